@@ -1,0 +1,44 @@
+# The three functions every CMakeLists.txt of this project is written with.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+
+# -ffp-contract=off: the order and the rounding of every sum is part of the result (docs/numerics.md);
+# the compiler may not fuse what the source does not fuse.
+add_library(fathom_options INTERFACE)
+target_compile_options(fathom_options INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Werror -ffp-contract=off)
+target_include_directories(fathom_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+
+# fathom_library(NAME SOURCES a.cc ... LINKS folder ... [LIBRARIES third_party ...])
+# One folder of src/ is one target. LINKS names the folders it may include: tools/check_layers.py
+# compares the #includes with it. LIBRARIES are third-party and stay private to the folder.
+function(fathom_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  add_library(fathom_${name} STATIC ${ARG_SOURCES})
+  list(TRANSFORM ARG_LINKS PREPEND fathom_)
+  target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
+  target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+endfunction()
+
+# fathom_test(FOLDER SOURCES a_test.cc ... LINKS folder ... [LIBRARIES third_party ...])
+# All tests of one folder are one program, FOLDER_test; each TEST is one ctest entry.
+function(fathom_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  list(TRANSFORM ARG_LINKS PREPEND fathom_)
+  target_link_libraries(${name}_test PRIVATE
+    fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
+  gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS ${name})
+endfunction()
+
+# fathom_fuzz(NAME SOURCES a.cc LINKS folder ... [LIBRARIES third_party ...]): a libFuzzer program.
+function(fathom_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  add_executable(${name}_fuzz ${ARG_SOURCES})
+  list(TRANSFORM ARG_LINKS PREPEND fathom_)
+  target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${name}_fuzz PRIVATE ${ARG_LINKS} fathom_options ${ARG_LIBRARIES})
+endfunction()

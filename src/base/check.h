@@ -1,0 +1,21 @@
+// Check: abort on a broken invariant of our own. What the outside world can cause is a Result.
+#ifndef FATHOM_BASE_CHECK_H_
+#define FATHOM_BASE_CHECK_H_
+
+#include <string_view>
+
+namespace fathom {
+
+[[noreturn]] void CheckFailed(std::string_view what, const char* file, int line);
+
+// Aborts with `what`, file and line if `ok` is false. On in all builds; not for inner loops.
+inline void Check(bool ok, std::string_view what, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  if (!ok) [[unlikely]] {
+    CheckFailed(what, file, line);
+  }
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_CHECK_H_

@@ -1,0 +1,59 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace fathom {
+
+Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return MakeError(code, "{}: cannot open: {}", path.string(), std::strerror(errno));
+  }
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return MakeError(ErrorCode::kIo, "{}: cannot read its size: {}", path.string(),
+                     std::strerror(error));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    ::close(fd);
+    return MakeError(ErrorCode::kInvalidData, "{}: expected a regular file", path.string());
+  }
+  const auto size = static_cast<std::size_t>(info.st_size);
+  if (size == 0) {  // mmap refuses an empty mapping; an empty file is an ordinary file
+    ::close(fd);
+    return MappedFile();
+  }
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (address == MAP_FAILED) {
+    return MakeError(ErrorCode::kIo, "{}: cannot map {} bytes: {}", path.string(), size,
+                     std::strerror(error));
+  }
+  return MappedFile({static_cast<const std::byte*>(address), size});
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) {
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+}
+
+}  // namespace fathom

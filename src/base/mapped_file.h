@@ -1,0 +1,35 @@
+// MappedFile: a whole file, read-only, in memory. Pages are read from disk when first touched.
+#ifndef FATHOM_BASE_MAPPED_FILE_H_
+#define FATHOM_BASE_MAPPED_FILE_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// Owns one mapping; movable. The bytes stay valid as long as the object lives. Safe to read from
+// many threads. Shrinking the file while it is mapped makes reads of the lost part fail with SIGBUS:
+// checkpoints must not be edited in place while they are served.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::filesystem::path& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_MAPPED_FILE_H_

@@ -1,0 +1,50 @@
+// Result<T>: a value, or an Error that says what was expected and what was found.
+//
+// Everything the outside world can cause (files, configurations, requests, devices) is reported
+// this way. We do not throw. Propagate in two plain lines:
+//
+//   Result<Config> config = ReadConfig(path);
+//   if (!config) return Unexpected(config.error());
+#ifndef FATHOM_BASE_RESULT_H_
+#define FATHOM_BASE_RESULT_H_
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace fathom {
+
+enum class ErrorCode {
+  kInvalidArgument,  // the caller's request is wrong: an option, a token id, a prompt
+  kInvalidData,      // a file is not what it should be
+  kNotFound,         // a file or a name does not exist
+  kUnsupported,      // well formed, but not something this build can do
+  kOutOfMemory,
+  kIo,  // reading or writing failed
+};
+
+struct Error {
+  ErrorCode code;
+  std::string message;  // names the file or field, what was expected and what was found
+};
+
+template <class T>
+using Result = tl::expected<T, Error>;
+using Status = Result<void>;
+
+inline tl::unexpected<Error> Unexpected(Error error) {
+  return tl::unexpected<Error>(std::move(error));
+}
+
+// An error with a formatted message: MakeError(ErrorCode::kIo, "{}: cannot read", path).
+template <class... Args>
+tl::unexpected<Error> MakeError(ErrorCode code, fmt::format_string<Args...> format,
+                                Args&&... args) {
+  return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_RESULT_H_

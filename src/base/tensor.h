@@ -1,0 +1,81 @@
+// Non-owning row-major views of numbers in memory.
+//
+// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is what
+// kernels take: the type is known at compile time, the shape is [rows, cols]. Neither owns anything;
+// whoever made the memory (a MappedFile, a Buffer) keeps it alive.
+#ifndef FATHOM_BASE_TENSOR_H_
+#define FATHOM_BASE_TENSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fathom {
+
+using Token = std::int32_t;
+
+// The element types of the safetensors format.
+enum class DType : std::uint8_t {
+  kBool,
+  kU8,
+  kI8,  // in an expert weight: two packed E2M1 values
+  kF8E5M2,
+  kF8E4M3,
+  kF8E8M0,
+  kI16,
+  kU16,
+  kF16,
+  kBF16,
+  kI32,
+  kU32,
+  kF32,
+  kF64,
+  kI64,
+  kU64,
+};
+
+// Bytes of one element.
+std::int64_t ElementBytes(DType dtype);
+// The name the format uses: "BF16", "F8_E4M3", ...
+std::string_view Name(DType dtype);
+std::optional<DType> DTypeFromName(std::string_view name);
+
+// The product of the dimensions; nullopt if it does not fit (all dimensions must be >= 0).
+std::optional<std::int64_t> ElementCount(std::span<const std::int64_t> shape);
+// "[24, 16384]"
+std::string ShapeToString(std::span<const std::int64_t> shape);
+
+// A tensor of a file: read-only bytes with a type and a shape.
+struct TensorView {
+  DType dtype = DType::kU8;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+
+  // The bytes as elements of T. The caller has checked dtype; alignment may be that of a byte.
+  template <class T>
+  const T* As() const {
+    return reinterpret_cast<const T*>(bytes.data());
+  }
+};
+
+// A row-major matrix; row i begins at data + i * cols. May be empty.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+
+  T* Row(std::int64_t i) const { return data + i * cols; }
+  std::span<T> RowSpan(std::int64_t i) const { return {Row(i), static_cast<std::size_t>(cols)}; }
+  // Rows [first, first + count).
+  Matrix Rows(std::int64_t first, std::int64_t count) const { return {Row(first), count, cols}; }
+  operator Matrix<const T>() const { return {data, rows, cols}; }
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_TENSOR_H_

@@ -1,0 +1,44 @@
+#include "tests/testing/shared_data.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace fathom::testing {
+
+std::optional<std::filesystem::path> SharedData(std::string_view relative) {
+  const std::filesystem::path path = std::filesystem::path(FATHOM_SHARED_DIR) / relative;
+  if (!std::filesystem::exists(path)) {
+    return std::nullopt;
+  }
+  return path;
+}
+
+std::filesystem::path ProjectPath(std::string_view relative) {
+  return std::filesystem::path(FATHOM_SOURCE_DIR) / relative;
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << "cannot read " << path;
+  std::ostringstream content;
+  content << file.rdbuf();
+  return std::move(content).str();
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "fathom_test_XXXXXX").string();
+  Check(::mkdtemp(pattern.data()) != nullptr, "cannot make a temporary directory");
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace fathom::testing
