@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the rules of docs/structure.md that a compiler does not: who may include whom, hardware and
+"""Checks what a compiler does not (docs/structure.md): who may include whom, hardware and
 vendor headers in their box, no file too long, no exceptions, no environment variables.
 
     tools/check_layers.py [ROOT]
@@ -25,8 +25,8 @@ MAY_LINK = {
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
     "server": ["base", "engine", "prompt", "tokenizer"],
-    "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model", "parallel",
-            "prompt", "server", "tokenizer"],
+    "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
+            "parallel", "prompt", "server", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

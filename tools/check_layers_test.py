@@ -94,7 +94,8 @@ class CheckLayersTest(unittest.TestCase):
         self.expect()
 
     def test_throw_and_getenv_count_in_code_only(self):
-        self.write("src/base/check.cc", '// we never throw\n/* nor\n getenv */ auto s = "throw x";\n'
+        self.write("src/base/check.cc",
+                   '// we never throw\n/* nor\n getenv */ auto s = "throw x";\n'
                    'auto r = R"(throw\n)";\nauto p = new (std::nothrow) int;\nthrow 1;\n'
                    'std::getenv("HOME");\n')
         self.expect("src/base/check.cc:7: 'throw'", "src/base/check.cc:8: 'getenv'")
