@@ -2,7 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/testing/shared_data.h"
 
 namespace fathom {
 namespace {
@@ -43,6 +51,75 @@ TEST(Rope, AnglesAreCorrectlyRoundedOverTheWholeContext) {
       EXPECT_EQ(sin[k], static_cast<float>(std::sin(angle))) << position << " " << k;
     }
   }
+}
+
+// The tensors of a small safetensors file, by name.
+class Tensors {
+ public:
+  explicit Tensors(std::string content) : content_(std::move(content)) {
+    std::uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, content_.data(), sizeof header_bytes);
+    header_ = nlohmann::json::parse(content_.substr(8, header_bytes), nullptr,
+                                    /*allow_exceptions=*/false);
+    data_ = 8 + header_bytes;
+  }
+
+  template <class T>
+  std::vector<T> Get(const char* name) const {
+    const auto begin = header_[name]["data_offsets"][0].get<std::size_t>();
+    const auto end = header_[name]["data_offsets"][1].get<std::size_t>();
+    std::vector<T> values((end - begin) / sizeof(T));
+    std::memcpy(values.data(), content_.data() + data_ + begin, end - begin);
+    return values;
+  }
+
+ private:
+  std::string content_;
+  nlohmann::json header_;
+  std::size_t data_ = 0;
+};
+
+// (cos or sin, position, k)
+using Entry = std::tuple<std::string, std::int64_t, std::size_t>;
+
+// The entries that differ from the official table; each by the last bit, else the test fails.
+std::vector<Entry> Differences(const Tensors& official, const std::string& kind,
+                               const std::vector<float>& frequencies) {
+  const auto positions = official.Get<std::int32_t>("positions");
+  const auto cos_table = official.Get<float>(("cos_" + kind).c_str());
+  const auto sin_table = official.Get<float>(("sin_" + kind).c_str());
+  std::vector<Entry> differences;
+  const auto compare = [&](const char* name, std::int64_t position, std::size_t k,
+                           float official_value, float ours) {
+    if (official_value == ours) return;
+    differences.emplace_back(name, position, k);
+    EXPECT_EQ(
+        std::abs(std::bit_cast<std::int32_t>(ours) - std::bit_cast<std::int32_t>(official_value)),
+        1)
+        << kind << " " << name << " " << position << " " << k;
+  };
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    std::vector<float> cos(32), sin(32);
+    RopeAngles(positions[i], frequencies, cos.data(), sin.data());
+    for (std::size_t k = 0; k < 32; ++k) {
+      compare("cos", positions[i], k, cos_table[32 * i + k], cos[k]);
+      compare("sin", positions[i], k, sin_table[32 * i + k], sin[k]);
+    }
+  }
+  return differences;
+}
+
+// A frequency off by one bit would change every entry of a large position. What is left are the
+// official sines and cosines that are not correctly rounded.
+TEST(Rope, GoldenTablesOfTheOfficialCode) {
+  const auto path = testing::SharedData("oracle/rope.safetensors");
+  if (!path) GTEST_SKIP() << testing::kNoSharedData;
+  const Tensors official(testing::ReadFile(*path));
+  ASSERT_EQ(official.Get<std::int32_t>("positions").size(), 14u);
+  const std::vector<Entry> window = {};
+  EXPECT_EQ(Differences(official, "window", RopeFrequencies(64, 10000.0f, {})), window);
+  const std::vector<Entry> compress = {};
+  EXPECT_EQ(Differences(official, "compress", RopeFrequencies(64, 160000.0f, kYarn)), compress);
 }
 
 }  // namespace
