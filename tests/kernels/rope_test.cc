@@ -4,12 +4,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -53,41 +52,15 @@ TEST(Rope, AnglesAreCorrectlyRoundedOverTheWholeContext) {
   }
 }
 
-// The tensors of a small safetensors file, by name.
-class Tensors {
- public:
-  explicit Tensors(std::string content) : content_(std::move(content)) {
-    std::uint64_t header_bytes = 0;
-    std::memcpy(&header_bytes, content_.data(), sizeof header_bytes);
-    header_ = nlohmann::json::parse(content_.substr(8, header_bytes), nullptr,
-                                    /*allow_exceptions=*/false);
-    data_ = 8 + header_bytes;
-  }
-
-  template <class T>
-  std::vector<T> Get(const char* name) const {
-    const auto begin = header_[name]["data_offsets"][0].get<std::size_t>();
-    const auto end = header_[name]["data_offsets"][1].get<std::size_t>();
-    std::vector<T> values((end - begin) / sizeof(T));
-    std::memcpy(values.data(), content_.data() + data_ + begin, end - begin);
-    return values;
-  }
-
- private:
-  std::string content_;
-  nlohmann::json header_;
-  std::size_t data_ = 0;
-};
-
 // (cos or sin, position, k)
 using Entry = std::tuple<std::string, std::int64_t, std::size_t>;
 
 // The entries that differ from the official table; each by the last bit, else the test fails.
-std::vector<Entry> Differences(const Tensors& official, const std::string& kind,
+std::vector<Entry> Differences(const Checkpoint& official, const std::string& kind,
                                const std::vector<float>& frequencies) {
-  const auto positions = official.Get<std::int32_t>("positions");
-  const auto cos_table = official.Get<float>(("cos_" + kind).c_str());
-  const auto sin_table = official.Get<float>(("sin_" + kind).c_str());
+  const TensorView& positions = *official.Find("positions");
+  const auto cos_table = official.Find("cos_" + kind)->As<float>();
+  const auto sin_table = official.Find("sin_" + kind)->As<float>();
   std::vector<Entry> differences;
   const auto compare = [&](const char* name, std::int64_t position, std::size_t k,
                            float official_value, float ours) {
@@ -98,12 +71,13 @@ std::vector<Entry> Differences(const Tensors& official, const std::string& kind,
         1)
         << kind << " " << name << " " << position << " " << k;
   };
-  for (std::size_t i = 0; i < positions.size(); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(positions.shape[0]); ++i) {
+    const std::int64_t position = positions.As<std::int32_t>()[i];
     std::vector<float> cos(32), sin(32);
-    RopeAngles(positions[i], frequencies, cos.data(), sin.data());
+    RopeAngles(position, frequencies, cos.data(), sin.data());
     for (std::size_t k = 0; k < 32; ++k) {
-      compare("cos", positions[i], k, cos_table[32 * i + k], cos[k]);
-      compare("sin", positions[i], k, sin_table[32 * i + k], sin[k]);
+      compare("cos", position, k, cos_table[32 * i + k], cos[k]);
+      compare("sin", position, k, sin_table[32 * i + k], sin[k]);
     }
   }
   return differences;
@@ -114,12 +88,20 @@ std::vector<Entry> Differences(const Tensors& official, const std::string& kind,
 TEST(Rope, GoldenTablesOfTheOfficialCode) {
   const auto path = testing::SharedData("oracle/rope.safetensors");
   if (!path) GTEST_SKIP() << testing::kNoSharedData;
-  const Tensors official(testing::ReadFile(*path));
-  ASSERT_EQ(official.Get<std::int32_t>("positions").size(), 14u);
-  const std::vector<Entry> window = {};
-  EXPECT_EQ(Differences(official, "window", RopeFrequencies(64, 10000.0f, {})), window);
-  const std::vector<Entry> compress = {};
-  EXPECT_EQ(Differences(official, "compress", RopeFrequencies(64, 160000.0f, kYarn)), compress);
+  const auto official = Checkpoint::Open(*path);
+  ASSERT_TRUE(official) << official.error().message;
+  ASSERT_EQ(official->Find("positions")->shape[0], 14);
+  const std::vector<Entry> window = {{"cos", 127, 14},
+                                     {"cos", 131071, 31},
+                                     {"cos", 1000000, 13},
+                                     {"cos", 1048575, 16},
+                                     {"cos", 1048575, 22}};
+  EXPECT_EQ(Differences(*official, "window", RopeFrequencies(64, 10000.0f, {})), window);
+  const std::vector<Entry> compress = {
+      {"cos", 3, 1},       {"sin", 3, 4},       {"sin", 4095, 17},    {"sin", 4095, 21},
+      {"cos", 65535, 19},  {"cos", 524288, 24}, {"sin", 1000000, 22}, {"sin", 1048575, 2},
+      {"cos", 1048575, 5}, {"cos", 1048575, 29}};
+  EXPECT_EQ(Differences(*official, "compress", RopeFrequencies(64, 160000.0f, kYarn)), compress);
 }
 
 }  // namespace
