@@ -118,7 +118,7 @@ TEST(RotateHadamard, IsItsOwnInverse) {
     size += v * v;
   }
   EXPECT_LT(std::sqrt(error / size), 0x1p-8);
-  // Powers of two of one sign survive two rotations exactly: every intermediate value is 0 or one.
+  // A unit vector becomes a row of the matrix.
   std::vector<Bf16> unit(128, ToBf16(0.0f));
   unit[5] = ToBf16(1.0f);
   std::vector<Bf16> rotated = unit;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/math.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/kernels/kernel_data.h"
 
@@ -224,6 +225,38 @@ TEST(ReferenceAttention, SinkTakesItsShareByHand) {
   EXPECT_EQ(run(0.0f), 14.0f / 8.0f);
   EXPECT_EQ(run(-200.0f), 2.0f);
   EXPECT_EQ(run(200.0f), 0.0f);
+}
+
+// Two keys with z = 0 and z = -b. The second one's probability is rounded to bf16 where it weighs
+// the value, not in the sum.
+TEST(ReferenceAttention, ProbabilitiesAreRoundedBesideTheValuesOnly) {
+  const RopeTable none(std::vector<std::int32_t>{1}, {});
+  const std::vector<float> sinks = {-200.0f};
+  Batch batch;
+  batch.Add(0, 1, 1);
+  Owned<Bf16> q(1, kHeadDim);
+  q.at(0, 0) = ToBf16(-8.0f);  // the square root of head_dim
+  Owned<Bf16> window(4, kHeadDim);
+  LayerCache cache;
+  cache.window = {.rows = window.view(), .slots = 4};
+  int rounded = 0;
+  for (int i = 1; i < 100; ++i) {
+    Owned<Bf16> key(1, kHeadDim);
+    key.at(0, 0) = ToBf16(static_cast<float>(i) / 32.0f);
+    key.at(0, 1) = ToBf16(1.0f);
+    Owned<Bf16> out(1, kHeadDim);
+    ReferenceBackend().SparseAttention({.q = q.view(),
+                                        .keys = key.view(),
+                                        .selected = {},
+                                        .sinks = sinks,
+                                        .sliding_window = 4,
+                                        .rope = none.view()},
+                                       batch.view(), cache, out.view());
+    const float p = Exp<ScalarOps>(-ToFloat(key.at(0, 0)));
+    EXPECT_EQ(out.at(0, 1), ToBf16(RoundToBf16(p) / (1.0f + p)));
+    rounded += out.at(0, 1) != ToBf16(p / (1.0f + p));
+  }
+  EXPECT_GT(rounded, 0);  // the cases tell the two apart
 }
 
 }  // namespace

@@ -224,8 +224,8 @@ TEST(ReferenceLinear, Fp8ScalesMayBeZeroByteOrInexact) {
 }
 
 TEST(ReferenceLinear, Fp8LanesOwnFourColumnsOfEachHalf) {
-  // Lane c owns columns 4c..4c+3 and 64+4c..64+4c+3. 2^16 * 2^-9 is lost beside 2^8 * 2^16 only
-  // within the chain of its own lane: 448 * 448 in column 0 and 2^-9 * 2^-9 elsewhere.
+  // Lane 0 holds a number so large that one small addend is half of its last digit and lost. Two
+  // small ones show whether they met in a lane of their own first.
   Owned<std::uint8_t> data(1, 128, 0);
   Owned<Bf16> x(1, 128, ToBf16(0.0f));
   const Owned<std::uint8_t> scales(1, 1, 127);
@@ -238,8 +238,8 @@ TEST(ReferenceLinear, Fp8LanesOwnFourColumnsOfEachHalf) {
     std::fill(data.data.begin(), data.data.end(), std::uint8_t{0});
     std::fill(x.data.begin(), x.data.end(), ToBf16(0.0f));
     data.at(0, 0) = 0x7E;
-    x.at(0, 0) = ToBf16(256.0f);  // 256 * 448 = 114688, whose steps are 2^-7
-    x.at(0, 127) = ToBf16(448.0f);
+    x.at(0, 0) = ToBf16(256.0f);    // 256 * 448 = 114688, whose steps are 2^-7
+    x.at(0, 127) = ToBf16(448.0f);  // times 0: makes the scale 1
     for (const std::int64_t k : small) {
       data.at(0, k) = 0x01;
       x.at(0, k) = ToBf16(2.0f);  // 2^-8: half a step
