@@ -48,16 +48,17 @@ void ExpectLinear(const Tokenizer& tokenizer) {
                                       "\u0378",
                                       "aB3\u4E2D ",
                                       "QUJD"}) {
-    for (const std::string_view end : {"", "x", "\n", "1"}) {
+    const bool is_blank = unit == " " || unit == "\n" || unit == "\t";
+    for (const std::string_view end : {"", "x"}) {
+      if (!end.empty() && !is_blank) {
+        continue;  // what ends a run matters to the look-ahead after blanks only
+      }
       const std::string text = testing::Repeat(unit, kBytes) + std::string(end);
       const auto start = std::chrono::steady_clock::now();
       const auto tokens = tokenizer.Encode(text, SpecialTokens::kParse);
       EXPECT_LT(std::chrono::steady_clock::now() - start, kBound) << unit;
       ASSERT_TRUE(tokens) << tokens.error().message;
       EXPECT_TRUE(tokenizer.Decode(*tokens) == text) << unit;
-      if (unit.size() > 1) {
-        break;  // the ends matter for runs of one character
-      }
     }
   }
 }

@@ -61,7 +61,7 @@ TEST(TokenizerFile, TheSmallOneIsRight) {
 
 TEST(TokenizerFile, MergesMayBePairs) {
   Json json = SmallTokenizer();
-  json["model"]["merges"] = {{"a", "b"}, {"ab", "c"}};
+  json["model"]["merges"] = Json::array({Json::array({"a", "b"}), Json::array({"ab", "c"})});
   const Result<Tokenizer> tokenizer = Tokenizer::Parse(json.dump(), "tokenizer.json");
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->Encode("abc", SpecialTokens::kParse), (std::vector<Token>{257}));
