@@ -31,6 +31,8 @@ class Collector {
     return found == bytes_.end() ? std::string_view() : found->second;
   }
 
+  Token n_tokens() const { return static_cast<Token>(bytes_.size()); }
+
  private:
   std::unordered_map<Token, std::string> bytes_;
 };
@@ -51,6 +53,9 @@ Result<TokensByText> IndexAddedTokens(const TokenizerFile& file) {
   }
   return index;
 }
+
+// Tables by id may not grow far beyond what the file holds: a real vocabulary has few unused ids.
+constexpr Token kMaxUnusedIds = 1 << 18;
 
 // The highest id + 1.
 Token CountTokens(const TokenizerFile& file) {
@@ -147,10 +152,17 @@ Result<Vocabulary> Vocabulary::Build(const TokenizerFile& file) {
   Status status = CollectVocabulary(file, *added, collector);
   if (!status) return Unexpected(status.error());
   Vocabulary vocabulary;
-  vocabulary.is_special_.resize(static_cast<std::size_t>(n_tokens));
   for (const AddedToken& token : file.added_tokens) {
     status = collector.Add(token.token, token.text);
     if (!status) return Unexpected(status.error());
+  }
+  if (n_tokens - collector.n_tokens() > kMaxUnusedIds) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "token ids: expected at most {} unused ones below the highest, {}, found {}",
+                     kMaxUnusedIds, n_tokens - 1, n_tokens - collector.n_tokens());
+  }
+  vocabulary.is_special_.resize(static_cast<std::size_t>(n_tokens));
+  for (const AddedToken& token : file.added_tokens) {
     vocabulary.is_special_[static_cast<std::size_t>(token.token)] = token.special;
   }
   vocabulary.begins_.reserve(static_cast<std::size_t>(n_tokens) + 1);
