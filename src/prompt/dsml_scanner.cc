@@ -85,8 +85,10 @@ Match ReadAttributes(Cursor* cursor, Tag* tag) {
   const std::size_t begin = cursor->position();
   std::size_t quote = begin;
   while (true) {
-    quote = cursor->text().find('"', quote);
+    quote =
+        cursor->text().find_first_of(tag->kind == TagKind::kInvokeOpen ? "\"<>\n" : "\"", quote);
     if (quote == std::string_view::npos) return Match::kIncomplete;
+    if (cursor->text()[quote] != '"') return Match::kNo;
     cursor->set_position(quote + 1);
     if (tag->kind == TagKind::kParameterOpen) {
       match = ReadStringAttribute(cursor, &tag->is_string);

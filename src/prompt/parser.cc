@@ -332,8 +332,10 @@ void AnswerParser::EndBody() {
   }
   ++stats_.malformed_arguments;
   ++stats_.failed_blocks;
-  EmitText(body_opening_);
-  for (std::string_view left = body; !left.empty();) {
+  // All of it is text, but for think tags.
+  const std::string text = body_opening_ + body;
+  EmitText(text.substr(0, 1));
+  for (std::string_view left = std::string_view(text).substr(1); !left.empty();) {
     std::size_t taken = std::min(left.find('<'), left.size());
     if (taken > 0) {
       EmitText(left.substr(0, taken));
