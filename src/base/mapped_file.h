@@ -11,8 +11,8 @@
 namespace fathom {
 
 // Owns one mapping; movable. The bytes stay valid as long as the object lives. Safe to read from
-// many threads. Shrinking the file while it is mapped makes reads of the lost part fail with SIGBUS:
-// checkpoints must not be edited in place while they are served.
+// many threads. Shrinking the file while it is mapped makes reads of the lost part fail with
+// SIGBUS: checkpoints must not be edited in place while they are served.
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::filesystem::path& path);

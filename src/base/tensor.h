@@ -1,8 +1,8 @@
 // Non-owning row-major views of numbers in memory.
 //
-// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is what
-// kernels take: the type is known at compile time, the shape is [rows, cols]. Neither owns anything;
-// whoever made the memory (a MappedFile, a Buffer) keeps it alive.
+// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is
+// what kernels take: the type is known at compile time, the shape is [rows, cols]. Neither owns
+// anything; whoever made the memory (a MappedFile, a Buffer) keeps it alive.
 #ifndef FATHOM_BASE_TENSOR_H_
 #define FATHOM_BASE_TENSOR_H_
 

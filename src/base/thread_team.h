@@ -1,9 +1,9 @@
 // ThreadTeam: a fixed set of threads that run one loop together; the only place that knows about
 // data parallelism.
 //
-// libraries.md suggests OpenMP behind one function. We use our own eighty lines instead: GCC's OpenMP
-// runtime is invisible to ThreadSanitizer (every barrier is reported as a race), and its spinning
-// barrier cannot be bounded from inside a library.
+// libraries.md suggests OpenMP behind one function. We use our own eighty lines instead: GCC's
+// OpenMP runtime is invisible to ThreadSanitizer (every barrier is reported as a race), and its
+// spinning barrier cannot be bounded from inside a library.
 #ifndef FATHOM_BASE_THREAD_TEAM_H_
 #define FATHOM_BASE_THREAD_TEAM_H_
 
@@ -33,10 +33,11 @@ class ThreadTeam {
   // throw; results must not depend on how the range is cut.
   template <class Body>
   void For(std::int64_t count, std::int64_t grain, const Body& body) {
-    Run(count, grain, {[](const void* context, std::int64_t begin, std::int64_t end) {
-                         (*static_cast<const Body*>(context))(begin, end);
-                       },
-                       &body});
+    Run(count, grain,
+        {[](const void* context, std::int64_t begin, std::int64_t end) {
+           (*static_cast<const Body*>(context))(begin, end);
+         },
+         &body});
   }
 
  private:

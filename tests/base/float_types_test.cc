@@ -51,8 +51,12 @@ TEST(FloatTypes, E2m1TiesGoToTheEvenCode) {
   for (int code = 0; code < 16; ++code) {
     EXPECT_EQ(FloatToE2m1(E2m1ToFloat(static_cast<std::uint8_t>(code))), code);
   }
-  const std::array<std::array<float, 2>, 7> ties = {{{0.25f, 0.0f}, {0.75f, 1.0f}, {1.25f, 1.0f},
-                                                     {1.75f, 2.0f}, {2.5f, 2.0f}, {3.5f, 4.0f},
+  const std::array<std::array<float, 2>, 7> ties = {{{0.25f, 0.0f},
+                                                     {0.75f, 1.0f},
+                                                     {1.25f, 1.0f},
+                                                     {1.75f, 2.0f},
+                                                     {2.5f, 2.0f},
+                                                     {3.5f, 4.0f},
                                                      {5.0f, 4.0f}}};
   for (const auto& [value, expected] : ties) {
     EXPECT_EQ(E2m1ToFloat(FloatToE2m1(value)), expected) << value;

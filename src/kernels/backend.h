@@ -1,0 +1,172 @@
+// Backend: the one page between the model and the hardware.
+//
+// Everything V4 computes, in V4's terms. The reference backend (kernels/reference) is the
+// executable specification: every other backend must give the same numbers, on the CPU the same
+// bits (docs/numerics.md fixes every sum and every rounding).
+//
+// Contract of every operation: t is the number of rows (tokens) of the call and may be 0; shapes
+// are given as [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
+// said; nothing is allocated; calls are ordered, and their results are visible to the host after
+// Synchronize. One thread at a time.
+#ifndef FATHOM_KERNELS_BACKEND_H_
+#define FATHOM_KERNELS_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/float_types.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "kernels/layer_cache.h"
+#include "kernels/weight_format.h"
+
+namespace fathom {
+
+// Device memory, zeroed, aligned to 64 bytes. Freed with the object, which must not outlive its
+// backend.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  virtual std::span<std::byte> bytes() = 0;
+};
+
+// The largest call a backend will see; it sizes its scratch memory from this, once.
+struct StepLimits {
+  std::int64_t max_tokens = 0;         // rows of any call, before the factors below
+  std::int64_t max_linear_inputs = 0;  // widest k of any Weight
+  std::int64_t hidden = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t experts_per_token = 0;
+  std::int64_t n_experts = 0;
+  std::int64_t moe_intermediate = 0;
+  std::int64_t sliding_window = 0;
+  std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
+};
+
+// What HcPre leaves for HcPost: [t, 4] and [t, 16], comb[4 i + j] from source stream i to stream j.
+struct HcMix {
+  Matrix<float> post;
+  Matrix<float> comb;
+};
+
+struct HcOptions {
+  std::int64_t sinkhorn_iterations = 20;
+  float eps = 1e-6f;
+  float norm_eps = 1e-6f;
+};
+
+struct CompressorInput {
+  Matrix<const float> values;  // u * wkv [t, overlap * width]
+  Matrix<float> scores;        // u * wgate [t, overlap * width]; Compress adds ape in place
+  const float* ape = nullptr;  // [ratio, overlap * width]
+  std::span<const Bf16> norm;  // [width]
+  float norm_eps = 1e-6f;
+  std::span<const float> frequencies;  // of the layer's RoPE: [rope_dims / 2]
+};
+
+struct AttentionInput {
+  Matrix<const Bf16> q;                 // [t, heads * head_dim], from QueryHeads
+  Matrix<const Bf16> keys;              // [t, head_dim], from WindowKeys: the batch's own keys
+  Matrix<const std::int32_t> selected;  // [t, index_topk] from SelectRows; empty: all visible rows
+  std::span<const float> sinks;         // [heads]
+  std::int64_t sliding_window = 0;
+  RopeRows rope;
+};
+
+struct Routing {
+  Matrix<std::int32_t> ids;  // [t, experts per token], ascending in every row
+  Matrix<float> weights;     // the same shape
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view Name() const = 0;
+
+  // --- Memory ---
+  virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes) = 0;
+  // Where the backend reads these checkpoint bytes: the same address if it can use them in place.
+  virtual Result<const std::byte*> Import(std::span<const std::byte> weights) = 0;
+  virtual Status Reserve(const StepLimits& limits) = 0;
+  virtual void Synchronize() = 0;
+
+  // --- Dense ---
+  // table [vocab, d]; out [t, c * d]: the row of each token, c times.
+  virtual void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) = 0;
+  // x, out [t, d]; weight [d]. out may be x.
+  virtual void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+                       Matrix<Bf16> out) = 0;
+  // x [t, k]; out [t, n]. FP8 and FP4 weights: x is quantised to E4M3 per 128 columns first.
+  virtual void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) = 0;
+  virtual void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) = 0;
+  // x [t, groups * k]; w [groups * r, k], BF16 or FP8; out [t, groups * r]: group g of x times rows
+  // g * r ... of w. x is not quantised; FP8 weights are bf16(e4m3 * scale).
+  virtual void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                             Matrix<Bf16> out) = 0;
+  // gate, up, out [t, f]: silu(min(gate, clamp)) * clamp(up). out may be gate or up.
+  virtual void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
+                      Matrix<Bf16> out) = 0;
+
+  // --- Hyper-connections: streams [t, 4 * d] ---
+  virtual void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                     Matrix<Bf16> out, HcMix mix) = 0;  // out [t, d]
+  // streams (in place) = post * y + comb^T * streams; y [t, d].
+  virtual void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) = 0;
+  virtual void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                      Matrix<Bf16> out) = 0;  // out [t, d]
+  // MTP: streams[t][s] = bf16(streams[t][s] + x[t]), in place; x [t, d].
+  virtual void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) = 0;
+
+  // --- Attention ---
+  // q [t, heads * head_dim], in place: unweighted norm of every head (rounded to bf16 at every
+  // step, spec/model.md 5.2), then RoPE on its last rope_dims.
+  virtual void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
+                          const RopeRows& rope) = 0;
+  // kv [t, head_dim], in place: RMS norm, RoPE, then FP8 simulation of all but the RoPE dimensions.
+  virtual void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                          const RopeRows& rope) = 0;
+  // Adds the rows that the batch's tokens complete, then stores the tokens' inputs in the tail.
+  // Width and kind of row (FP8-simulated or rotated FP4) are those of the cache.
+  virtual void Compress(const CompressorInput& input, const BatchView& batch,
+                        CompressorCache& cache) = 0;
+  // q [t, index_heads * 128]: RoPE, Hadamard rotation, FP4; out [t, index_heads * 68] packed.
+  virtual void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
+                            Matrix<std::uint8_t> out) = 0;
+  // queries as above; head_weights [t, index_heads] (u * weights_proj, not yet scaled);
+  // rows [t, index_topk]: the chosen rows of cache, best first (all visible ones ascending, if they
+  // fit), then -1.
+  virtual void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                          const BatchView& batch, const CompressorCache& cache,
+                          Matrix<std::int32_t> rows) = 0;
+  // out [t, heads * head_dim]: attention over the window and the compressed rows with a sink,
+  // rotated back by the query's position. Reads keys before the batch from the cache; writes
+  // nothing to it.
+  virtual void SparseAttention(const AttentionInput& input, const BatchView& batch,
+                               const LayerCache& cache, Matrix<Bf16> out) = 0;
+  // Stores the batch's own keys [t, head_dim] in the window.
+  virtual void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
+                            WindowCache& cache) = 0;
+
+  // --- Mixture of experts ---
+  // logits [t, experts] (u * gate); bias [experts], for the choice only.
+  virtual void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+                     const Routing& out) = 0;
+  // table [vocab, experts per token]: the experts of each token id.
+  virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
+                            Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
+  // x [t, d]; rows [t * k, d]: the output of the j-th chosen expert of token i in row i * k + j,
+  // routing weight applied before w2.
+  virtual void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
+                          std::span<const ExpertWeights> experts, float clamp,
+                          Matrix<Bf16> rows) = 0;
+  // out [t, d] = bf16(sum of the token's rows in order + shared); shared [t, d]. out may be shared.
+  virtual void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                              Matrix<Bf16> out) = 0;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_BACKEND_H_

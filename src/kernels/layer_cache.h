@@ -1,0 +1,90 @@
+// What one step reads and writes of the sequences it runs: the batch, and the cached state of a
+// layer. Plain views; kv_cache owns the memory.
+#ifndef FATHOM_KERNELS_LAYER_CACHE_H_
+#define FATHOM_KERNELS_LAYER_CACHE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/float_types.h"
+#include "base/tensor.h"
+
+namespace fathom {
+
+inline constexpr int kStreams = 4;  // hc_mult: residual streams per token
+
+// Consecutive positions of one sequence inside a batch.
+struct Segment {
+  std::int32_t sequence = 0;   // slot in the caches
+  std::int32_t first_row = 0;  // row of the batch
+  std::int32_t n_tokens = 0;
+  std::int32_t first_position = 0;  // position of the first token; the others follow
+};
+
+// The tokens of one step: any mix of sequences, prefill chunks and single tokens. A sequence has at
+// most one segment in a batch. All spans but `segments` have one element per row.
+struct BatchView {
+  std::span<const Token> tokens;
+  std::span<const std::int32_t> positions;
+  std::span<const std::int32_t> segment_of_row;
+  std::span<const Segment> segments;
+
+  std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
+  const Segment& SegmentOf(std::int64_t row) const {
+    return segments[static_cast<std::size_t>(segment_of_row[static_cast<std::size_t>(row)])];
+  }
+};
+
+// cos and sin of position * frequency for every row of a batch: [t, rope_dims / 2] each.
+struct RopeRows {
+  Matrix<const float> cos;
+  Matrix<const float> sin;
+};
+
+// The last `slots` window keys of every sequence. Position p of sequence s is row
+// s * slots + p % slots. slots >= sliding_window (+ positions that may be rolled back).
+struct WindowCache {
+  Matrix<Bf16> rows;  // [sequences * slots, head_dim]
+  std::int64_t slots = 0;
+};
+
+// One compressor: its finished rows, and the inputs of recent tokens from which the next row is
+// made. Row w covers positions ratio * w ... ratio * w + ratio - 1 (and, with ratio 4, the window
+// before).
+struct CompressorCache {
+  int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
+  // Finished rows of sequence s begin at row s * capacity. Exactly one of the two is not empty:
+  Matrix<Bf16> rows;                 // main: [.., head_dim], FP8-simulated
+  Matrix<std::uint8_t> packed_rows;  // indexer: [.., 68], see kPackedIndexBytes
+  std::int64_t capacity = 0;
+  // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
+  Matrix<float> tail_values;  // u * wkv
+  Matrix<float> tail_scores;  // u * wgate + ape[p % ratio]
+  std::int64_t tail_slots = 0;
+
+  std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
+  // Tokens that one row is made of.
+  std::int64_t Span() const { return ratio * Overlap(); }
+};
+
+// An indexer vector of 128 numbers, Hadamard-rotated and FP4: 64 bytes of E2M1 pairs (2j in the low
+// nibble), then 4 E8M0 bytes, one per 32 numbers.
+inline constexpr std::int64_t kIndexDim = 128;
+inline constexpr std::int64_t kPackedIndexBytes = kIndexDim / 2 + kIndexDim / 32;
+
+// All cached state of one layer (of one cache group), for all sequences.
+struct LayerCache {
+  int ratio = 0;  // 0, 4 or 128
+  WindowCache window;
+  CompressorCache compressor;  // ratio 4 and 128
+  CompressorCache indexer;     // ratio 4
+};
+
+// Compressed rows that the query at `position` may see (spec/model.md 5.4).
+constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
+  return ratio == 0 ? 0 : (position + 1) / ratio;
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_LAYER_CACHE_H_

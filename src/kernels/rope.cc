@@ -1,0 +1,106 @@
+#include "kernels/rope.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace fathom {
+namespace {
+
+constexpr double kLn2 = 0.6931471805599453094;
+constexpr double kPi = 3.14159265358979323846;
+
+// log(x) for normal x > 0, about 1e-16 relative: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1)).
+double Log(double x) {
+  const auto bits = std::bit_cast<std::int64_t>(x);
+  const std::int64_t e = (bits - std::bit_cast<std::int64_t>(0.70710678118654752)) >> 52;
+  const double m = std::bit_cast<double>(bits - (e << 52));
+  const double s = (m - 1.0) / (m + 1.0);
+  const double z = s * s;
+  double series = 0.0;
+  for (int k = 23; k >= 1; k -= 2) {
+    series = std::fma(series, z, 1.0 / k);
+  }
+  return std::fma(static_cast<double>(e), kLn2, 2.0 * s * series);
+}
+
+// e^x for |x| < 700.
+double Exp(double x) {
+  const double n = std::floor(x / kLn2 + 0.5);
+  double r = std::fma(n, -0x1.62e42fefa39efp-1, x);
+  r = std::fma(n, -0x1.abc9e3b39803fp-56, r);
+  double series = 1.0;
+  for (int k = 18; k >= 1; --k) {
+    series = std::fma(series, r / k, 1.0);
+  }
+  return series * std::bit_cast<double>((static_cast<std::int64_t>(n) + 1023) << 52);
+}
+
+// sin and cos of |x| < 2^31. With r = x - k pi/2 (pi/2 in two parts, exact products by fma), the
+// quadrant k mod 4 says which of sin r and cos r is which.
+void SinCos(double x, float* sin, float* cos) {
+  const double k = std::floor(x * (2.0 / kPi) + 0.5);
+  double r = std::fma(k, -0x1.921fb54442d18p+0, x);
+  r = std::fma(k, -0x1.1a62633145c07p-54, r);
+  const double z = r * r;
+  double sine = 1.0;
+  double cosine = 1.0;
+  for (int n = 8; n >= 1; --n) {
+    sine = std::fma(sine, -z / (2 * n * (2 * n + 1)), 1.0);
+    cosine = std::fma(cosine, -z / (2 * n * (2 * n - 1)), 1.0);
+  }
+  sine *= r;
+  const auto quadrant = static_cast<std::int64_t>(k) & 3;
+  const double s = (quadrant & 1) != 0 ? cosine : sine;
+  const double c = (quadrant & 1) != 0 ? sine : cosine;
+  *sin = static_cast<float>((quadrant & 2) != 0 ? -s : s);
+  *cos = static_cast<float>(quadrant == 1 || quadrant == 2 ? -c : c);
+}
+
+// The dimension that turns `rotations` times over `length` positions.
+double DimensionOf(double rotations, std::int64_t rope_dims, float base, std::int64_t length) {
+  return static_cast<double>(rope_dims) *
+         Log(static_cast<double>(length) / (rotations * 2.0 * kPi)) /
+         (2.0 * Log(static_cast<double>(base)));
+}
+
+}  // namespace
+
+std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const YarnScaling& yarn) {
+  const std::int64_t n = rope_dims / 2;
+  std::vector<float> frequencies(static_cast<std::size_t>(n));
+  for (std::int64_t k = 0; k < n; ++k) {
+    const float exponent = static_cast<float>(2 * k) / static_cast<float>(rope_dims);
+    const auto power =
+        static_cast<float>(Exp(static_cast<double>(exponent) * Log(static_cast<double>(base))));
+    frequencies[static_cast<std::size_t>(k)] = 1.0f / power;
+  }
+  if (yarn.original_length == 0) {
+    return frequencies;
+  }
+  const double last = static_cast<double>(rope_dims - 1);
+  const auto low = static_cast<float>(std::max(
+      std::floor(DimensionOf(yarn.beta_fast, rope_dims, base, yarn.original_length)), 0.0));
+  auto high = static_cast<float>(std::min(
+      std::ceil(DimensionOf(yarn.beta_slow, rope_dims, base, yarn.original_length)), last));
+  if (low == high) {
+    high += 0.001f;  // as the official code does: no division by zero
+  }
+  for (std::int64_t k = 0; k < n; ++k) {
+    float& f = frequencies[static_cast<std::size_t>(k)];
+    const float ramp = std::clamp((static_cast<float>(k) - low) / (high - low), 0.0f, 1.0f);
+    const float smooth = 1.0f - ramp;
+    f = f / yarn.factor * (1.0f - smooth) + f * smooth;
+  }
+  return frequencies;
+}
+
+void RopeAngles(std::int64_t position, std::span<const float> frequencies, float* cos, float* sin) {
+  const auto p = static_cast<float>(position);
+  for (std::size_t k = 0; k < frequencies.size(); ++k) {
+    const float angle = p * frequencies[k];
+    SinCos(static_cast<double>(angle), &sin[k], &cos[k]);
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,93 @@
+// Weights as the checkpoint stores them: the byte layout of every matrix format, in one place.
+//
+//   kF32, kBf16  [n, k] numbers, row-major.
+//   kFp8         [n, k] E4M3 bytes; one scale per block of 128 x 128: scales [n/128, k/128] (each
+//                rounded up), E8M0 or F32. value(i, j) = e4m3 * scale[i / 128][j / 128].
+//   kFp4         [n, k/2] bytes, two E2M1 values each: column 2j in the low nibble, 2j+1 in the
+//   high;
+//                one E8M0 scale per row and 32 columns: scales [n, k/32].
+//                value(i, j) = e2m1 * scale[i][j / 32].
+//
+// Nothing is converted or repacked: a Weight points into the mapped file (spec/checkpoint.md 3).
+#ifndef FATHOM_KERNELS_WEIGHT_FORMAT_H_
+#define FATHOM_KERNELS_WEIGHT_FORMAT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/float_types.h"
+
+namespace fathom {
+
+enum class WeightFormat : std::uint8_t { kF32, kBf16, kFp8, kFp4 };
+enum class ScaleFormat : std::uint8_t { kE8m0, kF32 };
+
+inline constexpr std::int64_t kFp8Block = 128;  // rows and columns that share one FP8 weight scale,
+                                                // and columns that share one activation scale
+inline constexpr std::int64_t kFp4Block = 32;   // columns that share one FP4 weight scale
+
+// A matrix [n, k] that maps k inputs to n outputs. Does not own its bytes. For kFp8 and kFp4 k is a
+// multiple of 128. F32 and BF16 data are aligned to their element size.
+struct Weight {
+  WeightFormat format = WeightFormat::kBf16;
+  ScaleFormat scale_format = ScaleFormat::kE8m0;  // of kFp8; kFp4 is always E8M0
+  const std::byte* data = nullptr;
+  const std::byte* scales = nullptr;  // null for kF32 and kBf16
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  // The sum over k is cut into this many equal parts, each summed alone, added by halves
+  // (docs/numerics.md 2): what lets 2, 4 or 8 ranks share the matrix and get the same bits.
+  int k_parts = 1;
+
+  std::int64_t RowBytes() const {
+    switch (format) {
+      case WeightFormat::kF32:
+        return 4 * k;
+      case WeightFormat::kBf16:
+        return 2 * k;
+      case WeightFormat::kFp8:
+        return k;
+      case WeightFormat::kFp4:
+        return k / 2;
+    }
+    return 0;
+  }
+  std::int64_t ScaleColumns() const {
+    return format == WeightFormat::kFp4 ? k / kFp4Block : (k + kFp8Block - 1) / kFp8Block;
+  }
+  // The scale of kFp8 block (row / 128, block).
+  float Fp8Scale(std::int64_t row, std::int64_t block) const {
+    const std::int64_t i = row / kFp8Block * ScaleColumns() + block;
+    return scale_format == ScaleFormat::kE8m0 ? E8m0ToFloat(static_cast<std::uint8_t>(scales[i]))
+                                              : reinterpret_cast<const float*>(scales)[i];
+  }
+};
+
+// P of numerics.md: the largest power of two <= 8 that divides k / 128; 1 if 128 does not divide k.
+constexpr int RowParallelParts(std::int64_t k) {
+  int parts = 8;
+  while (parts > 1 && k % (kFp8Block * parts) != 0) {
+    parts /= 2;
+  }
+  return parts;
+}
+
+// One routed expert: gate (w1), up (w3) [moe_intermediate_size, hidden], down (w2) the other way.
+struct ExpertWeights {
+  Weight w1;
+  Weight w2;
+  Weight w3;
+};
+
+// Hyper-connection parameters of one sub-layer (spec/model.md 3): fn [24, 4 d] (rows: 4 pre, 4
+// post, 16 comb), base [24], scale [3]; of a head: fn [4, 4 d], base [4], scale [1].
+struct HcWeights {
+  const float* fn = nullptr;
+  const float* base = nullptr;
+  const float* scale = nullptr;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_WEIGHT_FORMAT_H_

@@ -1,0 +1,91 @@
+// Model: DeepSeek-V4 from a checkpoint directory, tokens in, logits out.
+//
+//   Result<std::unique_ptr<Model>> model = Model::Load(directory, *backend, options);
+//   batch.Add(sequence, position, tokens);
+//   Status ran = (*model)->Forward(batch);            // any chunk of any sequences
+//   Matrix<const float> logits = (*model)->Logits(rows);
+//
+// The token sequence -> logits function does not depend on how the tokens were cut into batches, on
+// what shared a batch, on threads or instruction sets (docs/numerics.md).
+#ifndef FATHOM_MODEL_MODEL_H_
+#define FATHOM_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "model/batch.h"
+
+namespace fathom {
+
+struct ModelOptions {
+  std::int64_t max_sequences = 1;       // slots 0 ... max_sequences - 1
+  std::int64_t max_context = 4096;      // positions per sequence
+  std::int64_t max_batch_tokens = 256;  // rows of one Forward
+  std::int64_t max_logit_rows = 16;     // rows of one Logits call
+  bool with_mtp = false;                // load the MTP head; an error if the checkpoint has none
+};
+
+// Called during Load with the share of bytes checked so far, 0 to 1. From the loading thread.
+using LoadProgress = std::function<void(double share)>;
+
+// Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the backend,
+// which must outlive it. One thread at a time.
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
+                                             Backend& backend, const ModelOptions& options,
+                                             const LoadProgress& progress = {});
+  ~Model();
+
+  const ModelConfig& config() const;
+  const ModelOptions& options() const;
+  HeadKind head_kind() const;
+  // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head that
+  // is not used yet.
+  std::span<const std::string> warnings() const;
+  // Bytes of weights (mapped), of caches and of workspace (both allocated).
+  std::int64_t weight_bytes() const;
+  std::int64_t cache_bytes() const;
+  std::int64_t workspace_bytes() const;
+
+  // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
+  // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens; position
+  // 0 starts it anew. Errors, with nothing changed: a token id, position, sequence or batch size out
+  // of range.
+  Status Forward(const Batch& batch);
+
+  // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
+  // Valid until the next call.
+  Matrix<const float> Logits(std::span<const std::int32_t> rows);
+
+  // Runs the MTP head (spec/mtp.md 1.3): row i of `next` is the token that follows row stream_rows[i]
+  // of the last Forward, at that row's position. Stores the MTP layer's keys.
+  Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows);
+  // Logits of rows of the last ForwardMtp: they predict the token after the next.
+  Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);
+
+  // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
+  Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);
+
+ private:
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Newest positions of a sequence that may be computed again with other tokens (rejected drafts).
+inline constexpr std::int64_t kRollbackTokens = 8;
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_MODEL_H_
