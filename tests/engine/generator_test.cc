@@ -148,7 +148,8 @@ TEST(Generator, PromptsThatDifferInTheNewestTokensRollBack) {
     Generator generator(model, {});
     std::vector<Token> prompt = MakePrompt(40);
     ASSERT_TRUE(generator.Generate(prompt, parameters));
-    prompt[static_cast<std::size_t>(40 - changed)] = 49;
+    Token& token = prompt[static_cast<std::size_t>(40 - changed)];
+    token = (token + 1) % 50;
     const auto result = generator.Generate(prompt, parameters);
     ASSERT_TRUE(result);
     EXPECT_EQ(result->timings.reused_tokens, changed <= 8 ? 40 - changed : 0);
