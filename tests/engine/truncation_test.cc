@@ -76,7 +76,7 @@ TEST(Truncate, KeepsExactlyWhatTheDefinitionKeeps) {
   EXPECT_TRUE(holds);
 }
 
-// Enough candidates that the second and third block of the selection are reached.
+// Enough candidates that many share a bin of the selection.
 TEST(Truncate, LargeVocabulary) {
   std::vector<Candidate> candidates;
   std::uint64_t state = 1;
