@@ -12,16 +12,22 @@ namespace {
 std::atomic<std::int64_t> n_allocations = 0;
 }  // namespace
 
-// Replaced for the whole test program; the replacements of the array and aligned forms are left to
-// the library, which calls these.
-void* operator new(std::size_t bytes) {
+// Replaced for the whole test program: all plain forms, so that what one allocates another may
+// free. Not inlined: the compiler would warn of free() for memory of a `new` it sees.
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++n_allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  void* memory = operator new(bytes, std::nothrow);
   if (memory == nullptr) std::abort();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
 
 namespace fathom {
 namespace {

@@ -104,7 +104,7 @@ TEST_F(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
 // it follows the official code at least up to the first step that is not clear.
 TEST_F(EmbeddedModel, GeneratesGreedily) {
   ModelAdapter adapter(model());
-  for (const std::size_t i : {0, 4}) {  // a raw prompt and a chat prompt
+  for (const std::size_t i : {std::size_t{0}, std::size_t{4}}) {  // a raw prompt and a chat prompt
     const GreedyAnswer& golden = answers_[i];
     // Not one for all: ChoicesAlong uses the slot too, behind the generator's back.
     Generator generator(adapter, {.eos_tokens = eos()});

@@ -302,6 +302,28 @@ TEST(Generator, CallbackCancels) {
   EXPECT_EQ(continued->tokens, FreshRun(next, parameters));
 }
 
+TEST(Generator, CancellingLosesNoText) {
+  const auto all = FreshRun(MakePrompt(10), {.seed = 3, .max_tokens = 5});
+  std::string text;
+  for (const Token token : all) {
+    text += Letter(token);
+  }
+  FakeModel model(kLimits);
+  Generator generator(model, {.token_bytes = Letter});
+  std::string returned;
+  const auto on_token = [&](const TokenEvent& event) {
+    returned += event.text;
+    return event.index < 4;
+  };
+  const auto result = generator.Generate(
+      MakePrompt(10), {.seed = 3, .max_tokens = 30, .stop_strings = {text.substr(2) + "!"}},
+      {.on_token = on_token});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->finish, FinishReason::kCancelled);
+  EXPECT_EQ(returned, text.substr(0, 2));
+  EXPECT_EQ(result->unreported_text, text.substr(2));
+}
+
 TEST(Generator, FlagCancelsBeforeAndBetweenTokens) {
   FakeModel model(kLimits);
   Generator generator(model, {});
