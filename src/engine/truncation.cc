@@ -1,0 +1,90 @@
+#include "engine/truncation.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/check.h"
+#include "engine/portable_math.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kMaxCandidates = std::size_t{1} << 18;
+// Weight of the best candidate. 2^18 of them still fit into 64 bits; what is lost is below 2^-45 of
+// the best candidate's probability.
+constexpr double kWeightOfBest = 0x1p44;
+
+bool Better(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+std::uint64_t Weight(const Candidate& candidate) {
+  const double probability = PortableExp(static_cast<double>(candidate.logit));
+  return static_cast<std::uint64_t>(probability * kWeightOfBest + 0.5);
+}
+
+// p >= min_p * p_max is logit >= 0 + ln(min_p).
+void KeepMinP(double min_p, std::vector<Candidate>& candidates) {
+  // Smaller than every weight that counts; its logarithm need not be defined.
+  if (min_p < 0x1p-1000) return;
+  const double lowest = PortableLog(min_p);
+  std::erase_if(candidates,
+                [lowest](const Candidate& c) { return static_cast<double>(c.logit) < lowest; });
+}
+
+void KeepTopK(std::int64_t top_k, std::vector<Candidate>& candidates) {
+  const auto k = static_cast<std::size_t>(top_k);
+  if (k >= candidates.size()) return;
+  std::nth_element(candidates.begin(), candidates.begin() + top_k, candidates.end(), Better);
+  candidates.resize(k);
+}
+
+// Bins of logits, the best first. Finer or coarser bins change the time and not the result.
+constexpr std::size_t kBins = 1024;
+std::size_t BinOf(const Candidate& candidate) {
+  constexpr float kBinsPerUnit = 32;  // the last bin has nothing that weighs anything
+  return static_cast<std::size_t>(std::min(-candidate.logit * kBinsPerUnit, float{kBins - 1}));
+}
+
+// The sums of the bins tell in which of them top_p is reached: better bins are kept, worse ones
+// dropped, and only that one is sorted.
+void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
+  std::array<std::uint64_t, kBins> bin_weights = {};
+  std::uint64_t total = 0;
+  for (const Candidate& candidate : candidates) {
+    const std::uint64_t weight = Weight(candidate);
+    bin_weights[BinOf(candidate)] += weight;
+    total += weight;
+  }
+  const auto wanted = static_cast<std::uint64_t>(std::ceil(top_p * static_cast<double>(total)));
+  std::uint64_t sum = 0;
+  std::size_t crossing = 0;
+  while (crossing + 1 < kBins && sum + bin_weights[crossing] < wanted) {
+    sum += bin_weights[crossing++];
+  }
+  std::erase_if(candidates, [crossing](const Candidate& c) { return BinOf(c) > crossing; });
+  const auto first = std::partition(candidates.begin(), candidates.end(),
+                                    [crossing](const Candidate& c) { return BinOf(c) < crossing; });
+  std::sort(first, candidates.end(), Better);
+  auto end = first;
+  while (end != candidates.end() && sum < wanted) {
+    sum += Weight(*end++);
+  }
+  candidates.erase(end, candidates.end());
+}
+
+}  // namespace
+
+bool Truncates(const SamplingParameters& parameters) {
+  return parameters.min_p > 0 || parameters.top_k > 0 || parameters.top_p < 1;
+}
+
+void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates) {
+  Check(!candidates.empty() && candidates.size() <= kMaxCandidates, "1 to 2^18 candidates");
+  if (parameters.min_p > 0) KeepMinP(parameters.min_p, candidates);
+  if (parameters.top_k > 0) KeepTopK(parameters.top_k, candidates);
+  if (parameters.top_p < 1) KeepTopP(parameters.top_p, candidates);
+}
+
+}  // namespace fathom
