@@ -92,8 +92,9 @@ class CpuBackend final : public ReferenceBackend {
   void SortPairs(const Routing& routing, std::int64_t n_experts);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
 
-  // What a thread must have to do before it is worth waking: about two microseconds.
-  static constexpr std::int64_t kShareWork = 32768;
+  // What a thread must have to do before it is worth waking: five to ten microseconds, several
+  // times what the waking costs.
+  static constexpr std::int64_t kShareWork = 256 * 1024;
 
   const cpu::Kernels& kernels_;
   ThreadTeam team_;
