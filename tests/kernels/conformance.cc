@@ -7,7 +7,7 @@
 
 #include "kernels/registry.h"
 
-namespace fathom::testing {
+namespace fathom::conformance {
 
 float Data::Number(Kind kind) {
   const float gauss = std::normal_distribution<float>()(random_);
@@ -129,4 +129,4 @@ std::string IsaName(const ::testing::TestParamInfo<Isa>& info) {
   return std::string(Name(info.param));
 }
 
-}  // namespace fathom::testing
+}  // namespace fathom::conformance

@@ -1,4 +1,5 @@
-// What the conformance tests share: backends to compare, data to feed them.
+// What the conformance tests share: backends to compare, data to feed them. In a namespace of its
+// own: the tests of the reference backend, in the same program, have helpers of the same names.
 #ifndef FATHOM_TESTS_KERNELS_CONFORMANCE_H_
 #define FATHOM_TESTS_KERNELS_CONFORMANCE_H_
 
@@ -18,7 +19,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/reference/reference_backend.h"
 
-namespace fathom::testing {
+namespace fathom::conformance {
 
 // n elements behind `offset` unused ones: data that is aligned to its element and no more.
 template <class T>
@@ -122,6 +123,6 @@ struct Angles {
 
 std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
 
-}  // namespace fathom::testing
+}  // namespace fathom::conformance
 
 #endif  // FATHOM_TESTS_KERNELS_CONFORMANCE_H_

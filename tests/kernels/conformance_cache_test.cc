@@ -9,7 +9,7 @@
 #include "kernels/rope.h"
 #include "tests/kernels/conformance.h"
 
-namespace fathom::testing {
+namespace fathom::conformance {
 namespace {
 
 class ConformanceCache : public Conformance {};
@@ -226,4 +226,4 @@ INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::Values(Isa::kAvx2
                          IsaName);
 
 }  // namespace
-}  // namespace fathom::testing
+}  // namespace fathom::conformance

@@ -4,7 +4,7 @@
 
 #include "tests/kernels/conformance.h"
 
-namespace fathom::testing {
+namespace fathom::conformance {
 namespace {
 
 constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
@@ -219,4 +219,4 @@ INSTANTIATE_TEST_SUITE_P(Isa, ConformanceLinear, ::testing::Values(Isa::kAvx2, I
                          IsaName);
 
 }  // namespace
-}  // namespace fathom::testing
+}  // namespace fathom::conformance

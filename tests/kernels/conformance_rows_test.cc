@@ -6,7 +6,7 @@
 
 #include "tests/kernels/conformance.h"
 
-namespace fathom::testing {
+namespace fathom::conformance {
 namespace {
 
 constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
@@ -187,4 +187,4 @@ INSTANTIATE_TEST_SUITE_P(Isa, ConformanceRows, ::testing::Values(Isa::kAvx2, Isa
                          IsaName);
 
 }  // namespace
-}  // namespace fathom::testing
+}  // namespace fathom::conformance
