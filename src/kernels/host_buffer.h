@@ -1,0 +1,19 @@
+// Host memory for backends that compute on the CPU.
+#ifndef FATHOM_KERNELS_HOST_BUFFER_H_
+#define FATHOM_KERNELS_HOST_BUFFER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+
+namespace fathom {
+
+// A Buffer of `bytes` (>= 0) zeros, aligned to a page. Pages take memory when they are first
+// touched: a cache sized for the longest context costs what is used of it. Fails with kOutOfMemory.
+Result<std::unique_ptr<Buffer>> AllocateHostBuffer(std::int64_t bytes);
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_HOST_BUFFER_H_

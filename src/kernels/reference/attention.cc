@@ -1,0 +1,166 @@
+// Attention over the window and the compressed rows (docs/numerics.md 7; spec/model.md 5.4, 5.5).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/math.h"
+#include "kernels/reference/lanes.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/reference/vectors.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kBlock = 64;  // slots that share one maximum
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// The slots of a query in their order: the key (which is the value too), null where masked.
+using KeyList = std::vector<const Bf16*>;
+
+// The keys that row `row` of the batch sees.
+KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+               std::int64_t row) {
+  const Segment& segment = batch.SegmentOf(row);
+  const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
+  KeyList keys;
+  for (std::int64_t p = std::max<std::int64_t>(0, position - input.sliding_window + 1);
+       p <= position; ++p) {
+    const bool in_batch = p >= segment.first_position;
+    keys.push_back(in_batch ? input.keys.Row(segment.first_row + p - segment.first_position)
+                            : cache.window.rows.Row(segment.sequence * cache.window.slots +
+                                                    p % cache.window.slots));
+  }
+  keys.resize(static_cast<std::size_t>(input.sliding_window), nullptr);
+  const CompressorCache& compressor = cache.compressor;
+  const std::int64_t first = segment.sequence * compressor.capacity;
+  const std::int64_t visible = VisibleRows(position, cache.ratio);
+  Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
+  if (input.selected.cols == 0) {
+    for (std::int64_t c = 0; c < visible; ++c) {
+      keys.push_back(compressor.rows.Row(first + c));
+    }
+    return keys;
+  }
+  for (const std::int32_t c : input.selected.RowSpan(row)) {
+    Check(c < visible, "SparseAttention: a selected row is not visible");
+    keys.push_back(c < 0 ? nullptr : compressor.rows.Row(first + c));
+  }
+  return keys;
+}
+
+// The running state of the softmax over the blocks of one head.
+struct OnlineSoftmax {
+  float maximum = kMinusInfinity;
+  float sum = 0.0f;
+  std::vector<float> o;  // [head_dim]
+};
+
+// Adds one block of at most 64 slots.
+void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, OnlineSoftmax& state) {
+  const std::int64_t head_dim = std::ssize(state.o);
+  float z[kBlock];
+  float maximum = state.maximum;
+  for (std::size_t j = 0; j < keys.size(); ++j) {
+    z[j] = kMinusInfinity;
+    if (keys[j] != nullptr) {
+      z[j] = scale * LaneProduct(
+                         head_dim, [&](std::int64_t i) { return ToFloat(q[i]); },
+                         [&](std::int64_t i) { return ToFloat(keys[j][i]); });
+      maximum = std::max(maximum, z[j]);
+    }
+  }
+  const float c = Exp<ScalarOps>(state.maximum - maximum);
+  float p[kBlock];
+  for (std::size_t j = 0; j < keys.size(); ++j) {
+    p[j] = keys[j] == nullptr ? 0.0f : Exp<ScalarOps>(z[j] - maximum);
+  }
+  const float sum = LaneSum(std::ssize(keys), [&](std::int64_t j) { return p[j]; });
+  state.sum = std::fma(state.sum, c, sum);
+  state.maximum = maximum;
+  for (float& o : state.o) {
+    o = o * c;
+  }
+  for (std::size_t j = 0; j < keys.size(); ++j) {
+    for (std::int64_t i = 0; keys[j] != nullptr && i < head_dim; ++i) {
+      float& o = state.o[static_cast<std::size_t>(i)];
+      o = std::fma(RoundToBf16(p[j]), ToFloat(keys[j][i]), o);
+    }
+  }
+}
+
+// out [head_dim] = what one head reads from the keys, before the inverse rotation.
+void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t head_dim, Bf16* out) {
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  OnlineSoftmax state;
+  state.o.resize(static_cast<std::size_t>(head_dim));
+  const std::span<const Bf16* const> all = keys;
+  for (std::size_t first = 0; first < all.size(); first += kBlock) {
+    const auto block = all.subspan(first, std::min<std::size_t>(kBlock, all.size() - first));
+    if (std::any_of(block.begin(), block.end(), [](const Bf16* key) { return key != nullptr; })) {
+      AddBlock(q, block, scale, state);
+    }
+  }
+  const float sum = state.sum + Exp<ScalarOps>(sink - state.maximum);
+  for (std::int64_t i = 0; i < head_dim; ++i) {
+    out[i] = ToBf16(state.o[static_cast<std::size_t>(i)] / sum);
+  }
+}
+
+void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                    Matrix<const Bf16> out) {
+  const std::int64_t t = batch.n_tokens();
+  const std::int64_t heads = std::ssize(input.sinks);
+  const std::int64_t head_dim = input.keys.cols;
+  Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
+            out.cols == input.q.cols && input.keys.rows == t,
+        "SparseAttention: shapes");
+  Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
+            input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
+        "SparseAttention: shapes of the RoPE rows");
+  Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
+  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
+            cache.window.rows.cols == head_dim,
+        "SparseAttention: shapes of the window");
+  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
+        "SparseAttention: shapes of the compressed rows");
+}
+
+}  // namespace
+
+void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
+                                       const LayerCache& cache, Matrix<Bf16> out) {
+  CheckAttention(input, batch, cache, out);
+  const std::int64_t head_dim = input.keys.cols;
+  const std::int64_t pairs = input.rope.cos.cols;
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    const KeyList keys = KeysOf(input, batch, cache, row);
+    for (std::int64_t head = 0; head < std::ssize(input.sinks); ++head) {
+      Bf16* o = out.Row(row) + head * head_dim;
+      AttendHead(input.q.Row(row) + head * head_dim, keys,
+                 input.sinks[static_cast<std::size_t>(head)], head_dim, o);
+      RotatePairs(o + head_dim - 2 * pairs, pairs, input.rope.cos.Row(row), input.rope.sin.Row(row),
+                  -1.0f);
+    }
+  }
+}
+
+void ReferenceBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
+                                    WindowCache& cache) {
+  Check(keys.rows == batch.n_tokens() && cache.rows.cols == keys.cols && cache.slots > 0,
+        "AppendWindow: shapes");
+  for (const Segment& segment : batch.segments) {
+    // Of more tokens than slots only the last ones stay.
+    for (std::int64_t i = std::max<std::int64_t>(0, segment.n_tokens - cache.slots);
+         i < segment.n_tokens; ++i) {
+      const std::int64_t slot = (segment.first_position + i) % cache.slots;
+      std::copy_n(keys.Row(segment.first_row + i), keys.cols,
+                  cache.rows.Row(segment.sequence * cache.slots + slot));
+    }
+  }
+}
+
+}  // namespace fathom

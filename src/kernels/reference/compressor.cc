@@ -1,0 +1,148 @@
+// Compressors (docs/numerics.md 6; spec/model.md 5.7).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/math.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/reference/vectors.h"
+#include "kernels/rope.h"
+
+namespace fathom {
+namespace {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// The compressor's inputs of one token: value and score per channel [overlap * width]. Null for the
+// positions before the sequence.
+struct Slot {
+  const float* values = nullptr;
+  const float* scores = nullptr;
+};
+
+// The inputs of `position`, from the batch if it is there, else from the tail.
+Slot SlotAt(const CompressorInput& input, const Segment& segment, const CompressorCache& cache,
+            std::int64_t position) {
+  if (position < 0) {
+    return {};
+  }
+  if (position >= segment.first_position) {
+    const std::int64_t row = segment.first_row + position - segment.first_position;
+    return {input.values.Row(row), input.scores.Row(row)};
+  }
+  const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
+  return {cache.tail_values.Row(row), cache.tail_scores.Row(row)};
+}
+
+// The softmax over the slots of one channel, applied to their values. Slot s of n reads column
+// channel_of(s).
+template <class ChannelOf>
+float Pool(const std::vector<Slot>& slots, const ChannelOf& channel_of) {
+  float maximum = kMinusInfinity;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    if (slots[s].scores != nullptr) {
+      maximum = std::max(maximum, slots[s].scores[channel_of(s)]);
+    }
+  }
+  const auto p = [&](std::size_t s) {
+    return slots[s].scores == nullptr ? 0.0f
+                                      : Exp<ScalarOps>(slots[s].scores[channel_of(s)] - maximum);
+  };
+  float sum = 0.0f;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    sum = sum + p(s);
+  }
+  float pooled = 0.0f;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const float value = slots[s].values == nullptr ? 0.0f : slots[s].values[channel_of(s)];
+    pooled = std::fma(p(s) / sum, value, pooled);
+  }
+  return pooled;
+}
+
+// Makes row `w` of the segment's sequence and stores it.
+void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t w,
+             CompressorCache& cache) {
+  std::vector<Slot> slots;
+  const std::int64_t end = (w + 1) * cache.ratio;
+  for (std::int64_t position = end - cache.Span(); position < end; ++position) {
+    slots.push_back(SlotAt(input, segment, cache, position));
+  }
+  const std::int64_t width = std::ssize(input.norm);
+  std::vector<Bf16> row(static_cast<std::size_t>(width));
+  for (std::int64_t channel = 0; channel < width; ++channel) {
+    // With two windows, the second one's slots read the second half of the channels.
+    row[static_cast<std::size_t>(channel)] = ToBf16(Pool(slots, [&](std::size_t s) {
+      return channel + width * (static_cast<std::int64_t>(s) / cache.ratio);
+    }));
+  }
+  NormalizeRow(row.data(), input.norm.data(), input.norm_eps, width, row.data());
+  const std::int64_t pairs = std::ssize(input.frequencies);
+  std::vector<float> angles(static_cast<std::size_t>(2 * pairs));
+  RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
+  const std::int64_t plain = width - 2 * pairs;
+  RotatePairs(row.data() + plain, pairs, angles.data(), angles.data() + pairs);
+  const std::int64_t stored = segment.sequence * cache.capacity + w;
+  if (cache.packed_rows.cols > 0) {
+    RotateHadamard(row.data());
+    PackFp4(row.data(), cache.packed_rows.Row(stored));
+  } else {
+    SimulateFp8(row.data(), plain);
+    std::copy(row.begin(), row.end(), cache.rows.Row(stored));
+  }
+}
+
+void CheckCompress(const CompressorInput& input, const BatchView& batch,
+                   const CompressorCache& cache) {
+  const std::int64_t width = std::ssize(input.norm);
+  const std::int64_t inputs = cache.Overlap() * width;
+  Check(cache.ratio == 4 || cache.ratio == 128, "Compress: ratio is neither 4 nor 128");
+  Check(input.values.rows == batch.n_tokens() && input.scores.rows == batch.n_tokens() &&
+            input.values.cols == inputs && input.scores.cols == inputs,
+        "Compress: shapes of the inputs");
+  Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
+            cache.tail_slots >= cache.Span() - 1,
+        "Compress: shapes of the tail");
+  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
+            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
+             width == kIndexDim),
+        "Compress: shapes of the rows");
+  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
+  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
+        "Compress: RoPE dimensions");
+}
+
+}  // namespace
+
+void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& batch,
+                                CompressorCache& cache) {
+  CheckCompress(input, batch, cache);
+  const std::int64_t inputs = input.scores.cols;
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t first = segment.first_position;
+    const std::int64_t end = first + segment.n_tokens;
+    for (std::int64_t position = first; position < end; ++position) {
+      float* scores = input.scores.Row(segment.first_row + position - first);
+      for (std::int64_t i = 0; i < inputs; ++i) {
+        scores[i] = scores[i] + input.ape[position % cache.ratio * inputs + i];
+      }
+    }
+    Check(end / cache.ratio <= cache.capacity, "Compress: more rows than the cache holds");
+    for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
+      MakeRow(input, segment, w, cache);
+    }
+    for (std::int64_t position = std::max(first, end - cache.tail_slots); position < end;
+         ++position) {
+      const Slot slot = SlotAt(input, segment, cache, position);
+      const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
+      std::copy_n(slot.values, inputs, cache.tail_values.Row(row));
+      std::copy_n(slot.scores, inputs, cache.tail_scores.Row(row));
+    }
+  }
+}
+
+}  // namespace fathom

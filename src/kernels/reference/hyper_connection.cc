@@ -1,0 +1,154 @@
+// Manifold-constrained hyper-connections (docs/numerics.md 5; spec/model.md 3).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/check.h"
+#include "kernels/math.h"
+#include "kernels/reference/lanes.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;  // pre, post, comb
+
+// m[i] of the first n rows of fn; x [width] are the streams of one token.
+void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, std::int64_t n,
+            float* m) {
+  const float sum = LaneSumOfSquares(width, [&](std::int64_t k) { return ToFloat(x[k]); });
+  const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
+  for (std::int64_t i = 0; i < n; ++i) {
+    float lane[kLanes] = {};
+    for (std::int64_t k = 0; k < width; ++k) {
+      lane[k % kLanes] = std::fma(ToFloat(x[k]), fn[i * width + k], lane[k % kLanes]);
+    }
+    m[i] = TreeSum(lane, kLanes) * r;
+  }
+}
+
+float SumOfFour(const float* c, std::int64_t stride) {
+  return (c[0] + c[2 * stride]) + (c[stride] + c[3 * stride]);
+}
+
+// Divides every row of c [4, 4] by its sum + eps, or every column.
+void Normalize(float* c, bool columns, float eps) {
+  const std::int64_t along = columns ? kStreams : 1;
+  const std::int64_t across = columns ? 1 : kStreams;
+  for (std::int64_t i = 0; i < kStreams; ++i) {
+    const float sum = SumOfFour(c + i * across, along) + eps;
+    for (std::int64_t j = 0; j < kStreams; ++j) {
+      c[i * across + j * along] = c[i * across + j * along] / sum;
+    }
+  }
+}
+
+// c [4, 4], in place: logits become a matrix whose rows and columns sum to (almost) 1.
+void Sinkhorn(float* c, std::int64_t iterations, float eps) {
+  for (std::int64_t i = 0; i < kStreams; ++i) {
+    float* row = c + i * kStreams;
+    const float maximum = *std::max_element(row, row + kStreams);
+    for (std::int64_t j = 0; j < kStreams; ++j) {
+      row[j] = Exp<ScalarOps>(row[j] - maximum);
+    }
+    const float sum = SumOfFour(row, 1);
+    for (std::int64_t j = 0; j < kStreams; ++j) {
+      row[j] = row[j] / sum + eps;
+    }
+  }
+  Normalize(c, /*columns=*/true, eps);
+  for (std::int64_t i = 1; i < iterations; ++i) {
+    Normalize(c, /*columns=*/false, eps);
+    Normalize(c, /*columns=*/true, eps);
+  }
+}
+
+// out [d] = sum of pre[s] * stream s, pre from the mixes m [4].
+void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, float eps,
+             Bf16* out) {
+  float pre[kStreams];
+  for (int j = 0; j < kStreams; ++j) {
+    pre[j] = Sigmoid<ScalarOps>(std::fma(m[j], w.scale[0], w.base[j])) + eps;
+  }
+  for (std::int64_t i = 0; i < d; ++i) {
+    float sum = pre[0] * ToFloat(x[i]);
+    for (int s = 1; s < kStreams; ++s) {
+      sum = std::fma(pre[s], ToFloat(x[s * d + i]), sum);
+    }
+    out[i] = ToBf16(sum);
+  }
+}
+
+}  // namespace
+
+void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
+                             const HcOptions& options, Matrix<Bf16> out, HcMix mix) {
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
+  Check(mix.post.rows == out.rows && mix.post.cols == kStreams && mix.comb.rows == out.rows &&
+            mix.comb.cols == kStreams * kStreams,
+        "HcPre: shapes of the mix");
+  Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    float m[kGates];
+    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kGates, m);
+    float* post = mix.post.Row(row);
+    for (int j = 0; j < kStreams; ++j) {
+      const int gate = kStreams + j;
+      post[j] = 2.0f * Sigmoid<ScalarOps>(std::fma(m[gate], w.scale[1], w.base[gate]));
+    }
+    float* comb = mix.comb.Row(row);
+    for (int j = 0; j < kStreams * kStreams; ++j) {
+      const int gate = 2 * kStreams + j;
+      comb[j] = std::fma(m[gate], w.scale[2], w.base[gate]);
+    }
+    Sinkhorn(comb, options.sinkhorn_iterations, options.eps);
+    MixDown(streams.Row(row), out.cols, m, w, options.eps, out.Row(row));
+  }
+}
+
+void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
+  Check(streams.cols == kStreams * y.cols && streams.rows == y.rows, "HcPost: shapes");
+  Check(mix.post.rows == y.rows && mix.post.cols == kStreams && mix.comb.rows == y.rows &&
+            mix.comb.cols == kStreams * kStreams,
+        "HcPost: shapes of the mix");
+  const std::int64_t d = y.cols;
+  for (std::int64_t row = 0; row < y.rows; ++row) {
+    const float* post = mix.post.Row(row);
+    const float* comb = mix.comb.Row(row);
+    Bf16* s = streams.Row(row);
+    for (std::int64_t i = 0; i < d; ++i) {
+      const float value = ToFloat(y.Row(row)[i]);
+      const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
+                                      ToFloat(s[3 * d + i])};
+      for (int j = 0; j < kStreams; ++j) {
+        float sum = post[j] * value;
+        for (int from = 0; from < kStreams; ++from) {
+          sum = std::fma(comb[kStreams * from + j], source[from], sum);
+        }
+        s[j * d + i] = ToBf16(sum);
+      }
+    }
+  }
+}
+
+void ReferenceBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w,
+                              const HcOptions& options, Matrix<Bf16> out) {
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    float m[kStreams];
+    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kStreams, m);
+    MixDown(streams.Row(row), out.cols, m, w, options.eps, out.Row(row));
+  }
+}
+
+void ReferenceBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
+  Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    for (std::int64_t i = 0; i < streams.cols; ++i) {
+      Bf16& s = streams.Row(row)[i];
+      s = ToBf16(ToFloat(s) + ToFloat(x.Row(row)[i % x.cols]));
+    }
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,126 @@
+// Index queries, scores and the choice of rows (docs/numerics.md 7; spec/model.md 6).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/reference/vectors.h"
+
+namespace fathom {
+namespace {
+
+// The number at `i` of a packed vector, times 2: an integer.
+int TwiceCode(const std::uint8_t* packed, std::int64_t i) {
+  const int nibble = packed[i / 2] >> (4 * (i % 2)) & 15;
+  return static_cast<int>(2.0f * E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
+}
+
+float GroupScale(const std::uint8_t* packed, std::int64_t group) {
+  return E8m0ToFloat(packed[kIndexDim / 2 + group]);
+}
+
+// The product of two packed vectors.
+float PackedProduct(const std::uint8_t* q, const std::uint8_t* k) {
+  float d = 0.0f;
+  for (std::int64_t group = 0; group < kIndexDim / kIndexGroup; ++group) {
+    int sum = 0;
+    for (std::int64_t i = group * kIndexGroup; i < (group + 1) * kIndexGroup; ++i) {
+      sum += TwiceCode(q, i) * TwiceCode(k, i);
+    }
+    const float c = static_cast<float>(sum) * 0.25f;
+    const float scale = GroupScale(q, group) * GroupScale(k, group);
+    d = group == 0 ? c * scale : std::fma(c, scale, d);
+  }
+  return d;
+}
+
+// The score of one row for one token. queries [heads * 68]; weights [heads], scaled.
+float Score(std::span<const std::uint8_t> queries, const std::vector<float>& weights,
+            const std::uint8_t* row) {
+  const float sum = LaneSum(std::ssize(weights), [&](std::int64_t head) {
+    const float d = RoundToBf16(PackedProduct(queries.data() + head * kPackedIndexBytes, row));
+    const float positive = d > 0.0f ? d : 0.0f;
+    return RoundToBf16(positive * weights[static_cast<std::size_t>(head)]);
+  });
+  const float score = RoundToBf16(sum);
+  return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
+}
+
+std::vector<float> ScaledHeadWeights(std::span<const Bf16> head_weights) {
+  const double heads = static_cast<double>(head_weights.size());
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(kIndexDim) * heads));
+  std::vector<float> scaled;
+  for (const Bf16 w : head_weights) {
+    scaled.push_back(RoundToBf16(ToFloat(w) * scale));
+  }
+  return scaled;
+}
+
+// The ids of the `count` highest scores, best first, ties lowest id first.
+std::vector<std::int32_t> Best(const std::vector<float>& scores, std::int64_t count) {
+  std::vector<std::int32_t> ids(scores.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
+  ids.resize(static_cast<std::size_t>(count));
+  return ids;
+}
+
+}  // namespace
+
+void ReferenceBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
+                                    Matrix<std::uint8_t> out) {
+  const std::int64_t heads = q.cols / kIndexDim;
+  const std::int64_t pairs = rope.cos.cols;
+  Check(q.cols == heads * kIndexDim && out.rows == q.rows && out.cols == heads * kPackedIndexBytes,
+        "IndexQueries: shapes");
+  Check(rope.cos.rows == q.rows && rope.sin.rows == q.rows && rope.sin.cols == pairs &&
+            2 * pairs <= kIndexDim,
+        "IndexQueries: shapes of the RoPE rows");
+  for (std::int64_t row = 0; row < q.rows; ++row) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      Bf16 x[kIndexDim];
+      std::copy_n(q.Row(row) + head * kIndexDim, kIndexDim, x);
+      RotatePairs(x + kIndexDim - 2 * pairs, pairs, rope.cos.Row(row), rope.sin.Row(row));
+      RotateHadamard(x);
+      PackFp4(x, out.Row(row) + head * kPackedIndexBytes);
+    }
+  }
+}
+
+void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
+                                  Matrix<const Bf16> head_weights, const BatchView& batch,
+                                  const CompressorCache& cache, Matrix<std::int32_t> rows) {
+  const std::int64_t t = batch.n_tokens();
+  Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
+            queries.cols == head_weights.cols * kPackedIndexBytes &&
+            cache.packed_rows.cols == kPackedIndexBytes,
+        "SelectRows: shapes");
+  for (std::int64_t row = 0; row < t; ++row) {
+    const std::int64_t visible =
+        VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
+    Check(visible <= cache.capacity, "SelectRows: more rows than the cache holds");
+    std::vector<std::int32_t> chosen(static_cast<std::size_t>(std::min(visible, rows.cols)));
+    std::iota(chosen.begin(), chosen.end(), 0);
+    if (visible > rows.cols) {
+      const std::vector<float> weights = ScaledHeadWeights(head_weights.RowSpan(row));
+      const std::int64_t first = batch.SegmentOf(row).sequence * cache.capacity;
+      std::vector<float> scores;
+      for (std::int64_t c = 0; c < visible; ++c) {
+        scores.push_back(Score(queries.RowSpan(row), weights, cache.packed_rows.Row(first + c)));
+      }
+      chosen = Best(scores, rows.cols);
+    }
+    std::fill_n(std::copy(chosen.begin(), chosen.end(), rows.Row(row)),
+                rows.cols - std::ssize(chosen), -1);
+  }
+}
+
+}  // namespace fathom

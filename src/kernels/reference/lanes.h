@@ -1,0 +1,57 @@
+// The lanes and trees in which every sum is taken (docs/numerics.md 1).
+//
+// `static`: see kernels/math.h.
+#ifndef FATHOM_KERNELS_REFERENCE_LANES_H_
+#define FATHOM_KERNELS_REFERENCE_LANES_H_
+
+#include <cmath>
+#include <cstdint>
+
+namespace fathom {
+
+inline constexpr std::int64_t kLanes = 16;
+
+// The sum of a power of two of numbers as a tree, by halves. Overwrites them.
+static inline float TreeSum(float* v, std::int64_t n) {
+  for (n /= 2; n > 0; n /= 2) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      v[i] = v[i] + v[i + n];
+    }
+  }
+  return v[0];
+}
+
+// The sum of value(0) ... value(n - 1), in 16 plain lanes.
+template <class Value>
+static inline float LaneSum(std::int64_t n, const Value& value) {
+  float lane[kLanes] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    lane[i % kLanes] = lane[i % kLanes] + value(i);
+  }
+  return TreeSum(lane, kLanes);
+}
+
+// The sum of the squares of value(0) ... value(n - 1), in 16 lanes.
+template <class Value>
+static inline float LaneSumOfSquares(std::int64_t n, const Value& value) {
+  float lane[kLanes] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float x = value(i);
+    lane[i % kLanes] = std::fma(x, x, lane[i % kLanes]);
+  }
+  return TreeSum(lane, kLanes);
+}
+
+// The sum of x(i) * w(i), i = 0 ... n - 1, in the order of BF16 weights: 32 lanes of fma chains.
+template <class X, class W>
+static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
+  float lane[2 * kLanes] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    lane[i % (2 * kLanes)] = std::fma(x(i), w(i), lane[i % (2 * kLanes)]);
+  }
+  return TreeSum(lane, 2 * kLanes);  // whose first step adds lane i + 16 to lane i
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_REFERENCE_LANES_H_

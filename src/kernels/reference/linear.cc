@@ -1,0 +1,181 @@
+// Matrix products (docs/numerics.md 2).
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/reference/lanes.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace fathom {
+namespace {
+
+// One row of activations as a product with FP8 or FP4 weights sees it: the E4M3 values, and a scale
+// per 128 columns.
+struct QuantizedRow {
+  std::vector<float> values;
+  std::vector<float> scales;
+};
+
+void Quantize(const Bf16* x, std::int64_t k, QuantizedRow& row) {
+  row.values.clear();
+  row.scales.clear();
+  for (std::int64_t first = 0; first < k; first += kFp8Block) {
+    std::uint8_t codes[kFp8Block];
+    row.scales.push_back(QuantizeE4m3(x + first, kFp8Block, codes));
+    for (const std::uint8_t code : codes) {
+      row.values.push_back(E4m3ToFloat(code));
+    }
+  }
+}
+
+// The sum over the weight's columns in its parts: part(first, end) is the sum of columns
+// [first, end).
+template <class Part>
+float SumOfParts(const Weight& w, const Part& part) {
+  float sums[8] = {};
+  const std::int64_t width = w.k / w.k_parts;
+  for (int i = 0; i < w.k_parts; ++i) {
+    sums[i] = part(i * width, (i + 1) * width);
+  }
+  return TreeSum(sums, w.k_parts);
+}
+
+// x times row i of a kFp4 weight, columns [first, end).
+float Fp4Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::int64_t first,
+                 std::int64_t end) {
+  const auto* nibbles = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
+  const auto* scales = reinterpret_cast<const std::uint8_t*>(w.scales + i * w.ScaleColumns());
+  float lane[kLanes] = {};
+  for (std::int64_t block = first / kFp4Block; block < end / kFp4Block; ++block) {
+    const float weight_scale = scales[block] == 0 ? 0.0f : E8m0ToFloat(scales[block]);
+    const float scale =
+        x.scales[static_cast<std::size_t>(block * kFp4Block / kFp8Block)] * weight_scale;
+    for (std::int64_t l = 0; l < 4; ++l) {
+      // Multiples of 2^-10 below 2^15: a double holds their sum exactly, so that it is rounded
+      // once, below.
+      double sum = 0.0;
+      const std::int64_t column = block * kFp4Block + 8 * l;
+      for (std::int64_t k = column; k < column + 8; ++k) {
+        const int nibble = nibbles[k / 2] >> (4 * (k % 2)) & 15;
+        sum += static_cast<double>(x.values[static_cast<std::size_t>(k)]) *
+               static_cast<double>(E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
+      }
+      float& a = lane[4 * (block % 4) + l];
+      a = std::fma(static_cast<float>(sum), scale, a);
+    }
+  }
+  return TreeSum(lane, kLanes);
+}
+
+// x times row i of a kFp8 weight, columns [first, end).
+float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::int64_t first,
+                 std::int64_t end) {
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
+  float lane[kLanes] = {};
+  for (std::int64_t block = first / kFp8Block; block < end / kFp8Block; ++block) {
+    const float scale = x.scales[static_cast<std::size_t>(block)] * w.Fp8Scale(i, block);
+    for (std::int64_t c = 0; c < kLanes; ++c) {
+      float chain = 0.0f;
+      for (std::int64_t j = 0; j < 8; ++j) {
+        const std::int64_t k = block * kFp8Block + 64 * (j / 4) + 4 * c + j % 4;
+        const float a = x.values[static_cast<std::size_t>(k)];
+        const float b = E4m3ToFloat(codes[k]);
+        chain = j == 0 ? a * b : std::fma(a, b, chain);
+      }
+      lane[c] = std::fma(chain, scale, lane[c]);
+    }
+  }
+  return TreeSum(lane, kLanes);
+}
+
+// x times row i, columns [first, end), without quantisation of x. FP8 weights are
+// bf16(e4m3 * scale).
+float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t first,
+                   std::int64_t end) {
+  const std::byte* row = w.data + i * w.RowBytes();
+  const auto a = [&](std::int64_t k) { return ToFloat(x[first + k]); };
+  switch (w.format) {
+    case WeightFormat::kF32:
+      return LaneProduct(end - first, a, [&](std::int64_t k) {
+        return reinterpret_cast<const float*>(row)[first + k];
+      });
+    case WeightFormat::kBf16:
+      return LaneProduct(end - first, a, [&](std::int64_t k) {
+        return ToFloat(reinterpret_cast<const Bf16*>(row)[first + k]);
+      });
+    case WeightFormat::kFp8:
+      return LaneProduct(end - first, a, [&](std::int64_t k) {
+        const float code = E4m3ToFloat(static_cast<std::uint8_t>(row[first + k]));
+        return RoundToBf16(code * w.Fp8Scale(i, (first + k) / kFp8Block));
+      });
+    case WeightFormat::kFp4:
+      break;
+  }
+  Check(false, "FP4 weights need quantised activations");
+  return 0.0f;
+}
+
+void CheckWeight(const Weight& w) {
+  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
+  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
+  Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
+        "k_parts is not 1, 2, 4 or 8");
+  Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,
+        "k_parts does not divide k into multiples of 128");
+}
+
+// Calls store(row, i, sum) for every element of x * w^T.
+template <class Store>
+void Multiply(Matrix<const Bf16> x, const Weight& w, const Store& store) {
+  CheckWeight(w);
+  const bool fp4 = w.format == WeightFormat::kFp4;
+  const bool quantised = fp4 || w.format == WeightFormat::kFp8;
+  QuantizedRow quantized;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    if (quantised) {
+      Quantize(x.Row(row), w.k, quantized);
+    }
+    for (std::int64_t i = 0; i < w.n; ++i) {
+      store(row, i, SumOfParts(w, [&](std::int64_t first, std::int64_t end) {
+              return fp4         ? Fp4Product(quantized, w, i, first, end)
+                     : quantised ? Fp8Product(quantized, w, i, first, end)
+                                 : PlainProduct(x.Row(row), w, i, first, end);
+            }));
+    }
+  }
+}
+
+}  // namespace
+
+void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
+  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  Multiply(x, w,
+           [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = ToBf16(sum); });
+}
+
+void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
+  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  Multiply(x, w, [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = sum; });
+}
+
+void ReferenceBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                                     Matrix<Bf16> out) {
+  CheckWeight(w);
+  Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
+            out.cols == w.n,
+        "GroupedLinear: shapes");
+  const std::int64_t rows_per_group = w.n / groups;
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    for (std::int64_t i = 0; i < w.n; ++i) {
+      const Bf16* in = x.Row(row) + i / rows_per_group * w.k;
+      out.Row(row)[i] = ToBf16(SumOfParts(w, [&](std::int64_t first, std::int64_t end) {
+        return PlainProduct(in, w, i, first, end);
+      }));
+    }
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,82 @@
+// Embedding, norms and rotary positions (docs/numerics.md 3 and 4).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/check.h"
+#include "kernels/reference/quantize.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/reference/vectors.h"
+
+namespace fathom {
+namespace {
+
+void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
+  Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
+            2 * rope.cos.cols <= head_dim,
+        "RoPE rows: shapes");
+}
+
+// The unweighted norm of one query head, rounded to bf16 at every step.
+void NormalizeHead(Bf16* q, std::int64_t head_dim, float eps) {
+  const float sum = LaneSum(head_dim, [&](std::int64_t i) {
+    const float x = ToFloat(q[i]);
+    return RoundToBf16(x * x);
+  });
+  const float mean = RoundToBf16(sum / static_cast<float>(head_dim));
+  const float s = RoundToBf16(1.0f / std::sqrt(RoundToBf16(mean + eps)));
+  for (std::int64_t i = 0; i < head_dim; ++i) {
+    q[i] = ToBf16(ToFloat(q[i]) * s);
+  }
+}
+
+}  // namespace
+
+void ReferenceBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
+  Check(out.rows == batch.n_tokens() && table.cols > 0 && out.cols % table.cols == 0,
+        "Embed: shapes");
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    const Token token = batch.tokens[static_cast<std::size_t>(row)];
+    Check(token >= 0 && token < table.rows, "Embed: token outside the vocabulary");
+    for (std::int64_t copy = 0; copy < out.cols / table.cols; ++copy) {
+      std::copy_n(table.Row(token), table.cols, out.Row(row) + copy * table.cols);
+    }
+  }
+}
+
+void ReferenceBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+                               Matrix<Bf16> out) {
+  Check(out.rows == x.rows && out.cols == x.cols && std::ssize(weight) == x.cols,
+        "RmsNorm: shapes");
+  for (std::int64_t row = 0; row < x.rows; ++row) {
+    NormalizeRow(x.Row(row), weight.data(), eps, x.cols, out.Row(row));
+  }
+}
+
+void ReferenceBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
+                                  const RopeRows& rope) {
+  Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
+  CheckRope(rope, q.rows, head_dim);
+  const std::int64_t pairs = rope.cos.cols;
+  for (std::int64_t row = 0; row < q.rows; ++row) {
+    for (Bf16* head = q.Row(row); head != q.Row(row) + q.cols; head += head_dim) {
+      NormalizeHead(head, head_dim, eps);
+      RotatePairs(head + head_dim - 2 * pairs, pairs, rope.cos.Row(row), rope.sin.Row(row));
+    }
+  }
+}
+
+void ReferenceBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                                  const RopeRows& rope) {
+  CheckRope(rope, kv.rows, kv.cols);
+  const std::int64_t pairs = rope.cos.cols;
+  const std::int64_t plain = kv.cols - 2 * pairs;
+  Check(std::ssize(norm) == kv.cols && plain % kSimulationGroup == 0, "WindowKeys: shapes");
+  for (std::int64_t row = 0; row < kv.rows; ++row) {
+    NormalizeRow(kv.Row(row), norm.data(), eps, kv.cols, kv.Row(row));
+    RotatePairs(kv.Row(row) + plain, pairs, rope.cos.Row(row), rope.sin.Row(row));
+    SimulateFp8(kv.Row(row), plain);
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,93 @@
+// Quantisation of activations and cached rows (docs/numerics.md 2 and 4), and the rotation of
+// index vectors.
+//
+// `static`: see kernels/math.h.
+#ifndef FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
+#define FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "base/float_types.h"
+#include "kernels/layer_cache.h"
+
+namespace fathom {
+
+inline constexpr std::int64_t kSimulationGroup = 64;  // numbers that share a scale in a cached row
+inline constexpr std::int64_t kIndexGroup = 32;       // numbers that share a scale of index vectors
+
+// The largest magnitude of x [n]; NaN does not count.
+static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
+  float largest = 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float magnitude = std::fabs(ToFloat(x[i]));
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+}
+
+// x [n] as E4M3 codes [n]; returns their scale. value = code * scale.
+static inline float QuantizeE4m3(const Bf16* x, std::int64_t n, std::uint8_t* codes) {
+  const float scale = PowerOfTwoScale(LargestMagnitude(x, n), kE4m3Floor, kE4m3Maximum);
+  const float inverse = 1.0f / scale;
+  for (std::int64_t i = 0; i < n; ++i) {
+    codes[i] = FloatToE4m3(ToFloat(x[i]) * inverse);
+  }
+  return scale;
+}
+
+// Replaces x [n] by what remains of it after quantisation to E4M3, in groups of 64. n is a multiple
+// of 64.
+static inline void SimulateFp8(Bf16* x, std::int64_t n) {
+  for (std::int64_t first = 0; first < n; first += kSimulationGroup) {
+    std::uint8_t codes[kSimulationGroup];
+    const float scale = QuantizeE4m3(x + first, kSimulationGroup, codes);
+    for (std::int64_t i = 0; i < kSimulationGroup; ++i) {
+      x[first + i] = ToBf16(E4m3ToFloat(codes[i]) * scale);
+    }
+  }
+}
+
+// The orthonormal Hadamard transform of x [128], in place. Its own inverse up to rounding.
+static inline void RotateHadamard(Bf16* x) {
+  float v[kIndexDim];
+  for (std::int64_t i = 0; i < kIndexDim; ++i) {
+    v[i] = ToFloat(x[i]);
+  }
+  for (std::int64_t stride = 1; stride < kIndexDim; stride *= 2) {
+    for (std::int64_t i = 0; i < kIndexDim; ++i) {
+      if ((i & stride) == 0) {
+        const float a = v[i];
+        const float b = v[i + stride];
+        v[i] = a + b;
+        v[i + stride] = a - b;
+      }
+    }
+  }
+  for (std::int64_t i = 0; i < kIndexDim; ++i) {
+    x[i] = ToBf16(v[i] * 0.08838834764831845f);
+  }
+}
+
+// x [128] as FP4 codes and scales: the layout of kPackedIndexBytes.
+static inline void PackFp4(const Bf16* x, std::uint8_t* packed) {
+  for (std::int64_t group = 0; group < kIndexDim / kIndexGroup; ++group) {
+    const Bf16* in = x + group * kIndexGroup;
+    std::uint8_t* out = packed + group * kIndexGroup / 2;
+    const float scale =
+        PowerOfTwoScale(LargestMagnitude(in, kIndexGroup), kE2m1Floor, kE2m1Maximum);
+    const float inverse = 1.0f / scale;
+    for (std::int64_t i = 0; i < kIndexGroup / 2; ++i) {
+      const int low = FloatToE2m1(ToFloat(in[2 * i]) * inverse);
+      const int high = FloatToE2m1(ToFloat(in[2 * i + 1]) * inverse);
+      out[i] = static_cast<std::uint8_t>(low | high << 4);
+    }
+    packed[kIndexDim / 2 + group] =
+        static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(scale) >> 23);
+  }
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_REFERENCE_QUANTIZE_H_

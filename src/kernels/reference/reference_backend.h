@@ -1,0 +1,83 @@
+// ReferenceBackend: every operation as plain scalar loops, the executable form of docs/numerics.md.
+//
+// It is the specification, not an engine: one thread, no instruction set beyond the baseline, and,
+// unlike other backends, it may allocate inside an operation. Other backends are tested against it;
+// the CPU backend inherits from it and overrides what it does faster.
+#ifndef FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
+#define FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "kernels/backend.h"
+
+namespace fathom {
+
+// Owns nothing. Contracts of the operations: kernels/backend.h.
+class ReferenceBackend : public Backend {
+ public:
+  explicit ReferenceBackend() = default;
+  std::string_view Name() const override { return "reference"; }
+
+  // Memory: that of the host, weights read in place.
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes) override;
+  Result<const std::byte*> Import(std::span<const std::byte> weights) override;
+  Status Reserve(const StepLimits& limits) override;
+  void Synchronize() override {}
+
+  // linear.cc
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) override;
+  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                     Matrix<Bf16> out) override;
+
+  // norm_rope.cc
+  void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) override;
+  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+               Matrix<Bf16> out) override;
+  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) override;
+  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                  const RopeRows& rope) override;
+
+  // hyper_connection.cc
+  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+             Matrix<Bf16> out, HcMix mix) override;
+  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) override;
+  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+              Matrix<Bf16> out) override;
+  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
+
+  // compressor.cc
+  void Compress(const CompressorInput& input, const BatchView& batch,
+                CompressorCache& cache) override;
+
+  // indexer.cc
+  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;
+  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                  const BatchView& batch, const CompressorCache& cache,
+                  Matrix<std::int32_t> rows) override;
+
+  // attention.cc
+  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                       Matrix<Bf16> out) override;
+  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
+
+  // moe.cc
+  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
+              Matrix<Bf16> out) override;
+  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+             const Routing& out) override;
+  void RouteByToken(const BatchView& batch, Matrix<const float> logits,
+                    Matrix<const std::int64_t> table, float scale, const Routing& out) override;
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
+                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows) override;
+  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                      Matrix<Bf16> out) override;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_

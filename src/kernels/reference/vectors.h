@@ -1,0 +1,41 @@
+// What several operations do to one vector: RMS norm and rotation (docs/numerics.md 3 and 4).
+//
+// `static`: see kernels/math.h.
+#ifndef FATHOM_KERNELS_REFERENCE_VECTORS_H_
+#define FATHOM_KERNELS_REFERENCE_VECTORS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/float_types.h"
+#include "kernels/reference/lanes.h"
+
+namespace fathom {
+
+// out [d] = x [d] normalised, times weight [d]. out may be x.
+static inline void NormalizeRow(const Bf16* x, const Bf16* weight, float eps, std::int64_t d,
+                                Bf16* out) {
+  const float sum = LaneSumOfSquares(d, [&](std::int64_t i) { return ToFloat(x[i]); });
+  const float r = 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
+  for (std::int64_t i = 0; i < d; ++i) {
+    out[i] = ToBf16(ToFloat(weight[i]) * (ToFloat(x[i]) * r));
+  }
+}
+
+// Rotates the pairs (x[2k], x[2k + 1]), k < pairs, by the angles whose cos and sin [pairs] are
+// given; back with direction -1.
+static inline void RotatePairs(Bf16* x, std::int64_t pairs, const float* cos, const float* sin,
+                               float direction = 1.0f) {
+  for (std::int64_t k = 0; k < pairs; ++k) {
+    const float a = ToFloat(x[2 * k]);
+    const float b = ToFloat(x[2 * k + 1]);
+    const float c = cos[k];
+    const float s = direction * sin[k];
+    x[2 * k] = ToBf16(std::fma(a, c, -(b * s)));
+    x[2 * k + 1] = ToBf16(std::fma(a, s, b * c));
+  }
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_REFERENCE_VECTORS_H_

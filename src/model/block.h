@@ -1,0 +1,41 @@
+// One transformer block of DeepSeek-V4 (spec/model.md 2): the same code for every layer kind, for
+// prefill and decoding, and for the MTP head.
+#ifndef FATHOM_MODEL_BLOCK_H_
+#define FATHOM_MODEL_BLOCK_H_
+
+#include <span>
+
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+
+namespace fathom {
+
+// A step's surroundings, the same for every layer. Views only.
+struct Step {
+  Backend& backend;
+  const ModelConfig& config;
+  BatchView batch;
+  Activations a;  // with batch.n_tokens() rows
+  std::span<const float> compress_frequencies;
+
+  HcOptions hc_options() const {
+    return {.sinkhorn_iterations = config.hc_sinkhorn_iters,
+            .eps = config.hc_eps,
+            .norm_eps = config.rms_norm_eps};
+  }
+  // The RoPE table of a layer depends on its kind alone.
+  RopeRows Rope(int ratio) const {
+    return ratio == 0 ? RopeRows{a.window_cos, a.window_sin}
+                      : RopeRows{a.compress_cos, a.compress_sin};
+  }
+};
+
+// streams [t, 4 d] in place. Reads and extends the layer's cache.
+void RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
+              Matrix<Bf16> streams);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_BLOCK_H_

@@ -1,0 +1,384 @@
+#include "model/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "base/thread_team.h"
+#include "kernels/rope.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/block.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+
+namespace fathom {
+namespace {
+
+CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) {
+  CacheShape shape = {.head_dim = config.head_dim,
+                      .sliding_window = config.sliding_window,
+                      .ratios = config.compress_ratios,
+                      .max_context = options.max_context,
+                      .n_sequences = options.max_sequences,
+                      .rollback = kRollbackTokens};
+  shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  if (options.with_mtp) {
+    shape.ratios.push_back(0);
+  }
+  return shape;
+}
+
+StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
+  return {.max_tokens = options.max_batch_tokens,
+          .max_linear_inputs = std::max({config.hidden_size, config.q_lora_rank,
+                                         config.o_groups * config.o_lora_rank,
+                                         config.moe_intermediate_size}),
+          .hidden = config.hidden_size,
+          .head_dim = config.head_dim,
+          .experts_per_token = config.num_experts_per_tok,
+          .n_experts = config.n_routed_experts,
+          .moe_intermediate = config.moe_intermediate_size,
+          .sliding_window = config.sliding_window,
+          .max_compressed_rows = options.max_context / 4};
+}
+
+Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {
+  if (options.max_context < 1 || options.max_context > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "context length: expected 1 to {} (max_position_embeddings), found {}",
+                     config.max_position_embeddings, options.max_context);
+  }
+  if (options.max_sequences < 1 || options.max_batch_tokens < 1 || options.max_logit_rows < 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "expected at least 1 sequence, 1 token per batch and 1 row of logits, found "
+                     "{}, {} and {}",
+                     options.max_sequences, options.max_batch_tokens, options.max_logit_rows);
+  }
+  return {};
+}
+
+// The first n rows of a scratch matrix.
+template <class T>
+Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
+  return scratch.Rows(0, n);
+}
+
+// A view of the activations with n rows, for a step of n tokens.
+Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_per_token) {
+  Activations a = full;
+  a.streams = First(a.streams, n);
+  a.mtp_streams = First(a.mtp_streams, std::min(n, a.mtp_streams.rows));
+  a.mtp_normed = First(a.mtp_normed, std::min(n, a.mtp_normed.rows));
+  for (Matrix<Bf16>* m : {&a.u, &a.y, &a.qr, &a.q, &a.kv, &a.heads_out, &a.latent, &a.index_q,
+                          &a.index_weights, &a.gate, &a.up}) {
+    *m = First(*m, n);
+  }
+  for (Matrix<float>* m : {&a.hc_post, &a.hc_comb, &a.window_cos, &a.window_sin, &a.compress_cos,
+                           &a.compress_sin, &a.values, &a.scores, &a.router_logits, &a.weights}) {
+    *m = First(*m, n);
+  }
+  a.index_packed = First(a.index_packed, n);
+  a.selected = First(a.selected, n);
+  a.ids = First(a.ids, n);
+  a.expert_rows = First(a.expert_rows, n * experts_per_token);
+  return a;
+}
+
+}  // namespace
+
+struct Model::Impl {
+  Backend& backend;
+  ModelOptions options;
+  ModelConfig config;
+  Checkpoint checkpoint;
+  DraftHead head;
+  std::vector<std::string> warnings;
+  ModelWeights weights;
+  std::optional<SequenceCache> cache;
+  std::optional<Workspace> workspace;
+  std::vector<float> window_frequencies;
+  std::vector<float> compress_frequencies;
+  // Per sequence: positions computed so far, by the main model and by the MTP head.
+  std::vector<std::int64_t> computed;
+  std::vector<std::int64_t> mtp_computed;
+  std::int64_t last_rows = 0;      // of the last Forward
+  std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
+
+  Status Bind();
+  Status Allocate();
+  Status CheckBatch(const BatchView& batch, const std::vector<std::int64_t>& done) const;
+  Step MakeStep(const BatchView& batch);
+  Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
+                           const HcWeights& hc_head, std::span<const Bf16> norm);
+};
+
+// Finds the weights and what there is to say about them.
+Status Model::Impl::Bind() {
+  Result<DraftHead> found = FindDraftHead(checkpoint);
+  if (!found) {
+    return Unexpected(found.error());
+  }
+  head = *found;
+  if (std::optional<std::string> warning =
+          ExpertFormatWarning(config, FindExpertFormats(checkpoint))) {
+    warnings.push_back(std::move(*warning));
+  }
+  if (head.kind == HeadKind::kDSpark) {
+    warnings.push_back(fmt::format(
+        "this checkpoint has a DSpark drafter of {} stages, which is not used yet; the main model "
+        "runs without it",
+        head.n_stages));
+  }
+  if (options.with_mtp && head.kind != HeadKind::kMtp) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "{}: expected an MTP head (mtp.0.e_proj.weight and others), found {}",
+                     checkpoint.path().string(),
+                     head.kind == HeadKind::kNone ? "no mtp.* tensors" : "a DSpark drafter");
+  }
+  WeightBinder binder(checkpoint);
+  weights = BindWeights(checkpoint, config, options.with_mtp, binder);
+  return binder.Finish();
+}
+
+Status Model::Impl::Allocate() {
+  if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) {
+    return reserved;
+  }
+  Result<SequenceCache> caches = SequenceCache::Create(backend, CacheShapeOf(config, options));
+  if (!caches) {
+    return Unexpected(caches.error());
+  }
+  cache = std::move(*caches);
+  Result<Workspace> made = Workspace::Create(backend, config,
+                                             {.max_tokens = options.max_batch_tokens,
+                                              .max_logit_rows = options.max_logit_rows,
+                                              .with_mtp = options.with_mtp});
+  if (!made) {
+    return Unexpected(made.error());
+  }
+  workspace = std::move(*made);
+  window_frequencies = RopeFrequencies(config.qk_rope_head_dim, config.rope_theta, {});
+  compress_frequencies =
+      RopeFrequencies(config.qk_rope_head_dim, config.compress_rope_theta,
+                      {.factor = config.rope_scaling.factor,
+                       .beta_fast = config.rope_scaling.beta_fast,
+                       .beta_slow = config.rope_scaling.beta_slow,
+                       .original_length = config.rope_scaling.original_max_position_embeddings});
+  computed.assign(static_cast<std::size_t>(options.max_sequences), 0);
+  mtp_computed = computed;
+  return {};
+}
+
+Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory,
+                                           Backend& backend, const ModelOptions& options,
+                                           const LoadProgress& progress) {
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  if (!config) {
+    return Unexpected(config.error());
+  }
+  if (Status status = CheckOptions(*config, options); !status) {
+    return Unexpected(status.error());
+  }
+  Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  if (!checkpoint) {
+    return Unexpected(checkpoint.error());
+  }
+  auto impl = std::unique_ptr<Impl>(new Impl{.backend = backend,
+                                             .options = options,
+                                             .config = std::move(*config),
+                                             .checkpoint = std::move(*checkpoint)});
+  if (Status status = impl->Bind(); !status) {
+    return Unexpected(status.error());
+  }
+  ThreadTeam team(AvailableProcessors());
+  if (Status status = CheckWeightValues(impl->checkpoint, impl->config, team, progress); !status) {
+    return Unexpected(status.error());
+  }
+  if (Status status = impl->Allocate(); !status) {
+    return Unexpected(status.error());
+  }
+  return std::unique_ptr<Model>(new Model(std::move(impl)));
+}
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::~Model() = default;
+
+const ModelConfig& Model::config() const { return impl_->config; }
+const ModelOptions& Model::options() const { return impl_->options; }
+HeadKind Model::head_kind() const { return impl_->head.kind; }
+std::span<const std::string> Model::warnings() const { return impl_->warnings; }
+std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
+std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
+
+std::int64_t Model::weight_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Checkpoint::Tensor& tensor : impl_->checkpoint.tensors()) {
+    bytes += static_cast<std::int64_t>(tensor.view.bytes.size());
+  }
+  return bytes;
+}
+
+Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<std::int64_t>& done) const {
+  if (batch.n_tokens() > options.max_batch_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
+                     options.max_batch_tokens, batch.n_tokens());
+  }
+  for (const Token token : batch.tokens) {
+    if (token < 0 || token >= config.vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument, "token id: expected 0 to {}, found {}",
+                       config.vocab_size - 1, token);
+    }
+  }
+  for (const Segment& segment : batch.segments) {
+    if (segment.sequence < 0 || segment.sequence >= options.max_sequences) {
+      return MakeError(ErrorCode::kInvalidArgument, "sequence: expected 0 to {}, found {}",
+                       options.max_sequences - 1, segment.sequence);
+    }
+    const std::int64_t first = segment.first_position;
+    if (first < 0 || first + segment.n_tokens > options.max_context) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "sequence {}: expected positions 0 to {} (the context), found {} to {}",
+                       segment.sequence, options.max_context - 1, first,
+                       first + segment.n_tokens - 1);
+    }
+    const std::int64_t stands = done[static_cast<std::size_t>(segment.sequence)];
+    if (first != 0 && (first > stands || first < stands - kRollbackTokens)) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "sequence {}: expected position 0 or {} to {}, found {}", segment.sequence,
+                       std::max<std::int64_t>(stands - kRollbackTokens, 0), stands, first);
+    }
+  }
+  return {};
+}
+
+// The step of a checked batch: trimmed activations and the RoPE rows of its positions.
+Step Model::Impl::MakeStep(const BatchView& batch) {
+  Step step = {.backend = backend,
+               .config = config,
+               .batch = batch,
+               .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
+               .compress_frequencies = compress_frequencies};
+  const Activations& a = step.a;
+  for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
+    const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
+    RopeAngles(position, window_frequencies, a.window_cos.Row(i), a.window_sin.Row(i));
+    RopeAngles(position, compress_frequencies, a.compress_cos.Row(i), a.compress_sin.Row(i));
+  }
+  return step;
+}
+
+Status Model::Forward(const Batch& batch) {
+  Impl& m = *impl_;
+  const BatchView view = batch.View();
+  if (Status status = m.CheckBatch(view, m.computed); !status) {
+    return status;
+  }
+  const Step step = m.MakeStep(view);
+  m.backend.Embed(view, m.weights.embed, step.a.streams);
+  for (std::size_t i = 0; i < m.weights.layers.size(); ++i) {
+    RunBlock(step, m.weights.layers[i], m.cache->Layer(static_cast<std::int64_t>(i)),
+             step.a.streams);
+  }
+  for (const Segment& segment : view.segments) {
+    m.computed[static_cast<std::size_t>(segment.sequence)] =
+        segment.first_position + segment.n_tokens;
+  }
+  m.last_rows = view.n_tokens();
+  return {};
+}
+
+// hc_head, norm and LM head of some rows.
+Matrix<const float> Model::Impl::Head(Matrix<const Bf16> streams,
+                                      std::span<const std::int32_t> rows, const HcWeights& hc_head,
+                                      std::span<const Bf16> norm) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
+  const Activations& a = workspace->activations();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int32_t row = rows[static_cast<std::size_t>(i)];
+    Check(row >= 0 && row < streams.rows, "logits of a row that the last step did not have");
+    std::memcpy(a.head_streams.Row(i), streams.Row(row),
+                static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
+  }
+  const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
+  backend.HcHead(First(a.head_streams, n), hc_head, hc_options, First(a.head_input, n));
+  backend.RmsNorm(First(a.head_input, n), norm, config.rms_norm_eps, First(a.head_input, n));
+  backend.Linear(First(a.head_input, n), weights.head, First(a.logits, n));
+  backend.Synchronize();
+  return First(a.logits, n);
+}
+
+Matrix<const float> Model::Logits(std::span<const std::int32_t> rows) {
+  Impl& m = *impl_;
+  return m.Head(First(m.workspace->activations().streams, m.last_rows), rows, m.weights.hc_head,
+                m.weights.norm);
+}
+
+Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows) {
+  Impl& m = *impl_;
+  const BatchView view = next.View();
+  if (!m.weights.mtp) {
+    return MakeError(ErrorCode::kInvalidArgument, "the model was loaded without its MTP head");
+  }
+  Check(static_cast<std::int64_t>(stream_rows.size()) == view.n_tokens(),
+        "one stream row per token of the MTP batch");
+  if (Status status = m.CheckBatch(view, m.mtp_computed); !status) {
+    return status;
+  }
+  const MtpWeights& mtp = *m.weights.mtp;
+  const Step step = m.MakeStep(view);
+  const Activations& a = step.a;
+  const std::int64_t n = view.n_tokens();
+  const std::int64_t d = m.config.hidden_size;
+  const float eps = m.config.rms_norm_eps;
+  const Matrix<const Bf16> streams = m.workspace->activations().streams;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int32_t row = stream_rows[static_cast<std::size_t>(i)];
+    Check(row >= 0 && row < m.last_rows, "an MTP row that the last step did not have");
+    std::memcpy(a.mtp_normed.Row(i), streams.Row(row),
+                static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
+  }
+  // The norm and h_proj work on every stream alone: [t, 4 d] seen as [4 t, d].
+  const Matrix<Bf16> normed = {a.mtp_normed.data, n * kStreams, d};
+  const Matrix<Bf16> projected = {a.mtp_streams.data, n * kStreams, d};
+  m.backend.RmsNorm(normed, mtp.hnorm, eps, normed);
+  m.backend.Linear(normed, mtp.h_proj, projected);
+  m.backend.Embed(view, m.weights.embed, a.u);
+  m.backend.RmsNorm(a.u, mtp.enorm, eps, a.u);
+  m.backend.Linear(a.u, mtp.e_proj, a.y);
+  m.backend.AddToStreams(a.y, a.mtp_streams);
+  RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
+  for (const Segment& segment : view.segments) {
+    m.mtp_computed[static_cast<std::size_t>(segment.sequence)] =
+        segment.first_position + segment.n_tokens;
+  }
+  m.last_mtp_rows = n;
+  return {};
+}
+
+Matrix<const float> Model::MtpLogits(std::span<const std::int32_t> rows) {
+  Impl& m = *impl_;
+  Check(m.weights.mtp.has_value(), "MTP logits of a model loaded without its MTP head");
+  return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), rows,
+                m.weights.mtp->hc_head, m.weights.mtp->norm);
+}
+
+Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {
+  Impl& m = *impl_;
+  const BatchView view = batch.View();
+  Check(layer >= 0 && layer < m.config.num_hidden_layers, "a layer that exists");
+  Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
+        "streams [t, 4 * hidden]");
+  if (Status status = m.CheckBatch(view, m.computed); !status) {
+    return status;
+  }
+  RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
+           m.cache->Layer(layer), streams);
+  m.backend.Synchronize();
+  return {};
+}
+
+}  // namespace fathom

@@ -1,0 +1,103 @@
+// The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (spec/checkpoint.md 2).
+//
+// Everything here is a view of the mapped files, used in place. The one exception: a tensor whose
+// address is not a multiple of its element size (the format allows it) is copied to one that is. The
+// format of every matrix follows from the types of its own tensors, never from config.json.
+#ifndef FATHOM_MODEL_WEIGHTS_H_
+#define FATHOM_MODEL_WEIGHTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+#include "base/thread_team.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/weight_binder.h"
+#include "kernels/weight_format.h"
+
+namespace fathom {
+
+struct CompressorWeights {
+  Weight wkv;    // [overlap * width, hidden] BF16
+  Weight wgate;  // the same
+  const float* ape = nullptr;  // [ratio, overlap * width]
+  std::span<const Bf16> norm;  // [width]
+};
+
+struct IndexerWeights {
+  Weight wq_b;          // [index_n_heads * index_head_dim, q_lora_rank]
+  Weight weights_proj;  // [index_n_heads, hidden] BF16
+  CompressorWeights compressor;
+};
+
+struct AttentionWeights {
+  Weight wq_a;  // [q_lora_rank, hidden]
+  Weight wq_b;  // [heads * head_dim, q_lora_rank]
+  Weight wkv;   // [head_dim, hidden]
+  Weight wo_a;  // [o_groups * o_lora_rank, heads * head_dim / o_groups]
+  Weight wo_b;  // [hidden, o_groups * o_lora_rank], row-parallel
+  std::span<const Bf16> q_norm;      // [q_lora_rank]
+  std::span<const Bf16> kv_norm;     // [head_dim]
+  std::span<const float> attn_sink;  // [heads]
+  CompressorWeights compressor;      // ratio 4 and 128
+  IndexerWeights indexer;            // ratio 4
+};
+
+struct MoeWeights {
+  Weight gate;                         // [experts, hidden] BF16
+  std::span<const float> bias;         // [experts]; empty in hash layers
+  Matrix<const std::int64_t> tid2eid;  // [vocab, experts per token]; empty in learned layers
+  ExpertWeights shared_experts;        // w2 row-parallel
+  std::vector<ExpertWeights> experts;
+};
+
+struct BlockWeights {
+  int ratio = 0;
+  std::span<const Bf16> attn_norm;  // [hidden]
+  std::span<const Bf16> ffn_norm;
+  HcWeights hc_attn;
+  HcWeights hc_ffn;
+  AttentionWeights attn;
+  MoeWeights ffn;
+};
+
+// The MTP head (spec/mtp.md 1.1): a block of ratio 0 and what feeds it.
+struct MtpWeights {
+  BlockWeights block;
+  std::span<const Bf16> enorm;  // [hidden]
+  std::span<const Bf16> hnorm;
+  std::span<const Bf16> norm;
+  Weight e_proj;  // [hidden, hidden]
+  Weight h_proj;
+  HcWeights hc_head;
+};
+
+struct ModelWeights {
+  Matrix<const Bf16> embed;  // [vocab, hidden]
+  std::vector<BlockWeights> layers;
+  HcWeights hc_head;
+  std::span<const Bf16> norm;
+  Weight head;  // [vocab, hidden] BF16
+  std::optional<MtpWeights> mtp;
+  std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
+};
+
+// Binds every tensor the configuration calls for. What is missing or wrong is recorded in the binder
+// and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
+ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,
+                         WeightBinder& binder);
+
+// Reads all values that could be invalid: scales (E8M0 255 and F32 that is not finite) and expert
+// ids. Touches a sixteenth of the files. `progress` gets the share done; may be empty.
+Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config, ThreadTeam& team,
+                         const std::function<void(double)>& progress);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_WEIGHTS_H_

@@ -1,0 +1,81 @@
+#include "model/workspace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+void CarveAttention(Carver& carver, const ModelConfig& config, std::int64_t t, Activations& a) {
+  const std::int64_t heads_dim = config.num_attention_heads * config.head_dim;
+  a.qr = carver.Take<Bf16>(t, config.q_lora_rank);
+  a.q = carver.Take<Bf16>(t, heads_dim);
+  a.kv = carver.Take<Bf16>(t, config.head_dim);
+  a.heads_out = carver.Take<Bf16>(t, heads_dim);
+  a.latent = carver.Take<Bf16>(t, config.o_groups * config.o_lora_rank);
+  // The indexer's compressor (width 128) uses them too.
+  const std::int64_t inputs = 2 * std::max(config.head_dim, config.index_head_dim);
+  a.values = carver.Take<float>(t, inputs);
+  a.scores = carver.Take<float>(t, inputs);
+  a.index_q = carver.Take<Bf16>(t, config.index_n_heads * config.index_head_dim);
+  a.index_packed = carver.Take<std::uint8_t>(t, config.index_n_heads * kPackedIndexBytes);
+  a.index_weights = carver.Take<Bf16>(t, config.index_n_heads);
+  a.selected = carver.Take<std::int32_t>(t, config.index_topk);
+}
+
+void CarveMoe(Carver& carver, const ModelConfig& config, std::int64_t t, Activations& a) {
+  a.router_logits = carver.Take<float>(t, config.n_routed_experts);
+  a.ids = carver.Take<std::int32_t>(t, config.num_experts_per_tok);
+  a.weights = carver.Take<float>(t, config.num_experts_per_tok);
+  a.gate = carver.Take<Bf16>(t, config.moe_intermediate_size);
+  a.up = carver.Take<Bf16>(t, config.moe_intermediate_size);
+  a.expert_rows = carver.Take<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
+}
+
+Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape) {
+  const std::int64_t t = shape.max_tokens;
+  const std::int64_t d = config.hidden_size;
+  const std::int64_t mtp_tokens = shape.with_mtp ? t : 0;
+  Activations a;
+  a.streams = carver.Take<Bf16>(t, kStreams * d);
+  a.mtp_streams = carver.Take<Bf16>(mtp_tokens, kStreams * d);
+  a.mtp_normed = carver.Take<Bf16>(mtp_tokens, kStreams * d);
+  a.hc_post = carver.Take<float>(t, kStreams);
+  a.hc_comb = carver.Take<float>(t, kStreams * kStreams);
+  a.u = carver.Take<Bf16>(t, d);
+  a.y = carver.Take<Bf16>(t, d);
+  for (Matrix<float>* table : {&a.window_cos, &a.window_sin, &a.compress_cos, &a.compress_sin}) {
+    *table = carver.Take<float>(t, config.qk_rope_head_dim / 2);
+  }
+  CarveAttention(carver, config, t, a);
+  CarveMoe(carver, config, t, a);
+  a.head_streams = carver.Take<Bf16>(shape.max_logit_rows, kStreams * d);
+  a.head_input = carver.Take<Bf16>(shape.max_logit_rows, d);
+  a.logits = carver.Take<float>(shape.max_logit_rows, config.vocab_size);
+  return a;
+}
+
+}  // namespace
+
+std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape) {
+  Carver measure;
+  Carve(measure, config, shape);
+  return measure.bytes();
+}
+
+Result<Workspace> Workspace::Create(Backend& backend, const ModelConfig& config,
+                                    const WorkspaceShape& shape) {
+  Workspace workspace;
+  workspace.bytes_ = WorkspaceBytes(config, shape);
+  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(workspace.bytes_);
+  if (!buffer) {
+    return MakeError(buffer.error().code, "activations of {} tokens: {}", shape.max_tokens,
+                     buffer.error().message);
+  }
+  workspace.buffer_ = std::move(*buffer);
+  Carver carver(workspace.buffer_->bytes());
+  workspace.activations_ = Carve(carver, config, shape);
+  return workspace;
+}
+
+}  // namespace fathom

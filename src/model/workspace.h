@@ -1,0 +1,84 @@
+// Workspace: every activation of one step, allocated once.
+#ifndef FATHOM_MODEL_WORKSPACE_H_
+#define FATHOM_MODEL_WORKSPACE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "kernels/carver.h"
+
+namespace fathom {
+
+struct WorkspaceShape {
+  std::int64_t max_tokens = 0;
+  std::int64_t max_logit_rows = 0;
+  bool with_mtp = false;
+};
+
+// Matrices with max_tokens rows; a step uses the first n. Names follow spec/model.md. d = hidden.
+struct Activations {
+  Matrix<Bf16> streams;      // [t, 4 d]
+  Matrix<Bf16> mtp_streams;  // [t, 4 d], with_mtp
+  Matrix<Bf16> mtp_normed;   // [t, 4 d], with_mtp
+  Matrix<float> hc_post;     // [t, 4]
+  Matrix<float> hc_comb;     // [t, 16]
+  Matrix<Bf16> u;            // [t, d]: input of a sub-layer
+  Matrix<Bf16> y;            // [t, d]: its output
+
+  // cos and sin of the two RoPE tables, [t, rope_dims / 2]: window layers and compressed layers.
+  Matrix<float> window_cos, window_sin;
+  Matrix<float> compress_cos, compress_sin;
+
+  // Attention.
+  Matrix<Bf16> qr;              // [t, q_lora_rank]
+  Matrix<Bf16> q;               // [t, heads * head_dim]
+  Matrix<Bf16> kv;              // [t, head_dim]
+  Matrix<Bf16> heads_out;       // [t, heads * head_dim]
+  Matrix<Bf16> latent;          // [t, o_groups * o_lora_rank]
+  Matrix<float> values;         // [t, 2 * head_dim]: compressor inputs; one with overlap 1 uses half
+  Matrix<float> scores;         // [t, 2 * head_dim]
+  Matrix<Bf16> index_q;         // [t, index_heads * 128]
+  Matrix<std::uint8_t> index_packed;  // [t, index_heads * 68]
+  Matrix<Bf16> index_weights;         // [t, index_heads]
+  Matrix<std::int32_t> selected;      // [t, index_topk]
+
+  // Mixture of experts.
+  Matrix<float> router_logits;  // [t, experts]
+  Matrix<std::int32_t> ids;     // [t, experts per token]
+  Matrix<float> weights;        // [t, experts per token]
+  Matrix<Bf16> gate;            // [t, moe_intermediate]
+  Matrix<Bf16> up;              // [t, moe_intermediate]
+  Matrix<Bf16> expert_rows;     // [t * experts per token, d]
+
+  // The head, max_logit_rows rows.
+  Matrix<Bf16> head_streams;  // [rows, 4 d]
+  Matrix<Bf16> head_input;    // [rows, d]
+  Matrix<float> logits;       // [rows, vocab]
+};
+
+// Owns the memory of the activations. Must not outlive the backend.
+class Workspace {
+ public:
+  static Result<Workspace> Create(Backend& backend, const ModelConfig& config,
+                                  const WorkspaceShape& shape);
+
+  Activations& activations() { return activations_; }
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Workspace() = default;
+
+  std::unique_ptr<Buffer> buffer_;
+  Activations activations_;
+  std::int64_t bytes_ = 0;
+};
+
+// Bytes Create would allocate.
+std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_WORKSPACE_H_

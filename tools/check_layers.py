@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Checks what a compiler does not (docs/structure.md): who may include whom, hardware and
+vendor headers in their box, no file too long, no exceptions, no environment variables.
+
+    tools/check_layers.py [ROOT]
+
+Prints one line per violation and exits with 1 if there are any.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# Which folders each folder of src/ may link, hence include. Arrows only point down: a folder may
+# name only folders above its own line.
+MAY_LINK = {
+    "base": [],
+    "checkpoint": ["base"],
+    "tokenizer": ["base"],
+    "prompt": ["base"],
+    "kernels": ["base"],
+    "parallel": ["base", "kernels"],
+    "kv_cache": ["base", "kernels"],
+    "model": ["base", "checkpoint", "kernels", "kv_cache", "parallel"],
+    "constraint": ["base", "tokenizer"],
+    "engine": ["base", "kv_cache", "model", "parallel"],
+    "server": ["base", "engine", "prompt", "tokenizer"],
+    "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
+            "parallel", "prompt", "server", "tokenizer"],
+}
+
+# Header (as written between the brackets), the files of src/ that may include it, its name.
+BOXES = [
+    (r"(cuda|cublas|cooperative_groups|mma\.h|hip/|hipblas|nccl|rccl)",
+     r"kernels/(gpu|cuda|hip)/|parallel/nccl\.cc$", "CUDA and HIP"),
+    (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
+     r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
+    (r"boost/", r"server/http\.cc$", "Boost"),
+    (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
+    (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
+]
+
+# Word of the source, the files of src/ where it is allowed, what to do instead.
+WORDS = [
+    (r"\bthrow\b", r"(?!)", "return a Result instead of throwing"),
+    (r"\b(secure_)?getenv\b", r"cli/options\.cc$", "only cli/options.cc reads the environment"),
+]
+
+MAX_LINES = 600
+COUNTED_FOLDERS = ["src", "tests", "bench", "tools", "fuzz"]
+COUNTED_SUFFIXES = {".h", ".cc", ".cu", ".py", ".cmake", ".txt", ""}
+SOURCE_SUFFIXES = {".h", ".cc", ".cu"}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+COMMENT_OR_LITERAL = re.compile(
+    r"//[^\n]*|/\*.*?\*/"
+    r'|R"(?P<mark>[^()\s\\]*)\(.*?\)(?P=mark)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'(?:\\.|[^'\\\n])'", re.DOTALL)
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def code_of(text):
+    """The text without comments and literals, every line where it was."""
+    return COMMENT_OR_LITERAL.sub(lambda match: " " + "\n" * match.group().count("\n"), text)
+
+
+def read_links(cmake_text):
+    """{name: [linked folders]} of the fathom_library() calls of one CMakeLists.txt."""
+    links = {}
+    without_comments = re.sub(r"#[^\n]*", "", cmake_text)
+    for arguments in re.findall(r"\bfathom_library\s*\(([^)]*)\)", without_comments):
+        name, *words = arguments.split()
+        links[name] = []
+        keyword = ""
+        for word in words:
+            if word in ("SOURCES", "LINKS", "LIBRARIES"):
+                keyword = word
+            elif keyword == "LINKS":
+                links[name].append(word)
+    return links
+
+
+def check_links(folder, cmake_text):
+    """The links of one folder, and what is wrong with them."""
+    place = f"src/{folder}/CMakeLists.txt"
+    if folder not in MAY_LINK:
+        return [], [f"{place}: '{folder}' is not in the table of tools/check_layers.py"]
+    libraries = read_links(cmake_text)
+    if list(libraries) != [folder]:
+        return [], [f"{place}: expected one fathom_library({folder} ...), found {list(libraries)}"]
+    links = libraries[folder]
+    allowed = ", ".join(MAY_LINK[folder]) or "nothing"
+    return links, [f"{place}: {folder} must not link {link} (allowed: {allowed})"
+                   for link in links if link not in MAY_LINK[folder]]
+
+
+def check_includes(source, path, text, links):
+    """Include lines of one file; path is relative to source, the src folder."""
+    folder = path.parts[0]
+    errors = []
+    for match in INCLUDE.finditer(text):
+        bracket, header = match.groups()
+        place = f"src/{path}:{line_of(text, match.start())}"
+        target = header.split("/")[0]
+        if bracket == '"' and (target not in MAY_LINK or "/" not in header):
+            errors.append(f'{place}: "{header}" is not a path from src/')
+        elif bracket == "<" and (source / header).is_file():
+            errors.append(f'{place}: <{header}> is ours: write "{header}"')
+        elif bracket == '"' and target != folder and target not in links:
+            errors.append(f"{place}: includes {header}, but LINKS of {folder} has no {target}")
+        for pattern, box, name in BOXES:
+            if re.match(pattern, header) and not re.match(box, path.as_posix()):
+                errors.append(f"{place}: <{header}>: {name} may not be included here")
+    return errors
+
+
+def check_words(path, text):
+    code = code_of(text)
+    return [f"src/{path}:{line_of(code, match.start())}: '{match.group()}': {advice}"
+            for pattern, allowed, advice in WORDS if not re.match(allowed, path.as_posix())
+            for match in re.finditer(pattern, code)]
+
+
+def check_folder(source, folder):
+    cmake = source / folder / "CMakeLists.txt"
+    links, errors = check_links(folder, cmake.read_text() if cmake.exists() else "")
+    for file in sorted((source / folder).rglob("*")):
+        if file.suffix in SOURCE_SUFFIXES:
+            path, text = file.relative_to(source), file.read_text()
+            errors += check_includes(source, path, text, links) + check_words(path, text)
+    return errors
+
+
+def check_lengths(root):
+    errors = []
+    for folder in COUNTED_FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            path = file.relative_to(root)
+            if (file.suffix not in COUNTED_SUFFIXES or not file.is_file()
+                    or path.parts[:2] == ("fuzz", "seeds")):
+                continue
+            count = len(file.read_bytes().splitlines())
+            if count > MAX_LINES:
+                errors.append(f"{path}: {count} lines, at most {MAX_LINES} are allowed")
+    return errors
+
+
+def check_project(root):
+    """All violations below root, one line of text each."""
+    source = root / "src"
+    errors = []
+    for folder in sorted(entry.name for entry in source.iterdir() if entry.is_dir()):
+        errors += check_folder(source, folder)
+    return errors + check_lengths(root)
+
+
+def main():
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
+    errors = check_project(root)
+    for error in errors:
+        print(error)
+    if not errors:
+        print("Layers, boxes and lengths are in order.")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
