@@ -1,0 +1,68 @@
+// ConfigFields: reads typed fields of a JSON object and remembers everything wrong with them.
+#ifndef FATHOM_CHECKPOINT_CONFIG_FIELDS_H_
+#define FATHOM_CHECKPOINT_CONFIG_FIELDS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// Owns the parsed text; one thread. Names are paths: "rope_scaling.factor" is a field of a field. A
+// field that is null counts as missing. A field that is missing without a fallback, of the wrong
+// type or out of range is a problem; reading goes on with 0 or nothing in its place.
+class ConfigFields {
+ public:
+  template <class T>
+  struct Range {
+    T lowest;
+    T highest;
+  };
+
+  // Errors: not JSON, not an object, longer than 16 MiB.
+  static Result<ConfigFields> Parse(std::string_view text, std::string_view file_name);
+  ConfigFields(ConfigFields&&) noexcept;
+  ConfigFields& operator=(ConfigFields&&) noexcept;
+  ~ConfigFields();
+
+  bool Has(std::string_view name) const;
+  // 4096.0 and "4096" are not integers.
+  std::int64_t Integer(std::string_view name, Range<std::int64_t> range,
+                       std::optional<std::int64_t> fallback = std::nullopt);
+  float Number(std::string_view name, Range<float> range,
+               std::optional<float> fallback = std::nullopt);
+  // A list of 1 to `longest` integers; empty after a problem.
+  std::vector<std::int64_t> Integers(std::string_view name, Range<std::int64_t> range,
+                                     std::int64_t longest);
+  // The position in `known` of the text found there, if the field is present and well.
+  std::optional<std::size_t> Choice(std::string_view name,
+                                    std::initializer_list<std::string_view> known);
+  // A problem if the field is present and is not `only`.
+  void Require(std::string_view name, bool only);
+
+  // The value as it may appear in a message; "nothing" if it is missing.
+  std::string Describe(std::string_view name) const;
+  // Text, if the field is text.
+  std::optional<std::string> Text(std::string_view name) const;
+
+  // A problem the caller found: "name: expected ..., found ...".
+  void AddProblem(std::string_view name, std::string_view expected, std::string_view found);
+  std::span<const Error> problems() const;
+
+ private:
+  class Impl;
+  explicit ConfigFields(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_CHECKPOINT_CONFIG_FIELDS_H_

@@ -1,0 +1,50 @@
+// What the tensors of a checkpoint say about themselves, where its configuration may be silent or
+// wrong: the draft head (spec/mtp.md 0) and the format of the routed experts (spec/checkpoint.md
+// 4).
+#ifndef FATHOM_CHECKPOINT_HEAD_KIND_H_
+#define FATHOM_CHECKPOINT_HEAD_KIND_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom {
+
+enum class HeadKind {
+  kNone,
+  kMtp,     // multi-token prediction: mtp.0.e_proj.weight
+  kDSpark,  // block drafter of several stages: mtp.0.main_proj.weight
+};
+// "none", "MTP", "DSpark"
+std::string_view Name(HeadKind kind);
+
+struct DraftHead {
+  HeadKind kind = HeadKind::kNone;
+  int n_stages = 0;  // mtp.0 to mtp.(n_stages - 1)
+};
+
+// Errors: mtp.* tensors that are neither kind or both, or stages with a gap between them. Copies of
+// the embedding and the head alone are no draft head.
+Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint);
+
+// How many routed experts of the main layers are stored in which format, by the dtype of w1.weight.
+struct ExpertFormats {
+  std::int64_t n_fp4 = 0;    // I8
+  std::int64_t n_fp8 = 0;    // F8_E4M3
+  std::int64_t n_other = 0;  // no format of this model
+};
+ExpertFormats FindExpertFormats(const Checkpoint& checkpoint);
+
+// What to tell the user if the configuration does not say what the tensors are. The tensors win.
+// nullopt: they agree, or there are no experts.
+std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
+                                               const ExpertFormats& formats);
+
+}  // namespace fathom
+
+#endif  // FATHOM_CHECKPOINT_HEAD_KIND_H_

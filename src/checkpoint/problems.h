@@ -1,0 +1,42 @@
+// Many problems, one error: a user with a broken download wants the whole list, not its first line.
+#ifndef FATHOM_CHECKPOINT_PROBLEMS_H_
+#define FATHOM_CHECKPOINT_PROBLEMS_H_
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// How many problems an error message shows; the rest are counted.
+inline constexpr std::size_t kShownProblems = 20;
+
+// Appends a formatted problem: AddProblem(problems, "{}: expected {}", file, n).
+template <class... Args>
+void AddProblem(std::vector<Error>& problems, fmt::format_string<Args...> format, Args&&... args) {
+  problems.push_back({ErrorCode::kInvalidData, fmt::format(format, std::forward<Args>(args)...)});
+}
+
+// One error for all of `problems` (at least one):
+//
+//   2 problems with the tensors of DIR:
+//     embed.weight: ...
+//     norm.weight: ...
+//
+// `subject` is what they are problems with ("the tensors of DIR"). At most `shown` lines, then
+// "... and K more". The code is that of the problems if they agree, else kInvalidData.
+Error SummarizeProblems(std::string_view subject, std::span<const Error> problems,
+                        std::size_t shown = kShownProblems);
+
+// Text from a file as it may appear in a message: quoted, control characters escaped, cut after 200
+// bytes.
+std::string Quoted(std::string_view text);
+
+}  // namespace fathom
+
+#endif  // FATHOM_CHECKPOINT_PROBLEMS_H_

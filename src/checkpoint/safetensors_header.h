@@ -1,0 +1,61 @@
+// The header of one safetensors file:
+//
+//   8 bytes          n, little-endian
+//   n bytes          JSON: {"name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]},
+//   ...}
+//                    padded with blanks; "__metadata__" is free text and not read
+//   the rest         the tensors, back to back: no overlap, no hole, nothing after the last one
+//
+// The JSON is read as a stream of events: a full-size checkpoint has 145,116 tensors, and a tree of
+// their headers would cost more than everything else that happens at open.
+#ifndef FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_
+#define FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace fathom {
+
+// The largest header the format allows.
+inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
+
+struct SafetensorsEntry {
+  std::string name;  // as the file has it
+  DType dtype = DType::kU8;
+  std::vector<std::int64_t> shape;
+  std::int64_t begin = 0;  // bytes from the end of the header; begin <= end
+  std::int64_t end = 0;
+  // True: inside the file and end - begin == shape x dtype. False: a problem has been reported and
+  // only the name may be used.
+  bool valid = false;
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  // ascending by begin
+  std::int64_t data_offset = 0;           // bytes from the start of the file to the first tensor
+};
+
+// `json`: the n bytes of the header. data_bytes: what follows it in the file. Every problem is
+// appended to `problems`, beginning with `file_name`. nullopt if nothing could be read. Names that
+// occur twice are left to the caller, who has to look for them across files anyway.
+std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
+                                                        std::int64_t data_bytes,
+                                                        std::string_view file_name,
+                                                        std::vector<Error>& problems);
+
+// The same for a whole file in memory; touches nothing behind the header.
+std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte> file,
+                                                      std::string_view file_name,
+                                                      std::vector<Error>& problems);
+
+}  // namespace fathom
+
+#endif  // FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_

@@ -1,0 +1,60 @@
+// WeightBinder: asks a checkpoint for tensors by name, and is asked once at the end whether all
+// were there.
+#ifndef FATHOM_CHECKPOINT_WEIGHT_BINDER_H_
+#define FATHOM_CHECKPOINT_WEIGHT_BINDER_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom {
+
+// Does not own the checkpoint, which must outlive it and what Bind returns. One thread.
+//
+//   WeightBinder binder(checkpoint);
+//   norm = binder.Bind("norm.weight", {DType::kBF16}, {hidden_size});
+//   ...
+//   if (Status status = binder.Finish(); !status) return Unexpected(status.error());
+class WeightBinder {
+ public:
+  explicit WeightBinder(const Checkpoint& checkpoint);
+
+  // The tensor, if it has one of the types `allowed` and exactly this shape. Otherwise nullptr, and
+  // the problem is recorded: keep binding, so that the user sees them all.
+  const TensorView* Bind(std::string_view name, std::span<const DType> allowed,
+                         std::span<const std::int64_t> shape);
+  const TensorView* Bind(std::string_view name, std::initializer_list<DType> allowed,
+                         std::initializer_list<std::int64_t> shape) {
+    return Bind(name, std::span(allowed.begin(), allowed.size()),
+                std::span(shape.begin(), shape.size()));
+  }
+
+  std::span<const Error> problems() const { return problems_; }
+
+  // One error for all problems: the first 20 shown, the others counted.
+  Status Finish() const;
+
+  // Names that were never asked for, ascending: a sign that the checkpoint is not what its
+  // configuration says. Without copies of the embedding and the head in the draft head, which may
+  // be there and are not used (spec/checkpoint.md 6). The views live as long as the checkpoint.
+  std::vector<std::string_view> Unused() const;
+
+ private:
+  const Checkpoint& checkpoint_;
+  std::vector<bool> asked_;  // parallel to checkpoint_.tensors()
+  std::vector<Error> problems_;
+};
+
+// Whether the name is that of such a copy: mtp.*, with "emb" in it or ending in "head.weight", but
+// not of the Markov, confidence or hyper-connection head.
+bool IsUnusedDraftCopy(std::string_view name);
+
+}  // namespace fathom
+
+#endif  // FATHOM_CHECKPOINT_WEIGHT_BINDER_H_

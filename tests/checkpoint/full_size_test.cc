@@ -1,0 +1,153 @@
+// Full-size checkpoints as sparse files: the published totals of spec/checkpoint.md 5, and the time
+// to open them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "checkpoint/head_kind.h"
+#include "checkpoint/safetensors.h"
+#include "tests/testing/checkpoint_files.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom {
+namespace {
+
+using ::testing::IsEmpty;
+using DTypeCounts = std::map<std::string, std::int64_t>;
+
+std::string Config(std::string_view model) {
+  return testing::ReadFile(
+      testing::ProjectPath(fmt::format("tests/checkpoint/data/config.DeepSeek-V4-{}.json", model)));
+}
+
+struct Totals {
+  std::int64_t n_main = 0;
+  std::int64_t n_draft = 0;
+  std::int64_t main_bytes = 0;
+  std::int64_t draft_bytes = 0;
+  DTypeCounts n_by_dtype;  // main layers only
+
+  std::int64_t bytes() const { return main_bytes + draft_bytes; }
+};
+
+Totals Count(const Checkpoint& checkpoint) {
+  Totals totals;
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    const bool draft = tensor.name.starts_with("mtp.");
+    (draft ? totals.n_draft : totals.n_main) += 1;
+    (draft ? totals.draft_bytes : totals.main_bytes) +=
+        static_cast<std::int64_t>(tensor.view.bytes.size());
+    totals.n_by_dtype[std::string(Name(tensor.view.dtype))] += 1;
+  }
+  return totals;
+}
+
+// Writes the checkpoint and opens it; fails the test if either goes wrong.
+Checkpoint OpenFullSize(const std::filesystem::path& directory, std::string_view config,
+                        const testing::NativeOptions& options) {
+  testing::WriteSparseCheckpoint(directory, config, options);
+  const auto start = std::chrono::steady_clock::now();
+  Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!checkpoint) {
+    ADD_FAILURE() << checkpoint.error().message;
+    return {};
+  }
+  ::testing::Test::RecordProperty("open_milliseconds", static_cast<int>(seconds.count() * 1000));
+  fmt::print("opened {} tensors of {} shards in {:.3f} s\n", checkpoint->tensors().size(),
+             checkpoint->shards().size(), seconds.count());
+  return std::move(*checkpoint);
+}
+
+TEST(FullSize, Flash) {
+  const testing::TemporaryDirectory directory;
+  const Checkpoint checkpoint = OpenFullSize(directory.path(), Config("Flash"), {});
+  const Totals totals = Count(checkpoint);
+  EXPECT_EQ(totals.n_main, 67'612);
+  EXPECT_EQ(totals.n_draft, 1'575);
+  EXPECT_EQ(totals.main_bytes, 156'015'698'140);
+  EXPECT_EQ(totals.draft_bytes, 3'593'787'756);
+  EXPECT_EQ(totals.bytes(), 159'609'485'896);
+  EXPECT_EQ(totals.n_by_dtype, (DTypeCounts{{"BF16", 433},
+                                            {"F32", 417},
+                                            {"F8_E4M3", 375},
+                                            {"F8_E8M0", 34'167},
+                                            {"I8", 33'792},
+                                            {"I64", 3}}));
+  EXPECT_EQ(checkpoint.shards().size(), 46u);
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  ASSERT_TRUE(head) << head.error().message;
+  EXPECT_EQ(head->kind, HeadKind::kMtp);
+  EXPECT_EQ(head->n_stages, 1);
+  EXPECT_EQ(FindExpertFormats(checkpoint).n_fp4, 43 * 256);
+}
+
+TEST(FullSize, Pro) {
+  const testing::TemporaryDirectory directory;
+  const Checkpoint checkpoint = OpenFullSize(directory.path(), Config("Pro"), {});
+  const Totals totals = Count(checkpoint);
+  EXPECT_EQ(totals.n_main, 142'773);
+  EXPECT_EQ(totals.n_draft, 2'343);
+  EXPECT_EQ(totals.main_bytes, 850'748'205'004);
+  EXPECT_EQ(totals.draft_bytes, 13'956'587'692);
+  EXPECT_EQ(totals.bytes(), 864'704'792'696);
+  EXPECT_EQ(totals.n_by_dtype, (DTypeCounts{{"BF16", 619},
+                                            {"F32", 590},
+                                            {"F8_E4M3", 528},
+                                            {"F8_E8M0", 71'952},
+                                            {"I8", 71'424},
+                                            {"I64", 3}}));
+  EXPECT_EQ(checkpoint.shards().size(), 64u);
+}
+
+TEST(FullSize, Flash0731) {
+  const testing::TemporaryDirectory directory;
+  const Checkpoint checkpoint = OpenFullSize(directory.path(), Config("Flash-0731"),
+                                             {.head = HeadKind::kDSpark, .n_draft_stages = 3});
+  const Totals totals = Count(checkpoint);
+  EXPECT_EQ(totals.n_main, 67'612);
+  EXPECT_EQ(totals.n_draft, 4'705);
+  EXPECT_EQ(totals.draft_bytes, 10'862'838'300);
+  EXPECT_EQ(totals.bytes(), 166'878'536'440);
+  EXPECT_EQ(totals.n_by_dtype, (DTypeCounts{{"BF16", 445},
+                                            {"F32", 433},
+                                            {"F8_E4M3", 390},
+                                            {"F8_E8M0", 35'718},
+                                            {"I8", 35'328},
+                                            {"I64", 3}}));
+  EXPECT_EQ(checkpoint.shards().size(), 48u);
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  ASSERT_TRUE(head) << head.error().message;
+  EXPECT_EQ(head->kind, HeadKind::kDSpark);
+  EXPECT_EQ(head->n_stages, 3);
+}
+
+TEST(FullSize, BaseModels) {
+  const testing::NativeOptions base = {.experts = ExpertDType::kFp8, .scales = DType::kF32};
+  for (const auto& [model, n_tensors, bytes] : {std::tuple("Flash", 69'187, 292'555'345'480),
+                                                std::tuple("Pro", 145'116, 1'602'325'824'632)}) {
+    const testing::TemporaryDirectory directory;
+    const Checkpoint checkpoint = OpenFullSize(directory.path(), Config(model), base);
+    const Totals totals = Count(checkpoint);
+    EXPECT_EQ(totals.n_main + totals.n_draft, n_tensors);
+    EXPECT_EQ(totals.bytes(), bytes);
+    EXPECT_EQ(FindExpertFormats(checkpoint).n_fp4, 0);
+  }
+}
+
+TEST(FullSize, OpeningLeavesTheWeightsOnDisk) {
+  const testing::TemporaryDirectory directory;
+  // One tensor of 64 GiB: reading it would be noticed.
+  const std::vector<testing::TensorSpec> tensors = {{"a", DType::kU8, {std::int64_t{1} << 36}}};
+  testing::WriteSafetensors(directory.path() / "model.safetensors", tensors);
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(directory.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(checkpoint->Find("a")->bytes.size(), std::size_t{1} << 36);
+  EXPECT_EQ(checkpoint->Find("a")->bytes.back(), std::byte{0});
+}
+
+}  // namespace
+}  // namespace fathom
