@@ -1,0 +1,160 @@
+#include "tokenizer/pretokenizer.h"
+
+#include <pcre2.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "tokenizer/regex_dialect.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kMaxPatterns = 32;  // Split recurses once per pattern
+// Backtracking steps of one match: the known patterns need about two per byte of the text.
+constexpr std::uint64_t kMatchLimitBase = 1'000'000;
+constexpr std::uint64_t kMatchLimitPerByte = 16;
+constexpr std::uint32_t kHeapLimitKibibytes = 256 * 1024;
+
+template <auto function>
+struct Deleter {
+  template <class T>
+  void operator()(T* object) const {
+    function(object);
+  }
+};
+using Code = std::unique_ptr<pcre2_code, Deleter<pcre2_code_free>>;
+using MatchData = std::unique_ptr<pcre2_match_data, Deleter<pcre2_match_data_free>>;
+using MatchContext = std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_context_free>>;
+
+std::string Pcre2Message(int code) {
+  std::array<PCRE2_UCHAR, 256> buffer = {};
+  pcre2_get_error_message(code, buffer.data(), buffer.size());
+  return reinterpret_cast<const char*>(buffer.data());
+}
+
+struct Pattern {
+  Code code;
+  bool has_jit = false;
+};
+
+Result<Pattern> Compile(const std::string& source) {
+  Result<std::string> translated = ToPcre2Pattern(source);
+  if (!translated) return Unexpected(translated.error());
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  Pattern pattern;
+  pattern.code.reset(pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, /*ccontext=*/nullptr));
+  if (pattern.code == nullptr) {
+    return MakeError(ErrorCode::kInvalidData, "pattern '{}': {}", source, Pcre2Message(error));
+  }
+  std::uint32_t may_match_empty = 0;
+  pcre2_pattern_info(pattern.code.get(), PCRE2_INFO_MATCHEMPTY, &may_match_empty);
+  if (may_match_empty != 0) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "pattern '{}': expected one that cannot match the empty string", source);
+  }
+  // Where JIT is not available (no executable memory) the interpreter gives the same pieces.
+  pattern.has_jit = pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;
+  return pattern;
+}
+
+// What one call of Split needs to match; not shared between threads.
+struct Matcher {
+  MatchData data{pcre2_match_data_create(1, nullptr)};
+  MatchContext context{pcre2_match_context_create(nullptr)};
+
+  explicit Matcher(std::size_t n_text_bytes) {
+    Check(data != nullptr && context != nullptr, "PCRE2 has no memory for a match");
+    const std::uint64_t limit = kMatchLimitBase + kMatchLimitPerByte * n_text_bytes;
+    pcre2_set_match_limit(context.get(), static_cast<std::uint32_t>(std::min<std::uint64_t>(
+                                             limit, std::numeric_limits<std::uint32_t>::max())));
+    pcre2_set_heap_limit(context.get(), kHeapLimitKibibytes);
+  }
+
+  // Finds the first match in text at or after `start`; PCRE2's return code.
+  int Match(const Pattern& pattern, std::string_view text, std::size_t start) {
+    const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+    if (pattern.has_jit) {
+      const int code = pcre2_jit_match(pattern.code.get(), subject, text.size(), start, 0,
+                                       data.get(), context.get());
+      if (code != PCRE2_ERROR_JIT_STACKLIMIT) {
+        return code;
+      }
+    }
+    return pcre2_match(pattern.code.get(), subject, text.size(), start,
+                       PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data.get(), context.get());
+  }
+};
+
+}  // namespace
+
+struct PreTokenizer::Impl {
+  std::vector<Pattern> patterns;
+
+  // Cuts text with the patterns from `step` on.
+  Status Split(std::size_t step, std::string_view text, Matcher& matcher,
+               std::vector<std::string_view>& pieces) const {
+    if (step == patterns.size()) {
+      pieces.push_back(text);
+      return {};
+    }
+    std::size_t done = 0;
+    while (done < text.size()) {
+      const int code = matcher.Match(patterns[step], text, done);
+      std::size_t begin = text.size();
+      std::size_t end = text.size();
+      if (code >= 0) {
+        const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(matcher.data.get());
+        begin = offsets[0];
+        end = offsets[1];
+        Check(done <= begin && begin < end, "a pattern matched nothing");
+      } else if (code != PCRE2_ERROR_NOMATCH) {
+        return MakeError(ErrorCode::kInvalidArgument,
+                         "cannot cut a text of {} bytes into pieces: {} (pattern {} of {})",
+                         text.size(), Pcre2Message(code), step + 1, patterns.size());
+      }
+      for (const std::string_view piece :
+           {text.substr(done, begin - done), text.substr(begin, end - begin)}) {
+        if (!piece.empty()) {
+          Status status = Split(step + 1, piece, matcher, pieces);
+          if (!status) return status;
+        }
+      }
+      done = end;
+    }
+    return {};
+  }
+};
+
+PreTokenizer::PreTokenizer(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+PreTokenizer::PreTokenizer(PreTokenizer&&) noexcept = default;
+PreTokenizer& PreTokenizer::operator=(PreTokenizer&&) noexcept = default;
+PreTokenizer::~PreTokenizer() = default;
+
+Result<PreTokenizer> PreTokenizer::Create(std::span<const std::string> patterns) {
+  if (patterns.size() > kMaxPatterns) {
+    return MakeError(ErrorCode::kUnsupported, "expected at most {} patterns, found {}",
+                     kMaxPatterns, patterns.size());
+  }
+  auto impl = std::make_unique<Impl>();
+  for (const std::string& source : patterns) {
+    Result<Pattern> pattern = Compile(source);
+    if (!pattern) return Unexpected(pattern.error());
+    impl->patterns.push_back(std::move(*pattern));
+  }
+  return PreTokenizer(std::move(impl));
+}
+
+Status PreTokenizer::Split(std::string_view text, std::vector<std::string_view>& pieces) const {
+  Matcher matcher(text.size());
+  return impl_->Split(0, text, matcher, pieces);
+}
+
+}  // namespace fathom

@@ -1,0 +1,44 @@
+// PreTokenizer: cuts text into the pieces that byte-pair encoding works on (spec/tokenizer.md 3).
+//
+// A list of regular expressions, applied one after another: each cuts every piece of the previous
+// step on its own (look-ahead does not see past a piece). Matches become pieces, and so does the
+// text between two matches ("Split, Isolated" of tokenizer.json).
+#ifndef FATHOM_TOKENIZER_PRETOKENIZER_H_
+#define FATHOM_TOKENIZER_PRETOKENIZER_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// Owns the compiled patterns; movable; Split may be called from many threads at once.
+class PreTokenizer {
+ public:
+  // patterns: Oniguruma dialect as in tokenizer.json (see regex_dialect.h). Refused: a pattern that
+  // can match the empty string, and more than 32 of them.
+  static Result<PreTokenizer> Create(std::span<const std::string> patterns);
+
+  PreTokenizer(PreTokenizer&&) noexcept;
+  PreTokenizer& operator=(PreTokenizer&&) noexcept;
+  ~PreTokenizer();
+
+  // Appends the pieces of text, in order; they are not empty, cover text, and point into it.
+  // text must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern
+  // that exceeds it on this text is an error. PCRE2 knows the characters of Unicode 14.
+  Status Split(std::string_view text, std::vector<std::string_view>& pieces) const;
+
+ private:
+  struct Impl;
+  explicit PreTokenizer(std::unique_ptr<const Impl> impl);
+
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_TOKENIZER_PRETOKENIZER_H_

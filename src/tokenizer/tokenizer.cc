@@ -1,0 +1,193 @@
+#include "tokenizer/tokenizer.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/mapped_file.h"
+#include "tokenizer/added_tokens.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/pretokenizer.h"
+#include "tokenizer/tokenizer_file.h"
+#include "tokenizer/utf8.h"
+#include "tokenizer/vocabulary.h"
+
+namespace fathom {
+namespace {
+
+// Bytes [begin, end) of a prompt.
+struct ByteRange {
+  std::size_t begin;
+  std::size_t end;
+};
+
+// A prompt as one text with its trusted bytes; neighbouring trusted spans are one range.
+struct Prompt {
+  std::string joined;         // of several spans
+  std::string_view borrowed;  // of a single one
+  std::vector<ByteRange> trusted;
+
+  std::string_view text() const { return joined.empty() ? borrowed : joined; }
+};
+
+Prompt Join(std::span<const TextSpan> spans) {
+  Prompt prompt;
+  std::size_t n_bytes = 0;
+  for (const TextSpan& span : spans) {
+    const std::size_t begin = n_bytes;
+    n_bytes += span.text.size();
+    if (!span.trusted || span.text.empty()) {
+      continue;
+    }
+    if (!prompt.trusted.empty() && prompt.trusted.back().end == begin) {
+      prompt.trusted.back().end = n_bytes;
+    } else {
+      prompt.trusted.push_back({begin, n_bytes});
+    }
+  }
+  if (spans.size() == 1) {
+    prompt.borrowed = spans.front().text;
+    return prompt;
+  }
+  prompt.joined.reserve(n_bytes);
+  for (const TextSpan& span : spans) {
+    prompt.joined += span.text;
+  }
+  return prompt;
+}
+
+Error WithFileName(std::string_view file_name, Error error) {
+  error.message = fmt::format("{}: {}", file_name, error.message);
+  return error;
+}
+
+}  // namespace
+
+struct Tokenizer::Impl {
+  Vocabulary vocabulary;
+  BytePairEncoder encoder;  // refers to vocabulary
+  PreTokenizer pretokenizer;
+  AddedTokenFinder added_tokens;
+
+  Impl(Vocabulary owned_vocabulary, const BpeModel& model, PreTokenizer owned_pretokenizer,
+       std::span<const AddedToken> added)
+      : vocabulary(std::move(owned_vocabulary)),
+        encoder(vocabulary, model),
+        pretokenizer(std::move(owned_pretokenizer)),
+        added_tokens(added) {}
+
+  // Working memory of one Encode.
+  struct Scratch {
+    std::vector<std::string_view> pieces;
+    BpeScratch bpe;
+  };
+
+  Status EncodePlain(std::string_view text, Scratch& scratch, std::vector<Token>& tokens) const {
+    if (text.empty()) {
+      return {};
+    }
+    scratch.pieces.clear();
+    Status status = pretokenizer.Split(text, scratch.pieces);
+    if (!status) return status;
+    for (const std::string_view piece : scratch.pieces) {
+      encoder.Encode(piece, scratch.bpe, tokens);
+    }
+    return {};
+  }
+
+  Result<std::vector<Token>> Encode(const Prompt& prompt) const {
+    const std::string_view text = prompt.text();
+    Scratch scratch;
+    std::vector<Token> tokens;
+    std::size_t done = 0;
+    for (const ByteRange range : prompt.trusted) {
+      const std::string_view searched = text.substr(0, range.end);
+      std::optional<AddedTokenMatch> match = added_tokens.FindNext(searched, range.begin);
+      for (; match; match = added_tokens.FindNext(searched, done)) {
+        Status status = EncodePlain(text.substr(done, match->begin - done), scratch, tokens);
+        if (!status) return Unexpected(status.error());
+        tokens.push_back(match->token);
+        done = match->end;
+      }
+    }
+    Status status = EncodePlain(text.substr(done), scratch, tokens);
+    if (!status) return Unexpected(status.error());
+    return tokens;
+  }
+};
+
+Tokenizer::Tokenizer(std::unique_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
+  std::error_code ignored;  // what is wrong with the path is said by Open
+  const std::filesystem::path file_path =
+      std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
+  const Result<MappedFile> file = MappedFile::Open(file_path);
+  if (!file) return Unexpected(file.error());
+  const std::string_view json(reinterpret_cast<const char*>(file->bytes().data()),
+                              file->bytes().size());
+  return Parse(json, file_path.string());
+}
+
+Result<Tokenizer> Tokenizer::Parse(std::string_view json, std::string_view file_name) {
+  const Result<TokenizerFile> file = ParseTokenizerFile(json, file_name);
+  if (!file) return Unexpected(file.error());
+  Result<Vocabulary> vocabulary = Vocabulary::Build(*file);
+  if (!vocabulary) return Unexpected(WithFileName(file_name, vocabulary.error()));
+  const Result<BpeModel> model = ResolveMerges(*file);
+  if (!model) return Unexpected(WithFileName(file_name, model.error()));
+  Result<PreTokenizer> pretokenizer = PreTokenizer::Create(file->patterns);
+  if (!pretokenizer) return Unexpected(WithFileName(file_name, pretokenizer.error()));
+  return Tokenizer(std::make_unique<const Impl>(std::move(*vocabulary), *model,
+                                                std::move(*pretokenizer), file->added_tokens));
+}
+
+Result<std::vector<Token>> Tokenizer::Encode(std::string_view text, SpecialTokens mode) const {
+  const TextSpan span = {text, mode == SpecialTokens::kParse};
+  return Encode(std::span(&span, 1));
+}
+
+Result<std::vector<Token>> Tokenizer::Encode(std::span<const TextSpan> spans) const {
+  const Prompt prompt = Join(spans);
+  const std::string_view text = prompt.text();
+  if (text.size() > BytePairEncoder::kMaxPieceBytes) {
+    return MakeError(ErrorCode::kInvalidArgument, "text: expected at most {} bytes, found {}",
+                     BytePairEncoder::kMaxPieceBytes, text.size());
+  }
+  const std::optional<std::size_t> invalid = FindInvalidUtf8(text);
+  if (invalid) {
+    return MakeError(ErrorCode::kInvalidArgument, "text: expected UTF-8, found byte 0x{:02X} at {}",
+                     static_cast<std::uint8_t>(text[*invalid]), *invalid);
+  }
+  return impl_->Encode(prompt);
+}
+
+std::string_view Tokenizer::TokenBytes(Token token) const { return impl_->vocabulary.Bytes(token); }
+
+std::string Tokenizer::TokenToText(Token token) const {
+  return ReplaceInvalidUtf8(TokenBytes(token));
+}
+
+Result<std::string> Tokenizer::Decode(std::span<const Token> tokens) const {
+  std::string bytes;
+  for (const Token token : tokens) {
+    if (token < 0 || token >= vocab_size()) {
+      return MakeError(ErrorCode::kInvalidArgument, "token id: expected 0 to {}, found {}",
+                       vocab_size() - 1, token);
+    }
+    bytes += TokenBytes(token);
+  }
+  return bytes;
+}
+
+std::int64_t Tokenizer::vocab_size() const { return impl_->vocabulary.size(); }
+
+std::optional<Token> Tokenizer::Find(std::string_view text) const {
+  return impl_->added_tokens.Find(text);
+}
+
+bool Tokenizer::IsSpecial(Token token) const { return impl_->vocabulary.IsSpecial(token); }
+
+}  // namespace fathom

@@ -1,0 +1,62 @@
+// tokenizer.json as plain data: read, type-checked, and refused if it asks for anything that this
+// tokenizer does not do.
+//
+//   added_tokens   [{id, content, special}], no lstrip, rstrip or single_word
+//   normalizer     none (null or an empty Sequence)
+//   pre_tokenizer  Sequence of Split (Regex, Isolated, not inverted), then ByteLevel
+//                  (add_prefix_space false, use_regex false); or that ByteLevel alone
+//   model          BPE: vocab {symbols: id}, merges ["a b"] or [["a", "b"]]; symbols as in
+//                  byte_level.h; no dropout, byte_fallback, prefix or suffix
+//   post_processor, decoder  null or ByteLevel
+// truncation and padding are settings of a caller and are not read.
+#ifndef FATHOM_TOKENIZER_TOKENIZER_FILE_H_
+#define FATHOM_TOKENIZER_TOKENIZER_FILE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace fathom {
+
+struct VocabularyEntry {
+  std::string symbols;  // byte-level symbols, or the text of an added token; not empty
+  Token token;
+};
+
+// Rank r of the list: the pair that is merged before all pairs of higher rank.
+struct MergeEntry {
+  std::string symbols;     // left and right side together
+  std::size_t left_bytes;  // 0 < left_bytes < symbols.size()
+
+  std::string_view left() const { return std::string_view(symbols).substr(0, left_bytes); }
+  std::string_view right() const { return std::string_view(symbols).substr(left_bytes); }
+};
+
+struct AddedToken {
+  std::string text;  // not empty
+  Token token;
+  bool special;
+};
+
+struct TokenizerFile {
+  std::vector<VocabularyEntry> vocabulary;
+  std::vector<MergeEntry> merges;
+  std::vector<AddedToken> added_tokens;
+  std::vector<std::string> patterns;  // of the Split steps, in order
+  bool ignore_merges = false;         // a piece that is in the vocabulary is one token, always
+};
+
+// Token ids must be below this; far above any real vocabulary, small enough for tables by id.
+inline constexpr Token kTokenLimit = 1 << 24;
+
+// file_name is used in messages only. All ids are in [0, kTokenLimit); nothing else is known about
+// them yet (see vocabulary.h).
+Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view file_name);
+
+}  // namespace fathom
+
+#endif  // FATHOM_TOKENIZER_TOKENIZER_FILE_H_

@@ -1,0 +1,143 @@
+#include "tokenizer/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace fathom {
+namespace {
+
+using Kind = Utf8Sequence::Kind;
+
+// How a code point goes on after its first byte. Only the second byte has a range of its own (it
+// excludes overlong forms, surrogates and what is above U+10FFFF); later ones are 80..BF.
+struct Lead {
+  std::size_t n_bytes;  // 0: no code point begins with this byte
+  std::uint8_t second_min;
+  std::uint8_t second_max;
+};
+
+Lead LeadOf(std::uint8_t byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte < 0xC2) return {0, 0, 0};
+  if (byte < 0xE0) return {2, 0x80, 0xBF};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};
+  if (byte == 0xED) return {3, 0x80, 0x9F};
+  if (byte < 0xF0) return {3, 0x80, 0xBF};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};
+  if (byte < 0xF4) return {4, 0x80, 0xBF};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};
+  return {0, 0, 0};
+}
+
+// Length of an ASCII prefix of text: the longest one, rounded down to whole words.
+std::size_t AsciiPrefix(std::string_view text) {
+  std::size_t n_bytes = 0;
+  std::uint64_t word = 0;
+  while (n_bytes + sizeof(word) <= text.size()) {
+    std::memcpy(&word, text.data() + n_bytes, sizeof(word));
+    if ((word & 0x8080808080808080u) != 0) {
+      break;
+    }
+    n_bytes += sizeof(word);
+  }
+  return n_bytes;
+}
+
+// Length of the longest well-formed prefix of text.
+std::size_t ValidPrefix(std::string_view text) {
+  std::size_t n_bytes = 0;
+  while (n_bytes < text.size()) {
+    n_bytes += AsciiPrefix(text.substr(n_bytes));
+    if (n_bytes == text.size()) {
+      break;
+    }
+    const Utf8Sequence sequence = FirstUtf8Sequence(text.substr(n_bytes));
+    if (sequence.kind != Kind::kComplete) {
+      break;
+    }
+    n_bytes += sequence.n_bytes;
+  }
+  return n_bytes;
+}
+
+}  // namespace
+
+Utf8Sequence FirstUtf8Sequence(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const Lead lead = LeadOf(byte(0));
+  if (lead.n_bytes <= 1) {
+    return {lead.n_bytes == 1 ? Kind::kComplete : Kind::kBroken, 1};
+  }
+  for (std::size_t i = 1; i < lead.n_bytes; ++i) {
+    if (i == text.size()) {
+      return {Kind::kIncomplete, i};
+    }
+    const std::uint8_t low = i == 1 ? lead.second_min : 0x80;
+    const std::uint8_t high = i == 1 ? lead.second_max : 0xBF;
+    if (byte(i) < low || byte(i) > high) {
+      return {Kind::kBroken, i};
+    }
+  }
+  return {Kind::kComplete, lead.n_bytes};
+}
+
+std::optional<std::size_t> FindInvalidUtf8(std::string_view text) {
+  const std::size_t n_valid = ValidPrefix(text);
+  if (n_valid == text.size()) {
+    return std::nullopt;
+  }
+  return n_valid;
+}
+
+std::string ReplaceInvalidUtf8(std::string_view text) {
+  std::string repaired;
+  repaired.reserve(text.size());
+  Utf8Stream stream;
+  stream.Push(text, repaired);
+  stream.Finish(repaired);
+  return repaired;
+}
+
+void Utf8Stream::Push(std::string_view bytes, std::string& text) {
+  // Complete the held code point byte by byte; a byte that breaks it is looked at afresh below.
+  while (n_held_ > 0 && !bytes.empty()) {
+    held_[n_held_] = bytes.front();
+    const Utf8Sequence sequence = FirstUtf8Sequence({held_.data(), n_held_ + 1});
+    if (sequence.kind == Kind::kBroken) {
+      text += kReplacementCharacter;
+      n_held_ = 0;
+      break;
+    }
+    bytes.remove_prefix(1);
+    ++n_held_;
+    if (sequence.kind == Kind::kComplete) {
+      text.append(held_.data(), n_held_);
+      n_held_ = 0;
+    }
+  }
+  while (!bytes.empty()) {
+    const std::size_t n_valid = ValidPrefix(bytes);
+    text.append(bytes.substr(0, n_valid));
+    bytes.remove_prefix(n_valid);
+    if (bytes.empty()) {
+      return;
+    }
+    const Utf8Sequence sequence = FirstUtf8Sequence(bytes);
+    if (sequence.kind == Kind::kIncomplete) {
+      n_held_ = sequence.n_bytes;
+      bytes.copy(held_.data(), n_held_);
+      return;
+    }
+    text += kReplacementCharacter;
+    bytes.remove_prefix(sequence.n_bytes);
+  }
+}
+
+void Utf8Stream::Finish(std::string& text) {
+  if (n_held_ > 0) {
+    text += kReplacementCharacter;
+    n_held_ = 0;
+  }
+}
+
+}  // namespace fathom

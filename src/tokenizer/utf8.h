@@ -1,0 +1,56 @@
+// UTF-8 as this project accepts and repairs it: well-formed sequences only (no surrogates, nothing
+// overlong, nothing above U+10FFFF); every broken sequence becomes one U+FFFD, where a sequence is
+// the longest prefix of a well-formed one ("maximal subpart"), as Python's errors="replace" does.
+#ifndef FATHOM_TOKENIZER_UTF8_H_
+#define FATHOM_TOKENIZER_UTF8_H_
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace fathom {
+
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
+// What text begins with.
+struct Utf8Sequence {
+  enum class Kind {
+    kComplete,    // one code point
+    kBroken,      // bytes that no continuation can make a code point
+    kIncomplete,  // all of text: the beginning of a code point
+  };
+  Kind kind;
+  std::size_t n_bytes;  // 1 to 4
+};
+
+// text must not be empty.
+Utf8Sequence FirstUtf8Sequence(std::string_view text);
+
+// Offset of the first byte that is not part of a complete code point; nullopt if text is valid.
+std::optional<std::size_t> FindInvalidUtf8(std::string_view text);
+
+// text with every broken sequence replaced by U+FFFD.
+std::string ReplaceInvalidUtf8(std::string_view text);
+
+// Repairs a stream of bytes whose pieces may end inside a code point: what Push and Finish append
+// is always valid UTF-8, and all together it is ReplaceInvalidUtf8 of all bytes, however they are
+// cut. Holds back at most 3 bytes. One stream, one thread at a time; no allocation of its own.
+class Utf8Stream {
+ public:
+  // Appends to text what is known after these bytes.
+  void Push(std::string_view bytes, std::string& text);
+  // Ends the stream: an unfinished code point becomes U+FFFD. The object is then as new.
+  void Finish(std::string& text);
+  // Bytes held back, 0 to 3.
+  std::size_t pending_bytes() const { return n_held_; }
+
+ private:
+  std::array<char, 4> held_ = {};  // the beginning of a code point
+  std::size_t n_held_ = 0;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_TOKENIZER_UTF8_H_

@@ -1,0 +1,65 @@
+// Vocabulary: what bytes each token stands for; BpeModel: which tokens merge into which.
+#ifndef FATHOM_TOKENIZER_VOCABULARY_H_
+#define FATHOM_TOKENIZER_VOCABULARY_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "tokenizer/tokenizer_file.h"
+
+namespace fathom {
+
+// Owns the bytes of all tokens in one block; immutable; movable.
+class Vocabulary {
+ public:
+  // Refuses an id given twice, an added token that the vocabulary has under another id or with
+  // other bytes, and entries that are neither byte-level symbols nor an added token.
+  static Result<Vocabulary> Build(const TokenizerFile& file);
+
+  // The highest id + 1.
+  std::int64_t size() const { return static_cast<std::int64_t>(is_special_.size()); }
+  // Empty if there is no such token. Valid as long as the vocabulary stays where it is.
+  std::string_view Bytes(Token token) const {
+    if (token < 0 || token >= size()) {
+      return {};
+    }
+    const auto i = static_cast<std::size_t>(token);
+    return std::string_view(bytes_).substr(begins_[i], begins_[i + 1] - begins_[i]);
+  }
+  bool IsSpecial(Token token) const {
+    return token >= 0 && token < size() && is_special_[static_cast<std::size_t>(token)];
+  }
+
+ private:
+  Vocabulary() = default;
+
+  std::string bytes_;
+  std::vector<std::uint32_t> begins_;  // [size + 1]: token i is bytes_[begins_[i], begins_[i + 1])
+  std::vector<bool> is_special_;       // [size]
+};
+
+struct Merge {
+  Token left;
+  Token right;
+  Token product;
+};
+
+struct BpeModel {
+  std::array<Token, 256> byte_tokens;  // the token of each byte
+  std::vector<Merge> merges;           // by rank; no pair twice
+  std::vector<Token> tokens;           // all that are byte-level symbols
+  bool ignore_merges = false;
+};
+
+// Names become ids. Refuses a byte without token, a merge of or into unknown tokens, a pair that
+// is merged twice.
+Result<BpeModel> ResolveMerges(const TokenizerFile& file);
+
+}  // namespace fathom
+
+#endif  // FATHOM_TOKENIZER_VOCABULARY_H_
