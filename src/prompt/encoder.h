@@ -1,0 +1,41 @@
+// The V4 chat encoding: messages and tools -> the text of the prompt. There is no template in the
+// checkpoints; the format is the program encoding_dsv4.py. spec/encoding.md sections 4 to 6 and 8.
+#ifndef FATHOM_PROMPT_ENCODER_H_
+#define FATHOM_PROMPT_ENCODER_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "prompt/chat.h"
+#include "prompt/profile.h"
+
+namespace fathom {
+
+// A stretch of the prompt and where it comes from. Special tokens may be recognised only in what
+// the format itself wrote; a client that writes <｜User｜> into a message must not open a turn with
+// it. Apart from that the stretches are one text: merges of the tokenizer may cross their borders.
+struct PromptSpan {
+  std::string text{};    // UTF-8, not empty
+  bool trusted = false;  // true: written by the format; false: by the client
+};
+
+struct EncodedPrompt {
+  std::string Text() const;
+
+  std::vector<PromptSpan> spans{};  // neighbours differ in `trusted`
+  // Whether the prompt ends inside the reasoning, so that the answer begins there.
+  bool ends_in_reasoning = false;
+};
+
+// Errors (kInvalidArgument): an effort that the profile does not know, an unknown task, an empty
+// developer message, tools or a response format that are not JSON.
+Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& options,
+                                 const PromptProfile& profile);
+
+// The calls of an assistant turn as the model writes them, without the two newlines before them.
+std::string RenderToolCalls(const std::vector<ToolCall>& calls);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PROMPT_ENCODER_H_
