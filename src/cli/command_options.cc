@@ -126,7 +126,7 @@ CLI::Option* AddSampling(CLI::App* command, const std::string& name, T& value,
 
 void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
   AddSampling(command, "--repetition-penalty", sampling.repetition_penalty,
-              "Divides the logits of tokens that have occurred; 1 is off", Number(0, 100, false))
+              "Divides the logits of tokens that have occurred; 1 is off", Number(0.01, 100))
       ->type_name("R");
   AddSampling(command, "--presence-penalty", sampling.presence_penalty,
               "Subtracted once from generated tokens, -2 to 2", Number(-2, 2))
@@ -189,7 +189,7 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
           "", ""))
       ->group(kSamplingGroup);
   AddSampling(command, "--temperature", sampling.temperature,
-              "0 is greedy (default: generation_config.json of the model, else 1)", Number(0, 100))
+              "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)", Number(0, 2))
       ->type_name("T");
   AddSampling(command, "--top-p", sampling.top_p,
               "Choose among the fewest tokens of this total probability (default: as above)",

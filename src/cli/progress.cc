@@ -45,7 +45,7 @@ void ProgressBar::Update(double share) {
   }
   next_draw_ = now + kRedrawTime;
   drawn_ = true;
-  PrintError("\r" + RenderProgress(label_, share, TerminalColumns()) + "\x1b[K");
+  PrintError(fmt::format("\r{}\x1b[K", RenderProgress(label_, share, TerminalColumns())));
 }
 
 std::string RenderProgress(const std::string& label, double share, int columns) {
