@@ -1,0 +1,150 @@
+#include "tests/model/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+Divergence Floor(const nlohmann::json& golden, const char* name) {
+  const nlohmann::json& floor = golden.at("noise_floor").at(name);
+  return {.median = floor.at("kl_p50").get<double>(), .mean = floor.at("kl_mean").get<double>()};
+}
+
+std::vector<std::int32_t> Integers(const Checkpoint& file, std::string_view name) {
+  const TensorView* tensor = file.Find(name);
+  if (tensor == nullptr) {
+    return {};
+  }
+  const auto* data = tensor->As<std::int32_t>();
+  return {data, data + tensor->shape[0]};
+}
+
+}  // namespace
+
+Golden ReadGolden(const std::filesystem::path& directory, const std::string& name) {
+  Golden golden;
+  Result<Checkpoint> file = Checkpoint::Open(directory / (name + ".safetensors"));
+  EXPECT_TRUE(file) << (file ? "" : file.error().message);
+  golden.file = std::move(file.value());
+  golden.tokens = Integers(golden.file, "tokens");
+  golden.positions = Integers(golden.file, "positions");
+  const auto json = nlohmann::json::parse(ReadFile(directory / (name + ".json")));
+  golden.logits_floor = Floor(json, "logits");
+  golden.mtp_floor = Floor(json, "mtp_logits");
+  return golden;
+}
+
+Matrix<const float> Golden::Floats(std::string_view name) const {
+  const TensorView* tensor = file.Find(name);
+  return {tensor->As<float>(), tensor->shape[0], tensor->shape[1]};
+}
+
+Matrix<const Bf16> Golden::Streams(std::int64_t layer) const {
+  const TensorView* tensor = file.Find("streams");
+  const std::int64_t rows = tensor->shape[1];
+  const std::int64_t cols = tensor->shape[2] * tensor->shape[3];
+  return Matrix<const Bf16>{tensor->As<Bf16>(), tensor->shape[0] * rows, cols}.Rows(layer * rows,
+                                                                                    rows);
+}
+
+namespace {
+
+// The rows of [first, first + count) that `positions` lists, relative to first.
+std::vector<std::int32_t> RowsWanted(const std::vector<std::int32_t>& positions,
+                                     std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> rows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (positions.empty() || std::find(positions.begin(), positions.end(),
+                                       static_cast<std::int32_t>(first + i)) != positions.end()) {
+      rows.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return rows;
+}
+
+template <class Logits>
+void AppendLogits(const std::vector<std::int32_t>& rows, std::int64_t tile, const Logits& logits,
+                  std::vector<float>& out) {
+  for (std::size_t i = 0; i < rows.size(); i += static_cast<std::size_t>(tile)) {
+    const std::size_t n = std::min(static_cast<std::size_t>(tile), rows.size() - i);
+    const Matrix<const float> part = logits(std::span(rows).subspan(i, n));
+    out.insert(out.end(), part.data, part.data + part.rows * part.cols);
+  }
+}
+
+}  // namespace
+
+ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
+                     const std::vector<std::int32_t>& positions, std::int64_t chunk) {
+  ModelLogits result;
+  const std::int64_t tile = model.options().max_logit_rows;
+  const auto total = static_cast<std::int64_t>(tokens.size());
+  Batch batch;
+  for (std::int64_t first = 0; first < total; first += chunk) {
+    const std::int64_t n = std::min(chunk, total - first);
+    const std::span<const Token> all = tokens;
+    batch.Clear();
+    batch.Add(0, static_cast<std::int32_t>(first),
+              all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
+    const Status ran = model.Forward(batch);
+    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
+    AppendLogits(RowsWanted(positions, first, n), tile,
+                 [&](auto rows) { return model.Logits(rows); }, result.logits);
+    const std::int64_t n_mtp = std::min(n, total - 1 - first);
+    if (!model.options().with_mtp || n_mtp == 0) {
+      continue;
+    }
+    batch.Clear();
+    batch.Add(0, static_cast<std::int32_t>(first),
+              all.subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(n_mtp)));
+    std::vector<std::int32_t> stream_rows(static_cast<std::size_t>(n_mtp));
+    std::iota(stream_rows.begin(), stream_rows.end(), 0);
+    const Status drafted = model.ForwardMtp(batch, stream_rows);
+    EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
+    AppendLogits(RowsWanted(positions, first, n_mtp), tile,
+                 [&](auto rows) { return model.MtpLogits(rows); }, result.mtp_logits);
+  }
+  return result;
+}
+
+namespace {
+
+double LogSumExp(const float* row, std::int64_t n) {
+  const double maximum = *std::max_element(row, row + n);
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    sum += std::exp(row[i] - maximum);
+  }
+  return maximum + std::log(sum);
+}
+
+}  // namespace
+
+Divergence KlDivergence(Matrix<const float> expected, const std::vector<float>& actual) {
+  EXPECT_EQ(static_cast<std::int64_t>(actual.size()), expected.rows * expected.cols);
+  std::vector<double> rows;
+  for (std::int64_t r = 0; r < expected.rows; ++r) {
+    const float* p = expected.Row(r);
+    const float* q = actual.data() + r * expected.cols;
+    const double p_total = LogSumExp(p, expected.cols);
+    const double q_total = LogSumExp(q, expected.cols);
+    double kl = 0.0;
+    for (std::int64_t i = 0; i < expected.cols; ++i) {
+      const double log_p = p[i] - p_total;
+      kl += std::exp(log_p) * (log_p - (q[i] - q_total));
+    }
+    rows.push_back(kl);
+  }
+  std::sort(rows.begin(), rows.end());
+  return {.median = rows[rows.size() / 2],
+          .mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size())};
+}
+
+}  // namespace fathom::testing
