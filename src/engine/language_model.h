@@ -1,0 +1,36 @@
+// LanguageModel: what the engine asks of a model. The seam where tests put a model without weights.
+#ifndef FATHOM_ENGINE_LANGUAGE_MODEL_H_
+#define FATHOM_ENGINE_LANGUAGE_MODEL_H_
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "model/batch.h"
+
+namespace fathom {
+
+struct ModelLimits {
+  std::int64_t vocab_size = 0;
+  std::int64_t max_sequences = 1;
+  std::int64_t max_context = 0;       // positions per sequence
+  std::int64_t max_batch_tokens = 0;  // rows of one Forward
+  std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
+};
+
+// One thread at a time.
+class LanguageModel {
+ public:
+  virtual ~LanguageModel() = default;
+  virtual ModelLimits Limits() const = 0;
+  // Runs the batch and caches its positions. A sequence continues where it stands, or at most
+  // rollback_tokens before, or starts anew at 0. On an error nothing has changed.
+  virtual Status Forward(const Batch& batch) = 0;
+  // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call.
+  virtual Matrix<const float> Logits(std::span<const std::int32_t> rows) = 0;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_LANGUAGE_MODEL_H_

@@ -1,0 +1,43 @@
+#include "engine/logprobs.h"
+
+#include <algorithm>
+
+#include "engine/portable_math.h"
+
+namespace fathom {
+namespace {
+
+// The `count` largest logits, ties lowest id first: a sorted list that a row rarely changes.
+void CollectTop(std::span<const float> logits, std::size_t count, std::vector<TokenLogprob>& top) {
+  top.clear();
+  if (count == 0) return;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (top.size() == count && logits[i] <= top.back().logprob) continue;
+    if (top.size() == count) top.pop_back();
+    const auto place = std::upper_bound(
+        top.begin(), top.end(), logits[i],
+        [](float logit, const TokenLogprob& entry) { return logit > entry.logprob; });
+    top.insert(place, {.token = static_cast<Token>(i), .logprob = logits[i]});
+  }
+}
+
+}  // namespace
+
+void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out) {
+  const double largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
+  double sum = 0;
+  for (const float logit : logits) {
+    sum += PortableExp(static_cast<double>(logit) - largest);
+  }
+  const double log_sum = PortableLog(sum);
+  const auto logprob = [&](float logit) {
+    return static_cast<float>((static_cast<double>(logit) - largest) - log_sum);
+  };
+  CollectTop(logits, static_cast<std::size_t>(count), out.top);
+  for (TokenLogprob& entry : out.top) {
+    entry.logprob = logprob(entry.logprob);
+  }
+  out.chosen = {.token = chosen, .logprob = logprob(logits[static_cast<std::size_t>(chosen)])};
+}
+
+}  // namespace fathom

@@ -1,0 +1,18 @@
+// Log-probabilities of one row of raw logits (spec/sampling.md 7).
+#ifndef FATHOM_ENGINE_LOGPROBS_H_
+#define FATHOM_ENGINE_LOGPROBS_H_
+
+#include <span>
+
+#include "engine/request.h"
+
+namespace fathom {
+
+// log-softmax of `logits` (finite, not empty) at `chosen`, and its `count` largest values; the
+// normaliser is summed in double, by ascending id. Allocates nothing if out.top has room for
+// `count` entries.
+void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out);
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_LOGPROBS_H_

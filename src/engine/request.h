@@ -1,0 +1,89 @@
+// What a request asks for, and what it gets back: the value types of the engine.
+#ifndef FATHOM_ENGINE_REQUEST_H_
+#define FATHOM_ENGINE_REQUEST_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace fathom {
+
+// Below this temperature the best token is taken and nothing is drawn.
+inline constexpr double kGreedyTemperature = 1e-5;
+inline constexpr int kMaxTopLogprobs = 20;
+inline constexpr std::size_t kMaxStopStrings = 64;
+inline constexpr std::size_t kMaxStopStringBytes = 1024;
+
+// How to choose the next token and when to stop (spec/sampling.md 1, 2, 8). The allowed range of a
+// field stands beside it; Validate enforces it.
+struct SamplingParameters {
+  double temperature = 1.0;         // 0 to 2; 0 is greedy
+  double top_p = 1.0;               // above 0, to 1; 1 is off
+  std::int64_t top_k = 0;           // 0 to the vocabulary size; 0 is off
+  double min_p = 0.0;               // 0 to 1; 0 is off
+  double repetition_penalty = 1.0;  // 0.01 to 100, on tokens of prompt and output; 1 is off
+  double presence_penalty = 0.0;    // -2 to 2, on tokens of the output
+  double frequency_penalty = 0.0;   // -2 to 2, per occurrence in the output
+  // Added to the logits; values beyond +-100 act as +-100.
+  std::map<Token, double> logit_bias;
+  // Off, or how many of the best tokens are reported beside the chosen one: 0 to kMaxTopLogprobs.
+  std::optional<int> top_logprobs;
+  std::optional<std::uint64_t> seed;  // none: drawn from the operating system
+  std::uint32_t choice = 0;           // which of several answers to one prompt; part of the noise
+  // Tokens to generate, at least 0; none: until the context is full. 0 only fills the cache.
+  std::optional<std::int64_t> max_tokens;
+  // No token that would end the answer is chosen before this many: 0 to max_tokens.
+  std::int64_t min_tokens = 0;
+  std::vector<std::string> stop_strings;  // none empty
+  std::vector<Token> stop_tokens;         // end the answer like EOS
+  bool ignore_eos = false;                // EOS is a token like any other
+
+  bool IsGreedy() const { return temperature < kGreedyTemperature; }
+};
+
+// The first field out of its range: its name, what is allowed, what was found.
+Status Validate(const SamplingParameters& parameters, std::int64_t vocab_size);
+
+enum class FinishReason {
+  kStop,        // EOS or a stop token
+  kStopString,  // the text contains a stop string; it ends before it
+  kLength,      // max_tokens, or the context is full
+  kCancelled,   // by the callback or the stop token
+};
+// "stop", "stop_string", "length", "cancelled"
+std::string_view Name(FinishReason reason);
+
+struct TokenLogprob {
+  Token token = 0;
+  float logprob = 0;  // natural logarithm of the probability before any processing
+};
+
+struct TokenLogprobs {
+  TokenLogprob chosen;
+  // By descending logprob, ties lowest id first. May or may not contain the chosen token.
+  std::vector<TokenLogprob> top;
+};
+
+// One generated token. The views are valid during the callback only.
+struct TokenEvent {
+  Token token = 0;
+  std::int64_t index = 0;                   // 0 for the first generated token
+  std::int64_t position = 0;                // in the whole sequence
+  const TokenLogprobs* logprobs = nullptr;  // null if not asked for
+  // Bytes of the answer that are certain now: those of this and earlier tokens that cannot become
+  // part of a stop string, and at the end all that are left. A token that ends the answer has none.
+  // May cut a UTF-8 character in two.
+  std::string_view text;
+  std::optional<FinishReason> finish;  // set on the last token
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_REQUEST_H_

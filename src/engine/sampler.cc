@@ -1,0 +1,242 @@
+#include "engine/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "engine/logprobs.h"
+#include "engine/philox.h"
+#include "engine/portable_math.h"
+
+namespace fathom {
+namespace {
+
+constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+constexpr double kLargestBias = 100;
+
+// Users of the random numbers: their counters differ, so that they never share any.
+enum class NoisePurpose : std::uint32_t { kSample = 0 };
+
+// The noise of all tokens at one position.
+class Noise {
+ public:
+  Noise(const SamplerState& state, std::int64_t position)
+      : key_{static_cast<std::uint32_t>(state.seed()),
+             static_cast<std::uint32_t>(state.seed() >> 32)},
+        position_(static_cast<std::uint32_t>(position)),
+        choice_(state.parameters().choice) {}
+
+  // Uniform bits of tokens 4 * block ... 4 * block + 3.
+  std::array<std::uint32_t, 4> Block(std::uint32_t block) const {
+    return Philox(key_,
+                  {position_, choice_, static_cast<std::uint32_t>(NoisePurpose::kSample), block});
+  }
+
+ private:
+  PhiloxKey key_;
+  std::uint32_t position_;
+  std::uint32_t choice_;
+};
+
+// The running maximum of z + noise.
+class NoisyMaximum {
+ public:
+  void Offer(float z, Token token, std::uint32_t bits) {
+    const double logit = static_cast<double>(z);
+    if (logit + GumbelBound(bits) < score_) return;
+    const double score = logit + Gumbel(bits);
+    if (score > score_ || (score == score_ && token < token_)) {
+      score_ = score;
+      token_ = token;
+    }
+  }
+  // True if no noise can make a token with this z the best.
+  bool OutOfReach(float z) const { return static_cast<double>(z) + kGumbelMaximum < score_; }
+  Token token() const { return token_; }
+
+ private:
+  double score_ = -std::numeric_limits<double>::infinity();
+  Token token_ = std::numeric_limits<Token>::max();
+};
+
+// `best` is the index of the largest logit: offered first, it puts most of the vocabulary out of
+// reach before any noise is computed.
+Token DrawFromAll(std::span<const float> logits, Token best, float temperature,
+                  const Noise& noise) {
+  const float largest = logits[static_cast<std::size_t>(best)];
+  NoisyMaximum maximum;
+  const auto best_id = static_cast<std::uint32_t>(best);
+  maximum.Offer(0.0f, best, noise.Block(best_id / 4)[best_id % 4]);
+  for (std::size_t first = 0; first < logits.size(); first += 4) {
+    const std::size_t end = std::min(first + 4, logits.size());
+    float z[4];
+    float largest_z = kExcluded;
+    for (std::size_t i = first; i < end; ++i) {
+      z[i - first] = (logits[i] - largest) / temperature;
+      largest_z = std::max(largest_z, z[i - first]);
+    }
+    if (maximum.OutOfReach(largest_z)) continue;
+    const std::array<std::uint32_t, 4> bits = noise.Block(static_cast<std::uint32_t>(first / 4));
+    for (std::size_t i = first; i < end; ++i) {
+      maximum.Offer(z[i - first], static_cast<Token>(i), bits[i - first]);
+    }
+  }
+  return maximum.token();
+}
+
+Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
+  NoisyMaximum maximum;
+  for (const Candidate& candidate : candidates) {
+    if (maximum.OutOfReach(candidate.logit)) continue;
+    const auto id = static_cast<std::uint32_t>(candidate.token);
+    maximum.Offer(candidate.logit, candidate.token, noise.Block(id / 4)[id % 4]);
+  }
+  return maximum.token();
+}
+
+// Index of the first value that is not finite, or -1.
+std::int64_t FindNotFinite(std::span<const float> values) {
+  const auto is_finite = [](float value) {
+    return (std::bit_cast<std::uint32_t>(value) & 0x7F800000u) != 0x7F800000u;
+  };
+  // Without an early exit the compiler vectorises the loop that nearly always finds nothing.
+  bool all_finite = true;
+  for (const float value : values) {
+    all_finite &= is_finite(value);
+  }
+  if (all_finite) return -1;
+  const auto place = std::find_if_not(values.begin(), values.end(), is_finite);
+  return place - values.begin();
+}
+
+}  // namespace
+
+SamplerState::SamplerState(std::int64_t vocab_size)
+    : vocab_size_(vocab_size),
+      seen_(static_cast<std::size_t>(vocab_size), 0),
+      output_counts_(static_cast<std::size_t>(vocab_size), 0) {
+  touched_.reserve(static_cast<std::size_t>(vocab_size));
+}
+
+void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t seed,
+                         std::span<const Token> prompt, std::span<const Token> eos_tokens) {
+  parameters_ = parameters;
+  seed_ = seed;
+  n_generated_ = 0;
+  ending_tokens_ = parameters.stop_tokens;
+  if (!parameters.ignore_eos) {
+    ending_tokens_.insert(ending_tokens_.end(), eos_tokens.begin(), eos_tokens.end());
+  }
+  for (const Token token : touched_) {
+    seen_[static_cast<std::size_t>(token)] = 0;
+    output_counts_[static_cast<std::size_t>(token)] = 0;
+  }
+  touched_.clear();
+  for (const Token token : prompt) {
+    Touch(token);
+  }
+}
+
+void SamplerState::Touch(Token token) {
+  Check(token >= 0 && token < vocab_size_, "token in vocabulary");
+  std::uint8_t& seen = seen_[static_cast<std::size_t>(token)];
+  if (seen == 0) touched_.push_back(token);
+  seen = 1;
+}
+
+void SamplerState::Accept(Token token) {
+  Touch(token);
+  ++output_counts_[static_cast<std::size_t>(token)];
+  ++n_generated_;
+}
+
+bool SamplerState::Ends(Token token) const {
+  return std::find(ending_tokens_.begin(), ending_tokens_.end(), token) != ending_tokens_.end();
+}
+
+bool SamplerState::ChangesLogits() const {
+  return n_generated_ < parameters_.min_tokens || !parameters_.logit_bias.empty() ||
+         parameters_.repetition_penalty != 1 || parameters_.frequency_penalty != 0 ||
+         parameters_.presence_penalty != 0;
+}
+
+void SamplerState::Process(std::span<float> logits) const {
+  if (n_generated_ < parameters_.min_tokens) {
+    for (const Token token : ending_tokens_) {
+      logits[static_cast<std::size_t>(token)] = kExcluded;
+    }
+  }
+  for (const auto& [token, bias] : parameters_.logit_bias) {
+    logits[static_cast<std::size_t>(token)] +=
+        static_cast<float>(std::clamp(bias, -kLargestBias, kLargestBias));
+  }
+  const auto repetition = static_cast<float>(parameters_.repetition_penalty);
+  const auto frequency = static_cast<float>(parameters_.frequency_penalty);
+  const auto presence = static_cast<float>(parameters_.presence_penalty);
+  if (repetition == 1 && frequency == 0 && presence == 0) return;
+  for (const Token token : touched_) {
+    float& logit = logits[static_cast<std::size_t>(token)];
+    logit = logit > 0 ? logit / repetition : logit * repetition;
+    const std::int32_t count = output_counts_[static_cast<std::size_t>(token)];
+    if (count > 0) {
+      logit -= frequency * static_cast<float>(count);
+      logit -= presence;
+    }
+  }
+}
+
+Sampler::Sampler(std::int64_t vocab_size) : processed_(static_cast<std::size_t>(vocab_size)) {
+  candidates_.reserve(static_cast<std::size_t>(vocab_size));
+}
+
+Result<Token> Sampler::Sample(std::span<const float> logits, const SamplerState& state,
+                              std::int64_t position, TokenLogprobs& logprobs) {
+  Check(logits.size() == processed_.size(), "one logit per token of the vocabulary");
+  const std::int64_t bad = FindNotFinite(logits);
+  if (bad >= 0) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "logits for position {}: expected finite numbers, found {} for token {}",
+                     position, logits[static_cast<std::size_t>(bad)], bad);
+  }
+  std::span<const float> processed = logits;
+  if (state.ChangesLogits()) {
+    std::copy(logits.begin(), logits.end(), processed_.begin());
+    state.Process(processed_);
+    processed = processed_;
+  }
+  const Result<Token> token = Choose(processed, state, position);
+  if (token && state.parameters().top_logprobs) {
+    ComputeLogprobs(logits, *token, *state.parameters().top_logprobs, logprobs);
+  }
+  return token;
+}
+
+Result<Token> Sampler::Choose(std::span<const float> logits, const SamplerState& state,
+                              std::int64_t position) {
+  const auto best = static_cast<Token>(std::max_element(logits.begin(), logits.end()) -
+                                       logits.begin());  // of equals the first
+  const float largest = logits[static_cast<std::size_t>(best)];
+  if (!std::isfinite(largest)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "logits for position {}: expected a token that min_tokens, logit_bias and "
+                     "penalties leave possible, found {} as the largest",
+                     position, largest);
+  }
+  const SamplingParameters& parameters = state.parameters();
+  if (parameters.IsGreedy()) return best;
+  const Noise noise(state, position);
+  const auto temperature = static_cast<float>(parameters.temperature);
+  if (!Truncates(parameters)) return DrawFromAll(logits, best, temperature, noise);
+  candidates_.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] == kExcluded) continue;
+    candidates_.push_back(
+        {.logit = (logits[i] - largest) / temperature, .token = static_cast<Token>(i)});
+  }
+  Truncate(parameters, candidates_);
+  return DrawFrom(candidates_, noise);
+}
+
+}  // namespace fathom

@@ -1,0 +1,90 @@
+// The next token from a row of logits (spec/sampling.md 2, 5). Steps, in this order:
+//
+//   log-probabilities of the raw logits, if asked for
+//   -inf for everything that would end the answer, before min_tokens
+//   + logit_bias
+//   penalties: l > 0 ? l / r : l * r (prompt and output); - frequency * count - presence (output)
+//   temperature below kGreedyTemperature: the largest logit, ties lowest id; done
+//   z = (l - largest l) / temperature, in fp32
+//   min-p, top-k, top-p (engine/truncation.h)
+//   argmax of z + Gumbel noise, in double, ties lowest id
+//
+// The last step draws from softmax(z) without ever summing it. The noise of a token is a function
+// of (seed, position in the sequence, choice, token id): the draw depends on nothing else than the
+// logits, so not on batches, chunks or what was drawn before.
+#ifndef FATHOM_ENGINE_SAMPLER_H_
+#define FATHOM_ENGINE_SAMPLER_H_
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "engine/request.h"
+#include "engine/truncation.h"
+
+namespace fathom {
+
+// What sampling remembers of one sequence: its parameters and the tokens seen so far. 9 bytes per
+// token of the vocabulary, allocated once. One thread at a time.
+class SamplerState {
+ public:
+  explicit SamplerState(std::int64_t vocab_size);
+
+  // Starts a sequence. `parameters` have passed Validate, the tokens are in the vocabulary.
+  // `eos_tokens` end the answer unless parameters.ignore_eos.
+  void Begin(const SamplingParameters& parameters, std::uint64_t seed,
+             std::span<const Token> prompt, std::span<const Token> eos_tokens);
+  // Records a generated token.
+  void Accept(Token token);
+
+  const SamplingParameters& parameters() const { return parameters_; }
+  std::uint64_t seed() const { return seed_; }
+  std::int64_t n_generated() const { return n_generated_; }
+  // True if this token ends the answer.
+  bool Ends(Token token) const;
+
+  // Masks, bias and penalties, in place. ChangesLogits says beforehand if anything will happen.
+  bool ChangesLogits() const;
+  void Process(std::span<float> logits) const;
+
+ private:
+  void Touch(Token token);
+
+  const std::int64_t vocab_size_;
+  SamplingParameters parameters_;
+  std::uint64_t seed_ = 0;
+  std::int64_t n_generated_ = 0;
+  std::vector<Token> ending_tokens_;
+  // By token id. `touched_` lists the ids that are not at their initial value, each once.
+  std::vector<std::uint8_t> seen_;
+  std::vector<std::int32_t> output_counts_;
+  std::vector<Token> touched_;
+};
+
+// Scratch memory for one row at a time, allocated once; serves any number of sequences. One thread
+// at a time.
+class Sampler {
+ public:
+  // vocab_size at most 2^18.
+  explicit Sampler(std::int64_t vocab_size);
+
+  // The token for `position` of the sequence of `state`, which is not changed (call Accept).
+  // logits: [vocab_size]; NaN and infinities are an error, and so is a row without any token left.
+  // Fills `logprobs` if parameters.top_logprobs is set. Allocates nothing if logprobs.top has room.
+  Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
+                       std::int64_t position, TokenLogprobs& logprobs);
+
+ private:
+  Result<Token> Choose(std::span<const float> logits, const SamplerState& state,
+                       std::int64_t position);
+
+  std::vector<float> processed_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_SAMPLER_H_
