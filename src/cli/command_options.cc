@@ -189,7 +189,8 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
           "", ""))
       ->group(kSamplingGroup);
   AddSampling(command, "--temperature", sampling.temperature,
-              "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)", Number(0, 2))
+              "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)",
+              Number(0, 2))
       ->type_name("T");
   AddSampling(command, "--top-p", sampling.top_p,
               "Choose among the fewest tokens of this total probability (default: as above)",

@@ -146,9 +146,8 @@ Status RunGenerate(const GenerateCommand& command, Log& log) {
   const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
   const Result<std::int64_t> n_context = ContextFor(command, text_model->config, n_prompt);
   if (!n_context) return Unexpected(n_context.error());
-  const SamplingParameters parameters =
-      MakeSamplingParameters(command.sampling, text_model->generation,
-                             command.sampling.max_tokens.value_or(kMaxTokens));
+  const SamplingParameters parameters = MakeSamplingParameters(
+      command.sampling, text_model->generation, command.sampling.max_tokens.value_or(kMaxTokens));
   const Status valid = Validate(parameters, text_model->config.vocab_size);
   if (!valid) return valid;
 
@@ -162,14 +161,14 @@ Status RunGenerate(const GenerateCommand& command, Log& log) {
   ModelAdapter adapter(session->model());
   Generator generator(adapter, MakeGeneratorOptions(*text_model));
   Answer answer(text_model->tokenizer, !command.json);
-  const Result<GenerationResult> result = generator.Generate(
-      *prompt, parameters,
-      {.on_token = [&](const TokenEvent& event) { return answer.Add(event); }});
+  const Result<GenerationResult> result =
+      generator.Generate(*prompt, parameters,
+                         {.on_token = [&](const TokenEvent& event) { return answer.Add(event); }});
   if (!answer.printed()) return answer.printed();
   if (!result) return Unexpected(result.error());
-  return command.json ? Print(ToJson(answer, *result, *text_model, session->load_seconds(),
-                                     parameters))
-                      : Finish(answer, *result, session->load_seconds());
+  return command.json
+             ? Print(ToJson(answer, *result, *text_model, session->load_seconds(), parameters))
+             : Finish(answer, *result, session->load_seconds());
 }
 
 }  // namespace fathom::cli

@@ -26,7 +26,8 @@ Status ReadNumber(const json& object, const char* field, Range range, std::strin
     return {};
   }
   const double number = found->is_number() ? found->get<double>() : -1;
-  if (!(number <= range.high) || !(number > range.low || (range.low_allowed && number == range.low))) {
+  if (!(number <= range.high) ||
+      !(number > range.low || (range.low_allowed && number == range.low))) {
     return MakeError(ErrorCode::kInvalidData, "{}: {}: expected a number {} {} to {}, found {}",
                      file_name, field, range.low_allowed ? "from" : "above", range.low, range.high,
                      found->dump().substr(0, 80));
@@ -41,8 +42,7 @@ Status ReadEosTokens(const json& object, std::string_view file_name, std::vector
     return {};
   }
   for (const json& id : found->is_array() ? *found : json::array({*found})) {
-    if (!id.is_number_unsigned() ||
-        id.get<std::uint64_t>() > std::numeric_limits<Token>::max()) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > std::numeric_limits<Token>::max()) {
       return MakeError(ErrorCode::kInvalidData,
                        "{}: eos_token_id: expected a token id or a list of them, found {}",
                        file_name, found->dump().substr(0, 80));

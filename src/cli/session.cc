@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "cli/backend_choice.h"
 #include "cli/progress.h"
-#include "kernels/registry.h"
 
 namespace fathom::cli {
 namespace {
@@ -20,7 +20,7 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
                               const ModelOptions& options, Interrupt* interrupt, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   Session session;
-  Result<std::unique_ptr<Backend>> backend = MakeBackend(run, log);
+  Result<std::unique_ptr<Backend>> backend = ChooseBackend(run, log);
   if (!backend) return Unexpected(backend.error());
   session.backend_ = *std::move(backend);
 

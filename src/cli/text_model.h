@@ -1,4 +1,5 @@
-// A model with its tokenizer and the defaults of its makers: what generate and chat both begin with.
+// A model with its tokenizer and the defaults of its makers: what generate and chat both begin
+// with.
 #ifndef FATHOM_CLI_TEXT_MODEL_H_
 #define FATHOM_CLI_TEXT_MODEL_H_
 

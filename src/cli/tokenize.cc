@@ -17,8 +17,7 @@ namespace {
 std::string Table(const Tokenizer& tokenizer, std::span<const Token> tokens) {
   std::string table;
   for (const Token token : tokens) {
-    table +=
-        fmt::format("{:>8}  {}\n", token, nlohmann::json(tokenizer.TokenToText(token)).dump());
+    table += fmt::format("{:>8}  {}\n", token, nlohmann::json(tokenizer.TokenToText(token)).dump());
   }
   return table;
 }
