@@ -335,7 +335,12 @@ void AddParse(CLI::App& app, ParseCommand& options) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--thinking", options.thinking, "The answer begins inside the reasoning");
-  command->add_flag("--strict", options.strict, "Refuse what the official parser refuses");
+  command->add_flag("--truncated", options.truncated, "The answer was cut off for its length");
+  CLI::Option* tools = command
+      ->add_option("--tools", options.tools, "A JSON file of the tools that the model was offered")
+      ->type_name("FILE");
+  command->add_flag("--strict", options.strict, "Refuse what the official parser refuses")
+      ->excludes(tools);
   command->footer(
       "Examples:\n"
       "  fathom parse answer.txt\n"

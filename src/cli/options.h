@@ -93,9 +93,11 @@ struct EncodeCommand {
 };
 
 struct ParseCommand {
-  std::string answer;  // a file; "-": standard input
-  bool thinking = false;
-  bool strict = false;
+  std::string answer;      // a file; "-": standard input
+  std::string tools;       // a file, or empty: it is not known which tools there were
+  bool thinking = false;   // the answer begins inside the reasoning
+  bool strict = false;     // the official parser's reading
+  bool truncated = false;  // there was no room for more
 };
 
 struct LogitsCommand {

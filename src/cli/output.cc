@@ -12,10 +12,6 @@
 namespace fathom::cli {
 namespace {
 
-std::string_view StreamName(int descriptor) {
-  return descriptor == STDOUT_FILENO ? "standard output" : "standard error";
-}
-
 Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
   std::string content;
   std::array<char, 65536> piece;
@@ -34,7 +30,7 @@ Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
 
 }  // namespace
 
-Status WriteAll(int descriptor, std::string_view text) {
+Status WriteAll(int descriptor, std::string_view name, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n_bytes = ::write(descriptor, text.data(), text.size());
     if (n_bytes >= 0) {
@@ -42,17 +38,16 @@ Status WriteAll(int descriptor, std::string_view text) {
     } else if (errno == EPIPE) {
       return Unexpected({ErrorCode::kIo, ""});
     } else if (errno != EINTR) {
-      return MakeError(ErrorCode::kIo, "{}: cannot write: {}", StreamName(descriptor),
-                       std::strerror(errno));
+      return MakeError(ErrorCode::kIo, "{}: cannot write: {}", name, std::strerror(errno));
     }
   }
   return {};
 }
 
-Status Print(std::string_view text) { return WriteAll(STDOUT_FILENO, text); }
+Status Print(std::string_view text) { return WriteAll(STDOUT_FILENO, "standard output", text); }
 
 void PrintError(std::string_view text) {
-  const Status ignored = WriteAll(STDERR_FILENO, text);
+  const Status ignored = WriteAll(STDERR_FILENO, "standard error", text);
   static_cast<void>(ignored);
 }
 

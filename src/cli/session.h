@@ -23,7 +23,7 @@ class Session {
   static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
                               const ModelOptions& options, Interrupt* interrupt, Log& log);
 
-  Model& model() { return *model_; }
+  Model& model() const { return *model_; }
   double load_seconds() const { return load_seconds_; }
 
  private:
