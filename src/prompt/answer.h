@@ -1,0 +1,40 @@
+// A whole answer of the model, taken apart.
+#ifndef FATHOM_PROMPT_ANSWER_H_
+#define FATHOM_PROMPT_ANSWER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "prompt/answer_event.h"
+#include "prompt/chat.h"
+#include "prompt/parser.h"
+
+namespace fathom {
+
+struct Answer {
+  std::string reasoning_content{};
+  std::string content{};
+  std::vector<ToolCall> tool_calls{};
+  FinishReason finish_reason = FinishReason::kStop;
+  AnswerStats stats{};
+};
+
+// Adds an event to what came before. `answer` starts empty.
+void AddToAnswer(const AnswerEvent& event, Answer* answer);
+
+// Reads a whole text with AnswerParser; options.stream_arguments is not used (of a repeated
+// parameter the last value counts). If the text ends with the end-of-sentence token as text, that
+// is removed, and the answer ended by itself whatever `end` says.
+Answer ParseAnswer(std::string_view text, AnswerParserOptions options,
+                   AnswerEnd end = AnswerEnd::kStop);
+
+// The message as OpenAI clients know it, on one line, with its finish_reason:
+//   {"role": "assistant", "content": ..., "reasoning_content": ..., "tool_calls": [...],
+//    "finish_reason": ...}
+// Without reasoning or calls their keys are absent; content is null if there are calls and no text.
+std::string AnswerToJson(const Answer& answer);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PROMPT_ANSWER_H_

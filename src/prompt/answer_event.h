@@ -1,0 +1,70 @@
+// What the parser of answers reports, piece by piece.
+#ifndef FATHOM_PROMPT_ANSWER_EVENT_H_
+#define FATHOM_PROMPT_ANSWER_EVENT_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fathom {
+
+enum class FinishReason {
+  kStop,       // the model ended its answer, or a stop condition did
+  kLength,     // no room for more tokens
+  kToolCalls,  // the model ended and made at least one complete call
+};
+
+// As OpenAI clients spell it: "stop", "length", "tool_calls".
+constexpr std::string_view FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kToolCalls:
+      return "tool_calls";
+    case FinishReason::kStop:
+      break;
+  }
+  return "stop";
+}
+
+struct AnswerEvent {
+  enum class Kind {
+    kReasoningDelta,  // text
+    kContentDelta,    // text
+    kCallBegin,       // call, id, name
+    kArgumentsDelta,  // call, text: joined over the call they are a JSON object
+    kCallEnd,         // call
+    kFinish,          // finish; the last event
+  };
+  Kind kind = Kind::kFinish;
+  std::size_t call = 0;  // counts the calls of the answer from 0
+  std::string text{};    // whole code points, never empty
+  std::string id{};
+  std::string name{};
+  FinishReason finish = FinishReason::kStop;
+};
+
+// The events of one step in order; neighbouring deltas of one kind become one.
+class AnswerEvents {
+ public:
+  void AddDelta(AnswerEvent::Kind kind, std::string_view text, std::size_t call = 0) {
+    if (text.empty()) return;
+    if (events_.empty() || events_.back().kind != kind || events_.back().call != call) {
+      events_.push_back({.kind = kind, .call = call});
+    }
+    events_.back().text.append(text);
+  }
+
+  void Add(AnswerEvent event) { events_.push_back(std::move(event)); }
+
+  std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }
+
+ private:
+  std::vector<AnswerEvent> events_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_PROMPT_ANSWER_EVENT_H_

@@ -1,0 +1,20 @@
+// The ids of tool calls: call_ and 24 characters of A-Z, a-z, 0-9.
+#ifndef FATHOM_PROMPT_CALL_IDS_H_
+#define FATHOM_PROMPT_CALL_IDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace fathom {
+
+// Returns 64 random bits each time. A server passes a generator seeded from the system, so that ids
+// cannot be guessed or repeat; a test passes one with a fixed seed.
+using RandomBits = std::function<std::uint64_t()>;
+
+// Uses at least three draws. Each character is uniform.
+std::string MakeCallId(const RandomBits& random_bits);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PROMPT_CALL_IDS_H_
