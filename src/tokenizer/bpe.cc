@@ -16,6 +16,8 @@ constexpr std::size_t kMaxScanBytes = 64;
 // 2^64 / golden ratio: multiplying by it spreads neighbouring values over the high bits.
 constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15u;
 
+constexpr std::greater<> kLowestFirst;  // makes the standard heaps give the lowest value
+
 std::uint64_t HashPair(Token left, Token right) {
   const std::uint64_t key = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32) |
                             static_cast<std::uint32_t>(right);
@@ -174,61 +176,72 @@ void BytePairEncoder::EncodeByScan(std::string_view piece, BpeScratch& scratch,
   tokens.insert(tokens.end(), parts, parts + n_parts);
 }
 
+bool BytePairEncoder::PushPair(std::uint32_t left, BpeScratch& scratch) const {
+  const std::uint32_t right = scratch.next[left];
+  std::uint32_t& rank = scratch.ranks[left];
+  rank = kNoMerge;
+  if (right < scratch.tokens.size()) {
+    rank = Rank(scratch.tokens[left], scratch.tokens[right]);
+  }
+  if (rank == kNoMerge) {
+    return false;
+  }
+  scratch.heap.push_back((static_cast<std::uint64_t>(rank) << 32) | left);
+  return true;
+}
+
+void BytePairEncoder::StartList(std::string_view piece, BpeScratch& scratch) const {
+  const auto n_bytes = static_cast<std::uint32_t>(piece.size());
+  scratch.tokens.resize(n_bytes);
+  scratch.ranks.resize(n_bytes);
+  scratch.previous.resize(n_bytes);
+  scratch.next.resize(n_bytes);
+  scratch.heap.clear();
+  for (std::uint32_t i = 0; i < n_bytes; ++i) {
+    scratch.tokens[i] = byte_tokens_[static_cast<std::uint8_t>(piece[i])];
+    scratch.previous[i] = i - 1;  // of the first part: never used
+    scratch.next[i] = i + 1;      // of the last part: past the end
+  }
+  for (std::uint32_t i = 0; i < n_bytes; ++i) {
+    PushPair(i, scratch);
+  }
+  std::make_heap(scratch.heap.begin(), scratch.heap.end(), kLowestFirst);
+}
+
 // The parts are a doubly linked list by position of their first byte. A pair in the heap is out of
-// date when its left part no longer has that rank; as a rank names one pair, comparing it is
+// date when its left part no longer has that rank: a rank names one pair, so comparing it is
 // enough.
 void BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
                                    std::vector<Token>& tokens) const {
   Check(piece.size() <= kMaxPieceBytes, "a piece has 32-bit positions");
-  const auto n_bytes = static_cast<std::uint32_t>(piece.size());
-  auto& [parts, ranks, previous, next, heap] = scratch;
-  parts.resize(n_bytes);
-  ranks.assign(n_bytes, kNoMerge);
-  previous.resize(n_bytes);
-  next.resize(n_bytes);
-  heap.clear();
-  for (std::uint32_t i = 0; i < n_bytes; ++i) {
-    parts[i] = byte_tokens_[static_cast<std::uint8_t>(piece[i])];
-    previous[i] = i - 1;  // of the first part: never used
-    next[i] = i + 1;      // of the last part: n_bytes
-  }
-  const auto update = [&, this](std::uint32_t left) {
-    ranks[left] = next[left] == n_bytes ? kNoMerge : Rank(parts[left], parts[next[left]]);
-    if (ranks[left] == kNoMerge) {
-      return false;
-    }
-    heap.push_back((static_cast<std::uint64_t>(ranks[left]) << 32) | left);
-    return true;
-  };
-  for (std::uint32_t i = 0; i < n_bytes; ++i) {
-    update(i);
-  }
-  constexpr std::greater<> kLowestFirst;
-  std::make_heap(heap.begin(), heap.end(), kLowestFirst);
+  StartList(piece, scratch);
+  std::vector<std::uint64_t>& heap = scratch.heap;
+  std::vector<std::uint32_t>& next = scratch.next;
+  const std::size_t n_bytes = piece.size();
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), kLowestFirst);
     const auto rank = static_cast<std::uint32_t>(heap.back() >> 32);
     const auto left = static_cast<std::uint32_t>(heap.back());
     heap.pop_back();
-    if (ranks[left] != rank) {
+    if (scratch.ranks[left] != rank) {
       continue;
     }
     const std::uint32_t right = next[left];
-    parts[left] = products_[rank];
-    ranks[right] = kNoMerge;
+    scratch.tokens[left] = products_[rank];
+    scratch.ranks[right] = kNoMerge;
     next[left] = next[right];
     if (next[left] != n_bytes) {
-      previous[next[left]] = left;
+      scratch.previous[next[left]] = left;
     }
-    if (update(left)) {
+    if (PushPair(left, scratch)) {
       std::push_heap(heap.begin(), heap.end(), kLowestFirst);
     }
-    if (left != 0 && update(previous[left])) {
+    if (left != 0 && PushPair(scratch.previous[left], scratch)) {
       std::push_heap(heap.begin(), heap.end(), kLowestFirst);
     }
   }
   for (std::uint32_t i = 0; i < n_bytes; i = next[i]) {
-    tokens.push_back(parts[i]);
+    tokens.push_back(scratch.tokens[i]);
   }
 }
 

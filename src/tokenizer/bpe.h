@@ -62,6 +62,11 @@ class BytePairEncoder {
   void BuildPieces(const BpeModel& model);
   std::uint32_t Rank(Token left, Token right) const;
   Token FindPiece(std::string_view piece) const;
+  // Makes every byte a part and fills the heap.
+  void StartList(std::string_view piece, BpeScratch& scratch) const;
+  // Finds the rank of the pair that begins at `left`; if it has one, appends it to the heap's array
+  // and returns true.
+  bool PushPair(std::uint32_t left, BpeScratch& scratch) const;
   bool EncodesToItself(Token token, BpeScratch& scratch, std::vector<Token>& tokens) const;
 
   const Vocabulary* vocabulary_;

@@ -27,7 +27,9 @@ std::string Shown(const Json* value) {
   return text;
 }
 
-const Json* Member(const Json& object, const char* key) {
+// The value under `key`, or nullptr; as const as the object is.
+template <class AnyJson>
+AnyJson* Member(AnyJson& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
@@ -86,7 +88,7 @@ class Reader {
   }
 
   Status ReadAddedTokens(Json& root) {
-    Json* tokens = const_cast<Json*>(Member(root, "added_tokens"));
+    const Json* tokens = Member(root, "added_tokens");
     if (IsNullOrAbsent(tokens)) {
       return {};
     }
@@ -216,7 +218,7 @@ class Reader {
   }
 
   Status ReadModel(Json& root) {
-    Json* model = const_cast<Json*>(Member(root, "model"));
+    Json* model = Member(root, "model");
     if (model == nullptr || !model->is_object()) {
       return Unexpected(Wrong("model", "an object", model));
     }
@@ -237,7 +239,7 @@ class Reader {
     file_.ignore_merges = !IsFalseOrAbsent(ignore_merges);
     Status status = ReadVocabulary(Member(*model, "vocab"));
     if (!status) return status;
-    return ReadMerges(const_cast<Json*>(Member(*model, "merges")));
+    return ReadMerges(Member(*model, "merges"));
   }
 
   Status ReadVocabulary(const Json* vocabulary) {

@@ -12,25 +12,29 @@
 namespace fathom {
 namespace {
 
-// Bytes by id, with the errors of two entries that disagree.
+// Bytes by id; refuses two entries that disagree. Sized by what is in the file, not by its highest
+// id.
 class Collector {
  public:
-  explicit Collector(std::size_t n_tokens) : bytes_(n_tokens) {}
-
   Status Add(Token token, std::string bytes) {
-    std::string& known = bytes_[static_cast<std::size_t>(token)];
-    if (!known.empty() && known != bytes) {
+    const auto [known, is_new] = bytes_.try_emplace(token, bytes);
+    if (!is_new && known->second != bytes) {
       return MakeError(ErrorCode::kInvalidData,
-                       "token id {}: expected one token, found '{}' and '{}'", token, known, bytes);
+                       "token id {}: expected one token, found '{}' and '{}'", token, known->second,
+                       bytes);
     }
-    known = std::move(bytes);
     return {};
   }
 
-  const std::vector<std::string>& bytes() const { return bytes_; }
+  std::string_view Bytes(Token token) const {
+    const auto found = bytes_.find(token);
+    return found == bytes_.end() ? std::string_view() : found->second;
+  }
+
+  Token n_tokens() const { return static_cast<Token>(bytes_.size()); }
 
  private:
-  std::vector<std::string> bytes_;
+  std::unordered_map<Token, std::string> bytes_;
 };
 
 using TokensByText = std::unordered_map<std::string_view, Token>;
@@ -50,7 +54,11 @@ Result<TokensByText> IndexAddedTokens(const TokenizerFile& file) {
   return index;
 }
 
-std::size_t CountTokens(const TokenizerFile& file) {
+// Tables by id may not grow far beyond what the file holds: a real vocabulary has few unused ids.
+constexpr Token kMaxUnusedIds = 1 << 18;
+
+// The highest id + 1.
+Token CountTokens(const TokenizerFile& file) {
   Token highest = -1;
   for (const VocabularyEntry& entry : file.vocabulary) {
     highest = std::max(highest, entry.token);
@@ -58,7 +66,7 @@ std::size_t CountTokens(const TokenizerFile& file) {
   for (const AddedToken& added : file.added_tokens) {
     highest = std::max(highest, added.token);
   }
-  return static_cast<std::size_t>(highest + 1);
+  return highest + 1;
 }
 
 // A vocabulary entry that is also an added token must agree with it in id and bytes; one that is
@@ -92,25 +100,75 @@ Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
   return {};
 }
 
+// Ids of the entries that are byte-level symbols.
+TokensByText IndexSymbols(const TokenizerFile& file) {
+  TokensByText index;
+  index.reserve(file.vocabulary.size());
+  for (const auto& [symbols, token] : file.vocabulary) {
+    if (SymbolsToBytes(symbols)) {
+      index.emplace(symbols, token);
+    }
+  }
+  return index;
+}
+
+Result<std::array<Token, 256>> ResolveBytes(const TokensByText& index) {
+  std::array<Token, 256> tokens = {};
+  for (std::size_t byte = 0; byte < tokens.size(); ++byte) {
+    const std::string symbol = ByteToSymbol(static_cast<std::uint8_t>(byte));
+    const auto found = index.find(symbol);
+    if (found == index.end()) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "vocabulary: expected a token for every byte, found none for byte {} ('{}')",
+                       byte, symbol);
+    }
+    tokens[byte] = found->second;
+  }
+  return tokens;
+}
+
+Result<Merge> ResolveMerge(const MergeEntry& entry, std::size_t rank, const TokensByText& index) {
+  std::array<Token, 3> tokens = {};
+  const std::array<std::string_view, 3> names = {entry.left(), entry.right(), entry.symbols};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = index.find(names[i]);
+    if (found == index.end()) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "merge {} ('{}' with '{}'): '{}' is not in the vocabulary", rank, names[0],
+                       names[1], names[i]);
+    }
+    tokens[i] = found->second;
+  }
+  return Merge{tokens[0], tokens[1], tokens[2]};
+}
+
 }  // namespace
 
 Result<Vocabulary> Vocabulary::Build(const TokenizerFile& file) {
   const Result<TokensByText> added = IndexAddedTokens(file);
   if (!added) return Unexpected(added.error());
-  Collector collector(CountTokens(file));
+  const Token n_tokens = CountTokens(file);
+  Collector collector;
   Status status = CollectVocabulary(file, *added, collector);
   if (!status) return Unexpected(status.error());
   Vocabulary vocabulary;
-  vocabulary.is_special_.resize(collector.bytes().size());
   for (const AddedToken& token : file.added_tokens) {
     status = collector.Add(token.token, token.text);
     if (!status) return Unexpected(status.error());
+  }
+  if (n_tokens - collector.n_tokens() > kMaxUnusedIds) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "token ids: expected at most {} unused ones below the highest, {}, found {}",
+                     kMaxUnusedIds, n_tokens - 1, n_tokens - collector.n_tokens());
+  }
+  vocabulary.is_special_.resize(static_cast<std::size_t>(n_tokens));
+  for (const AddedToken& token : file.added_tokens) {
     vocabulary.is_special_[static_cast<std::size_t>(token.token)] = token.special;
   }
-  vocabulary.begins_.reserve(collector.bytes().size() + 1);
+  vocabulary.begins_.reserve(static_cast<std::size_t>(n_tokens) + 1);
   vocabulary.begins_.push_back(0);
-  for (const std::string& bytes : collector.bytes()) {
-    vocabulary.bytes_ += bytes;
+  for (Token token = 0; token < n_tokens; ++token) {
+    vocabulary.bytes_ += collector.Bytes(token);
     if (vocabulary.bytes_.size() > std::numeric_limits<std::uint32_t>::max()) {
       return MakeError(ErrorCode::kInvalidData, "the texts of all tokens together exceed 4 GiB");
     }
@@ -120,48 +178,28 @@ Result<Vocabulary> Vocabulary::Build(const TokenizerFile& file) {
 }
 
 Result<BpeModel> ResolveMerges(const TokenizerFile& file) {
-  BpeModel model;
-  model.ignore_merges = file.ignore_merges;
-  TokensByText tokens;
-  tokens.reserve(file.vocabulary.size());
-  for (const auto& [symbols, token] : file.vocabulary) {
-    if (SymbolsToBytes(symbols)) {
-      tokens.emplace(symbols, token);
-      model.tokens.push_back(token);
+  const TokensByText index = IndexSymbols(file);
+  Result<std::array<Token, 256>> byte_tokens = ResolveBytes(index);
+  if (!byte_tokens) return Unexpected(byte_tokens.error());
+  BpeModel model = {*byte_tokens, {}, {}, file.ignore_merges};
+  for (const VocabularyEntry& entry : file.vocabulary) {
+    if (index.contains(entry.symbols)) {
+      model.tokens.push_back(entry.token);
     }
-  }
-  for (std::size_t byte = 0; byte < model.byte_tokens.size(); ++byte) {
-    const std::string symbol = ByteToSymbol(static_cast<std::uint8_t>(byte));
-    const auto found = tokens.find(symbol);
-    if (found == tokens.end()) {
-      return MakeError(ErrorCode::kInvalidData,
-                       "vocabulary: expected a token for every byte, found none for byte {} ('{}')",
-                       byte, symbol);
-    }
-    model.byte_tokens[byte] = found->second;
   }
   std::unordered_set<std::uint64_t> pairs;
   pairs.reserve(file.merges.size());
   model.merges.reserve(file.merges.size());
-  for (const MergeEntry& merge : file.merges) {
-    std::array<Token, 3> ids = {};
-    const std::array<std::string_view, 3> names = {merge.left(), merge.right(), merge.symbols};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto found = tokens.find(names[i]);
-      if (found == tokens.end()) {
-        return MakeError(ErrorCode::kInvalidData,
-                         "merge {} ('{}' with '{}'): '{}' is not in the vocabulary",
-                         model.merges.size(), names[0], names[1], names[i]);
-      }
-      ids[i] = found->second;
-    }
-    const auto key =
-        (static_cast<std::uint64_t>(ids[0]) << 32) | static_cast<std::uint64_t>(ids[1]);
-    if (!pairs.insert(key).second) {
+  for (const MergeEntry& entry : file.merges) {
+    const Result<Merge> merge = ResolveMerge(entry, model.merges.size(), index);
+    if (!merge) return Unexpected(merge.error());
+    const std::uint64_t pair =
+        (static_cast<std::uint64_t>(merge->left) << 32) | static_cast<std::uint64_t>(merge->right);
+    if (!pairs.insert(pair).second) {
       return MakeError(ErrorCode::kInvalidData, "merge {} ('{}' with '{}') is listed twice",
-                       model.merges.size(), names[0], names[1]);
+                       model.merges.size(), entry.left(), entry.right());
     }
-    model.merges.push_back({ids[0], ids[1], ids[2]});
+    model.merges.push_back(*merge);
   }
   return model;
 }

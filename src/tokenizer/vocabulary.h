@@ -17,8 +17,9 @@ namespace fathom {
 // Owns the bytes of all tokens in one block; immutable; movable.
 class Vocabulary {
  public:
-  // Refuses an id given twice, an added token that the vocabulary has under another id or with
-  // other bytes, and entries that are neither byte-level symbols nor an added token.
+  // Refuses an id given twice, ids with more than 262,144 unused ones between them, an added token
+  // that the vocabulary has under another id or with other bytes, and entries that are neither
+  // byte-level symbols nor an added token.
   static Result<Vocabulary> Build(const TokenizerFile& file);
 
   // The highest id + 1.

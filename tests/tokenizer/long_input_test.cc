@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <span>
+#include <string_view>
 
 #include "tests/testing/shared_data.h"
 #include "tests/tokenizer/golden.h"
@@ -12,52 +14,41 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kBytes = 1'000'000;
+// One kind of piece each: runs of blanks, letters, digits, marks, symbols, ideographs; characters
+// that no pattern takes; beginnings of added tokens.
+constexpr std::string_view kUnits[] = {" ",
+                                       "\n",
+                                       "\t\n ",
+                                       "\u00A0",
+                                       "a",
+                                       "1",
+                                       "!",
+                                       "<",
+                                       "<\uFF5Cplace\u2581holder\u2581no\u2581",
+                                       "\x01",
+                                       "\u0301",
+                                       " \u0301",
+                                       "\u4E2D",
+                                       "\u30A2\u30FB",
+                                       "\u200D",
+                                       "\U0001F600",
+                                       " .",
+                                       "aB3\u4E2D "};
 constexpr std::chrono::seconds kBound(20);  // far above any machine and sanitizer
 
-void ExpectLinear(const Tokenizer& tokenizer) {
-  for (const std::string_view unit : {" ",
-                                      "\n",
-                                      "\t",
-                                      "\r\n",
-                                      " \n",
-                                      "\t\n ",
-                                      "a",
-                                      "1",
-                                      "!",
-                                      "<",
-                                      ".",
-                                      "\x01",
-                                      "\u00A0",
-                                      "\u0301",
-                                      " \u0301",
-                                      "\u4E2D",
-                                      "\u4E2D\u6587",
-                                      "\u30A2\u30FB",
-                                      "\u3099",
-                                      "\u200D",
-                                      "\u2028",
-                                      "\uFF5C",
-                                      "<\uFF5C",
-                                      "<\uFF5Cplace\u2581holder\u2581no\u2581",
-                                      "<a",
-                                      "a1",
-                                      " .",
-                                      "\u0E01\u0E31",
-                                      "\U0001F600",
-                                      "\U0001F468\u200D",
-                                      "\u0378",
-                                      "aB3\u4E2D ",
-                                      "QUJD"}) {
-    for (const std::string_view end : {"", "x", "\n", "1"}) {
+void ExpectLinear(const Tokenizer& tokenizer, std::span<const std::string_view> units) {
+  for (const std::string_view unit : units) {
+    const bool is_blank = unit == " " || unit == "\n" || unit == "\u00A0";
+    for (const std::string_view end : {"", "x"}) {
+      if (!end.empty() && !is_blank) {
+        continue;  // what ends a run matters to the look-ahead after blanks only
+      }
       const std::string text = testing::Repeat(unit, kBytes) + std::string(end);
       const auto start = std::chrono::steady_clock::now();
       const auto tokens = tokenizer.Encode(text, SpecialTokens::kParse);
       EXPECT_LT(std::chrono::steady_clock::now() - start, kBound) << unit;
       ASSERT_TRUE(tokens) << tokens.error().message;
       EXPECT_TRUE(tokenizer.Decode(*tokens) == text) << unit;
-      if (unit.size() > 1) {
-        break;  // the ends matter for runs of one character
-      }
     }
   }
 }
@@ -65,11 +56,12 @@ void ExpectLinear(const Tokenizer& tokenizer) {
 TEST(LongInput, OfficialTokenizer) {
   const auto path = testing::SharedData(testing::kOfficialTokenizer);
   if (!path) GTEST_SKIP() << testing::kNoSharedData;
-  ExpectLinear(testing::LoadTokenizer(*path));
+  ExpectLinear(testing::LoadTokenizer(*path), kUnits);
 }
 
 TEST(LongInput, FairyTokenizer) {
-  ExpectLinear(testing::LoadTokenizer(testing::ProjectPath(testing::kFairyTokenizer)));
+  constexpr std::string_view kRuns[] = {" ", "\n", "a", "\u4E2D", "\u0301"};
+  ExpectLinear(testing::LoadTokenizer(testing::ProjectPath(testing::kFairyTokenizer)), kRuns);
 }
 
 }  // namespace

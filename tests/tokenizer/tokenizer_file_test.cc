@@ -61,7 +61,7 @@ TEST(TokenizerFile, TheSmallOneIsRight) {
 
 TEST(TokenizerFile, MergesMayBePairs) {
   Json json = SmallTokenizer();
-  json["model"]["merges"] = {{"a", "b"}, {"ab", "c"}};
+  json["model"]["merges"] = Json::array({Json::array({"a", "b"}), Json::array({"ab", "c"})});
   const Result<Tokenizer> tokenizer = Tokenizer::Parse(json.dump(), "tokenizer.json");
   ASSERT_TRUE(tokenizer);
   EXPECT_EQ(tokenizer->Encode("abc", SpecialTokens::kParse), (std::vector<Token>{257}));
@@ -120,6 +120,9 @@ TEST(TokenizerFile, VocabularyEntries) {
   ExpectInvalid("/model/vocab/ab", "1", "found \"1\"");
   ExpectInvalid("/model/vocab/ab", nullptr, "found null");
   ExpectInvalid("/model/vocab/", 260, "model.vocab[\"\"]");
+  ExpectInvalid(
+      "/model/vocab/abc", 16'777'215,
+      "token ids: expected at most 262144 unused ones below the highest, 16777215, found");
   ExpectInvalid("/model/vocab/abc", 256, "its id 256 is already taken");
   ExpectInvalid("/model/vocab/a b", 260, "'a b': expected byte-level symbols or an added token");
   ExpectInvalid("/model/vocab/\u20AC", 260, "expected byte-level symbols");
