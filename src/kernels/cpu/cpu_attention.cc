@@ -1,0 +1,224 @@
+// Attention and compressors: which rows an operation reads, and in what order.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "base/check.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/rope.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kSimulationGroup = 64;
+constexpr std::int64_t kElementWork = 8;  // of a number, in multiply-adds of a product
+constexpr std::int64_t kExpWork = 64;
+
+void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                    Matrix<const Bf16> out) {
+  const std::int64_t t = batch.n_tokens();
+  const std::int64_t heads = std::ssize(input.sinks);
+  const std::int64_t head_dim = input.keys.cols;
+  Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
+            out.cols == input.q.cols && input.keys.rows == t,
+        "SparseAttention: shapes");
+  Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
+            input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
+        "SparseAttention: shapes of the RoPE rows");
+  Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
+  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
+            cache.window.rows.cols == head_dim,
+        "SparseAttention: shapes of the window");
+  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
+        "SparseAttention: shapes of the compressed rows");
+}
+
+// Writes the addresses of the keys that row `row` of the batch sees, null where masked; returns how
+// many slots there are. Masked slots behind the last key are left out: they change nothing.
+std::int64_t ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                      std::int64_t row, std::span<const Bf16*> keys) {
+  constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
+  const Segment& segment = batch.SegmentOf(row);
+  const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
+  Check(input.sliding_window <= std::ssize(keys), kTooMany);
+  std::size_t n = 0;
+  for (std::int64_t p = std::max<std::int64_t>(0, position - input.sliding_window + 1);
+       p <= position; ++p) {
+    keys[n++] =
+        p >= segment.first_position
+            ? input.keys.Row(segment.first_row + p - segment.first_position)
+            : cache.window.rows.Row(segment.sequence * cache.window.slots + p % cache.window.slots);
+  }
+  const CompressorCache& compressor = cache.compressor;
+  const std::int64_t visible = VisibleRows(position, cache.ratio);
+  Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
+  const bool all = input.selected.cols == 0;
+  std::int64_t count = all ? visible : input.selected.cols;
+  while (!all && count > 0 && input.selected.Row(row)[count - 1] < 0) {
+    --count;
+  }
+  if (count == 0) {
+    return static_cast<std::int64_t>(n);
+  }
+  Check(input.sliding_window + count <= std::ssize(keys), kTooMany);
+  for (; n < static_cast<std::size_t>(input.sliding_window); ++n) {
+    keys[n] = nullptr;
+  }
+  const Bf16* rows = compressor.rows.Row(segment.sequence * compressor.capacity);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t c = all ? i : input.selected.Row(row)[i];
+    Check(c < visible, "SparseAttention: a selected row is not visible");
+    keys[n++] = c < 0 ? nullptr : rows + c * compressor.rows.cols;
+  }
+  return static_cast<std::int64_t>(n);
+}
+
+void CheckCompress(const CompressorInput& input, const BatchView& batch,
+                   const CompressorCache& cache) {
+  const std::int64_t width = std::ssize(input.norm);
+  const std::int64_t inputs = cache.Overlap() * width;
+  Check(cache.ratio == 4 || cache.ratio == 128, "Compress: ratio is neither 4 nor 128");
+  Check(input.values.rows == batch.n_tokens() && input.scores.rows == batch.n_tokens() &&
+            input.values.cols == inputs && input.scores.cols == inputs,
+        "Compress: shapes of the inputs");
+  Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
+            cache.tail_slots >= cache.Span() - 1,
+        "Compress: shapes of the tail");
+  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
+            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
+             width == kIndexDim),
+        "Compress: shapes of the rows");
+  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
+  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
+        "Compress: RoPE dimensions");
+}
+
+// Pools the slots of row `w` of the segment's sequence into out [width].
+void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Segment& segment,
+             const CompressorCache& cache, std::int64_t w, std::uint16_t* out) {
+  constexpr std::int64_t kMaxSlots = 128;
+  const float* values[kMaxSlots];
+  const float* scores[kMaxSlots];
+  const std::int64_t width = std::ssize(input.norm);
+  const std::int64_t end = (w + 1) * cache.ratio;
+  const std::int64_t begin = end - cache.Span();
+  std::int64_t n = 0;
+  for (std::int64_t position = std::max<std::int64_t>(begin, 0); position < end; ++position, ++n) {
+    // With two windows, the second one's slots read the second half of the channels.
+    const std::int64_t channel = (position - begin) / cache.ratio * width;
+    if (position >= segment.first_position) {
+      const std::int64_t row = segment.first_row + position - segment.first_position;
+      values[n] = input.values.Row(row) + channel;
+      scores[n] = input.scores.Row(row) + channel;
+    } else {
+      const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
+      values[n] = cache.tail_values.Row(row) + channel;
+      scores[n] = cache.tail_scores.Row(row) + channel;
+    }
+  }
+  kernels.pool({.values = values, .scores = scores, .n_slots = n, .width = width, .out = out});
+}
+
+}  // namespace
+
+void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& batch,
+                                 const LayerCache& cache, Matrix<Bf16> out) {
+  CheckAttention(input, batch, cache, out);
+  const std::int64_t head_dim = input.keys.cols;
+  if (head_dim % 32 != 0) {
+    return ReferenceBackend::SparseAttention(input, batch, cache, out);
+  }
+  const std::int64_t heads = std::ssize(input.sinks);
+  const std::int64_t groups = (heads + cpu::kHeadGroup - 1) / cpu::kHeadGroup;
+  std::atomic<int> next_piece = 0;
+  const std::int64_t work = 2 * cpu::kHeadGroup * head_dim * input.sliding_window;
+  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
+    const int piece = next_piece.fetch_add(1);
+    const std::span<const Bf16*> keys = Piece(scratch_.keys, piece, team_.n_threads());
+    const std::span<float> floats = Piece(scratch_.attention, piece, team_.n_threads());
+    Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
+          "SparseAttention: a larger head than Reserve announced");
+    std::int64_t listed_row = -1;
+    std::int64_t n_slots = 0;
+    for (std::int64_t i = first; i < end; ++i) {
+      const std::int64_t row = i / groups;
+      if (row != listed_row) {
+        n_slots = ListKeys(input, batch, cache, row, keys);
+        listed_row = row;
+      }
+      const std::int64_t head = i % groups * cpu::kHeadGroup;
+      kernels_.attention(
+          {.q = Bits(input.q.Row(row) + head * head_dim),
+           .heads = std::min<std::int64_t>(cpu::kHeadGroup, heads - head),
+           .head_dim = head_dim,
+           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+           .keys = reinterpret_cast<const std::uint16_t* const*>(keys.data()),
+           .n_slots = n_slots,
+           .sinks = input.sinks.data() + head,
+           .rope = RotaryOf(input.rope, row),
+           .scratch = floats.data(),
+           .out = Bits(out.Row(row) + head * head_dim)});
+    }
+  });
+}
+
+void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
+                          CompressorCache& cache) {
+  CheckCompress(input, batch, cache);
+  const std::int64_t inputs = input.scores.cols;
+  ForItems(batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      const Segment& segment = batch.SegmentOf(row);
+      const std::int64_t position = segment.first_position + row - segment.first_row;
+      kernels_.add(input.ape + position % cache.ratio * inputs, inputs, input.scores.Row(row));
+    }
+  });
+  const std::int64_t width = std::ssize(input.norm);
+  const std::int64_t pairs = std::ssize(input.frequencies);
+  const std::int64_t plain = width - 2 * pairs;
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t first_row = segment.first_position / cache.ratio;
+    const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
+    Check(end_row <= cache.capacity, "Compress: more rows than the cache holds");
+    std::atomic<int> next_piece = 0;
+    const std::int64_t work = cache.Span() * width * kExpWork;
+    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end) {
+      const std::span<float> angles =
+          Piece(scratch_.angles, next_piece.fetch_add(1), team_.n_threads());
+      Check(2 * pairs <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
+      for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
+        const std::int64_t stored = segment.sequence * cache.capacity + w;
+        Bf16 packed_source[kIndexDim];
+        const bool packed = cache.packed_rows.cols > 0;
+        std::uint16_t* row = Bits(packed ? packed_source : cache.rows.Row(stored));
+        PoolRow(kernels_, input, segment, cache, w, row);
+        kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
+        RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
+        kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
+        if (packed) {
+          kernels_.pack_index(row, cache.packed_rows.Row(stored));
+        } else {
+          kernels_.simulate_fp8(row, plain);
+        }
+      }
+    });
+  }
+  StoreTail(input, batch, cache);
+}
+
+// After the rows are made: they read the old tail.
+void CpuBackend::StoreTail(const CompressorInput& input, const BatchView& batch,
+                           CompressorCache& cache) {
+  const std::int64_t inputs = input.scores.cols;
+  for (const Segment& segment : batch.segments) {
+    for (std::int64_t i = std::max<std::int64_t>(0, segment.n_tokens - cache.tail_slots);
+         i < segment.n_tokens; ++i) {
+      const std::int64_t slot = (segment.first_position + i) % cache.tail_slots;
+      const std::int64_t row = segment.sequence * cache.tail_slots + slot;
+      std::copy_n(input.values.Row(segment.first_row + i), inputs, cache.tail_values.Row(row));
+      std::copy_n(input.scores.Row(segment.first_row + i), inputs, cache.tail_scores.Row(row));
+    }
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,168 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
+constexpr std::int64_t kSimulationGroup = 64;
+// What an operation does per number, in multiply-adds of a product.
+constexpr std::int64_t kElementWork = 8;
+constexpr std::int64_t kActivationWork = 64;
+constexpr std::int64_t kSinkhornWork = 16 * 1024;
+
+void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
+  Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
+            2 * rope.cos.cols <= head_dim,
+        "RoPE rows: shapes");
+}
+
+void CheckMix(const HcMix& mix, std::int64_t rows) {
+  Check(mix.post.rows == rows && mix.post.cols == kStreams && mix.comb.rows == rows &&
+            mix.comb.cols == kStreams * kStreams,
+        "hyper-connections: shapes of the mix");
+}
+
+const cpu::Kernels& TableOf(Isa isa) {
+  Check(isa != Isa::kScalar, "the scalar instruction set is the reference backend");
+  return isa == Isa::kAvx512 ? avx512::Table() : avx2::Table();
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(Isa isa, int n_threads)
+    : kernels_(TableOf(isa)),
+      team_(n_threads),
+      name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
+                        n_threads == 1 ? "" : "s")) {}
+
+Status CpuBackend::Reserve(const StepLimits& limits) {
+  Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads());
+  if (!scratch) {
+    return Unexpected(scratch.error());
+  }
+  scratch_ = std::move(*scratch);
+  return {};
+}
+
+void CpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+                         Matrix<Bf16> out) {
+  Check(out.rows == x.rows && out.cols == x.cols && std::ssize(weight) == x.cols,
+        "RmsNorm: shapes");
+  ForItems(x.rows, x.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.rms_norm(Bits(x.Row(row)), Bits(weight.data()), eps, x.cols, Bits(out.Row(row)));
+    }
+  });
+}
+
+void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
+                        Matrix<Bf16> out) {
+  Check(
+      gate.rows == out.rows && gate.cols == out.cols && up.rows == out.rows && up.cols == out.cols,
+      "SwiGlu: shapes");
+  ForItems(out.rows, out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+    kernels_.swiglu(Bits(gate.Row(first)), Bits(up.Row(first)), clamp, nullptr,
+                    (end - first) * out.cols, Bits(out.Row(first)));
+  });
+}
+
+void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                       Matrix<Bf16> out, HcMix mix) {
+  if (streams.cols % 16 != 0) {
+    return ReferenceBackend::HcPre(streams, w, options, out, mix);
+  }
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
+  CheckMix(mix, out.rows);
+  Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
+  const cpu::HyperWeights weights = {.fn = w.fn,
+                                     .base = w.base,
+                                     .scale = w.scale,
+                                     .gates = kGates,
+                                     .sinkhorn_iterations = options.sinkhorn_iterations,
+                                     .eps = options.eps,
+                                     .norm_eps = options.norm_eps};
+  const cpu::HyperRows rows = {.streams = Bits(streams.data),
+                               .d = out.cols,
+                               .out = Bits(out.data),
+                               .post = mix.post.data,
+                               .comb = mix.comb.data};
+  ForItems(
+      out.rows, streams.cols * kGates + kSinkhornWork,
+      [&](std::int64_t first, std::int64_t end) { kernels_.hyper_pre(weights, rows, first, end); });
+}
+
+void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
+  Check(streams.cols == kStreams * y.cols && streams.rows == y.rows, "HcPost: shapes");
+  CheckMix(mix, y.rows);
+  ForItems(y.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.hyper_post(Bits(y.Row(row)), mix.post.Row(row), mix.comb.Row(row), y.cols,
+                          Bits(streams.Row(row)));
+    }
+  });
+}
+
+void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                        Matrix<Bf16> out) {
+  if (streams.cols % 16 != 0) {
+    return ReferenceBackend::HcHead(streams, w, options, out);
+  }
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
+  const cpu::HyperWeights weights = {.fn = w.fn,
+                                     .base = w.base,
+                                     .scale = w.scale,
+                                     .gates = kStreams,
+                                     .sinkhorn_iterations = 0,
+                                     .eps = options.eps,
+                                     .norm_eps = options.norm_eps};
+  const cpu::HyperRows rows = {.streams = Bits(streams.data), .d = out.cols, .out = Bits(out.data)};
+  ForItems(out.rows, streams.cols * kStreams, [&](std::int64_t first, std::int64_t end) {
+    kernels_.hyper_pre(weights, rows, first, end);
+  });
+}
+
+void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
+  Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
+  ForItems(x.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      for (std::int64_t stream = 0; stream < kStreams; ++stream) {
+        kernels_.add_bf16(Bits(x.Row(row)), x.cols, Bits(streams.Row(row) + stream * x.cols));
+      }
+    }
+  });
+}
+
+void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
+                            const RopeRows& rope) {
+  Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
+  CheckRope(rope, q.rows, head_dim);
+  const std::int64_t heads = q.cols / head_dim;
+  ForItems(q.rows * heads, head_dim * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      kernels_.query_head(Bits(q.data + i * head_dim), head_dim, eps, RotaryOf(rope, i / heads));
+    }
+  });
+}
+
+void CpuBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                            const RopeRows& rope) {
+  CheckRope(rope, kv.rows, kv.cols);
+  const std::int64_t plain = kv.cols - 2 * rope.cos.cols;
+  Check(std::ssize(norm) == kv.cols && plain % kSimulationGroup == 0, "WindowKeys: shapes");
+  ForItems(kv.rows, 2 * kv.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      std::uint16_t* key = Bits(kv.Row(row));
+      kernels_.rms_norm(key, Bits(norm.data()), eps, kv.cols, key);
+      kernels_.rotate(key + plain, RotaryOf(rope, row));
+      kernels_.simulate_fp8(key, plain);
+    }
+  });
+}
+
+}  // namespace fathom

@@ -1,0 +1,121 @@
+// CpuBackend: the reference backend, overridden operation by operation with vector kernels and
+// threads. The same bits (docs/numerics.md), tests/kernels/conformance_test.cc.
+//
+// The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
+// checks shapes, cuts the work into ranges for the threads and lays out scratch memory. Shapes the
+// kernels are not made for (a head dimension that 32 does not divide, experts of mixed formats) go
+// to the reference implementation, which is slow, single-threaded and may allocate.
+#ifndef FATHOM_KERNELS_CPU_CPU_BACKEND_H_
+#define FATHOM_KERNELS_CPU_CPU_BACKEND_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/thread_team.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace fathom {
+
+// Owns its threads and scratch memory. Call Reserve before any operation; a call larger than
+// announced there is a broken invariant and aborts.
+class CpuBackend final : public ReferenceBackend {
+ public:
+  // isa: kAvx2 or kAvx512, present on this machine (registry.h checks).
+  CpuBackend(Isa isa, int n_threads);
+  std::string_view Name() const override { return name_; }
+  Status Reserve(const StepLimits& limits) override;
+
+  // cpu_linear.cc
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) override;
+  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                     Matrix<Bf16> out) override;
+
+  // cpu_backend.cc
+  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+               Matrix<Bf16> out) override;
+  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
+              Matrix<Bf16> out) override;
+  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+             Matrix<Bf16> out, HcMix mix) override;
+  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) override;
+  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+              Matrix<Bf16> out) override;
+  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
+  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) override;
+  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                  const RopeRows& rope) override;
+
+  // cpu_attention.cc
+  void Compress(const CompressorInput& input, const BatchView& batch,
+                CompressorCache& cache) override;
+  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                       Matrix<Bf16> out) override;
+
+  // cpu_indexer.cc
+  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;
+  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                  const BatchView& batch, const CompressorCache& cache,
+                  Matrix<std::int32_t> rows) override;
+
+  // cpu_experts.cc
+  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+             const Routing& out) override;
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
+                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows) override;
+  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                      Matrix<Bf16> out) override;
+
+ private:
+  // Calls body(first, end) on ranges of [0, count). `work` is that of one item in multiply-adds, or
+  // what takes as long; small calls run on the calling thread.
+  template <class Body>
+  void ForItems(std::int64_t count, std::int64_t work, const Body& body) {
+    const std::int64_t grain = (kShareWork + work - 1) / (work > 0 ? work : 1);
+    team_.For(count, grain > 0 ? grain : 1, body);
+  }
+
+  // Runs the products as one loop over all their output columns.
+  void Multiply(std::span<const cpu::Product> products);
+  // Prepares rows of x (cols of them, x_stride apart), for products of this format.
+  void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
+               std::int64_t k, float* out, float* scales);
+  template <class Out>
+  void MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out);
+  void ExpertTile(Matrix<const Bf16> x, const Routing& routing,
+                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows);
+  void SortPairs(const Routing& routing, std::int64_t n_experts);
+  void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
+
+  // What a thread must have to do before it is worth waking: about two microseconds.
+  static constexpr std::int64_t kShareWork = 32768;
+
+  const cpu::Kernels& kernels_;
+  ThreadTeam team_;
+  std::string name_;
+  Scratch scratch_;
+};
+
+// Kernels know bf16 numbers as uint16_t.
+inline const std::uint16_t* Bits(const Bf16* x) {
+  return reinterpret_cast<const std::uint16_t*>(x);
+}
+inline std::uint16_t* Bits(Bf16* x) { return reinterpret_cast<std::uint16_t*>(x); }
+
+inline cpu::RotaryRow RotaryOf(const RopeRows& rope, std::int64_t row) {
+  return {rope.cos.Row(row), rope.sin.Row(row), rope.cos.cols};
+}
+
+// The product of w with prepared rows; x, t and the output are left to the caller.
+// quantize: whether FP8 weights take quantised activations.
+cpu::Product ProductOf(const Weight& w, bool quantize);
+cpu::ProductFormat ProductFormatOf(const Weight& w, bool quantize);
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_CPU_CPU_BACKEND_H_

@@ -1,0 +1,214 @@
+// Mixture of experts: routing, and the products of each expert with the tokens that chose it.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kActivationWork = 64;  // of a number, in multiply-adds of a product
+constexpr std::int64_t kElementWork = 8;
+
+// The ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites choice.
+void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
+  constexpr float kTaken = -std::numeric_limits<float>::infinity();
+  for (std::size_t chosen = 0; chosen < ids.size(); ++chosen) {
+    std::int32_t best = -1;
+    for (std::size_t e = 0; e < choice.size(); ++e) {
+      const auto id = static_cast<std::int32_t>(e);
+      const bool taken = std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(chosen),
+                                   id) != ids.begin() + static_cast<std::ptrdiff_t>(chosen);
+      if (choice[e] == kTaken && taken) {
+        continue;
+      }
+      if (best < 0 || choice[e] > choice[static_cast<std::size_t>(best)]) {
+        best = id;
+      }
+    }
+    ids[chosen] = best;
+    choice[static_cast<std::size_t>(best)] = kTaken;
+  }
+  std::sort(ids.begin(), ids.end());
+}
+
+// Whether the kernels can treat these experts alike: one shape and one format for all.
+bool Uniform(std::span<const ExpertWeights> experts) {
+  const auto same = [](const Weight& a, const Weight& b) {
+    return a.format == b.format && a.scale_format == b.scale_format && a.n == b.n && a.k == b.k &&
+           a.k_parts == b.k_parts;
+  };
+  return std::all_of(experts.begin(), experts.end(), [&](const ExpertWeights& expert) {
+    return same(expert.w1, experts[0].w1) && same(expert.w3, experts[0].w1) &&
+           same(expert.w2, experts[0].w2);
+  });
+}
+
+}  // namespace
+
+void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+                       const Routing& out) {
+  Check(out.ids.rows == logits.rows && out.weights.rows == logits.rows &&
+            out.ids.cols == out.weights.cols && out.ids.cols <= logits.cols,
+        "Route: shapes");
+  Check(std::ssize(bias) == logits.cols, "Route: shape of the bias");
+  const auto n_experts = static_cast<std::size_t>(logits.cols);
+  std::atomic<int> next_piece = 0;
+  ForItems(logits.rows, logits.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+    const std::span<float> piece =
+        Piece(scratch_.expert_scores, next_piece.fetch_add(1), team_.n_threads());
+    Check(2 * n_experts <= piece.size(), "Route: more experts than Reserve announced");
+    const std::span<float> scores = piece.first(n_experts);
+    const std::span<float> choice = piece.subspan(n_experts, n_experts);
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.router_scores(logits.Row(row), logits.cols, scores.data());
+      for (std::size_t e = 0; e < n_experts; ++e) {
+        const float biased = scores[e] + bias[e];
+        choice[e] = std::isnan(biased) ? -std::numeric_limits<float>::infinity() : biased;
+      }
+      const std::span<std::int32_t> ids = out.ids.RowSpan(row);
+      ChooseLargest(choice, ids);
+      float sum = 0.0f;
+      for (const std::int32_t id : ids) {
+        sum = sum + scores[static_cast<std::size_t>(id)];
+      }
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        out.weights.Row(row)[i] = scores[static_cast<std::size_t>(ids[i])] / sum * scale;
+      }
+    }
+  });
+}
+
+// Counting sort of the tile's (token, slot) pairs by expert.
+void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
+  const std::int64_t pairs = routing.ids.rows * routing.ids.cols;
+  const std::span<std::int32_t> first =
+      scratch_.first_pair.first(static_cast<std::size_t>(n_experts + 1));
+  std::fill(first.begin(), first.end(), 0);
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const std::int32_t id = routing.ids.data[i];
+    Check(id >= 0 && id < n_experts, "ExpertRows: unknown expert");
+    ++first[static_cast<std::size_t>(id) + 1];
+  }
+  for (std::size_t e = 0; e + 1 < first.size(); ++e) {
+    first[e + 1] += first[e];
+  }
+  // first[e] is where the next pair of expert e goes; at the end it has become first[e + 1].
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const auto id = static_cast<std::size_t>(routing.ids.data[i]);
+    const auto at = static_cast<std::size_t>(first[id]++);
+    scratch_.pair_rows[at] = static_cast<std::int32_t>(i);
+    scratch_.pair_tokens[at] = static_cast<std::int32_t>(i / routing.ids.cols);
+  }
+  std::copy_backward(first.begin(), first.end() - 1, first.end());
+  first[0] = 0;
+}
+
+// One tile of tokens. The gate and up rows of all experts are one loop, so that all threads are
+// busy even with one token; then the activations, then w2.
+void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
+                            std::span<const ExpertWeights> experts, float clamp,
+                            Matrix<Bf16> rows) {
+  SortPairs(routing, std::ssize(experts));
+  const std::int64_t width = experts[0].w1.n;
+  const cpu::ProductFormat in_format = ProductFormatOf(experts[0].w1, /*quantize=*/true);
+  const cpu::ProductFormat hidden_format = ProductFormatOf(experts[0].w2, /*quantize=*/true);
+  Prepare(in_format, x.data, x.cols, x.rows, x.cols, scratch_.activations.data(),
+          scratch_.scales.data());
+
+  std::size_t count = 0;
+  const auto add = [&](const Weight& w, std::int64_t first, std::int64_t end) -> cpu::Product& {
+    cpu::Product& product = scratch_.products[count++];
+    product = ProductOf(w, /*quantize=*/true);
+    product.t = end - first;
+    product.x_stride = cpu::PaddedColumns(w.k);
+    product.scale_stride = w.k / kFp8Block;
+    return product;
+  };
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const std::int32_t first = scratch_.first_pair[e];
+    const std::int32_t end = scratch_.first_pair[e + 1];
+    for (int i = 0; i < 2 && first < end; ++i) {
+      cpu::Product& product = add(i == 0 ? experts[e].w1 : experts[e].w3, first, end);
+      product.x = scratch_.activations.data();
+      product.x_scales = scratch_.scales.data();
+      product.rows_in = scratch_.pair_tokens.data() + first;
+      product.out_bf16 = Bits((i == 0 ? scratch_.gate : scratch_.up).data() + first * width);
+      product.out_stride = width;
+    }
+  }
+  Multiply(scratch_.products.first(count));
+
+  const std::int64_t hidden_stride = cpu::PaddedColumns(width);
+  ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
+      const float* weight = routing.weights.data + scratch_.pair_rows[static_cast<std::size_t>(i)];
+      kernels_.swiglu(gate, Bits(scratch_.up.data() + i * width), clamp, weight, width, gate);
+      kernels_.prepare(hidden_format, gate, width, scratch_.hidden.data() + i * hidden_stride,
+                       scratch_.hidden_scales.data() + i * (width / kFp8Block));
+    }
+  });
+
+  count = 0;
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const std::int32_t first = scratch_.first_pair[e];
+    const std::int32_t end = scratch_.first_pair[e + 1];
+    if (first < end) {
+      cpu::Product& product = add(experts[e].w2, first, end);
+      product.x = scratch_.hidden.data() + first * hidden_stride;
+      product.x_scales = scratch_.hidden_scales.data() + first * (width / kFp8Block);
+      product.rows_out = scratch_.pair_rows.data() + first;
+      product.out_bf16 = Bits(rows.data);
+      product.out_stride = rows.cols;
+    }
+  }
+  Multiply(scratch_.products.first(count));
+}
+
+void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
+                            std::span<const ExpertWeights> experts, float clamp,
+                            Matrix<Bf16> rows) {
+  const std::int64_t k = routing.ids.cols;
+  Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
+            rows.rows == x.rows * k && rows.cols == x.cols,
+        "ExpertRows: shapes");
+  if (rows.rows == 0) {
+    return;
+  }
+  if (experts.empty() || !Uniform(experts)) {
+    return ReferenceBackend::ExpertRows(x, routing, experts, clamp, rows);
+  }
+  const std::int64_t width = experts[0].w1.n;
+  Check(x.cols == experts[0].w1.k && width == experts[0].w2.k && rows.cols == experts[0].w2.n,
+        "ExpertRows: shapes of the experts");
+  const std::int64_t tile = std::min(scratch_.tile_rows, std::ssize(scratch_.pair_rows) / k);
+  Check(tile > 0 && std::ssize(experts) < std::ssize(scratch_.first_pair) &&
+            tile * k * width <= std::ssize(scratch_.gate) &&
+            tile * cpu::PaddedColumns(x.cols) <= std::ssize(scratch_.activations),
+        "ExpertRows: more than Reserve announced");
+  for (std::int64_t first = 0; first < x.rows; first += tile) {
+    const std::int64_t t = std::min(tile, x.rows - first);
+    ExpertTile(x.Rows(first, t), {routing.ids.Rows(first, t), routing.weights.Rows(first, t)},
+               experts, clamp, rows.Rows(first * k, t * k));
+  }
+}
+
+void CpuBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                                Matrix<Bf16> out) {
+  const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
+  Check(rows.rows == k * out.rows && rows.cols == out.cols && shared.rows == out.rows &&
+            shared.cols == out.cols && (k > 0 || out.rows == 0),
+        "CombineExperts: shapes");
+  ForItems(out.rows, k * out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.combine(Bits(rows.Row(row * k)), k, Bits(shared.Row(row)), out.cols,
+                       Bits(out.Row(row)));
+    }
+  });
+}
+
+}  // namespace fathom

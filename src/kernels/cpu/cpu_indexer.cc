@@ -1,0 +1,169 @@
+// The indexer: packing queries, scoring compressed rows, choosing the best.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
+constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
+constexpr int kQueryOffset = 12;            // kernels.h: bytes are twice the value + 12
+constexpr std::int64_t kHeadWork = 256;     // of packing one head, in multiply-adds
+constexpr std::int64_t kPackWork = 64 * kIndexDim;
+
+// The queries of one token as Kernels::index_scores reads them.
+struct IndexQueryBlock {
+  alignas(64) std::array<std::uint8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
+  alignas(64) std::array<float, kMaxHeadGroups * kGroups * cpu::kIndexLanes> scales;
+  alignas(64) std::array<float, kMaxHeadGroups * cpu::kIndexLanes> weights;
+  std::int64_t head_groups = 0;
+};
+
+// Absent heads of the last group are zeros with weight zero.
+void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> head_weights,
+                   IndexQueryBlock& block) {
+  const std::int64_t heads = std::ssize(head_weights);
+  block.head_groups = (heads + cpu::kIndexLanes - 1) / cpu::kIndexLanes;
+  std::fill_n(block.bytes.begin(), block.head_groups * cpu::kIndexGroupBytes,
+              static_cast<std::uint8_t>(kQueryOffset));
+  std::fill_n(block.scales.begin(), block.head_groups * kGroups * cpu::kIndexLanes, 0.0f);
+  std::fill_n(block.weights.begin(), block.head_groups * cpu::kIndexLanes, 0.0f);
+  const auto weight_scale = static_cast<float>(
+      1.0 / std::sqrt(static_cast<double>(kIndexDim) * static_cast<double>(heads)));
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const std::int64_t group = head / cpu::kIndexLanes;
+    const std::int64_t lane = head % cpu::kIndexLanes;
+    const std::uint8_t* packed = queries.data() + head * kPackedIndexBytes;
+    std::uint8_t* bytes = block.bytes.data() + group * cpu::kIndexGroupBytes + lane * 4;
+    for (std::int64_t i = 0; i < kIndexDim; ++i) {
+      // 16 bytes of a group: first their low nibbles, then the high ones.
+      const std::int64_t in_group = i % 32;
+      const int nibble = packed[i / 32 * 16 + in_group % 16] >> (in_group < 16 ? 0 : 4) & 15;
+      const int twice = static_cast<int>(2.0f * E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
+      bytes[i / 4 * 4 * cpu::kIndexLanes + i % 4] = static_cast<std::uint8_t>(twice + kQueryOffset);
+    }
+    for (std::int64_t g = 0; g < kGroups; ++g) {
+      block.scales[static_cast<std::size_t>((group * kGroups + g) * cpu::kIndexLanes + lane)] =
+          E8m0ToFloat(packed[kIndexDim / 2 + g]);
+    }
+    block.weights[static_cast<std::size_t>(head)] =
+        RoundToBf16(ToFloat(head_weights[static_cast<std::size_t>(head)]) * weight_scale);
+  }
+}
+
+// chosen = the ids of its size highest scores, best first, ties lowest id first. ids: room for all.
+void ChooseBest(std::span<const float> scores, std::span<std::int32_t> ids,
+                std::span<std::int32_t> chosen) {
+  std::iota(ids.begin(), ids.end(), 0);
+  const auto better = [&](std::int32_t a, std::int32_t b) {
+    const float x = scores[static_cast<std::size_t>(a)];
+    const float y = scores[static_cast<std::size_t>(b)];
+    return x > y || (x == y && a < b);
+  };
+  const auto middle = ids.begin() + std::ssize(chosen);
+  std::nth_element(ids.begin(), middle, ids.end(), better);
+  std::sort(ids.begin(), middle, better);
+  std::copy(ids.begin(), middle, chosen.begin());
+}
+
+cpu::IndexTask TaskOf(const IndexQueryBlock& block, const std::uint8_t* rows, float* scores) {
+  return {.bytes = block.bytes.data(),
+          .scales = block.scales.data(),
+          .weights = block.weights.data(),
+          .head_groups = block.head_groups,
+          .rows = rows,
+          .scores = scores};
+}
+
+void ListAll(std::int64_t visible, std::span<std::int32_t> rows) {
+  const auto end = rows.begin() + visible;
+  std::iota(rows.begin(), end, 0);
+  std::fill(end, rows.end(), -1);
+}
+
+}  // namespace
+
+void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
+                              Matrix<std::uint8_t> out) {
+  const std::int64_t heads = q.cols / kIndexDim;
+  const std::int64_t pairs = rope.cos.cols;
+  Check(q.cols == heads * kIndexDim && out.rows == q.rows && out.cols == heads * kPackedIndexBytes,
+        "IndexQueries: shapes");
+  Check(rope.cos.rows == q.rows && rope.sin.rows == q.rows && rope.sin.cols == pairs &&
+            2 * pairs <= kIndexDim,
+        "IndexQueries: shapes of the RoPE rows");
+  ForItems(q.rows * heads, kPackWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      Bf16 x[kIndexDim];
+      std::copy_n(q.data + i * kIndexDim, kIndexDim, x);
+      kernels_.rotate(Bits(x) + kIndexDim - 2 * pairs, RotaryOf(rope, i / heads));
+      kernels_.pack_index(Bits(x), out.data + i * kPackedIndexBytes);
+    }
+  });
+}
+
+// Many tokens: each thread scores and chooses for its own. Few tokens: one after the other, the
+// threads share the rows.
+void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                            const BatchView& batch, const CompressorCache& cache,
+                            Matrix<std::int32_t> rows) {
+  const std::int64_t t = batch.n_tokens();
+  Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
+            queries.cols == head_weights.cols * kPackedIndexBytes &&
+            cache.packed_rows.cols == kPackedIndexBytes,
+        "SelectRows: shapes");
+  if (head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes) {
+    return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
+  }
+  const bool share_rows = t < team_.n_threads();
+  std::atomic<int> next_piece = 0;
+  const auto select = [&](std::int64_t row, int piece) {
+    const std::int64_t visible =
+        VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
+    Check(visible <= cache.capacity, "SelectRows: more rows than the cache holds");
+    if (visible <= rows.cols) {
+      return ListAll(visible, rows.RowSpan(row));
+    }
+    const std::span<float> all_scores = Piece(scratch_.row_scores, piece, team_.n_threads());
+    const std::span<std::int32_t> all_ids = Piece(scratch_.row_ids, piece, team_.n_threads());
+    const auto n = static_cast<std::size_t>(visible);
+    Check(n <= all_scores.size(), "SelectRows: more rows than Reserve announced");
+    IndexQueryBlock block;
+    LayOutQueries(queries.RowSpan(row), head_weights.RowSpan(row), block);
+    const cpu::IndexTask task =
+        TaskOf(block, cache.packed_rows.Row(batch.SegmentOf(row).sequence * cache.capacity),
+               all_scores.data());
+    const auto score = [&](std::int64_t first, std::int64_t end) {
+      cpu::IndexTask part = task;
+      part.first = first;
+      part.end = end;
+      kernels_.index_scores(part);
+    };
+    if (share_rows) {
+      ForItems(visible, block.head_groups * cpu::kIndexLanes * kHeadWork / 4, score);
+    } else {
+      score(0, visible);
+    }
+    ChooseBest(all_scores.first(n), all_ids.first(n), rows.RowSpan(row));
+  };
+  if (share_rows) {
+    for (std::int64_t row = 0; row < t; ++row) {
+      select(row, 0);
+    }
+    return;
+  }
+  ForItems(t, head_weights.cols * kHeadWork, [&](std::int64_t first, std::int64_t end) {
+    const int piece = next_piece.fetch_add(1);
+    for (std::int64_t row = first; row < end; ++row) {
+      select(row, piece);
+    }
+  });
+}
+
+}  // namespace fathom

@@ -1,0 +1,161 @@
+// Dense products: preparing activations, cutting the columns into shares.
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "base/check.h"
+#include "kernels/cpu/cpu_backend.h"
+
+namespace fathom {
+namespace {
+
+void CheckWeight(const Weight& w) {
+  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
+  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
+  Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
+        "k_parts is not 1, 2, 4 or 8");
+  Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,
+        "k_parts does not divide k into multiples of 128");
+}
+
+// Multiply-adds of one output column, with what expanding its weights costs.
+std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (product.t + 2); }
+
+// The columns of a product whose work begins in [begin, end), in units of work.
+std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int64_t n) {
+  return begin <= 0 ? 0 : std::min(n, (begin + column_work - 1) / column_work);
+}
+
+}  // namespace
+
+cpu::ProductFormat ProductFormatOf(const Weight& w, bool quantize) {
+  switch (w.format) {
+    case WeightFormat::kF32:
+      return cpu::ProductFormat::kF32;
+    case WeightFormat::kBf16:
+      return cpu::ProductFormat::kBf16;
+    case WeightFormat::kFp8:
+      return quantize ? cpu::ProductFormat::kFp8 : cpu::ProductFormat::kFp8AsBf16;
+    case WeightFormat::kFp4:
+      Check(quantize, "FP4 weights need quantised activations");
+      return cpu::ProductFormat::kFp4;
+  }
+  return cpu::ProductFormat::kBf16;
+}
+
+cpu::Product ProductOf(const Weight& w, bool quantize) {
+  CheckWeight(w);
+  return {.format = ProductFormatOf(w, quantize),
+          .e8m0_scales = w.format != WeightFormat::kFp8 || w.scale_format == ScaleFormat::kE8m0,
+          .weights = reinterpret_cast<const std::uint8_t*>(w.data),
+          .scales = reinterpret_cast<const std::uint8_t*>(w.scales),
+          .row_bytes = w.RowBytes(),
+          .scale_columns = w.ScaleColumns(),
+          .n = w.n,
+          .k = w.k,
+          .k_parts = w.k_parts};
+}
+
+void CpuBackend::Multiply(std::span<const cpu::Product> products) {
+  std::int64_t work = 0;
+  for (const cpu::Product& product : products) {
+    work += product.n * ColumnWork(product);
+  }
+  team_.For(work, kShareWork, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t offset = 0;
+    for (const cpu::Product& product : products) {
+      const std::int64_t column_work = ColumnWork(product);
+      const std::int64_t first = FirstColumn(begin - offset, column_work, product.n);
+      const std::int64_t last = FirstColumn(end - offset, column_work, product.n);
+      if (first < last) {
+        kernels_.product(product, first, last);
+      }
+      offset += product.n * column_work;
+    }
+  });
+}
+
+void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride,
+                         std::int64_t count, std::int64_t k, float* out, float* scales) {
+  constexpr std::int64_t kWork = 8;  // per number
+  ForItems(count, k * kWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t row = first; row < end; ++row) {
+      kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PaddedColumns(k),
+                       scales + row * (k / kFp8Block));
+    }
+  });
+}
+
+template <class Out>
+void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
+  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  Check(scratch_.tile_rows > 0, "Reserve was not called");
+  cpu::Product product = ProductOf(w, /*quantize=*/true);
+  product.x = scratch_.activations.data();
+  product.x_stride = cpu::PaddedColumns(w.k);
+  product.x_scales = scratch_.scales.data();
+  product.scale_stride = w.k / kFp8Block;
+  product.out_stride = out.cols;
+  for (std::int64_t first = 0; first < x.rows; first += scratch_.tile_rows) {
+    product.t = std::min(scratch_.tile_rows, x.rows - first);
+    Check(product.t * product.x_stride <= std::ssize(scratch_.activations),
+          "Linear: more inputs than Reserve announced");
+    Prepare(product.format, x.Row(first), x.cols, product.t, w.k, scratch_.activations.data(),
+            scratch_.scales.data());
+    if constexpr (std::is_same_v<Out, Bf16>) {
+      product.out_bf16 = Bits(out.Row(first));
+    } else {
+      product.out_float = out.Row(first);
+    }
+    Multiply({&product, 1});
+  }
+}
+
+void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
+  MultiplyDense(x, w, out);
+}
+
+void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
+  MultiplyDense(x, w, out);
+}
+
+// Every (row, group) is prepared as a row of its own; the groups of a chunk are products that run
+// as one loop.
+void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                               Matrix<Bf16> out) {
+  Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
+            out.cols == w.n,
+        "GroupedLinear: shapes");
+  constexpr std::int64_t kChunkGroups = 16;
+  const std::int64_t group_rows = w.n / groups;
+  const std::int64_t stride = cpu::PaddedColumns(w.k);
+  const std::int64_t tile =
+      std::max<std::int64_t>(1, scratch_.tile_rows / std::min(groups, kChunkGroups));
+  Check(x.rows == 0 ||
+            std::min(groups, kChunkGroups) * tile * stride <= std::ssize(scratch_.activations),
+        "GroupedLinear: more inputs than Reserve announced");
+  for (std::int64_t first = 0; first < x.rows; first += tile) {
+    const std::int64_t t = std::min(tile, x.rows - first);
+    for (std::int64_t group = 0; group < groups; group += kChunkGroups) {
+      const std::int64_t n_groups = std::min(kChunkGroups, groups - group);
+      std::array<cpu::Product, kChunkGroups> products;
+      for (std::int64_t i = 0; i < n_groups; ++i) {
+        cpu::Product& product = products[static_cast<std::size_t>(i)];
+        product = ProductOf(w, /*quantize=*/false);
+        float* prepared = scratch_.activations.data() + i * t * stride;
+        Prepare(product.format, x.Row(first) + (group + i) * w.k, x.cols, t, w.k, prepared,
+                scratch_.scales.data());
+        product.x = prepared;
+        product.x_stride = stride;
+        product.t = t;
+        product.out_stride = out.cols;
+        product.first_row = (group + i) * group_rows;
+        product.n = group_rows;
+        product.out_bf16 = Bits(out.Row(first));
+      }
+      Multiply({products.data(), static_cast<std::size_t>(n_groups)});
+    }
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,229 @@
+// Hyper-connections (docs/numerics.md 5).
+#include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/math.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int64_t kStreams = 4;
+constexpr int64_t kGates = 24;
+constexpr int kGateTile = 4;                     // rows of fn whose lanes stay in registers
+constexpr int kTokenTile = kParts == 1 ? 4 : 2;  // tokens that share a load of fn
+constexpr int64_t kTokens = 16;                  // tokens whose gates are computed together
+
+float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+
+// m[t][r] = the product of rows r of fn with the streams of tokens t. width: a multiple of 16.
+template <int kTokenRows>
+void MixTile(const float* fn, int64_t width, const uint16_t* streams, float (*m)[kGates]) {
+  F32 lanes[kTokenRows][kGateTile][kParts];
+  for (int part = 0; part < kParts; ++part) {
+    F32 sums[kTokenRows][kGateTile];
+    for (auto& row : sums) {
+      for (F32& sum : row) {
+        sum = Zero();
+      }
+    }
+    for (int64_t k = part * kLanes; k < width; k += 16) {
+      F32 x[kTokenRows];
+      for (int t = 0; t < kTokenRows; ++t) {
+        x[t] = LoadBf16(streams + t * width + k);
+      }
+      for (int r = 0; r < kGateTile; ++r) {
+        const F32 weights = Load(fn + r * width + k);
+        for (int t = 0; t < kTokenRows; ++t) {
+          sums[t][r] = MulAdd(x[t], weights, sums[t][r]);
+        }
+      }
+    }
+    for (int t = 0; t < kTokenRows; ++t) {
+      for (int r = 0; r < kGateTile; ++r) {
+        lanes[t][r][part] = sums[t][r];
+      }
+    }
+  }
+  for (int t = 0; t < kTokenRows; ++t) {
+    for (int r = 0; r < kGateTile; ++r) {
+      m[t][r] = TreeSum(lanes[t][r]);
+    }
+  }
+}
+
+float InverseNorm(const uint16_t* x, int64_t width, float eps) {
+  F32 lanes[kParts];
+  for (F32& lane : lanes) {
+    lane = Zero();
+  }
+  ForLanes(width, [&](int64_t i, int n, int part) {
+    const F32 value = LoadBf16Some(x + i, n);
+    lanes[part] = MulAdd(value, value, lanes[part]);
+  });
+  return 1.0f / SquareRootOf(TreeSum(lanes) / static_cast<float>(width) + eps);
+}
+
+// m[t] for `count` tokens, one after the other in memory.
+void Mix(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
+         float (*m)[kGates]) {
+  for (int64_t gate = 0; gate < w.gates; gate += kGateTile) {
+    const float* fn = w.fn + gate * width;
+    int64_t t = 0;
+    for (; t + kTokenTile <= count; t += kTokenTile) {
+      float tile[kTokenTile][kGates];
+      MixTile<kTokenTile>(fn, width, streams + t * width, tile);
+      for (int i = 0; i < kTokenTile; ++i) {
+        __builtin_memcpy(m[t + i] + gate, tile[i], sizeof(float) * kGateTile);
+      }
+    }
+    for (; t < count; ++t) {
+      float tile[1][kGates];
+      MixTile<1>(fn, width, streams + t * width, tile);
+      __builtin_memcpy(m[t] + gate, tile[0], sizeof(float) * kGateTile);
+    }
+  }
+  for (int64_t t = 0; t < count; ++t) {
+    const float r = InverseNorm(streams + t * width, width, w.norm_eps);
+    for (int64_t gate = 0; gate < w.gates; ++gate) {
+      m[t][gate] = m[t][gate] * r;
+    }
+  }
+}
+
+template <class F>
+F SumOfFour(const F* c, int64_t stride) {
+  return (c[0] + c[2 * stride]) + (c[stride] + c[3 * stride]);
+}
+
+// Divides every row of c [4, 4] by its sum + eps, or every column.
+template <class Ops>
+void Normalize(typename Ops::F* c, bool columns, float eps) {
+  const int64_t along = columns ? kStreams : 1;
+  const int64_t across = columns ? 1 : kStreams;
+  for (int64_t i = 0; i < kStreams; ++i) {
+    const typename Ops::F sum = SumOfFour(c + i * across, along) + Ops::Set(eps);
+    for (int64_t j = 0; j < kStreams; ++j) {
+      c[i * across + j * along] = c[i * across + j * along] / sum;
+    }
+  }
+}
+
+template <class Ops>
+void Sinkhorn(typename Ops::F* c, int64_t iterations, float eps) {
+  using F = typename Ops::F;
+  for (int64_t i = 0; i < kStreams; ++i) {
+    F* row = c + i * kStreams;
+    F maximum = row[0];
+    for (int64_t j = 1; j < kStreams; ++j) {
+      maximum = Ops::SelectLess(maximum, row[j], row[j], maximum);
+    }
+    for (int64_t j = 0; j < kStreams; ++j) {
+      row[j] = Exp<Ops>(row[j] - maximum);
+    }
+    const F sum = SumOfFour(row, 1);
+    for (int64_t j = 0; j < kStreams; ++j) {
+      row[j] = row[j] / sum + Ops::Set(eps);
+    }
+  }
+  Normalize<Ops>(c, /*columns=*/true, eps);
+  for (int64_t i = 1; i < iterations; ++i) {
+    Normalize<Ops>(c, /*columns=*/false, eps);
+    Normalize<Ops>(c, /*columns=*/true, eps);
+  }
+}
+
+// gates [24]: mixes on entry; on return pre [4], post [4], comb [16]. Scalars for one token,
+// vectors for as many as they have lanes.
+template <class Ops>
+void ComputeGates(const cpu::HyperWeights& w, typename Ops::F* gates) {
+  using F = typename Ops::F;
+  for (int64_t i = 0; i < w.gates; ++i) {
+    const int64_t kind = i < kStreams ? 0 : i < 2 * kStreams ? 1 : 2;
+    gates[i] = Ops::MulAdd(gates[i], Ops::Set(w.scale[kind]), Ops::Set(w.base[i]));
+    if (kind == 0) {
+      gates[i] = Sigmoid<Ops>(gates[i]) + Ops::Set(w.eps);
+    } else if (kind == 1) {
+      const F sigmoid = Sigmoid<Ops>(gates[i]);
+      gates[i] = sigmoid + sigmoid;  // twice, exactly
+    }
+  }
+  if (w.gates == kGates) {
+    Sinkhorn<Ops>(gates + 2 * kStreams, w.sinkhorn_iterations, w.eps);
+  }
+}
+
+void ComputeAllGates(const cpu::HyperWeights& w, int64_t count, float (*m)[kGates]) {
+  constexpr int64_t kFewTokens = 4;  // below, scalars are faster
+  int64_t t = 0;
+  for (; count - t >= kFewTokens; t += kLanes) {
+    const int64_t n = count - t < kLanes ? count - t : kLanes;
+    float lanes[kGates][kLanes] = {};
+    F32 gates[kGates];
+    for (int64_t i = 0; i < w.gates; ++i) {
+      for (int64_t lane = 0; lane < n; ++lane) {
+        lanes[i][lane] = m[t + lane][i];
+      }
+      gates[i] = Load(lanes[i]);
+    }
+    ComputeGates<VectorOps>(w, gates);
+    for (int64_t i = 0; i < w.gates; ++i) {
+      Store(lanes[i], gates[i]);
+      for (int64_t lane = 0; lane < n; ++lane) {
+        m[t + lane][i] = lanes[i][lane];
+      }
+    }
+  }
+  for (; t < count; ++t) {
+    ComputeGates<ScalarOps>(w, m[t]);
+  }
+}
+
+void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
+  ForVectors(d, [&](int64_t i, int n) {
+    F32 sum = Set(pre[0]) * LoadBf16Some(x + i, n);
+    for (int64_t s = 1; s < kStreams; ++s) {
+      sum = MulAdd(Set(pre[s]), LoadBf16Some(x + s * d + i, n), sum);
+    }
+    StoreBf16Some(out + i, sum, n);
+  });
+}
+
+}  // namespace
+
+void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end) {
+  const int64_t width = kStreams * rows.d;
+  for (int64_t begin = first; begin < end; begin += kTokens) {
+    const int64_t count = end - begin < kTokens ? end - begin : kTokens;
+    float m[kTokens][kGates];
+    Mix(w, width, rows.streams + begin * width, count, m);
+    ComputeAllGates(w, count, m);
+    for (int64_t t = 0; t < count; ++t) {
+      const int64_t row = begin + t;
+      MixDown(rows.streams + row * width, rows.d, m[t], rows.out + row * rows.d);
+      if (w.gates == kGates) {
+        __builtin_memcpy(rows.post + row * kStreams, m[t] + kStreams, sizeof(float) * kStreams);
+        __builtin_memcpy(rows.comb + row * kStreams * kStreams, m[t] + 2 * kStreams,
+                         sizeof(float) * kStreams * kStreams);
+      }
+    }
+  }
+}
+
+void HyperPost(const uint16_t* y, const float* post, const float* comb, int64_t d,
+               uint16_t* streams) {
+  ForVectors(d, [&](int64_t i, int n) {
+    const F32 value = LoadBf16Some(y + i, n);
+    F32 source[kStreams];
+    for (int64_t s = 0; s < kStreams; ++s) {
+      source[s] = LoadBf16Some(streams + s * d + i, n);
+    }
+    for (int64_t j = 0; j < kStreams; ++j) {
+      F32 sum = Set(post[j]) * value;
+      for (int64_t s = 0; s < kStreams; ++s) {
+        sum = MulAdd(Set(comb[kStreams * s + j]), source[s], sum);
+      }
+      StoreBf16Some(streams + j * d + i, sum, n);
+    }
+  });
+}
+
+}  // namespace fathom::KERNEL_ISA

@@ -1,0 +1,43 @@
+#include "kernels/cpu/isa.h"
+
+namespace fathom {
+
+std::string_view Name(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "";
+}
+
+Result<Isa> ParseIsa(std::string_view text) {
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    if (text == Name(isa)) {
+      return isa;
+    }
+  }
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "instruction set \"{}\" is not known; expected scalar, avx2 or avx512", text);
+}
+
+// The builtin asks the processor and, for wide registers, whether the operating system saves them.
+std::vector<Isa> AvailableIsas() {
+  std::vector<Isa> isas = {Isa::kScalar};
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  if (avx2) {
+    isas.push_back(Isa::kAvx2);
+  }
+  if (avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0) {
+    isas.push_back(Isa::kAvx512);
+  }
+#endif
+  return isas;
+}
+
+}  // namespace fathom

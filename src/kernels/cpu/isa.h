@@ -1,0 +1,28 @@
+// The instruction sets the CPU kernels are built for, and which of them this machine has.
+#ifndef FATHOM_KERNELS_CPU_ISA_H_
+#define FATHOM_KERNELS_CPU_ISA_H_
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom {
+
+enum class Isa {
+  kScalar,  // the reference backend
+  kAvx2,    // AVX2, FMA
+  kAvx512,  // AVX-512 F, BW, VL, DQ
+};
+
+// "scalar", "avx2", "avx512"
+std::string_view Name(Isa isa);
+// The inverse; the error lists what is known.
+Result<Isa> ParseIsa(std::string_view text);
+
+// What this processor and operating system can run, slowest first; kScalar always.
+std::vector<Isa> AvailableIsas();
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_CPU_ISA_H_

@@ -1,0 +1,40 @@
+// The kernels of one instruction set: what table.cc collects. Contracts: kernels.h.
+#ifndef FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_
+#define FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_
+
+#include "kernels/cpu/kernels.h"
+
+namespace fathom::KERNEL_ISA {
+
+// prepare.cc
+void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
+// product.cc
+void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end);
+// elementwise.cc
+void SwiGluRow(const uint16_t* gate, const uint16_t* up, float clamp, const float* factor,
+               int64_t n, uint16_t* out);
+void AddRow(const float* a, int64_t n, float* sum);
+void AddBf16Row(const uint16_t* a, int64_t n, uint16_t* sum);
+void CombineRow(const uint16_t* rows, int64_t count, const uint16_t* shared, int64_t d,
+                uint16_t* out);
+void RouterScores(const float* logits, int64_t n, float* scores);
+// norm_rope.cc
+void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d, uint16_t* out);
+void QueryHead(uint16_t* q, int64_t head_dim, float eps, const cpu::RotaryRow& rope);
+void Rotate(uint16_t* x, const cpu::RotaryRow& rope);
+void SimulateFp8(uint16_t* x, int64_t n);
+void PackIndex(const uint16_t* x, uint8_t* packed);
+// hyper_connection.cc
+void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end);
+void HyperPost(const uint16_t* y, const float* post, const float* comb, int64_t d,
+               uint16_t* streams);
+// attention.cc
+void Attend(const cpu::AttentionTask& task);
+// compressor.cc
+void Pool(const cpu::PoolTask& task);
+// indexer.cc
+void IndexScores(const cpu::IndexTask& task);
+
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_

@@ -1,0 +1,165 @@
+// The table of vector kernels: what CpuBackend calls, once per instruction set.
+//
+// Plain pointers and structs, because objects built for an instruction set must not instantiate
+// anything that others instantiate too (simd.h). bf16 numbers are uint16_t here. Every function is
+// a pure function of its arguments, touches only the range it is given and may run on several
+// threads at once, on disjoint ranges. Orders of sums and roundings: docs/numerics.md.
+#ifndef FATHOM_KERNELS_CPU_KERNELS_H_
+#define FATHOM_KERNELS_CPU_KERNELS_H_
+
+#include <stdint.h>
+
+namespace fathom::cpu {
+
+// --- Matrix products
+
+enum class ProductFormat : int {
+  kF32,
+  kBf16,
+  kFp8,        // activations quantised
+  kFp8AsBf16,  // weights bf16(e4m3 * scale), activations not quantised (wo_a)
+  kFp4,        // activations quantised
+};
+inline constexpr int kProductFormats = 5;
+
+// Activations are prepared per row and product format: fp32 in the order in which the kernel's
+// lanes read them, padded to whole blocks of 128 columns.
+inline constexpr int64_t kProductBlock = 128;
+constexpr int64_t PaddedColumns(int64_t k) {
+  return (k + kProductBlock - 1) / kProductBlock * kProductBlock;
+}
+
+// out row i of the product is rows_out[i] (or i where null), input row rows_in[i] (or i).
+struct Product {
+  ProductFormat format = ProductFormat::kBf16;
+  bool e8m0_scales = true;  // of FP8 weights; else F32
+  const uint8_t* weights = nullptr;
+  const uint8_t* scales = nullptr;
+  int64_t row_bytes = 0;
+  int64_t scale_columns = 0;
+  int64_t first_row = 0;  // of the weight: its rows [first_row, first_row + n) are meant
+  int64_t n = 0;
+  int64_t k = 0;
+  int k_parts = 1;
+  int64_t t = 0;
+  const float* x = nullptr;         // prepared rows, x_stride floats apart
+  const float* x_scales = nullptr;  // [.., k / 128], scale_stride apart; quantised formats only
+  int64_t x_stride = 0;
+  int64_t scale_stride = 0;
+  const int32_t* rows_in = nullptr;
+  const int32_t* rows_out = nullptr;
+  float* out_float = nullptr;  // one of the two
+  uint16_t* out_bf16 = nullptr;
+  int64_t out_stride = 0;
+};
+
+// --- Others
+
+struct RotaryRow {
+  const float* cos = nullptr;  // [pairs]
+  const float* sin = nullptr;
+  int64_t pairs = 0;
+};
+
+struct HyperWeights {
+  const float* fn = nullptr;  // [gates, 4 d]
+  const float* base = nullptr;
+  const float* scale = nullptr;
+  int64_t gates = 0;  // 24, or 4 for the head
+  int64_t sinkhorn_iterations = 0;
+  float eps = 0;
+  float norm_eps = 0;
+};
+
+struct HyperRows {
+  const uint16_t* streams = nullptr;  // [rows, 4 d]
+  int64_t d = 0;
+  uint16_t* out = nullptr;  // [rows, d]
+  float* post = nullptr;    // [rows, 4]; null for the head
+  float* comb = nullptr;    // [rows, 16]
+};
+
+// Up to 4 heads of one token against a list of keys.
+inline constexpr int kHeadGroup = 4;
+inline constexpr int64_t kAttentionBlock = 64;  // slots that share one maximum
+struct AttentionTask {
+  const uint16_t* q = nullptr;            // [heads, head_dim]
+  int64_t heads = 0;                      // 1 ... kHeadGroup
+  int64_t head_dim = 0;                   // a multiple of 32
+  float scale = 0;                        // 1 / sqrt(head_dim)
+  const uint16_t* const* keys = nullptr;  // [n_slots], null: masked
+  int64_t n_slots = 0;
+  const float* sinks = nullptr;  // [heads]
+  RotaryRow rope;                // rotated back at the end
+  float* scratch = nullptr;      // AttentionScratch(head_dim) floats
+  uint16_t* out = nullptr;       // [heads, head_dim]
+};
+constexpr int64_t AttentionScratch(int64_t head_dim) {
+  return kHeadGroup * (PaddedColumns(head_dim) + head_dim);
+}
+
+// Pools the slots of one compressed row. values[s] and scores[s] point to the channels of slot s;
+// slots before the sequence are left out by the caller.
+struct PoolTask {
+  const float* const* values = nullptr;
+  const float* const* scores = nullptr;
+  int64_t n_slots = 0;  // 1 ... 128
+  int64_t width = 0;
+  uint16_t* out = nullptr;  // [width], not yet normalised
+};
+
+// Index queries of one token, laid out for Kernels::index_scores by prepare_index.
+inline constexpr int64_t kIndexLanes = 16;
+struct IndexTask {
+  const uint8_t* bytes = nullptr;  // [head groups][32 quads][16 heads][4]: twice the value + 12
+  const float* scales = nullptr;   // [head groups][4][16]
+  const float* weights = nullptr;  // [head groups][16]
+  int64_t head_groups = 0;         // of 16 heads, padded with zeros
+  const uint8_t* rows = nullptr;   // packed index rows, 68 bytes each
+  int64_t first = 0;
+  int64_t end = 0;
+  float* scores = nullptr;  // scores[first ... end) are written
+};
+inline constexpr int64_t kIndexGroupBytes = 128 * kIndexLanes;
+
+struct Kernels {
+  // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of quantised formats.
+  void (*prepare)(ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
+  // Rows [first, end) of the product's n; row i of the weight is column i of the output.
+  void (*product)(const Product& product, int64_t first, int64_t end);
+
+  void (*rms_norm)(const uint16_t* x, const uint16_t* weight, float eps, int64_t d, uint16_t* out);
+  // out = bf(factor * activation); factor null: not multiplied.
+  void (*swiglu)(const uint16_t* gate, const uint16_t* up, float clamp, const float* factor,
+                 int64_t n, uint16_t* out);
+  void (*query_head)(uint16_t* q, int64_t head_dim, float eps, const RotaryRow& rope);
+  void (*rotate)(uint16_t* x, const RotaryRow& rope);
+  void (*simulate_fp8)(uint16_t* x, int64_t n);            // n: a multiple of 64
+  void (*pack_index)(const uint16_t* x, uint8_t* packed);  // Hadamard, then FP4: [128] -> [68]
+  void (*add)(const float* a, int64_t n, float* sum);      // sum += a
+  void (*add_bf16)(const uint16_t* a, int64_t n, uint16_t* sum);
+  // out [d] = bf(chain of rows [count] of d, then shared)
+  void (*combine)(const uint16_t* rows, int64_t count, const uint16_t* shared, int64_t d,
+                  uint16_t* out);
+  void (*router_scores)(const float* logits, int64_t n, float* scores);
+
+  void (*hyper_pre)(const HyperWeights& w, const HyperRows& rows, int64_t first, int64_t end);
+  void (*hyper_post)(const uint16_t* y, const float* post, const float* comb, int64_t d,
+                     uint16_t* streams);
+
+  void (*attention)(const AttentionTask& task);
+  void (*pool)(const PoolTask& task);
+  void (*index_scores)(const IndexTask& task);
+};
+
+}  // namespace fathom::cpu
+
+// The tables, one per build of the kernels.
+namespace fathom::avx2 {
+const cpu::Kernels& Table();
+}
+namespace fathom::avx512 {
+const cpu::Kernels& Table();
+}
+
+#endif  // FATHOM_KERNELS_CPU_KERNELS_H_

@@ -1,0 +1,147 @@
+// Norms, rotations, and the quantisation of cached rows (docs/numerics.md 3 and 4).
+#include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/rotary.h"
+#include "kernels/cpu/simd.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int64_t kIndexDim = 128;
+constexpr int64_t kIndexGroup = 32;
+constexpr int64_t kSimulationGroup = 64;
+constexpr int64_t kIndexVectors = kIndexDim / kLanes;
+
+float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+
+// One stage of the Hadamard transform inside registers: lane i with i & kStride == 0 becomes
+// a + b, its partner a - b.
+template <int kStride>
+void ButterflyInside(F32 (&v)[kIndexVectors]) {
+  float signs[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    signs[i] = (i & kStride) == 0 ? 1.0f : -1.0f;
+  }
+  const F32 sign = Load(signs);
+  for (F32& x : v) {
+    x = Exchange<kStride>(x) + x * sign;
+  }
+}
+
+void ButterflyAcross(F32 (&v)[kIndexVectors], int64_t stride) {
+  for (int64_t i = 0; i < kIndexVectors; ++i) {
+    if ((i & stride) == 0) {
+      const F32 a = v[i];
+      const F32 b = v[i + stride];
+      v[i] = a + b;
+      v[i + stride] = a - b;
+    }
+  }
+}
+
+void RotateHadamard(F32 (&v)[kIndexVectors]) {
+  ButterflyInside<1>(v);
+  ButterflyInside<2>(v);
+  ButterflyInside<4>(v);
+  if constexpr (kLanes == 16) {
+    ButterflyInside<kLanes / 2>(v);
+  }
+  for (int64_t stride = 1; stride < kIndexVectors; stride *= 2) {
+    ButterflyAcross(v, stride);
+  }
+  for (F32& x : v) {
+    x = RoundToBf16(x * Set(0.08838834764831845f));
+  }
+}
+
+// E2M1 codes: the magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even code.
+I32 E2m1Codes(F32 x) {
+  const I32 one = SetInt(1);
+  const I32 zero = SetInt(0);
+  const F32 a = Abs(x);
+  I32 code = SelectLess(Set(0.25f), a, one, zero);
+  code = Add(code, SelectAtMost(Set(0.75f), a, one, zero));
+  code = Add(code, SelectLess(Set(1.25f), a, one, zero));
+  code = Add(code, SelectAtMost(Set(1.75f), a, one, zero));
+  code = Add(code, SelectLess(Set(2.5f), a, one, zero));
+  code = Add(code, SelectAtMost(Set(3.5f), a, one, zero));
+  code = Add(code, SelectLess(Set(5.0f), a, one, zero));
+  return Or(code, And(ShiftRight<28>(Bits(x)), SetInt(8)));
+}
+
+}  // namespace
+
+void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d, uint16_t* out) {
+  F32 lanes[kParts];
+  for (F32& lane : lanes) {
+    lane = Zero();
+  }
+  ForLanes(d, [&](int64_t i, int n, int part) {
+    const F32 value = LoadBf16Some(x + i, n);
+    lanes[part] = MulAdd(value, value, lanes[part]);
+  });
+  const F32 r = Set(1.0f / SquareRootOf(TreeSum(lanes) / static_cast<float>(d) + eps));
+  ForVectors(d, [&](int64_t i, int n) {
+    StoreBf16Some(out + i, LoadBf16Some(weight + i, n) * (LoadBf16Some(x + i, n) * r), n);
+  });
+}
+
+void QueryHead(uint16_t* q, int64_t head_dim, float eps, const cpu::RotaryRow& rope) {
+  F32 lanes[kParts];
+  for (F32& lane : lanes) {
+    lane = Zero();
+  }
+  ForLanes(head_dim, [&](int64_t i, int n, int part) {
+    const F32 value = LoadBf16Some(q + i, n);
+    lanes[part] = lanes[part] + RoundToBf16(value * value);
+  });
+  const float mean = RoundToBf16(TreeSum(lanes) / static_cast<float>(head_dim));
+  const F32 s = Set(RoundToBf16(1.0f / SquareRootOf(RoundToBf16(mean + eps))));
+  ForVectors(head_dim,
+             [&](int64_t i, int n) { StoreBf16Some(q + i, LoadBf16Some(q + i, n) * s, n); });
+  RotatePairs(q + head_dim - 2 * rope.pairs, rope, 1.0f);
+}
+
+void Rotate(uint16_t* x, const cpu::RotaryRow& rope) { RotatePairs(x, rope, 1.0f); }
+
+void SimulateFp8(uint16_t* x, int64_t n) {
+  for (int64_t first = 0; first < n; first += kSimulationGroup) {
+    uint16_t* group = x + first;
+    F32 largest = Zero();
+    for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
+      largest = Max(Abs(LoadBf16(group + i)), largest);
+    }
+    const float scale = PowerOfTwoScale(MaxLanes(largest), 1e-4f, 448.0f);
+    const F32 inverse = Set(1.0f / scale);
+    for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
+      StoreBf16(group + i, RoundToE4m3(LoadBf16(group + i) * inverse) * Set(scale));
+    }
+  }
+}
+
+void PackIndex(const uint16_t* x, uint8_t* packed) {
+  F32 v[kIndexVectors];
+  for (int64_t i = 0; i < kIndexVectors; ++i) {
+    v[i] = LoadBf16(x + i * kLanes);
+  }
+  RotateHadamard(v);
+  constexpr int64_t kGroupVectors = kIndexGroup / kLanes;
+  for (int64_t group = 0; group < kIndexDim / kIndexGroup; ++group) {
+    F32 largest = Zero();
+    for (int64_t i = 0; i < kGroupVectors; ++i) {
+      largest = Max(Abs(v[group * kGroupVectors + i]), largest);
+    }
+    const float scale = PowerOfTwoScale(MaxLanes(largest), 6.0f * 0x1p-126f, 6.0f);
+    const F32 inverse = Set(1.0f / scale);
+    int32_t codes[kIndexGroup];
+    for (int64_t i = 0; i < kGroupVectors; ++i) {
+      StoreInt(codes + i * kLanes, E2m1Codes(v[group * kGroupVectors + i] * inverse));
+    }
+    for (int64_t i = 0; i < kIndexGroup / 2; ++i) {
+      packed[group * kIndexGroup / 2 + i] =
+          static_cast<uint8_t>(codes[2 * i] | codes[2 * i + 1] << 4);
+    }
+    packed[kIndexDim / 2 + group] = static_cast<uint8_t>(BitsOf(scale) >> 23);
+  }
+}
+
+}  // namespace fathom::KERNEL_ISA

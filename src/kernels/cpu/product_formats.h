@@ -1,0 +1,203 @@
+// How each weight format is expanded and summed, block of 128 columns by block (product.cc).
+//
+// A format names, for one part of the 16 lanes:
+//   Block         the weights of a block, expanded in registers, used by all rows of activations;
+//   kAccumulators registers per part that live from block to block;
+//   Expand        loads a block;
+//   Accumulate    adds the block's products with one row of prepared activations;
+//   Finish        the sum of all lanes.
+#ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
+#define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+// One row of a weight.
+struct WeightRow {
+  const uint8_t* bytes;
+  const uint8_t* scales;  // of this row; null if the format has none
+  bool e8m0_scales;
+};
+
+inline float Fp8Scale(const WeightRow& row, int64_t block) {
+  if (row.e8m0_scales) {
+    return FromE8m0(row.scales[block]);
+  }
+  float scale;
+  __builtin_memcpy(&scale, row.scales + 4 * block, 4);
+  return scale;
+}
+
+struct Fp4 {
+  static constexpr bool kQuantized = true;
+  static constexpr int kAccumulators = 1;
+  static constexpr int64_t kBlockBytes = 64;
+  struct Block {
+    F32 w[8];
+    F32 scale;
+  };
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block& out) {
+    ExpandFp4(row.bytes + block * kBlockBytes + part * (kLanes * 4), out.w);
+    out.scale = ExpandFp4Scales(row.scales + block * 4, part);
+  }
+
+  // Sums of four products are exact, the sum of two such sums is rounded once. Starting from +0
+  // keeps a sum of zeros +0, as that of integers is.
+  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float x_scale,
+                                                F32* accumulators) {
+    F32 low = MulAdd(b.w[0], Load(x), Zero());
+    F32 high = MulAdd(b.w[4], Load(x + 64), Zero());
+    for (int j = 1; j < 4; ++j) {
+      low = MulAdd(b.w[j], Load(x + 16 * j), low);
+      high = MulAdd(b.w[4 + j], Load(x + 64 + 16 * j), high);
+    }
+    accumulators[0] = MulAdd(low + high, Set(x_scale) * b.scale, accumulators[0]);
+  }
+
+  static float Finish(const F32 (&a)[kParts][1]) {
+    F32 lanes[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      lanes[part] = a[part][0];
+    }
+    return TreeSum(lanes);
+  }
+};
+
+struct Fp8 {
+  static constexpr bool kQuantized = true;
+  static constexpr int kAccumulators = 1;
+  static constexpr int64_t kBlockBytes = 128;
+  struct Block {
+    F32 w[2][4];
+    float scale;
+  };
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block& out) {
+    const uint8_t* bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
+    ExpandFp8(bytes, out.w[0]);
+    ExpandFp8(bytes + 64, out.w[1]);
+    out.scale = Fp8Scale(row, block);
+  }
+
+  // With weights times 2^-120 and activations times 2^118 the chain is the true one times 1/4:
+  // nothing in it can overflow or become subnormal, so that every rounding is the same.
+  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float x_scale,
+                                                F32* accumulators) {
+    F32 chain = b.w[0][0] * Load(x);
+    for (int j = 1; j < 8; ++j) {
+      chain = MulAdd(b.w[j / 4][j % 4], Load(x + 16 * j), chain);
+    }
+    accumulators[0] = MulAdd(chain * Set(4.0f), Set(x_scale * b.scale), accumulators[0]);
+  }
+
+  static float Finish(const F32 (&a)[kParts][1]) { return Fp4::Finish(a); }
+};
+
+// 32 lanes: accumulator 0 has the even columns, accumulator 1 the odd ones. The tree of 32 lanes by
+// halves adds even and odd lanes in its last step only.
+struct Bf16Pairs {
+  static constexpr bool kQuantized = false;
+  static constexpr int kAccumulators = 2;
+  static constexpr int64_t kBlockBytes = 256;
+  struct Block {
+    Pairs w[4];
+  };
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block& out) {
+    const auto* numbers = reinterpret_cast<const uint16_t*>(row.bytes + block * kBlockBytes);
+    for (int i = 0; i < 4; ++i) {
+      out.w[i] = LoadBf16Pairs(numbers + 32 * i + 2 * kLanes * part);
+    }
+  }
+
+  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float,
+                                                F32* accumulators) {
+    F32 even = accumulators[0];
+    F32 odd = accumulators[1];
+    for (int i = 0; i < 4; ++i) {
+      even = MulAdd(b.w[i].even, Load(x + 32 * i), even);
+      odd = MulAdd(b.w[i].odd, Load(x + 32 * i + 16), odd);
+    }
+    accumulators[0] = even;
+    accumulators[1] = odd;
+  }
+
+  static float Finish(const F32 (&a)[kParts][2]) {
+    F32 even[kParts];
+    F32 odd[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      even[part] = a[part][0];
+      odd[part] = a[part][1];
+    }
+    return TreeSum(even) + TreeSum(odd);
+  }
+};
+
+// FP8 weights as wo_a uses them: bf16(e4m3 * scale), then as bf16.
+struct Fp8AsBf16 : Bf16Pairs {
+  static constexpr int64_t kBlockBytes = 128;
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block& out) {
+    const F32 scale = Set(Fp8Scale(row, block));
+    const F32 unscale = Set(0x1p120f);
+    for (int i = 0; i < 4; ++i) {
+      Pairs pairs;
+      ExpandFp8Pairs(row.bytes + block * kBlockBytes + 32 * i + 2 * kLanes * part, pairs.even,
+                     pairs.odd);
+      out.w[i] = {RoundToBf16(pairs.even * unscale * scale),
+                  RoundToBf16(pairs.odd * unscale * scale)};
+    }
+  }
+};
+
+// 32 lanes in natural order: accumulator 0 has lanes 0..15, accumulator 1 lanes 16..31.
+struct Plain {
+  static constexpr bool kQuantized = false;
+  static constexpr int kAccumulators = 2;
+  static constexpr int64_t kBlockBytes = 512;
+  struct Block {
+    F32 w[4][2];
+  };
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block& out) {
+    const auto* numbers = reinterpret_cast<const float*>(row.bytes + block * kBlockBytes);
+    for (int i = 0; i < 4; ++i) {
+      out.w[i][0] = Load(numbers + 32 * i + kLanes * part);
+      out.w[i][1] = Load(numbers + 32 * i + 16 + kLanes * part);
+    }
+  }
+
+  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float,
+                                                F32* accumulators) {
+    F32 low = accumulators[0];
+    F32 high = accumulators[1];
+    for (int i = 0; i < 4; ++i) {
+      low = MulAdd(b.w[i][0], Load(x + 32 * i), low);
+      high = MulAdd(b.w[i][1], Load(x + 32 * i + 16), high);
+    }
+    accumulators[0] = low;
+    accumulators[1] = high;
+  }
+
+  static float Finish(const F32 (&a)[kParts][2]) {
+    F32 lanes[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      lanes[part] = a[part][0] + a[part][1];
+    }
+    return TreeSum(lanes);
+  }
+};
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_

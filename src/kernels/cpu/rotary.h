@@ -1,0 +1,35 @@
+// Rotation of pairs (docs/numerics.md 3), shared by the kernels that rotate.
+#ifndef FATHOM_KERNELS_CPU_ROTARY_H_
+#define FATHOM_KERNELS_CPU_ROTARY_H_
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+// x [2 * pairs], in place; direction 1 or, to rotate back, -1.
+inline void RotatePairs(uint16_t* x, const cpu::RotaryRow& rope, float direction) {
+  int64_t k = 0;
+  for (; k + kLanes <= rope.pairs; k += kLanes) {
+    const Pairs in = LoadBf16Pairs(x + 2 * k);
+    const F32 cos = Load(rope.cos + k);
+    const F32 sin = Load(rope.sin + k) * Set(direction);
+    const F32 minus_sin = Load(rope.sin + k) * Set(-direction);
+    StoreBf16Pairs(x + 2 * k,
+                   {MulAdd(in.even, cos, in.odd * minus_sin), MulAdd(in.even, sin, in.odd * cos)});
+  }
+  for (; k < rope.pairs; ++k) {
+    const float a = FromBf16(x[2 * k]);
+    const float b = FromBf16(x[2 * k + 1]);
+    const float cos = rope.cos[k];
+    const float sin = rope.sin[k] * direction;
+    x[2 * k] = ToBf16(__builtin_fmaf(a, cos, -(b * sin)));
+    x[2 * k + 1] = ToBf16(__builtin_fmaf(a, sin, b * cos));
+  }
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_ROTARY_H_

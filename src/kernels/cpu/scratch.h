@@ -1,0 +1,55 @@
+// The memory that the CPU backend works in: sized once from the StepLimits, carved from one buffer.
+#ifndef FATHOM_KERNELS_CPU_SCRATCH_H_
+#define FATHOM_KERNELS_CPU_SCRATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/float_types.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/kernels.h"
+
+namespace fathom {
+
+// Owns the buffer; the spans are its pieces. Longer batches are processed in tiles of tile_rows, so
+// that its size is bounded. "Per thread" pieces are cut into n_threads equal ones.
+struct Scratch {
+  // Bytes are taken from the system now and backed by memory when they are first touched.
+  static Result<Scratch> Make(const StepLimits& limits, int n_threads);
+
+  std::unique_ptr<Buffer> buffer;
+  std::int64_t tile_rows = 0;
+
+  std::span<float> activations;  // prepared rows: [tile_rows, PaddedColumns(max_linear_inputs)]
+  std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
+
+  // Experts, per (token, slot) of a tile of tokens, sorted by expert.
+  std::span<Bf16> gate;                 // [pairs, moe_intermediate]
+  std::span<Bf16> up;                   // [pairs, moe_intermediate]
+  std::span<float> hidden;              // prepared: [pairs, PaddedColumns(moe_intermediate)]
+  std::span<float> hidden_scales;       // [pairs, moe_intermediate / 128]
+  std::span<std::int32_t> pair_tokens;  // [pairs]: row of x
+  std::span<std::int32_t> pair_rows;    // [pairs]: row of the output
+  std::span<std::int32_t> first_pair;   // [n_experts + 1]
+  std::span<cpu::Product> products;     // [2 * n_experts]
+
+  std::span<const Bf16*> keys;      // per thread: [sliding_window + max_compressed_rows]
+  std::span<float> attention;       // per thread: AttentionScratch(head_dim)
+  std::span<float> row_scores;      // per thread: [max_compressed_rows]
+  std::span<std::int32_t> row_ids;  // per thread: [max_compressed_rows]
+  std::span<float> expert_scores;   // per thread: [2 * n_experts]
+  std::span<float> angles;          // per thread: [max(head_dim, 128)]
+};
+
+// Piece `index` of `count` equal pieces.
+template <class T>
+std::span<T> Piece(std::span<T> all, int index, int count) {
+  const std::size_t size = all.size() / static_cast<std::size_t>(count);
+  return all.subspan(static_cast<std::size_t>(index) * size, size);
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_CPU_SCRATCH_H_

@@ -1,0 +1,185 @@
+// The vector vocabulary of the CPU kernels: the only place that names an instruction set.
+//
+// Kernels are written once in these terms and compiled once per instruction set, each time with its
+// own KERNEL_ISA as namespace. docs/numerics.md sums in 16 lanes; a register holds kLanes of them,
+// and kParts registers together are the 16 lanes, part p holding lanes p * kLanes ....
+//
+// Everything here has internal linkage: an object built for AVX-512 must not export a function that
+// the linker could pick for everybody. For the same reason files that include this one include
+// nothing of the standard library beyond integers.
+#ifndef FATHOM_KERNELS_CPU_SIMD_H_
+#define FATHOM_KERNELS_CPU_SIMD_H_
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#include "kernels/cpu/simd_avx512.h"
+#else
+#include "kernels/cpu/simd_avx2.h"
+#endif
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+inline constexpr int kParts = 16 / kLanes;
+
+// What kernels/math.h asks for.
+struct VectorOps {
+  using F = F32;
+  using I = I32;
+  static F Set(float x) { return KERNEL_ISA::Set(x); }
+  static F MulAdd(F a, F b, F c) { return KERNEL_ISA::MulAdd(a, b, c); }
+  static F SelectLess(F a, F b, F yes, F no) { return KERNEL_ISA::SelectLess(a, b, yes, no); }
+  static I Bits(F a) { return KERNEL_ISA::Bits(a); }
+  static F FromBits(I a) { return KERNEL_ISA::FromBits(a); }
+  static F ToFloat(I a) { return KERNEL_ISA::ToFloat(a); }
+  static I SetInt(int32_t a) { return KERNEL_ISA::SetInt(a); }
+  static I Add(I a, I b) { return KERNEL_ISA::Add(a, b); }
+  static I Subtract(I a, I b) { return KERNEL_ISA::Subtract(a, b); }
+  static I Halve(I a) { return ShiftRightSigned<1>(a); }
+  static I ExponentOf(I a) { return ShiftRightSigned<23>(a); }
+  static I ToExponent(I a) { return ShiftLeft<23>(a); }
+};
+
+// --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
+// instantiated here.
+
+inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+inline uint32_t BitsOf(float x) { return __builtin_bit_cast(uint32_t, x); }
+inline float FromBf16(uint16_t x) { return FloatOf(static_cast<uint32_t>(x) << 16); }
+
+inline uint16_t ToBf16(float x) {
+  const uint32_t bits = BitsOf(x);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
+    return static_cast<uint16_t>((bits >> 16) | 0x0040u);
+  }
+  return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+inline float RoundToBf16(float x) { return FromBf16(ToBf16(x)); }
+
+inline float FromE8m0(uint8_t byte) {
+  return FloatOf(byte == 0 ? 0x00400000u : static_cast<uint32_t>(byte) << 23);
+}
+
+inline float PowerOfTwoScale(float magnitude, float floor, float format_maximum) {
+  const float clamped = magnitude > floor ? magnitude : floor;
+  const uint32_t bits = BitsOf(clamped * (1.0f / format_maximum));
+  const uint32_t exponent = (bits >> 23) + ((bits & 0x7FFFFFu) != 0 ? 1u : 0u);
+  return FloatOf(exponent << 23);
+}
+
+// --- Rounding
+
+inline I32 Bf16Bits(F32 x) {  // rounded to bf16, in the upper half; the lower half is not cleared
+  const I32 bits = Bits(x);
+  const I32 odd = And(ShiftRight<16>(bits), SetInt(1));
+  const I32 rounded = Add(Add(bits, SetInt(0x7FFF)), odd);
+  return SelectNan(x, Or(bits, SetInt(0x00400000)), rounded);
+}
+
+inline F32 RoundToBf16(F32 x) {
+  return FromBits(And(Bf16Bits(x), SetInt(static_cast<int32_t>(0xFFFF0000u))));
+}
+
+inline F32 Abs(F32 x) { return FromBits(And(Bits(x), SetInt(0x7FFFFFFF))); }
+
+// The E4M3 value nearest to x, clamped to +-448 (FloatToE4m3 and back).
+inline F32 RoundToE4m3(F32 x) {
+  const I32 sign = And(Bits(x), SetInt(static_cast<int32_t>(0x80000000u)));
+  const F32 magnitude = Abs(x);
+  // Below 2^-6 the steps are 2^-9: adding 2^14 rounds at that bit, taking it away is exact.
+  const F32 subnormal = (magnitude + Set(0x1p14f)) - Set(0x1p14f);
+  const I32 bits = Bits(magnitude);
+  const I32 odd = And(ShiftRight<20>(bits), SetInt(1));
+  const I32 rounded = And(Add(Add(bits, SetInt(0x7FFFF)), odd), SetInt(~0xFFFFF));
+  F32 value = SelectLess(magnitude, Set(0x1p-6f), subnormal, FromBits(rounded));
+  value = SelectLess(magnitude, Set(448.0f), value, Set(448.0f));
+  value = FromBits(SelectNan(x, SetInt(0x7FC00000), Bits(value)));
+  return FromBits(Or(Bits(value), sign));
+}
+
+// --- bf16 in memory
+
+inline void StoreBf16(uint16_t* p, F32 x) { StoreHigh16(p, Bf16Bits(x)); }
+inline void StoreBf16(uint16_t* p, F32 x, int n) { StoreHigh16(p, Bf16Bits(x), n); }
+
+// 2 * kLanes numbers: those of even and those of odd index.
+struct Pairs {
+  F32 even;
+  F32 odd;
+};
+
+inline Pairs LoadBf16Pairs(const uint16_t* p) {
+  const I32 both = LoadInt(p);
+  return {FromBits(ShiftLeft<16>(both)),
+          FromBits(And(both, SetInt(static_cast<int32_t>(0xFFFF0000u))))};
+}
+
+inline void StoreBf16Pairs(uint16_t* p, Pairs x) {
+  const I32 high = And(Bf16Bits(x.odd), SetInt(static_cast<int32_t>(0xFFFF0000u)));
+  StoreInt(p, Or(ShiftRight<16>(Bf16Bits(x.even)), high));
+}
+
+// Calls body(i, n) for the pieces of [0, count): i ascending, n = kLanes but for the last.
+template <class Body>
+[[gnu::always_inline]] inline void ForVectors(int64_t count, const Body& body) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    body(i, kLanes);
+  }
+  if (i < count) {
+    body(i, static_cast<int>(count - i));
+  }
+}
+
+// The same for sums in 16 lanes: part is i / kLanes % kParts, known to the compiler, so that the
+// lanes can stay in registers.
+template <class Body>
+[[gnu::always_inline]] inline void ForLanes(int64_t count, const Body& body) {
+  int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    for (int part = 0; part < kParts; ++part) {
+      body(i + part * kLanes, kLanes, part);
+    }
+  }
+  for (int part = 0; part < kParts && i < count; ++part, i += kLanes) {
+    body(i, static_cast<int>(count - i < kLanes ? count - i : kLanes), part);
+  }
+}
+
+inline F32 LoadBf16Some(const uint16_t* p, int n) {
+  return n == kLanes ? LoadBf16(p) : LoadBf16(p, n);
+}
+inline void StoreBf16Some(uint16_t* p, F32 x, int n) {
+  n == kLanes ? StoreBf16(p, x) : StoreBf16(p, x, n);
+}
+inline F32 LoadSome(const float* p, int n) { return n == kLanes ? Load(p) : Load(p, n); }
+inline void StoreSome(float* p, F32 x, int n) { n == kLanes ? Store(p, x) : Store(p, x, n); }
+
+// --- Packed FP4 vectors of the indexer
+
+// 16 bytes of E2M1 pairs: out [32] is twice their values, the 16 low nibbles first. Returns the sum
+// of out.
+inline int ExpandTwice(const uint8_t* p, int8_t* out) {
+  const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+  const __m128i nibble = _mm_set1_epi8(15);
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m128i low = _mm_shuffle_epi8(table, _mm_and_si128(v, nibble));
+  const __m128i high = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(v, 4), nibble));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), low);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), high);
+  const __m128i ones = _mm_set1_epi8(1);
+  const __m128i pairs = _mm_add_epi16(_mm_maddubs_epi16(ones, low), _mm_maddubs_epi16(ones, high));
+  __m128i sum = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+  return _mm_cvtsi128_si32(sum);
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_SIMD_H_

@@ -1,0 +1,176 @@
+// The vocabulary on AVX2 with FMA: two registers are the 16 lanes. Included by simd.h only.
+// The contract of every function is in simd_avx512.h.
+#ifndef FATHOM_KERNELS_CPU_SIMD_AVX2_H_
+#define FATHOM_KERNELS_CPU_SIMD_AVX2_H_
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+inline constexpr int kLanes = 8;
+
+struct F32 {
+  __m256 v;
+};
+struct I32 {
+  __m256i v;
+};
+
+inline F32 Set(float x) { return {_mm256_set1_ps(x)}; }
+inline F32 Zero() { return {_mm256_setzero_ps()}; }
+inline I32 SetInt(int32_t x) { return {_mm256_set1_epi32(x)}; }
+
+inline __m256i FirstLanes(int n) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), index);
+}
+inline F32 Load(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline F32 Load(const float* p, int n) { return {_mm256_maskload_ps(p, FirstLanes(n))}; }
+inline void Store(float* p, F32 x) { _mm256_storeu_ps(p, x.v); }
+inline void Store(float* p, F32 x, int n) { _mm256_maskstore_ps(p, FirstLanes(n), x.v); }
+inline I32 LoadInt(const void* p) { return {_mm256_loadu_si256(static_cast<const __m256i*>(p))}; }
+inline void StoreInt(void* p, I32 x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x.v); }
+
+inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
+inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
+inline F32 operator*(F32 a, F32 b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline F32 operator/(F32 a, F32 b) { return {_mm256_div_ps(a.v, b.v)}; }
+inline F32 MulAdd(F32 a, F32 b, F32 c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline F32 SquareRoot(F32 a) { return {_mm256_sqrt_ps(a.v)}; }
+inline F32 Max(F32 a, F32 b) { return {_mm256_max_ps(a.v, b.v)}; }
+inline F32 Min(F32 a, F32 b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline F32 SelectLess(F32 a, F32 b, F32 yes, F32 no) {
+  return {_mm256_blendv_ps(no.v, yes.v, _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
+}
+
+inline I32 Bits(F32 a) { return {_mm256_castps_si256(a.v)}; }
+inline F32 FromBits(I32 a) { return {_mm256_castsi256_ps(a.v)}; }
+inline F32 ToFloat(I32 a) { return {_mm256_cvtepi32_ps(a.v)}; }
+inline I32 Add(I32 a, I32 b) { return {_mm256_add_epi32(a.v, b.v)}; }
+inline I32 Subtract(I32 a, I32 b) { return {_mm256_sub_epi32(a.v, b.v)}; }
+inline I32 And(I32 a, I32 b) { return {_mm256_and_si256(a.v, b.v)}; }
+inline I32 Or(I32 a, I32 b) { return {_mm256_or_si256(a.v, b.v)}; }
+template <int kBits>
+inline I32 ShiftLeft(I32 a) {
+  return {_mm256_slli_epi32(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRight(I32 a) {
+  return {_mm256_srli_epi32(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRightSigned(I32 a) {
+  return {_mm256_srai_epi32(a.v, kBits)};
+}
+inline I32 SelectNan(F32 x, I32 yes, I32 no) {
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x.v, x.v, _CMP_UNORD_Q));
+  return {_mm256_blendv_epi8(no.v, yes.v, nan)};
+}
+inline I32 SelectLess(F32 a, F32 b, I32 yes, I32 no) {
+  const __m256i less = _mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ));
+  return {_mm256_blendv_epi8(no.v, yes.v, less)};
+}
+inline I32 SelectAtMost(F32 a, F32 b, I32 yes, I32 no) {
+  const __m256i at_most = _mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ));
+  return {_mm256_blendv_epi8(no.v, yes.v, at_most)};
+}
+
+inline F32 LoadBf16(const uint16_t* p) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16))};
+}
+inline F32 LoadBf16(const uint16_t* p, int n) {
+  uint16_t padded[kLanes] = {};
+  __builtin_memcpy(padded, p, static_cast<size_t>(n) * 2);
+  return LoadBf16(padded);
+}
+inline void StoreHigh16(uint16_t* p, I32 x) {
+  const __m256i low = _mm256_srli_epi32(x.v, 16);
+  const __m128i half =
+      _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half);
+}
+inline void StoreHigh16(uint16_t* p, I32 x, int n) {
+  uint16_t all[kLanes];
+  StoreHigh16(all, x);
+  __builtin_memcpy(p, all, static_cast<size_t>(n) * 2);
+}
+
+inline float TreeSum(const F32 (&lanes)[2]) {
+  const __m256 v = _mm256_add_ps(lanes[0].v, lanes[1].v);
+  __m128 w = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  w = _mm_add_ps(w, _mm_movehl_ps(w, w));
+  return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
+inline float MaxLanes(F32 a) {
+  __m128 w = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+  w = _mm_max_ps(w, _mm_movehl_ps(w, w));
+  return _mm_cvtss_f32(_mm_max_ss(w, _mm_movehdup_ps(w)));
+}
+
+template <int kStride>
+inline F32 Exchange(F32 a) {
+  static_assert(kStride < kLanes);
+  if constexpr (kStride == 4) {
+    return {_mm256_permute2f128_ps(a.v, a.v, 0x01)};
+  } else {
+    return {_mm256_permute_ps(a.v, kStride == 2 ? 0x4E : 0xB1)};
+  }
+}
+
+// Lanes of 4 bytes as above, 8 of them. A byte shuffle maps nibbles to twice their value as signed
+// bytes; shifts bring each byte of a lane to the top and back with its sign.
+inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
+  const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, 0,
+                                         1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+  const __m256i nibble = _mm256_set1_epi8(15);
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i even = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
+  const __m256i odd = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble));
+  w[0].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 24), 24));
+  w[1].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 24), 24));
+  w[2].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 16), 24));
+  w[3].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 16), 24));
+  w[4].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 8), 24));
+  w[5].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 8), 24));
+  w[6].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(even, 24));
+  w[7].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(odd, 24));
+}
+
+inline F32 ExpandFp4Scales(const uint8_t* p, int part) {
+  int32_t bytes;
+  __builtin_memcpy(&bytes, p, 4);
+  const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
+  const __m256i select =
+      _mm256_add_epi32(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * part));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_permutevar8x32_epi32(wide, select), 23))};
+}
+
+inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  const __m256i mask = _mm256_set1_epi16(static_cast<int16_t>(0x87F0));
+  const __m256i high = _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000u));
+  const __m256i odd = _mm256_and_si256(_mm256_srai_epi16(v, 4), mask);
+  const __m256i even = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(v, 8), 4), mask);
+  w[0].v = _mm256_castsi256_ps(_mm256_slli_epi32(even, 16));
+  w[1].v = _mm256_castsi256_ps(_mm256_slli_epi32(odd, 16));
+  w[2].v = _mm256_castsi256_ps(_mm256_and_si256(even, high));
+  w[3].v = _mm256_castsi256_ps(_mm256_and_si256(odd, high));
+}
+
+inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
+  const __m256i v = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i mask = _mm256_set1_epi32(static_cast<int32_t>(0x87F00000u));
+  even.v =
+      _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(v, 24), 4), mask));
+  odd.v =
+      _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(v, 16), 4), mask));
+}
+
+inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
+inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
+inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_SIMD_AVX2_H_

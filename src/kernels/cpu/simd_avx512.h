@@ -1,0 +1,169 @@
+// The vocabulary on AVX-512 (F, BW, VL, DQ): a register is the 16 lanes. Included by simd.h only.
+#ifndef FATHOM_KERNELS_CPU_SIMD_AVX512_H_
+#define FATHOM_KERNELS_CPU_SIMD_AVX512_H_
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+inline constexpr int kLanes = 16;
+
+struct F32 {
+  __m512 v;
+};
+struct I32 {
+  __m512i v;
+};
+
+inline F32 Set(float x) { return {_mm512_set1_ps(x)}; }
+inline F32 Zero() { return {_mm512_setzero_ps()}; }
+inline I32 SetInt(int32_t x) { return {_mm512_set1_epi32(x)}; }
+
+// Memory need not be aligned. With n: the first n lanes; the others read as +0 and are not written.
+inline __mmask16 FirstLanes(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+inline F32 Load(const float* p) { return {_mm512_loadu_ps(p)}; }
+inline F32 Load(const float* p, int n) { return {_mm512_maskz_loadu_ps(FirstLanes(n), p)}; }
+inline void Store(float* p, F32 x) { _mm512_storeu_ps(p, x.v); }
+inline void Store(float* p, F32 x, int n) { _mm512_mask_storeu_ps(p, FirstLanes(n), x.v); }
+inline I32 LoadInt(const void* p) { return {_mm512_loadu_si512(p)}; }
+inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
+
+inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline F32 operator/(F32 a, F32 b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline F32 MulAdd(F32 a, F32 b, F32 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline F32 SquareRoot(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
+inline F32 Max(F32 a, F32 b) { return {_mm512_max_ps(a.v, b.v)}; }  // a > b ? a : b
+inline F32 Min(F32 a, F32 b) { return {_mm512_min_ps(a.v, b.v)}; }  // a < b ? a : b
+inline F32 SelectLess(F32 a, F32 b, F32 yes, F32 no) {
+  return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), no.v, yes.v)};
+}
+
+inline I32 Bits(F32 a) { return {_mm512_castps_si512(a.v)}; }
+inline F32 FromBits(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
+inline F32 ToFloat(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32 Add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+inline I32 Subtract(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+inline I32 And(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
+inline I32 Or(I32 a, I32 b) { return {_mm512_or_si512(a.v, b.v)}; }
+template <int kBits>
+inline I32 ShiftLeft(I32 a) {
+  return {_mm512_slli_epi32(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRight(I32 a) {
+  return {_mm512_srli_epi32(a.v, kBits)};
+}
+template <int kBits>
+inline I32 ShiftRightSigned(I32 a) {
+  return {_mm512_srai_epi32(a.v, kBits)};
+}
+// Per lane: x is a NaN ? yes : no.
+inline I32 SelectNan(F32 x, I32 yes, I32 no) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), no.v, yes.v)};
+}
+// Per lane: a < b ? yes : no; at_most: a <= b.
+inline I32 SelectLess(F32 a, F32 b, I32 yes, I32 no) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), no.v, yes.v)};
+}
+inline I32 SelectAtMost(F32 a, F32 b, I32 yes, I32 no) {
+  return {_mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ), no.v, yes.v)};
+}
+
+inline F32 LoadBf16(const uint16_t* p) {
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+inline F32 LoadBf16(const uint16_t* p, int n) {
+  const __m256i half = _mm256_maskz_loadu_epi16(FirstLanes(n), p);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+}
+// The upper halves of the lanes.
+inline void StoreHigh16(uint16_t* p, I32 x) {
+  const __m256i half = _mm512_cvtepi32_epi16(_mm512_srli_epi32(x.v, 16));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
+}
+inline void StoreHigh16(uint16_t* p, I32 x, int n) {
+  _mm256_mask_storeu_epi16(p, FirstLanes(n), _mm512_cvtepi32_epi16(_mm512_srli_epi32(x.v, 16)));
+}
+
+// The tree of 16.
+inline float TreeSum(const F32 (&lanes)[1]) {
+  const __m256 v =
+      _mm256_add_ps(_mm512_castps512_ps256(lanes[0].v), _mm512_extractf32x8_ps(lanes[0].v, 1));
+  __m128 w = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  w = _mm_add_ps(w, _mm_movehl_ps(w, w));
+  return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
+inline float MaxLanes(F32 a) { return _mm512_reduce_max_ps(a.v); }
+
+// Lane i becomes lane (i ^ kStride).
+template <int kStride>
+inline F32 Exchange(F32 a) {
+  if constexpr (kStride == 8) {
+    return {_mm512_shuffle_f32x4(a.v, a.v, 0x4E)};
+  } else if constexpr (kStride == 4) {
+    return {_mm512_shuffle_f32x4(a.v, a.v, 0xB1)};
+  } else {
+    return {_mm512_permute_ps(a.v, kStride == 2 ? 0x4E : 0xB1)};
+  }
+}
+
+// FP4: lane l has columns 8l ... 8l+7 of 16 lanes, its 4 bytes; w[j] is twice the value of column
+// 8l+j. The permutation looks at the low four bits of a lane only, so nothing is masked.
+inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
+  const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12);
+  const __m512i v = _mm512_loadu_si512(p);
+  w[0].v = _mm512_permutexvar_ps(v, table);
+  w[1].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 4), table);
+  w[2].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 8), table);
+  w[3].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 12), table);
+  w[4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 16), table);
+  w[5].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 20), table);
+  w[6].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 24), table);
+  w[7].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 28), table);
+}
+
+// The scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has that of byte l / 4. Byte 0: +0.
+inline F32 ExpandFp4Scales(const uint8_t* p, int) {
+  int32_t bytes;
+  __builtin_memcpy(&bytes, p, 4);
+  const __m512i select = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  const __m512i wide = _mm512_castsi128_si512(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_permutexvar_epi32(select, wide), 23))};
+}
+
+// E4M3: lane l has 4 bytes; w[j] is the value of byte j times 2^-120. Shifting the sign and the
+// seven other bits into place gives exactly that, subnormals included (they become fp32's).
+inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
+  const __m512i v = _mm512_loadu_si512(p);
+  const __m512i mask = _mm512_set1_epi16(static_cast<int16_t>(0x87F0));
+  const __m512i high = _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000u));
+  const __m512i odd = _mm512_and_si512(_mm512_srai_epi16(v, 4), mask);
+  const __m512i even = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(v, 8), 4), mask);
+  w[0].v = _mm512_castsi512_ps(_mm512_slli_epi32(even, 16));
+  w[1].v = _mm512_castsi512_ps(_mm512_slli_epi32(odd, 16));
+  w[2].v = _mm512_castsi512_ps(_mm512_and_si512(even, high));
+  w[3].v = _mm512_castsi512_ps(_mm512_and_si512(odd, high));
+}
+
+// 2 * kLanes E4M3 bytes, times 2^-120: those of even and of odd index.
+inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
+  const __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  const __m512i mask = _mm512_set1_epi32(static_cast<int32_t>(0x87F00000u));
+  even.v =
+      _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 24), 4), mask));
+  odd.v =
+      _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
+}
+
+// Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
+// and the sum of a lane's two 16-bit numbers.
+inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
+inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
+inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_SIMD_AVX512_H_

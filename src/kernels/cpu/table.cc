@@ -1,0 +1,28 @@
+#include "kernels/cpu/isa_functions.h"
+
+namespace fathom::KERNEL_ISA {
+
+const cpu::Kernels& Table() {
+  static constexpr cpu::Kernels kTable = {
+      .prepare = Prepare,
+      .product = MultiplyRows,
+      .rms_norm = RmsNormRow,
+      .swiglu = SwiGluRow,
+      .query_head = QueryHead,
+      .rotate = Rotate,
+      .simulate_fp8 = SimulateFp8,
+      .pack_index = PackIndex,
+      .add = AddRow,
+      .add_bf16 = AddBf16Row,
+      .combine = CombineRow,
+      .router_scores = RouterScores,
+      .hyper_pre = HyperPre,
+      .hyper_post = HyperPost,
+      .attention = Attend,
+      .pool = Pool,
+      .index_scores = IndexScores,
+  };
+  return kTable;
+}
+
+}  // namespace fathom::KERNEL_ISA

@@ -1,0 +1,22 @@
+// Makes backends by name.
+#ifndef FATHOM_KERNELS_REGISTRY_H_
+#define FATHOM_KERNELS_REGISTRY_H_
+
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
+
+namespace fathom {
+
+// The backend of this machine's processor with n_threads >= 1 threads (those of the caller
+// included). `isa` forces an instruction set; without it the widest one present is taken. kScalar
+// is the reference backend, on one thread. Errors: the machine does not have `isa` (the message
+// names what it has), or n_threads < 1.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads);
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_REGISTRY_H_
