@@ -10,9 +10,9 @@ namespace {
 
 // No tools: the markup of calls is text, and nobody asks for the ids of calls.
 AnswerParserOptions ParserOptions(bool starts_in_reasoning) {
-  return {.starts_in_reasoning = starts_in_reasoning,
-          .tools = ToolSchemas(),
-          .random_bits = [] { return std::uint64_t{0}; }};
+  return {.starts_in_reasoning = starts_in_reasoning, .tools = ToolSchemas(), .random_bits = [] {
+            return std::uint64_t{0};
+          }};
 }
 
 AnswerDelta Collect(const std::vector<AnswerEvent>& events) {

@@ -202,18 +202,17 @@ class Chat {
                     messages_.size(), model_.n_cached(), model_.n_context(), n_generated_,
                     kThinkNames[static_cast<std::size_t>(think_)]);
     if (last_) {
-      stats += fmt::format("last answer: {}; {} prompt tokens reused\n",
-                           DescribeTimings(model_.load_seconds(), *last_),
-                           last_->timings.reused_tokens);
+      stats +=
+          fmt::format("last answer: {}; {} prompt tokens reused\n",
+                      DescribeTimings(model_.load_seconds(), *last_), last_->timings.reused_tokens);
     }
     return stats;
   }
 
   // What a command did, for those who watch.
   Status Note(const std::string& text) {
-    return lines_.on_terminal()
-               ? Print(fmt::format("{}{}{}\n", style_.dim, text, style_.normal))
-               : Status();
+    return lines_.on_terminal() ? Print(fmt::format("{}{}{}\n", style_.dim, text, style_.normal))
+                                : Status();
   }
 
   ConversationModel& model_;

@@ -58,10 +58,9 @@ Status CheckMessages(const std::vector<Message>& messages) {
     const bool known = message.role == Role::kUser || message.role == Role::kAssistant ||
                        (message.role == Role::kSystem && i == 0);
     if (!known) {
-      return MakeError(ErrorCode::kInvalidData,
-                       "messages[{}].role: expected user or assistant{}, found {}", i,
-                       i == 0 ? " or system" : "",
-                       kRoleNames[static_cast<std::size_t>(message.role)]);
+      return MakeError(
+          ErrorCode::kInvalidData, "messages[{}].role: expected user or assistant{}, found {}", i,
+          i == 0 ? " or system" : "", kRoleNames[static_cast<std::size_t>(message.role)]);
     }
     if (!message.tool_calls.empty() || !message.tools.empty() || message.task ||
         message.response_format) {

@@ -1,8 +1,11 @@
 #include "cli/command_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -16,6 +19,16 @@ constexpr double kLargest = std::numeric_limits<double>::max();
 
 std::vector<std::string> Names(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
+}
+
+CLI::Validator OneOf(std::vector<std::string> allowed) {
+  return CLI::Validator(
+      [allowed = std::move(allowed)](std::string& text) {
+        return std::find(allowed.begin(), allowed.end(), text) != allowed.end()
+                   ? std::string()
+                   : fmt::format("expected one of {}, found \"{}\"", fmt::join(allowed, " "), text);
+      },
+      "", "");
 }
 
 // A whole number from low to high. CLI::Range would let NaN and fractions pass.
@@ -103,7 +116,7 @@ void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
       ->add_option("--cpu-isa", run.cpu_isa,
                    "Instruction set: scalar, avx2 or avx512 (default: the best present)")
       ->type_name("ISA")
-      ->check(CLI::IsMember({"scalar", "avx2", "avx512"}))
+      ->check(OneOf({"scalar", "avx2", "avx512"}))
       ->group(kModelGroup);
 }
 
@@ -240,12 +253,12 @@ void AddChat(CLI::App& app, ChatCommand& options) {
           },
           "Reasoning before the answer: off, high or max (default: off)")
       ->type_name("MODE")
-      ->check(CLI::IsMember(Names(kThinkNames)));
+      ->check(OneOf(Names(kThinkNames)));
   command
       ->add_option("--profile", options.profile,
                    "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"v4-preview", "v4-0731"}));
+      ->check(OneOf({"v4-preview", "v4-0731"}));
   AddRun(command, options.run);
   AddAllSampling(command, options.sampling);
   command->footer(
@@ -302,7 +315,7 @@ void AddEncode(CLI::App& app, EncodeCommand& options) {
           "--thinking", [&options](const std::string& name) { options.thinking = name == "on"; },
           "Whether the model may reason first: on or off (default: on)")
       ->type_name("MODE")
-      ->check(CLI::IsMember({"on", "off"}));
+      ->check(OneOf({"on", "off"}));
   command->add_option("--effort", options.effort, "Reasoning effort, a name the profile knows")
       ->type_name("NAME");
   command->add_option("--tools", options.tools, "A JSON file of tools, in place of the request's")
@@ -311,7 +324,7 @@ void AddEncode(CLI::App& app, EncodeCommand& options) {
       ->add_option("--profile", options.profile,
                    "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"v4-preview", "v4-0731"}));
+      ->check(OneOf({"v4-preview", "v4-0731"}));
   command->add_flag_callback(
       "--no-bos", [&options] { options.add_bos = false; }, "Do not begin with the begin token");
   command->add_flag("--keep-reasoning", options.keep_reasoning,
@@ -337,8 +350,9 @@ void AddParse(CLI::App& app, ParseCommand& options) {
   command->add_flag("--thinking", options.thinking, "The answer begins inside the reasoning");
   command->add_flag("--truncated", options.truncated, "The answer was cut off for its length");
   CLI::Option* tools = command
-      ->add_option("--tools", options.tools, "A JSON file of the tools that the model was offered")
-      ->type_name("FILE");
+                           ->add_option("--tools", options.tools,
+                                        "A JSON file of the tools that the model was offered")
+                           ->type_name("FILE");
   command->add_flag("--strict", options.strict, "Refuse what the official parser refuses")
       ->excludes(tools);
   command->footer(
@@ -380,6 +394,10 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
 }  // namespace
 
 void AddCommands(CLI::App& app, ParsedCommands& commands) {
+  app.add_option("--log-level", commands.log_level,
+                 "What is told on standard error: trace, debug, info, warn, error or off")
+      ->type_name("LEVEL")
+      ->check(OneOf(Names(kLogLevelNames)));
   AddGenerate(app, commands.generate);
   AddChat(app, commands.chat);
   AddInspect(app, commands.inspect);

@@ -12,6 +12,7 @@ namespace fathom::cli {
 
 // What the parser writes to while it reads; only the command that was named counts.
 struct ParsedCommands {
+  std::string log_level = "warn";
   GenerateCommand generate;
   ChatCommand chat;
   InspectCommand inspect;
@@ -21,7 +22,8 @@ struct ParsedCommands {
   LogitsCommand logits;
 };
 
-// Adds all commands to `app`. `commands` holds the defaults and must outlive the parsing.
+// Adds all commands and the options of the program to `app`. `commands` holds the defaults and must
+// outlive the parsing.
 void AddCommands(CLI::App& app, ParsedCommands& commands);
 
 }  // namespace fathom::cli

@@ -54,21 +54,19 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   if (!profile) return Unexpected(profile.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
   if (!n_context) return Unexpected(n_context.error());
-  SamplingParameters parameters = MakeSamplingParameters(command.sampling, text_model->generation,
-                                                         command.sampling.max_tokens);
+  SamplingParameters parameters =
+      MakeSamplingParameters(command.sampling, text_model->generation, command.sampling.max_tokens);
   const Status valid = Validate(parameters, text_model->config.vocab_size);
   if (!valid) return Unexpected(valid.error());
-  Result<Session> session =
-      Session::Load(text_model->directory, command.run,
-                    {.max_sequences = 1,
-                     .max_context = *n_context,
-                     .max_batch_tokens = std::min(*n_context, kBatchTokens),
-                     .max_logit_rows = 1},
-                    &interrupt, log);
+  Result<Session> session = Session::Load(text_model->directory, command.run,
+                                          {.max_sequences = 1,
+                                           .max_context = *n_context,
+                                           .max_batch_tokens = std::min(*n_context, kBatchTokens),
+                                           .max_logit_rows = 1},
+                                          &interrupt, log);
   if (!session) return Unexpected(session.error());
-  return std::unique_ptr<ConversationModel>(new ConversationModel(*std::move(text_model),
-                                                                  *std::move(session), *profile,
-                                                                  std::move(parameters), interrupt));
+  return std::unique_ptr<ConversationModel>(new ConversationModel(
+      *std::move(text_model), *std::move(session), *profile, std::move(parameters), interrupt));
 }
 
 ConversationModel::ConversationModel(TextModel text_model, Session session, PromptProfile profile,
@@ -111,17 +109,17 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
   Status shown;
   static_cast<void>(interrupt_.Take());  // a Ctrl-C from before the question
   cancel_ = false;
-  Result<GenerationResult> generation = generator_->Generate(
-      *prompt, parameters_,
-      {.on_token =
-           [&](const TokenEvent& event) {
-             shown = show(stream.Feed(event.text));
-             if (interrupt_.Take()) {
-               cancel_ = true;
-             }
-             return shown && !cancel_;
-           },
-       .cancel = &cancel_});
+  Result<GenerationResult> generation =
+      generator_->Generate(*prompt, parameters_,
+                           {.on_token =
+                                [&](const TokenEvent& event) {
+                                  shown = show(stream.Feed(event.text));
+                                  if (interrupt_.Take()) {
+                                    cancel_ = true;
+                                  }
+                                  return shown && !cancel_;
+                                },
+                            .cancel = &cancel_});
   if (!shown) return Unexpected(shown.error());
   if (!generation) return Unexpected(generation.error());
   shown = show(stream.Finish());

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -132,7 +134,7 @@ Status Finish(const Answer& answer, const GenerationResult& result, double load_
     const Status printed = Print("\n");
     if (!printed) return printed;
   }
-  PrintError("fathom: " + DescribeTimings(load_seconds, result) + "\n");
+  PrintError(fmt::format("fathom: {}\n", DescribeTimings(load_seconds, result)));
   return {};
 }
 

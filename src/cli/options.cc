@@ -173,13 +173,7 @@ LogLevel LogLevelFromName(const std::string& name) {
 CommandLine ParseCommandLine(int argc, char** argv) {
   CLI::App app("Fathom runs DeepSeek-V4 from its published files.", "fathom");
   ParsedCommands commands = Defaults();
-  std::string log_level = "warn";
   app.set_version_flag("-V,--version", [] { return VersionText(); });
-  app.add_option("--log-level", log_level,
-                 "What is told on standard error: trace, debug, info, warn, error, off")
-      ->type_name("LEVEL")
-      ->check(CLI::IsMember(
-          std::vector<std::string>(std::begin(kLogLevelNames), std::end(kLogLevelNames))));
   app.footer(kExamples);
   app.require_subcommand(1);
   app.fallthrough();
@@ -189,14 +183,15 @@ CommandLine ParseCommandLine(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const CLI::App* command = ChosenCommand(app);
-    return {.options = {}, .out = (command != nullptr ? *command : app).help(), .error = {}};
+    return {.options = {}, .out = (command != nullptr ? *command : app).help() + "\n", .error = {}};
   } catch (const CLI::CallForVersion& version) {
     return {.options = {}, .out = std::string(version.what()) + "\n", .error = {}};
   } catch (const CLI::ParseError& error) {
     return {.options = {}, .out = {}, .error = ExplainError(app, error), .exit_code = 2};
   }
-  return {
-      .options = SelectOptions(app, commands, LogLevelFromName(log_level)), .out = {}, .error = {}};
+  return {.options = SelectOptions(app, commands, LogLevelFromName(commands.log_level)),
+          .out = {},
+          .error = {}};
 }
 
 }  // namespace fathom::cli
