@@ -56,10 +56,13 @@ class CheckpointReader {
  private:
   // Sets directory_ and the names of the shards.
   std::optional<SafetensorsIndex> FindFiles() {
+    std::error_code error;
     std::error_code ignored;
     const std::filesystem::path path = directory_;
-    if (!std::filesystem::exists(path, ignored)) {
-      problems_.push_back({ErrorCode::kNotFound, fmt::format("{}: does not exist", path.string())});
+    if (!std::filesystem::exists(path, error)) {
+      problems_.push_back(
+          error ? Error{ErrorCode::kIo, fmt::format("{}: {}", path.string(), error.message())}
+                : Error{ErrorCode::kNotFound, fmt::format("{}: does not exist", path.string())});
       return std::nullopt;
     }
     if (!std::filesystem::is_directory(path, ignored)) {

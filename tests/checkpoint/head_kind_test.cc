@@ -18,10 +18,7 @@ using ::testing::HasSubstr;
 class HeadKindTest : public ::testing::Test {
  protected:
   Checkpoint Open(const std::vector<testing::TensorSpec>& tensors) {
-    testing::WriteSafetensors(directory_.path() / "model.safetensors", tensors);
-    Result<Checkpoint> checkpoint = Checkpoint::Open(directory_.path());
-    EXPECT_TRUE(checkpoint) << checkpoint.error().message;
-    return checkpoint ? std::move(*checkpoint) : Checkpoint();
+    return testing::OpenZeros(directory_.path(), tensors);
   }
   Result<DraftHead> Head(const std::vector<std::string>& names) {
     std::vector<testing::TensorSpec> tensors;

@@ -57,6 +57,10 @@ TEST(SafetensorsErrors, NotAFile) {
   ASSERT_FALSE(checkpoint);
   EXPECT_EQ(checkpoint.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(checkpoint.error().message, AllOf(HasSubstr("absent"), HasSubstr("does not exist")));
+  checkpoint = Checkpoint::Open(directory.path() / std::string(300, 'x'));
+  ASSERT_FALSE(checkpoint);
+  EXPECT_EQ(checkpoint.error().code, ErrorCode::kIo);
+  EXPECT_THAT(checkpoint.error().message, HasSubstr("File name too long"));
   checkpoint = Checkpoint::Open(directory.path());
   ASSERT_FALSE(checkpoint);
   EXPECT_EQ(checkpoint.error().code, ErrorCode::kNotFound);

@@ -206,6 +206,13 @@ void WriteSafetensors(const std::filesystem::path& path, std::span<const TensorS
   EXPECT_FALSE(error) << path << ": " << error.message();
 }
 
+Checkpoint OpenZeros(const std::filesystem::path& directory, std::span<const TensorSpec> tensors) {
+  WriteSafetensors(directory / "model.safetensors", tensors);
+  Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  EXPECT_TRUE(checkpoint) << checkpoint.error().message;
+  return checkpoint ? std::move(*checkpoint) : Checkpoint();
+}
+
 void WriteIndex(const std::filesystem::path& directory,
                 std::span<const std::pair<std::string, std::string>> weight_map,
                 std::int64_t total_size) {

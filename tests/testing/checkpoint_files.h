@@ -14,6 +14,7 @@
 #include "base/tensor.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
 
 namespace fathom::testing {
 
@@ -33,6 +34,9 @@ std::string SafetensorsHeaderText(std::span<const TensorSpec> tensors);
 void WriteFile(const std::filesystem::path& path, std::string_view bytes);
 // Tensors of zeros, as a sparse file.
 void WriteSafetensors(const std::filesystem::path& path, std::span<const TensorSpec> tensors);
+// A single-file checkpoint of zeros in `directory`, opened; empty and a failed test if that goes
+// wrong.
+Checkpoint OpenZeros(const std::filesystem::path& directory, std::span<const TensorSpec> tensors);
 // model.safetensors.index.json: pairs of tensor and file.
 void WriteIndex(const std::filesystem::path& directory,
                 std::span<const std::pair<std::string, std::string>> weight_map,
