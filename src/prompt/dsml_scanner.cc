@@ -85,8 +85,10 @@ Match ReadAttributes(Cursor* cursor, Tag* tag) {
   const std::size_t begin = cursor->position();
   std::size_t quote = begin;
   while (true) {
-    quote = cursor->text().find('"', quote);
+    quote =
+        cursor->text().find_first_of(tag->kind == TagKind::kInvokeOpen ? "\"<>\n" : "\"", quote);
     if (quote == std::string_view::npos) return Match::kIncomplete;
+    if (cursor->text()[quote] != '"') return Match::kNo;
     cursor->set_position(quote + 1);
     if (tag->kind == TagKind::kParameterOpen) {
       match = ReadStringAttribute(cursor, &tag->is_string);
@@ -173,7 +175,7 @@ TagScan ScanTag(std::string_view text) {
   bool is_prefix = false;
   for (const bool is_closer : {false, true}) {
     Cursor cursor(text);
-    const Match match = cursor.Literal(is_closer ? kThinkClose : kThinkOpen);
+    const Match match = cursor.Literal(is_closer ? kThinkCloseToken : kThinkOpenToken);
     const TagKind kind = is_closer ? TagKind::kThinkClose : TagKind::kThinkOpen;
     if (match == Match::kYes) return FromMatch(match, cursor, {.kind = kind});
     is_prefix = is_prefix || match == Match::kIncomplete;
@@ -193,7 +195,7 @@ TagScan ScanTag(std::string_view text) {
 bool IsPlainTail(std::string_view text) {
   if (text == "<" || text == "</") return true;
   const auto is_prefix = [&](std::string_view tag) { return tag.starts_with(text); };
-  const bool is_marker = is_prefix(kThinkOpen) || is_prefix(kThinkClose);
+  const bool is_marker = is_prefix(kThinkOpenToken) || is_prefix(kThinkCloseToken);
   const char first = text.size() > 1 && text[1] == '/' ? text[2] : text[1];
   return !is_marker && first >= 'a' && first <= 'z';
 }

@@ -185,14 +185,14 @@ class Renderer {
       Check(task != nullptr, "tasks are checked before rendering");
       if (task->task == "action") {
         out_->Template(kAssistantToken);
-        out_->Template(thinks_ ? kThinkOpen : kThinkClose);
+        out_->Template(thinks_ ? kThinkOpenToken : kThinkCloseToken);
       }
       out_->Template(task->token);
       ends_in_reasoning_ = false;
     } else if (message.role == Role::kUser || message.role == Role::kDeveloper) {
       out_->Template(kAssistantToken);
       ends_in_reasoning_ = thinks_ && (!drops_ || Signed(index) >= last_user_);
-      out_->Template(ends_in_reasoning_ ? kThinkOpen : kThinkClose);
+      out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
     }
   }
 
@@ -215,7 +215,7 @@ class Renderer {
         ends_in_reasoning_ = true;
         return;
       }
-      out_->Template(kThinkClose);
+      out_->Template(kThinkCloseToken);
     }
     out_->Client(message.content);
     if (!message.tool_calls.empty()) {

@@ -13,8 +13,8 @@ inline constexpr std::string_view kEndOfSentence = "<｜end▁of▁sentence｜>"
 inline constexpr std::string_view kUserToken = "<｜User｜>";
 inline constexpr std::string_view kAssistantToken = "<｜Assistant｜>";
 inline constexpr std::string_view kLatestReminderToken = "<｜latest_reminder｜>";
-inline constexpr std::string_view kThinkOpen = "<think>";
-inline constexpr std::string_view kThinkClose = "</think>";
+inline constexpr std::string_view kThinkOpenToken = "<think>";
+inline constexpr std::string_view kThinkCloseToken = "</think>";
 inline constexpr std::string_view kDsml = "｜DSML｜";
 
 // The tasks a user message may carry, and the token each of them adds.

@@ -44,7 +44,8 @@ std::vector<AnswerEvent> AnswerParser::Feed(std::string_view bytes) {
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish(AnswerEnd end) {
-  utf8_.Finish(&buffer_);
+  // Half a character at a length stop goes the way of half a marker: it may have belonged to one.
+  if (end == AnswerEnd::kStop) utf8_.Finish(&buffer_);
   end_ = end;
   Run();
   FinishState();
@@ -106,7 +107,7 @@ bool AnswerParser::StepText() {
       }
       if (scan.tag.is_dsml) ++stats_.failed_blocks;
     }
-    StepTextTag(scan.tag);
+    position_ += TakeTextTag(scan.tag);
     return true;
   }
   if (scan.outcome == Outcome::kIncomplete) {
@@ -119,8 +120,8 @@ bool AnswerParser::StepText() {
   return true;
 }
 
-// A tag that does not open a call.
-void AnswerParser::StepTextTag(const Tag& tag) {
+// A tag that does not open a call. Returns how many of its bytes are dealt with.
+std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
   const bool follows_call = state_ == State::kBlock || state_ == State::kAfter;
   bool is_markup = follows_call;
   if (tag.kind == TagKind::kThinkOpen) {
@@ -137,8 +138,9 @@ void AnswerParser::StepTextTag(const Tag& tag) {
     is_block_closed_ = true;
   }
   // What is text is shown from its bracket on: the rest of it may hold another tag.
-  if (!is_markup) EmitText("<");
-  position_ += is_markup ? tag.bytes : 1;
+  if (is_markup) return tag.bytes;
+  EmitText("<");
+  return 1;
 }
 
 bool AnswerParser::MayStartCall(const Tag& tag) const {
@@ -330,14 +332,28 @@ void AnswerParser::EndBody() {
   }
   ++stats_.malformed_arguments;
   ++stats_.failed_blocks;
-  EmitText(body_opening_);
-  EmitText(body);
+  // All of it is text, but for think tags.
+  const std::string text = body_opening_ + body;
+  EmitText(text.substr(0, 1));
+  for (std::string_view left = std::string_view(text).substr(1); !left.empty();) {
+    std::size_t taken = std::min(left.find('<'), left.size());
+    if (taken > 0) {
+      EmitText(left.substr(0, taken));
+    } else if (const TagScan scan = ScanTag(left); scan.outcome == Outcome::kTag) {
+      taken = TakeTextTag(scan.tag);
+    } else {
+      EmitText("<");
+      taken = 1;
+    }
+    left.remove_prefix(taken);
+  }
 }
 
 // The text ended where a tag or a call might have begun. A half-written marker is never shown.
 void AnswerParser::FinishTail() {
   const bool is_call = ScanTag(rest()).outcome == Outcome::kTag;
-  const bool is_think_tail = kThinkOpen.starts_with(rest()) || kThinkClose.starts_with(rest());
+  const bool is_think_tail =
+      kThinkOpenToken.starts_with(rest()) || kThinkCloseToken.starts_with(rest());
   bool is_text = end_ == AnswerEnd::kStop && (is_call || IsPlainTail(rest()));
   if (!reads_calls_ && !is_think_tail) is_text = true;
   if (!is_text) {

@@ -90,7 +90,7 @@ class AnswerParser {
   void Run();
   bool Step();
   bool StepText();
-  void StepTextTag(const Tag& tag);
+  std::size_t TakeTextTag(const Tag& tag);
   bool StepInvoke();
   bool StepValue();
   bool StepBody();

@@ -31,8 +31,8 @@ class Reader {
   Result<Answer> Read(ThinkingMode mode) {
     Answer answer;
     if (mode == ThinkingMode::kThinking) {
-      answer.reasoning_content = ReadUntil({kThinkClose, kBlockOpen});
-      if (stop_ != kThinkClose) Fail("</think> after the reasoning");
+      answer.reasoning_content = ReadUntil({kThinkCloseToken, kBlockOpen});
+      if (stop_ != kThinkCloseToken) Fail("</think> after the reasoning");
     }
     answer.content = ReadUntil({kEndOfSentence, kBlockOpen});
     if (stop_.empty()) Fail("the end-of-sentence token or calls after the content");
@@ -152,7 +152,7 @@ class Reader {
 
   void CheckNoToken(std::string_view text) {
     for (const std::string_view token :
-         {kBeginOfSentence, kEndOfSentence, kThinkOpen, kThinkClose, kDsml}) {
+         {kBeginOfSentence, kEndOfSentence, kThinkOpenToken, kThinkCloseToken, kDsml}) {
       if (text.find(token) != std::string_view::npos) {
         Fail(fmt::format("no {} in the reasoning or the content", token));
       }

@@ -46,7 +46,7 @@ TEST(Encoder, EncodeCases) {
     const Result<EncodedPrompt> prompt = EncodeChat(golden.request, golden.options, golden.profile);
     ASSERT_TRUE(prompt) << golden.name << ": " << prompt.error().message;
     EXPECT_EQ(prompt->Text(), golden.expected) << golden.name;
-    const bool ends_in_reasoning = golden.expected.ends_with(kThinkOpen);
+    const bool ends_in_reasoning = golden.expected.ends_with(kThinkOpenToken);
     EXPECT_EQ(prompt->ends_in_reasoning, ends_in_reasoning) << golden.name;
   }
 }

@@ -26,7 +26,7 @@ std::string Render(const Answer& answer, ThinkingMode mode) {
   const Result<EncodedPrompt> prompt = EncodeChat(request, {.thinking = mode}, PreviewProfile());
   if (!prompt) return prompt.error().message;
   const std::string text = prompt->Text();
-  const std::string_view tag = mode == ThinkingMode::kThinking ? kThinkOpen : kThinkClose;
+  const std::string_view tag = mode == ThinkingMode::kThinking ? kThinkOpenToken : kThinkCloseToken;
   return text.substr(text.find(kAssistantToken) + kAssistantToken.size() + tag.size());
 }
 

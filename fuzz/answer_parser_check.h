@@ -1,0 +1,20 @@
+// What must hold for the parser of answers on any input; shared by the fuzz target and the test
+// that replays its seeds.
+#ifndef FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_
+#define FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_
+
+#include <string>
+#include <string_view>
+
+namespace fathom::fuzz {
+
+// The first byte chooses the options, the second how the rest, the answer, is cut. Returns what is
+// wrong, or "":
+//  * cut into pieces the answer is the same as whole, with and without streamed arguments;
+//  * arguments are JSON objects; text is valid UTF-8;
+//  * no argument holds the closer that would have ended it, and the content no think tag.
+std::string CheckAnswerParser(std::string_view input);
+
+}  // namespace fathom::fuzz
+
+#endif  // FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_
