@@ -12,30 +12,27 @@
 namespace fathom {
 namespace {
 
-// Bytes by id; refuses two entries that disagree. Sized by what is in the file, not by its highest
-// id.
-class Collector {
- public:
-  Status Add(Token token, std::string bytes) {
-    const auto [known, is_new] = bytes_.try_emplace(token, bytes);
-    if (!is_new && known->second != bytes) {
-      return MakeError(ErrorCode::kInvalidData,
-                       "token id {}: expected one token, found '{}' and '{}'", token, known->second,
-                       bytes);
-    }
-    return {};
-  }
-
-  std::string_view Bytes(Token token) const {
-    const auto found = bytes_.find(token);
-    return found == bytes_.end() ? std::string_view() : found->second;
-  }
-
-  Token n_tokens() const { return static_cast<Token>(bytes_.size()); }
-
- private:
-  std::unordered_map<Token, std::string> bytes_;
+struct TokenText {
+  Token token;
+  std::string bytes;
 };
+
+// Sorts by id and drops repetitions; refuses two entries that disagree. The work depends on what is
+// in the file, not on its highest id.
+Status SortTokens(std::vector<TokenText>& tokens) {
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [](const TokenText& a, const TokenText& b) { return a.token < b.token; });
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    if (tokens[i].token == tokens[i - 1].token && tokens[i].bytes != tokens[i - 1].bytes) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "token id {}: expected one token, found '{}' and '{}'", tokens[i].token,
+                       tokens[i - 1].bytes, tokens[i].bytes);
+    }
+  }
+  const auto same_token = [](const TokenText& a, const TokenText& b) { return a.token == b.token; };
+  tokens.erase(std::unique(tokens.begin(), tokens.end(), same_token), tokens.end());
+  return {};
+}
 
 using TokensByText = std::unordered_map<std::string_view, Token>;
 
@@ -55,24 +52,12 @@ Result<TokensByText> IndexAddedTokens(const TokenizerFile& file) {
 }
 
 // Tables by id may not grow far beyond what the file holds: a real vocabulary has few unused ids.
-constexpr Token kMaxUnusedIds = 1 << 18;
-
-// The highest id + 1.
-Token CountTokens(const TokenizerFile& file) {
-  Token highest = -1;
-  for (const VocabularyEntry& entry : file.vocabulary) {
-    highest = std::max(highest, entry.token);
-  }
-  for (const AddedToken& added : file.added_tokens) {
-    highest = std::max(highest, added.token);
-  }
-  return highest + 1;
-}
+constexpr std::size_t kMaxUnusedIds = 1 << 18;
 
 // A vocabulary entry that is also an added token must agree with it in id and bytes; one that is
 // not byte-level symbols must be an added token.
 Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
-                         Collector& collector) {
+                         std::vector<TokenText>& tokens) {
   std::unordered_set<Token> seen;
   seen.reserve(file.vocabulary.size());
   for (const auto& [symbols, token] : file.vocabulary) {
@@ -93,8 +78,7 @@ Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
                        symbols);
     }
     if (bytes) {
-      Status status = collector.Add(token, std::move(*bytes));
-      if (!status) return status;
+      tokens.push_back({token, std::move(*bytes)});
     }
   }
   return {};
@@ -147,32 +131,35 @@ Result<Merge> ResolveMerge(const MergeEntry& entry, std::size_t rank, const Toke
 Result<Vocabulary> Vocabulary::Build(const TokenizerFile& file) {
   const Result<TokensByText> added = IndexAddedTokens(file);
   if (!added) return Unexpected(added.error());
-  const Token n_tokens = CountTokens(file);
-  Collector collector;
-  Status status = CollectVocabulary(file, *added, collector);
+  std::vector<TokenText> tokens;
+  tokens.reserve(file.vocabulary.size() + file.added_tokens.size());
+  Status status = CollectVocabulary(file, *added, tokens);
   if (!status) return Unexpected(status.error());
-  Vocabulary vocabulary;
   for (const AddedToken& token : file.added_tokens) {
-    status = collector.Add(token.token, token.text);
-    if (!status) return Unexpected(status.error());
+    tokens.push_back({token.token, token.text});
   }
-  if (n_tokens - collector.n_tokens() > kMaxUnusedIds) {
+  status = SortTokens(tokens);
+  if (!status) return Unexpected(status.error());
+  const std::size_t size = tokens.empty() ? 0 : static_cast<std::size_t>(tokens.back().token) + 1;
+  if (size - tokens.size() > kMaxUnusedIds) {
     return MakeError(ErrorCode::kInvalidData,
                      "token ids: expected at most {} unused ones below the highest, {}, found {}",
-                     kMaxUnusedIds, n_tokens - 1, n_tokens - collector.n_tokens());
+                     kMaxUnusedIds, size - 1, size - tokens.size());
   }
-  vocabulary.is_special_.resize(static_cast<std::size_t>(n_tokens));
-  for (const AddedToken& token : file.added_tokens) {
-    vocabulary.is_special_[static_cast<std::size_t>(token.token)] = token.special;
-  }
-  vocabulary.begins_.reserve(static_cast<std::size_t>(n_tokens) + 1);
-  vocabulary.begins_.push_back(0);
-  for (Token token = 0; token < n_tokens; ++token) {
-    vocabulary.bytes_ += collector.Bytes(token);
+  Vocabulary vocabulary;
+  vocabulary.begins_.reserve(size + 1);
+  for (const TokenText& token : tokens) {
+    vocabulary.begins_.resize(static_cast<std::size_t>(token.token) + 1,
+                              static_cast<std::uint32_t>(vocabulary.bytes_.size()));
+    vocabulary.bytes_ += token.bytes;
     if (vocabulary.bytes_.size() > std::numeric_limits<std::uint32_t>::max()) {
       return MakeError(ErrorCode::kInvalidData, "the texts of all tokens together exceed 4 GiB");
     }
-    vocabulary.begins_.push_back(static_cast<std::uint32_t>(vocabulary.bytes_.size()));
+  }
+  vocabulary.begins_.push_back(static_cast<std::uint32_t>(vocabulary.bytes_.size()));
+  vocabulary.is_special_.resize(size);
+  for (const AddedToken& token : file.added_tokens) {
+    vocabulary.is_special_[static_cast<std::size_t>(token.token)] = token.special;
   }
   return vocabulary;
 }
