@@ -82,6 +82,7 @@ Result<GenerationResult> Generator::Generate(std::span<const Token> prompt,
   result.timings.decode_seconds = SecondsSince(decode_start);
   result.timings.generated_tokens = static_cast<std::int64_t>(result.tokens.size());
   result.stop_string = stops.matched();
+  if (result.finish == FinishReason::kCancelled) result.unreported_text = stops.Flush();
   return result;
 }
 

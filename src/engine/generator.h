@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct GenerationResult {
   std::vector<Token> tokens;  // all that were generated, with the one that ended the answer
   FinishReason finish = FinishReason::kLength;
   std::optional<std::size_t> stop_string;  // index of the one found, for kStopString
+  std::string unreported_text;             // held back for stop strings when it was cancelled
   std::uint64_t seed = 0;                  // the one used: given or drawn
   GenerationTimings timings;
 };

@@ -148,7 +148,8 @@ TEST(Generator, PromptsThatDifferInTheNewestTokensRollBack) {
     Generator generator(model, {});
     std::vector<Token> prompt = MakePrompt(40);
     ASSERT_TRUE(generator.Generate(prompt, parameters));
-    prompt[static_cast<std::size_t>(40 - changed)] = 49;
+    Token& token = prompt[static_cast<std::size_t>(40 - changed)];
+    token = (token + 1) % 50;
     const auto result = generator.Generate(prompt, parameters);
     ASSERT_TRUE(result);
     EXPECT_EQ(result->timings.reused_tokens, changed <= 8 ? 40 - changed : 0);
@@ -299,6 +300,28 @@ TEST(Generator, CallbackCancels) {
   ASSERT_TRUE(continued);
   EXPECT_EQ(continued->timings.reused_tokens, 14);
   EXPECT_EQ(continued->tokens, FreshRun(next, parameters));
+}
+
+TEST(Generator, CancellingLosesNoText) {
+  const auto all = FreshRun(MakePrompt(10), {.seed = 3, .max_tokens = 5});
+  std::string text;
+  for (const Token token : all) {
+    text += Letter(token);
+  }
+  FakeModel model(kLimits);
+  Generator generator(model, {.token_bytes = Letter});
+  std::string returned;
+  const auto on_token = [&](const TokenEvent& event) {
+    returned += event.text;
+    return event.index < 4;
+  };
+  const auto result = generator.Generate(
+      MakePrompt(10), {.seed = 3, .max_tokens = 30, .stop_strings = {text.substr(2) + "!"}},
+      {.on_token = on_token});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->finish, FinishReason::kCancelled);
+  EXPECT_EQ(returned, text.substr(0, 2));
+  EXPECT_EQ(result->unreported_text, text.substr(2));
 }
 
 TEST(Generator, FlagCancelsBeforeAndBetweenTokens) {

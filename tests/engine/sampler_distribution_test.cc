@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"temperature_2", {.temperature = 2}}, Case{"top_p", {.top_p = 0.8}},
                       Case{"top_k", {.top_k = 7}}, Case{"min_p", {.min_p = 0.1}},
                       Case{"all", {.temperature = 1.5, .top_p = 0.9, .top_k = 12, .min_p = 0.02}}),
-    [](const ::testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const ::testing::TestParamInfo<Case>& test) { return test.param.name; });
 
 // Neighbouring positions are independent: pairs of draws follow the product distribution.
 TEST(SamplerDistribution, NeighboursAreIndependent) {
