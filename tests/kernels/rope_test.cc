@@ -2,7 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "tests/testing/shared_data.h"
 
 namespace fathom {
 namespace {
@@ -43,6 +50,58 @@ TEST(Rope, AnglesAreCorrectlyRoundedOverTheWholeContext) {
       EXPECT_EQ(sin[k], static_cast<float>(std::sin(angle))) << position << " " << k;
     }
   }
+}
+
+// (cos or sin, position, k)
+using Entry = std::tuple<std::string, std::int64_t, std::size_t>;
+
+// The entries that differ from the official table; each by the last bit, else the test fails.
+std::vector<Entry> Differences(const Checkpoint& official, const std::string& kind,
+                               const std::vector<float>& frequencies) {
+  const TensorView& positions = *official.Find("positions");
+  const auto cos_table = official.Find("cos_" + kind)->As<float>();
+  const auto sin_table = official.Find("sin_" + kind)->As<float>();
+  std::vector<Entry> differences;
+  const auto compare = [&](const char* name, std::int64_t position, std::size_t k,
+                           float official_value, float ours) {
+    if (official_value == ours) return;
+    differences.emplace_back(name, position, k);
+    EXPECT_EQ(
+        std::abs(std::bit_cast<std::int32_t>(ours) - std::bit_cast<std::int32_t>(official_value)),
+        1)
+        << kind << " " << name << " " << position << " " << k;
+  };
+  for (std::size_t i = 0; i < static_cast<std::size_t>(positions.shape[0]); ++i) {
+    const std::int64_t position = positions.As<std::int32_t>()[i];
+    std::vector<float> cos(32), sin(32);
+    RopeAngles(position, frequencies, cos.data(), sin.data());
+    for (std::size_t k = 0; k < 32; ++k) {
+      compare("cos", position, k, cos_table[32 * i + k], cos[k]);
+      compare("sin", position, k, sin_table[32 * i + k], sin[k]);
+    }
+  }
+  return differences;
+}
+
+// A frequency off by one bit would change every entry of a large position. What is left are the
+// official sines and cosines that are not correctly rounded.
+TEST(Rope, GoldenTablesOfTheOfficialCode) {
+  const auto path = testing::SharedData("oracle/rope.safetensors");
+  if (!path) GTEST_SKIP() << testing::kNoSharedData;
+  const auto official = Checkpoint::Open(*path);
+  ASSERT_TRUE(official) << official.error().message;
+  ASSERT_EQ(official->Find("positions")->shape[0], 14);
+  const std::vector<Entry> window = {{"cos", 127, 14},
+                                     {"cos", 131071, 31},
+                                     {"cos", 1000000, 13},
+                                     {"cos", 1048575, 16},
+                                     {"cos", 1048575, 22}};
+  EXPECT_EQ(Differences(*official, "window", RopeFrequencies(64, 10000.0f, {})), window);
+  const std::vector<Entry> compress = {
+      {"cos", 3, 1},       {"sin", 3, 4},       {"sin", 4095, 17},    {"sin", 4095, 21},
+      {"cos", 65535, 19},  {"cos", 524288, 24}, {"sin", 1000000, 22}, {"sin", 1048575, 2},
+      {"cos", 1048575, 5}, {"cos", 1048575, 29}};
+  EXPECT_EQ(Differences(*official, "compress", RopeFrequencies(64, 160000.0f, kYarn)), compress);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ void AddValues(const Block& block, const float (*p)[kBlock], const float* factor
 template <int kHeads>
 void AttendHeads(const cpu::AttentionTask& task) {
   const int64_t head_dim = task.head_dim;
-  const int64_t stride = cpu::PaddedColumns(head_dim);
+  const int64_t stride = cpu::PreparedStride(head_dim);
   float* q = task.scratch;
   float* o = task.scratch + cpu::kHeadGroup * stride;
   for (int h = 0; h < kHeads; ++h) {

@@ -124,7 +124,7 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
     cpu::Product& product = scratch_.products[count++];
     product = ProductOf(w, /*quantize=*/true);
     product.t = end - first;
-    product.x_stride = cpu::PaddedColumns(w.k);
+    product.x_stride = cpu::PreparedStride(w.k);
     product.scale_stride = w.k / kFp8Block;
     return product;
   };
@@ -142,7 +142,7 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
   }
   Multiply(scratch_.products.first(count));
 
-  const std::int64_t hidden_stride = cpu::PaddedColumns(width);
+  const std::int64_t hidden_stride = cpu::PreparedStride(width);
   ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
@@ -188,7 +188,7 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
   const std::int64_t tile = std::min(scratch_.tile_rows, std::ssize(scratch_.pair_rows) / k);
   Check(tile > 0 && std::ssize(experts) < std::ssize(scratch_.first_pair) &&
             tile * k * width <= std::ssize(scratch_.gate) &&
-            tile * cpu::PaddedColumns(x.cols) <= std::ssize(scratch_.activations),
+            tile * cpu::PreparedStride(x.cols) <= std::ssize(scratch_.activations),
         "ExpertRows: more than Reserve announced");
   for (std::int64_t first = 0; first < x.rows; first += tile) {
     const std::int64_t t = std::min(tile, x.rows - first);

@@ -80,7 +80,7 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
   constexpr std::int64_t kWork = 8;  // per number
   ForItems(count, k * kWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PaddedColumns(k),
+      kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PreparedStride(k),
                        scales + row * (k / kFp8Block));
     }
   });
@@ -92,7 +92,7 @@ void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out
   Check(scratch_.tile_rows > 0, "Reserve was not called");
   cpu::Product product = ProductOf(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
-  product.x_stride = cpu::PaddedColumns(w.k);
+  product.x_stride = cpu::PreparedStride(w.k);
   product.x_scales = scratch_.scales.data();
   product.scale_stride = w.k / kFp8Block;
   product.out_stride = out.cols;
@@ -128,7 +128,7 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
         "GroupedLinear: shapes");
   constexpr std::int64_t kChunkGroups = 16;
   const std::int64_t group_rows = w.n / groups;
-  const std::int64_t stride = cpu::PaddedColumns(w.k);
+  const std::int64_t stride = cpu::PreparedStride(w.k);
   const std::int64_t tile =
       std::max<std::int64_t>(1, scratch_.tile_rows / std::min(groups, kChunkGroups));
   Check(x.rows == 0 ||

@@ -20,85 +20,101 @@ struct RowGroup {
   const float* scales[kMaxRows];
 };
 
-template <class Format, int kRows>
-using Sums = F32[kRows][kParts][Format::kAccumulators];
+// The lanes of kColumns weight rows times kRows rows of activations.
+template <class Format, int kRows, int kColumns>
+using Sums = F32[kColumns][kRows][kParts][Format::kAccumulators];
 
-// Adds one block of a weight row, times kRows rows of activations.
-template <class Format, int kRows>
-[[gnu::always_inline]] inline void AddBlock(const WeightRow& row, int64_t block,
+// Adds one block of kColumns weight rows.
+template <class Format, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddBlock(const WeightRow (&rows)[kColumns], int64_t block,
                                             const RowGroup& group, int64_t x_block,
-                                            Sums<Format, kRows>& sums) {
+                                            Sums<Format, kRows, kColumns>& sums) {
   for (int part = 0; part < kParts; ++part) {
-    typename Format::Block weights;
-    Format::Expand(row, block, part, weights);
+    typename Format::Block weights[kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      Format::Expand(rows[c], block, part, weights[c]);
+    }
     for (int m = 0; m < kRows; ++m) {
-      Format::Accumulate(weights, group.x[m] + x_block * kBlock + part * kLanes,
-                         Format::kQuantized ? group.scales[m][x_block] : 0.0f, sums[m][part]);
+      F32* lanes[kColumns];
+      for (int c = 0; c < kColumns; ++c) {
+        lanes[c] = sums[c][m][part];
+      }
+      Format::template Accumulate<kColumns>(weights, group.x[m] + x_block * kBlock + part * kLanes,
+                                            Format::kQuantized ? group.scales[m][x_block] : 0.0f,
+                                            lanes);
     }
   }
 }
 
-// Blocks [first, end) of one weight row.
-template <class Format, int kRows>
-[[gnu::always_inline]] inline void AddBlocks(const WeightRow& row, const RowGroup& group,
-                                             int64_t first, int64_t end,
-                                             Sums<Format, kRows>& sums) {
+// Blocks [first, end) of kColumns weight rows.
+template <class Format, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddBlocks(const WeightRow (&rows)[kColumns],
+                                             const RowGroup& group, int64_t first, int64_t end,
+                                             Sums<Format, kRows, kColumns>& sums) {
   for (int64_t block = first; block < end; ++block) {
-    const uint8_t* ahead = row.bytes + block * Format::kBlockBytes + kPrefetchBytes;
+    const uint8_t* ahead = rows[kColumns - 1].bytes + block * Format::kBlockBytes + kPrefetchBytes;
     for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
       __builtin_prefetch(ahead + line);
     }
-    AddBlock<Format, kRows>(row, block, group, block, sums);
+    AddBlock<Format, kRows, kColumns>(rows, block, group, block, sums);
   }
 }
 
 // The columns behind the last whole block, as a block filled up with zeros. The activations there
 // are -0, and fma(0, -0, a) is a.
-template <class Format, int kRows>
-void AddRest(const WeightRow& row, const RowGroup& group, int64_t k, Sums<Format, kRows>& sums) {
-  uint8_t padded[Format::kBlockBytes] = {};
+template <class Format, int kRows, int kColumns>
+void AddRest(const WeightRow (&rows)[kColumns], const RowGroup& group, int64_t k,
+             Sums<Format, kRows, kColumns>& sums) {
+  uint8_t padded[kColumns][Format::kBlockBytes] = {};
+  WeightRow padded_rows[kColumns];
   const int64_t block = k / kBlock;
-  __builtin_memcpy(padded, row.bytes + block * Format::kBlockBytes,
-                   static_cast<size_t>(k % kBlock * Format::kBlockBytes / kBlock));
-  AddBlock<Format, kRows>({padded, nullptr, true}, 0, group, block, sums);
+  for (int c = 0; c < kColumns; ++c) {
+    __builtin_memcpy(padded[c], rows[c].bytes + block * Format::kBlockBytes,
+                     static_cast<size_t>(k % kBlock * Format::kBlockBytes / kBlock));
+    padded_rows[c] = {padded[c], nullptr, true};
+  }
+  AddBlock<Format, kRows, kColumns>(padded_rows, 0, group, block, sums);
 }
 
-// out[m] = the product of one weight row with activation row m.
-template <class Format, int kRows>
-void MultiplyRow(const cpu::Product& product, const WeightRow& row, const RowGroup& group,
-                 float* out) {
+// out[c][m] = the product of weight row c with activation row m.
+template <class Format, int kRows, int kColumns>
+void MultiplyColumns(const cpu::Product& product, const WeightRow (&rows)[kColumns],
+                     const RowGroup& group, float (&out)[kColumns][kRows]) {
   const int64_t blocks = product.k / kBlock;
-  float parts[kMaxParts][kRows];
+  float parts[kMaxParts][kColumns][kRows];
   for (int p = 0; p < product.k_parts; ++p) {
-    Sums<Format, kRows> sums;
-    for (auto& lanes : sums) {
-      for (auto& part : lanes) {
-        for (F32& accumulator : part) {
-          accumulator = Zero();
+    Sums<Format, kRows, kColumns> sums;
+    for (auto& column : sums) {
+      for (auto& lanes : column) {
+        for (auto& part : lanes) {
+          for (F32& sum : part) {
+            sum = Zero();
+          }
         }
       }
     }
-    AddBlocks<Format, kRows>(row, group, blocks * p / product.k_parts,
-                             blocks * (p + 1) / product.k_parts, sums);
+    AddBlocks<Format, kRows, kColumns>(rows, group, blocks * p / product.k_parts,
+                                       blocks * (p + 1) / product.k_parts, sums);
     if constexpr (!Format::kQuantized) {
       if (product.k % kBlock != 0) {
-        AddRest<Format, kRows>(row, group, product.k, sums);
+        AddRest<Format, kRows, kColumns>(rows, group, product.k, sums);
       }
     }
-    for (int m = 0; m < kRows; ++m) {
-      parts[p][m] = Format::Finish(sums[m]);
+    for (int c = 0; c < kColumns; ++c) {
+      for (int m = 0; m < kRows; ++m) {
+        parts[p][c][m] = Format::Finish(sums[c][m]);
+      }
     }
   }
   for (int half = product.k_parts / 2; half > 0; half /= 2) {
     for (int p = 0; p < half; ++p) {
-      for (int m = 0; m < kRows; ++m) {
-        parts[p][m] = parts[p][m] + parts[p + half][m];
+      for (int i = 0; i < kColumns * kRows; ++i) {
+        float& sum = parts[p][i / kRows][i % kRows];
+        sum = sum + parts[p + half][i / kRows][i % kRows];
       }
     }
   }
-  for (int m = 0; m < kRows; ++m) {
-    out[m] = parts[0][m];
-  }
+  __builtin_memcpy(out, parts[0], sizeof(out));
 }
 
 void Write(const cpu::Product& product, int64_t first_row, int rows, int64_t column,
@@ -114,9 +130,36 @@ void Write(const cpu::Product& product, int64_t first_row, int rows, int64_t col
   }
 }
 
+WeightRow RowOf(const cpu::Product& product, int64_t n) {
+  const int64_t scale_bytes =
+      product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
+  // FP8 scales belong to 128 weight rows, FP4 scales to one.
+  const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
+  const uint8_t* scales =
+      product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
+  return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};
+}
+
+// kColumns weight rows from `n`.
+template <class Format, int kRows, int kColumns>
+void MultiplyAndWrite(const cpu::Product& product, const RowGroup& group, int64_t first_row,
+                      int64_t n) {
+  WeightRow rows[kColumns];
+  for (int c = 0; c < kColumns; ++c) {
+    rows[c] = RowOf(product, n + c);
+  }
+  float values[kColumns][kRows];
+  MultiplyColumns<Format, kRows, kColumns>(product, rows, group, values);
+  for (int c = 0; c < kColumns; ++c) {
+    Write(product, first_row, kRows, n + c, values[c]);
+  }
+}
+
 // Weight rows [first, end) against activation rows [first_row, first_row + kRows).
 template <class Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, int64_t first, int64_t end, int64_t first_row) {
+  // Few rows: one sequential stream of weights is fastest. Many: their loads are the limit.
+  constexpr int kColumns = kRows >= 4 ? 2 : 1;
   RowGroup group;
   for (int m = 0; m < kRows; ++m) {
     const int64_t i = first_row + m;
@@ -124,17 +167,12 @@ void MultiplyGroup(const cpu::Product& product, int64_t first, int64_t end, int6
     group.x[m] = product.x + row * product.x_stride;
     group.scales[m] = Format::kQuantized ? product.x_scales + row * product.scale_stride : nullptr;
   }
-  const int64_t scale_bytes =
-      product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
-  // FP8 scales belong to 128 weight rows, FP4 scales to one.
-  const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
-  for (int64_t n = first; n < end; ++n) {
-    const uint8_t* scales =
-        product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
-    const WeightRow row = {product.weights + n * product.row_bytes, scales, product.e8m0_scales};
-    float values[kRows];
-    MultiplyRow<Format, kRows>(product, row, group, values);
-    Write(product, first_row, kRows, n, values);
+  int64_t n = first;
+  for (; n + kColumns <= end; n += kColumns) {
+    MultiplyAndWrite<Format, kRows, kColumns>(product, group, first_row, n);
+  }
+  for (; n < end; ++n) {
+    MultiplyAndWrite<Format, kRows, 1>(product, group, first_row, n);
   }
 }
 

@@ -4,7 +4,8 @@
 //   Block         the weights of a block, expanded in registers, used by all rows of activations;
 //   kAccumulators registers per part that live from block to block;
 //   Expand        loads a block;
-//   Accumulate    adds the block's products with one row of prepared activations;
+//   Accumulate    adds the block's products of kColumns weight rows with one row of prepared
+//                 activations, each number of which is loaded once;
 //   Finish        the sum of all lanes.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 #define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
@@ -31,6 +32,16 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
+// A load that kColumns multiplications share.
+template <int kColumns>
+[[gnu::always_inline]] inline F32 LoadShared(const float* x) {
+  F32 value = Load(x);
+  if constexpr (kColumns > 1) {
+    Keep(value);
+  }
+  return value;
+}
+
 struct Fp4 {
   static constexpr bool kQuantized = true;
   static constexpr int kAccumulators = 1;
@@ -48,15 +59,27 @@ struct Fp4 {
 
   // Sums of four products are exact, the sum of two such sums is rounded once. Starting from +0
   // keeps a sum of zeros +0, as that of integers is.
-  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float x_scale,
-                                                F32* accumulators) {
-    F32 low = MulAdd(b.w[0], Load(x), Zero());
-    F32 high = MulAdd(b.w[4], Load(x + 64), Zero());
-    for (int j = 1; j < 4; ++j) {
-      low = MulAdd(b.w[j], Load(x + 16 * j), low);
-      high = MulAdd(b.w[4 + j], Load(x + 64 + 16 * j), high);
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
+                                                float x_scale, F32* const (&sums)[kColumns]) {
+    F32 low[kColumns];
+    F32 high[kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      low[c] = Zero();
+      high[c] = Zero();
     }
-    accumulators[0] = MulAdd(low + high, Set(x_scale) * b.scale, accumulators[0]);
+    for (int j = 0; j < 4; ++j) {
+      const F32 x_low = LoadShared<kColumns>(x + 16 * j);
+      const F32 x_high = LoadShared<kColumns>(x + 64 + 16 * j);
+      for (int c = 0; c < kColumns; ++c) {
+        low[c] = MulAdd(b[c].w[j], x_low, low[c]);
+        high[c] = MulAdd(b[c].w[4 + j], x_high, high[c]);
+      }
+    }
+    const F32 scale = Set(x_scale);
+    for (int c = 0; c < kColumns; ++c) {
+      sums[c][0] = MulAdd(low[c] + high[c], scale * b[c].scale, sums[c][0]);
+    }
   }
 
   static float Finish(const F32 (&a)[kParts][1]) {
@@ -87,13 +110,20 @@ struct Fp8 {
 
   // With weights times 2^-120 and activations times 2^118 the chain is the true one times 1/4:
   // nothing in it can overflow or become subnormal, so that every rounding is the same.
-  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float x_scale,
-                                                F32* accumulators) {
-    F32 chain = b.w[0][0] * Load(x);
-    for (int j = 1; j < 8; ++j) {
-      chain = MulAdd(b.w[j / 4][j % 4], Load(x + 16 * j), chain);
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
+                                                float x_scale, F32* const (&sums)[kColumns]) {
+    F32 chain[kColumns];
+    for (int j = 0; j < 8; ++j) {
+      const F32 x_j = LoadShared<kColumns>(x + 16 * j);
+      for (int c = 0; c < kColumns; ++c) {
+        const F32 w = b[c].w[j / 4][j % 4];
+        chain[c] = j == 0 ? w * x_j : MulAdd(w, x_j, chain[c]);
+      }
     }
-    accumulators[0] = MulAdd(chain * Set(4.0f), Set(x_scale * b.scale), accumulators[0]);
+    for (int c = 0; c < kColumns; ++c) {
+      sums[c][0] = MulAdd(chain[c] * Set(4.0f), Set(x_scale * b[c].scale), sums[c][0]);
+    }
   }
 
   static float Finish(const F32 (&a)[kParts][1]) { return Fp4::Finish(a); }
@@ -117,16 +147,17 @@ struct Bf16Pairs {
     }
   }
 
-  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float,
-                                                F32* accumulators) {
-    F32 even = accumulators[0];
-    F32 odd = accumulators[1];
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
+                                                F32* const (&sums)[kColumns]) {
     for (int i = 0; i < 4; ++i) {
-      even = MulAdd(b.w[i].even, Load(x + 32 * i), even);
-      odd = MulAdd(b.w[i].odd, Load(x + 32 * i + 16), odd);
+      const F32 first = LoadShared<kColumns>(x + 32 * i);
+      const F32 second = LoadShared<kColumns>(x + 32 * i + 16);
+      for (int c = 0; c < kColumns; ++c) {
+        sums[c][0] = MulAdd(b[c].w[i].even, first, sums[c][0]);
+        sums[c][1] = MulAdd(b[c].w[i].odd, second, sums[c][1]);
+      }
     }
-    accumulators[0] = even;
-    accumulators[1] = odd;
   }
 
   static float Finish(const F32 (&a)[kParts][2]) {
@@ -176,16 +207,17 @@ struct Plain {
     }
   }
 
-  [[gnu::always_inline]] static void Accumulate(const Block& b, const float* x, float,
-                                                F32* accumulators) {
-    F32 low = accumulators[0];
-    F32 high = accumulators[1];
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
+                                                F32* const (&sums)[kColumns]) {
     for (int i = 0; i < 4; ++i) {
-      low = MulAdd(b.w[i][0], Load(x + 32 * i), low);
-      high = MulAdd(b.w[i][1], Load(x + 32 * i + 16), high);
+      const F32 first = LoadShared<kColumns>(x + 32 * i);
+      const F32 second = LoadShared<kColumns>(x + 32 * i + 16);
+      for (int c = 0; c < kColumns; ++c) {
+        sums[c][0] = MulAdd(b[c].w[i][0], first, sums[c][0]);
+        sums[c][1] = MulAdd(b[c].w[i][1], second, sums[c][1]);
+      }
     }
-    accumulators[0] = low;
-    accumulators[1] = high;
   }
 
   static float Finish(const F32 (&a)[kParts][2]) {

@@ -35,13 +35,13 @@ class Carver {
 
 std::int64_t Carve(const StepLimits& limits, std::int64_t threads, std::byte* base, Scratch& s) {
   Carver carver(base);
-  carver.Take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs), s.activations);
+  carver.Take(s.tile_rows * cpu::PreparedStride(limits.max_linear_inputs), s.activations);
   carver.Take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs) / kFp8Block, s.scales);
   const std::int64_t pairs = std::min(s.tile_rows, std::max<std::int64_t>(limits.max_tokens, 1)) *
                              limits.experts_per_token;
   carver.Take(pairs * limits.moe_intermediate, s.gate);
   carver.Take(pairs * limits.moe_intermediate, s.up);
-  carver.Take(pairs * cpu::PaddedColumns(limits.moe_intermediate), s.hidden);
+  carver.Take(pairs * cpu::PreparedStride(limits.moe_intermediate), s.hidden);
   carver.Take(pairs * cpu::PaddedColumns(limits.moe_intermediate) / kFp8Block, s.hidden_scales);
   carver.Take(pairs, s.pair_tokens);
   carver.Take(pairs, s.pair_rows);

@@ -22,13 +22,13 @@ struct Scratch {
   std::unique_ptr<Buffer> buffer;
   std::int64_t tile_rows = 0;
 
-  std::span<float> activations;  // prepared rows: [tile_rows, PaddedColumns(max_linear_inputs)]
+  std::span<float> activations;  // prepared rows: [tile_rows, PreparedStride(max_linear_inputs)]
   std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
 
   // Experts, per (token, slot) of a tile of tokens, sorted by expert.
   std::span<Bf16> gate;                 // [pairs, moe_intermediate]
   std::span<Bf16> up;                   // [pairs, moe_intermediate]
-  std::span<float> hidden;              // prepared: [pairs, PaddedColumns(moe_intermediate)]
+  std::span<float> hidden;              // prepared: [pairs, PreparedStride(moe_intermediate)]
   std::span<float> hidden_scales;       // [pairs, moe_intermediate / 128]
   std::span<std::int32_t> pair_tokens;  // [pairs]: row of x
   std::span<std::int32_t> pair_rows;    // [pairs]: row of the output

@@ -30,6 +30,9 @@ inline void Store(float* p, F32 x, int n) { _mm256_maskstore_ps(p, FirstLanes(n)
 inline I32 LoadInt(const void* p) { return {_mm256_loadu_si256(static_cast<const __m256i*>(p))}; }
 inline void StoreInt(void* p, I32 x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x.v); }
 
+// Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
+inline void Keep(F32& x) { asm("" : "+x"(x.v)); }
+
 inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
 inline F32 operator*(F32 a, F32 b) { return {_mm256_mul_ps(a.v, b.v)}; }

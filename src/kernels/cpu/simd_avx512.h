@@ -27,6 +27,9 @@ inline void Store(float* p, F32 x, int n) { _mm512_mask_storeu_ps(p, FirstLanes(
 inline I32 LoadInt(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 
+// Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
+inline void Keep(F32& x) { asm("" : "+v"(x.v)); }
+
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 inline F32 operator*(F32 a, F32 b) { return {_mm512_mul_ps(a.v, b.v)}; }

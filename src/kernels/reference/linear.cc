@@ -1,7 +1,6 @@
 // Matrix products (docs/numerics.md 2).
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "base/check.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <vector>
@@ -93,7 +94,8 @@ void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> 
     Check(token >= 0 && token < table.rows, "RouteByToken: token outside the table");
     const std::span<std::int32_t> ids = out.ids.RowSpan(row);
     for (std::int64_t i = 0; i < table.cols; ++i) {
-      const std::int64_t id = table.Row(token)[i];
+      std::int64_t id = 0;  // the table may lie at any address of its file
+      std::memcpy(&id, table.Row(token) + i, sizeof id);
       Check(id >= 0 && id < logits.cols, "RouteByToken: the table names an unknown expert");
       ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
     }

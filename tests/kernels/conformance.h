@@ -1,0 +1,127 @@
+// What the conformance tests share: backends to compare, data to feed them.
+#ifndef FATHOM_TESTS_KERNELS_CONFORMANCE_H_
+#define FATHOM_TESTS_KERNELS_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/reference/reference_backend.h"
+
+namespace fathom::testing {
+
+// n elements behind `offset` unused ones: data that is aligned to its element and no more.
+template <class T>
+class Array {
+ public:
+  explicit Array(std::int64_t n, std::int64_t offset = 1)
+      : elements_(static_cast<std::size_t>(n + offset)), offset_(offset) {}
+
+  T* data() { return elements_.data() + offset_; }
+  const T* data() const { return elements_.data() + offset_; }
+  std::span<T> all() { return std::span<T>(elements_).subspan(static_cast<std::size_t>(offset_)); }
+  std::span<const T> all() const {
+    return std::span<const T>(elements_).subspan(static_cast<std::size_t>(offset_));
+  }
+  Matrix<T> As(std::int64_t rows, std::int64_t cols) { return {data(), rows, cols}; }
+  Matrix<const T> As(std::int64_t rows, std::int64_t cols) const { return {data(), rows, cols}; }
+
+ private:
+  std::vector<T> elements_;
+  std::int64_t offset_;
+};
+
+// The kinds of numbers that kernels get wrong.
+enum class Kind {
+  kNormal,  // Gaussian, with some exact zeros of both signs
+  kMixed,   // magnitudes from 2^-60 to 2^60
+  kTiny,    // around the smallest normal number, and subnormal ones
+  kLarge,   // 448 and its neighbours, equal magnitudes: ties, saturation
+};
+inline constexpr Kind kKinds[] = {Kind::kNormal, Kind::kMixed, Kind::kTiny, Kind::kLarge};
+
+// Random data; the same for the same seed.
+class Data {
+ public:
+  explicit Data(std::uint32_t seed) : random_(seed) {}
+
+  float Number(Kind kind);
+  std::int64_t Integer(std::int64_t first, std::int64_t last);
+  Array<Bf16> Bf16s(std::int64_t n, Kind kind = Kind::kNormal);
+  Array<float> Floats(std::int64_t n, Kind kind = Kind::kNormal);
+  // E4M3 codes without NaN; bytes of any value.
+  Array<std::uint8_t> Fp8(std::int64_t n);
+  Array<std::uint8_t> Bytes(std::int64_t n, int first, int last);
+
+ private:
+  std::mt19937 random_;
+};
+
+// Compares the backend of one instruction set, on 1, 2 and 3 threads, with the reference.
+class Conformance : public ::testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override;
+
+  // Runs `compute` on every backend; the bytes it returns must be those of the reference.
+  void ExpectSame(const std::string& what,
+                  const std::function<std::vector<std::byte>(Backend&)>& compute);
+
+ private:
+  ReferenceBackend reference_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+};
+
+// The bytes of one result after another.
+template <class T>
+void Append(std::vector<std::byte>& bytes, const Array<T>& result) {
+  const auto more = std::as_bytes(result.all());
+  bytes.insert(bytes.end(), more.begin(), more.end());
+}
+template <class... T>
+std::vector<std::byte> BytesOf(const Array<T>&... results) {
+  std::vector<std::byte> bytes;
+  (Append(bytes, results), ...);
+  return bytes;
+}
+
+// A batch, and the arrays its view points into.
+struct Batch {
+  std::vector<Token> tokens;
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> segment_of_row;
+  std::vector<Segment> segments;
+
+  // n_tokens tokens of `sequence` from `first_position`.
+  void Add(std::int32_t sequence, std::int32_t first_position, std::int32_t n_tokens);
+  BatchView View() const { return {tokens, positions, segment_of_row, segments}; }
+  std::int64_t n() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+// cos and sin of random angles: [rows, pairs].
+struct Angles {
+  Angles(Data& data, std::int64_t rows, std::int64_t pairs);
+  RopeRows View() const { return {cos.As(rows_, pairs_), sin.As(rows_, pairs_)}; }
+
+  Array<float> cos;
+  Array<float> sin;
+
+ private:
+  std::int64_t rows_;
+  std::int64_t pairs_;
+};
+
+std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_KERNELS_CONFORMANCE_H_

@@ -1,0 +1,229 @@
+// Operations that read or write the cached state of sequences: the CPU backend gives the bits of
+// the reference.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/rope.h"
+#include "tests/kernels/conformance.h"
+
+namespace fathom::testing {
+namespace {
+
+class ConformanceCache : public Conformance {};
+
+constexpr std::int64_t kSequences = 3;
+
+// Three sequences: a prompt from the start, a chunk in the middle, one token.
+Batch MixedBatch(std::int32_t prompt, std::int32_t start, std::int32_t chunk, std::int32_t single) {
+  Batch batch;
+  batch.Add(1, 0, prompt);
+  batch.Add(0, start, chunk);
+  batch.Add(2, single, 1);
+  return batch;
+}
+
+struct CompressCase {
+  int ratio = 4;
+  bool packed = false;
+  std::int64_t width = 128;
+  std::int64_t pairs = 32;
+};
+
+class ConformanceCompress : public ConformanceCache {
+ protected:
+  void Compare(Data& data, const CompressCase& c, const Batch& batch, Kind kind) {
+    CompressorCache shape;
+    shape.ratio = c.ratio;
+    const std::int64_t inputs = shape.Overlap() * c.width;
+    const std::int64_t slots = shape.Span() + 3;
+    constexpr std::int64_t kCapacity = 200;
+    const std::int64_t t = batch.n();
+    const Array<float> values = data.Floats(t * inputs, kind);
+    const Array<float> scores = data.Floats(t * inputs, kind);
+    const Array<float> ape = data.Floats(c.ratio * inputs);
+    const Array<Bf16> norm = data.Bf16s(c.width);
+    const Array<float> tail_values = data.Floats(kSequences * slots * inputs, kind);
+    const Array<float> tail_scores = data.Floats(kSequences * slots * inputs, kind);
+    const std::vector<float> frequencies =
+        c.pairs == 0 ? std::vector<float>() : RopeFrequencies(2 * c.pairs, 160000.0f, {});
+    ExpectSame(fmt::format("ratio {} width {} t {}", c.ratio, c.width, t), [&](Backend& backend) {
+      Array<float> new_scores = scores;
+      Array<float> new_tail_values = tail_values;
+      Array<float> new_tail_scores = tail_scores;
+      Array<Bf16> rows(c.packed ? 0 : kSequences * kCapacity * c.width);
+      Array<std::uint8_t> packed(c.packed ? kSequences * kCapacity * kPackedIndexBytes : 0);
+      CompressorCache cache = {
+          .ratio = c.ratio,
+          .rows = c.packed ? Matrix<Bf16>() : rows.As(kSequences * kCapacity, c.width),
+          .packed_rows = c.packed ? packed.As(kSequences * kCapacity, kPackedIndexBytes)
+                                  : Matrix<std::uint8_t>(),
+          .capacity = kCapacity,
+          .tail_values = new_tail_values.As(kSequences * slots, inputs),
+          .tail_scores = new_tail_scores.As(kSequences * slots, inputs),
+          .tail_slots = slots};
+      backend.Compress({.values = values.As(t, inputs),
+                        .scores = new_scores.As(t, inputs),
+                        .ape = ape.data(),
+                        .norm = norm.all(),
+                        .norm_eps = 1e-6f,
+                        .frequencies = frequencies},
+                       batch.View(), cache);
+      return BytesOf(new_scores, rows, packed, new_tail_values, new_tail_scores);
+    });
+  }
+};
+
+TEST_P(ConformanceCompress, AllKinds) {
+  Data data(1);
+  for (const Kind kind : kKinds) {
+    for (const CompressCase& c : {CompressCase{4, false, 128, 32}, CompressCase{4, true, 128, 32},
+                                  CompressCase{4, false, 74, 5}, CompressCase{128, false, 128, 32},
+                                  CompressCase{128, false, 64, 0}}) {
+      Compare(data, c, MixedBatch(9, 5, 14, 127), kind);
+      Compare(data, c, MixedBatch(1, 255, 1, 3), kind);
+      Compare(data, c, MixedBatch(130, 120, 137, 511), kind);
+    }
+  }
+  Compare(data, {}, Batch(), Kind::kNormal);
+}
+
+TEST_P(ConformanceCache, SelectRows) {
+  Data data(2);
+  constexpr std::int64_t kCapacity = 600;
+  for (const std::int64_t heads : {1, 4, 16, 20, 64}) {
+    // Few scale values: equal scores are frequent.
+    Array<std::uint8_t> cached = data.Bytes(kSequences * kCapacity * kPackedIndexBytes, 0, 255);
+    for (std::int64_t row = 0; row < kSequences * kCapacity; ++row) {
+      for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
+        cached.data()[row * kPackedIndexBytes + g] =
+            static_cast<std::uint8_t>(data.Integer(126, 127));
+      }
+    }
+    const CompressorCache cache = {
+        .ratio = 4,
+        .packed_rows = cached.As(kSequences * kCapacity, kPackedIndexBytes),
+        .capacity = kCapacity};
+    for (const Batch& batch : {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77)}) {
+      const std::int64_t t = batch.n();
+      Array<std::uint8_t> queries = data.Bytes(t * heads * kPackedIndexBytes, 0, 255);
+      for (std::int64_t i = 0; i < t * heads; ++i) {
+        for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
+          queries.data()[i * kPackedIndexBytes + g] =
+              static_cast<std::uint8_t>(data.Integer(100, 140));
+        }
+      }
+      const Array<Bf16> weights = data.Bf16s(t * heads);
+      for (const std::int64_t top : {1, 32, 300, 512}) {
+        ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
+          Array<std::int32_t> rows(t * top);
+          backend.SelectRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
+                             batch.View(), cache, rows.As(t, top));
+          return BytesOf(rows);
+        });
+      }
+    }
+  }
+}
+
+struct AttentionCase {
+  int ratio = 0;
+  std::int64_t heads = 4;
+  std::int64_t head_dim = 128;
+  std::int64_t pairs = 32;
+  std::int64_t window = 64;
+  std::int64_t top = 0;  // 0: all visible rows
+};
+
+class ConformanceAttention : public ConformanceCache {
+ protected:
+  void Compare(Data& data, const AttentionCase& c, const Batch& batch, Kind kind) {
+    const std::int64_t t = batch.n();
+    constexpr std::int64_t kCapacity = 600;
+    const std::int64_t slots = c.window + 2;
+    const Array<Bf16> q = data.Bf16s(t * c.heads * c.head_dim, kind);
+    const Array<Bf16> keys = data.Bf16s(t * c.head_dim, kind);
+    const Array<float> sinks = data.Floats(c.heads);
+    Array<Bf16> window = data.Bf16s(kSequences * slots * c.head_dim, kind);
+    Array<Bf16> compressed = data.Bf16s(kSequences * kCapacity * c.head_dim, kind);
+    const Angles angles(data, t, c.pairs);
+    Array<std::int32_t> selected(t * c.top);
+    for (std::int64_t row = 0; row < t && c.top > 0; ++row) {
+      const std::int64_t visible =
+          VisibleRows(batch.positions[static_cast<std::size_t>(row)], c.ratio);
+      for (std::int64_t i = 0; i < c.top; ++i) {
+        selected.data()[row * c.top + i] =
+            static_cast<std::int32_t>(i < visible ? data.Integer(0, visible - 1) : -1);
+      }
+    }
+    LayerCache cache;
+    cache.ratio = c.ratio;
+    cache.window = {.rows = window.As(kSequences * slots, c.head_dim), .slots = slots};
+    if (c.ratio != 0) {
+      cache.compressor.ratio = c.ratio;
+      cache.compressor.rows = compressed.As(kSequences * kCapacity, c.head_dim);
+      cache.compressor.capacity = kCapacity;
+    }
+    const AttentionInput input = {.q = q.As(t, c.heads * c.head_dim),
+                                  .keys = keys.As(t, c.head_dim),
+                                  .selected = selected.As(c.top > 0 ? t : 0, c.top),
+                                  .sinks = sinks.all(),
+                                  .sliding_window = c.window,
+                                  .rope = angles.View()};
+    ExpectSame(fmt::format("ratio {} heads {} head_dim {} window {} top {} t {} kind {}", c.ratio,
+                           c.heads, c.head_dim, c.window, c.top, t, static_cast<int>(kind)),
+               [&](Backend& backend) {
+                 Array<Bf16> out(t * c.heads * c.head_dim);
+                 backend.SparseAttention(input, batch.View(), cache,
+                                         out.As(t, c.heads * c.head_dim));
+                 return BytesOf(out);
+               });
+  }
+};
+
+TEST_P(ConformanceAttention, AllLayerKinds) {
+  Data data(3);
+  for (const Kind kind : {Kind::kNormal, Kind::kTiny}) {
+    for (const Batch& batch :
+         {MixedBatch(9, 5, 14, 127), MixedBatch(1, 255, 1, 3), MixedBatch(70, 400, 20, 2000)}) {
+      Compare(data, {.ratio = 0}, batch, kind);
+      Compare(data, {.ratio = 4, .top = 32}, batch, kind);
+      Compare(data, {.ratio = 4}, batch, kind);
+      Compare(data, {.ratio = 128}, batch, kind);
+    }
+  }
+  Compare(data, {}, Batch(), Kind::kNormal);
+}
+
+TEST_P(ConformanceAttention, OddShapes) {
+  Data data(4);
+  const Batch batch = MixedBatch(9, 300, 5, 600);
+  for (const std::int64_t heads : {1, 2, 3, 5, 11}) {
+    Compare(data, {.ratio = 4, .heads = heads, .head_dim = 64, .pairs = 9, .window = 37, .top = 29},
+            batch, Kind::kNormal);
+  }
+  Compare(data, {.heads = 2, .head_dim = 512, .pairs = 32, .window = 128}, batch, Kind::kNormal);
+  Compare(data, {.heads = 2, .head_dim = 96, .pairs = 0, .window = 1}, batch, Kind::kNormal);
+  Compare(data, {.heads = 2, .head_dim = 36, .pairs = 2, .window = 8}, batch, Kind::kNormal);
+}
+
+// Scores far apart: probabilities that vanish, blocks that rescale what came before.
+TEST_P(ConformanceAttention, LargeScores) {
+  Data data(5);
+  for (const Kind kind : {Kind::kLarge, Kind::kMixed}) {
+    Compare(data, {.ratio = 4, .head_dim = 64, .pairs = 16, .top = 200}, MixedBatch(9, 900, 5, 999),
+            kind);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCompress, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         IsaName);
+
+}  // namespace
+}  // namespace fathom::testing

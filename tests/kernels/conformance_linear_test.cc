@@ -1,0 +1,222 @@
+// Products of every weight format: the CPU backend gives the bits of the reference.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/kernels/conformance.h"
+
+namespace fathom::testing {
+namespace {
+
+constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
+
+// A weight of any format with the memory it points into.
+struct OwnedWeight {
+  Weight view;
+  Array<std::uint8_t> bytes{0};
+  Array<std::uint8_t> scale_bytes{0};
+  Array<Bf16> bf16{0};
+  Array<float> floats{0};
+  Array<float> scale_floats{0};
+};
+
+struct Shape {
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+};
+
+OwnedWeight MakeWeight(Data& data, WeightFormat format, ScaleFormat scale_format, Shape shape,
+                       Kind kind) {
+  OwnedWeight w;
+  w.view = {.format = format, .scale_format = scale_format, .n = shape.n, .k = shape.k};
+  const std::int64_t blocks = (shape.n + kFp8Block - 1) / kFp8Block * (shape.k / kFp8Block);
+  // Byte 0 (zero, or 2^-127) and 254 are legal scales.
+  const int first_scale = kind == Kind::kTiny ? 0 : kind == Kind::kMixed ? 60 : 118;
+  const int last_scale = kind == Kind::kTiny ? 40 : kind == Kind::kLarge ? 200 : 130;
+  switch (format) {
+    case WeightFormat::kF32:
+      w.floats = data.Floats(shape.n * shape.k, kind);
+      w.view.data = reinterpret_cast<const std::byte*>(w.floats.data());
+      break;
+    case WeightFormat::kBf16:
+      w.bf16 = data.Bf16s(shape.n * shape.k, kind);
+      w.view.data = reinterpret_cast<const std::byte*>(w.bf16.data());
+      break;
+    case WeightFormat::kFp8:
+      w.bytes = data.Fp8(shape.n * shape.k);
+      w.view.data = reinterpret_cast<const std::byte*>(w.bytes.data());
+      w.scale_bytes = data.Bytes(blocks, first_scale, last_scale);
+      w.scale_floats = data.Floats(blocks, kind);
+      w.view.scales = scale_format == ScaleFormat::kE8m0
+                          ? reinterpret_cast<const std::byte*>(w.scale_bytes.data())
+                          : reinterpret_cast<const std::byte*>(w.scale_floats.data());
+      break;
+    case WeightFormat::kFp4:
+      w.bytes = data.Bytes(shape.n * shape.k / 2, 0, 255);
+      w.view.data = reinterpret_cast<const std::byte*>(w.bytes.data());
+      w.scale_bytes = data.Bytes(shape.n * shape.k / kFp4Block, first_scale, last_scale);
+      w.view.scales = reinterpret_cast<const std::byte*>(w.scale_bytes.data());
+      break;
+  }
+  return w;
+}
+
+class ConformanceLinear : public Conformance {
+ protected:
+  void Compare(Data& data, const Weight& w, std::int64_t t, Kind kind) {
+    const Array<Bf16> x = data.Bf16s(t * w.k, kind);
+    ExpectSame(fmt::format("format {} n {} k {} parts {} t {} kind {}", static_cast<int>(w.format),
+                           w.n, w.k, w.k_parts, t, static_cast<int>(kind)),
+               [&](Backend& backend) {
+                 Array<Bf16> rounded(t * w.n);
+                 Array<float> exact(t * w.n);
+                 backend.Linear(x.As(t, w.k), w, rounded.As(t, w.n));
+                 backend.Linear(x.As(t, w.k), w, exact.As(t, w.n));
+                 return BytesOf(rounded, exact);
+               });
+  }
+
+  void CompareFormat(WeightFormat format, ScaleFormat scale_format,
+                     std::span<const std::int64_t> widths) {
+    Data data(17);
+    for (const Kind kind : kKinds) {
+      for (const std::int64_t k : widths) {
+        for (const std::int64_t n : {1, 7, 131}) {
+          const OwnedWeight w = MakeWeight(data, format, scale_format, {.n = n, .k = k}, kind);
+          for (const std::int64_t t : kRows) {
+            if (n < 100 || t < 6) {
+              Compare(data, w.view, t, kind);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+constexpr std::int64_t kPlainWidths[] = {1, 5, 31, 32, 33, 100, 128, 129, 300, 512};
+constexpr std::int64_t kQuantizedWidths[] = {128, 256, 640};
+
+TEST_P(ConformanceLinear, F32) {
+  CompareFormat(WeightFormat::kF32, ScaleFormat::kE8m0, kPlainWidths);
+}
+TEST_P(ConformanceLinear, Bf16) {
+  CompareFormat(WeightFormat::kBf16, ScaleFormat::kE8m0, kPlainWidths);
+}
+TEST_P(ConformanceLinear, Fp8) {
+  CompareFormat(WeightFormat::kFp8, ScaleFormat::kE8m0, kQuantizedWidths);
+}
+TEST_P(ConformanceLinear, Fp8WithFloatScales) {
+  CompareFormat(WeightFormat::kFp8, ScaleFormat::kF32, kQuantizedWidths);
+}
+TEST_P(ConformanceLinear, Fp4) {
+  CompareFormat(WeightFormat::kFp4, ScaleFormat::kE8m0, kQuantizedWidths);
+}
+
+// More rows than a tile, columns for all threads.
+TEST_P(ConformanceLinear, ManyRows) {
+  Data data(3);
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kFp4}) {
+    const OwnedWeight w =
+        MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 19, .k = 256}, Kind::kNormal);
+    Compare(data, w.view, 299, Kind::kNormal);
+  }
+}
+
+TEST_P(ConformanceLinear, ManyColumns) {
+  Data data(4);
+  for (const WeightFormat format : {WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kFp4}) {
+    const OwnedWeight w =
+        MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 1001, .k = 512}, Kind::kNormal);
+    Compare(data, w.view, 1, Kind::kNormal);
+  }
+}
+
+TEST_P(ConformanceLinear, PartsOfK) {
+  Data data(5);
+  for (const WeightFormat format :
+       {WeightFormat::kF32, WeightFormat::kBf16, WeightFormat::kFp8, WeightFormat::kFp4}) {
+    OwnedWeight w =
+        MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 9, .k = 1024}, Kind::kNormal);
+    for (const int parts : {2, 4, 8}) {
+      w.view.k_parts = parts;
+      for (const std::int64_t t : {1, 3, 18}) {
+        Compare(data, w.view, t, Kind::kNormal);
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceLinear, Grouped) {
+  Data data(6);
+  struct Case {
+    WeightFormat format;
+    ScaleFormat scale_format;
+    std::int64_t groups;
+    std::int64_t group_rows;
+    std::int64_t k;
+  };
+  const Case cases[] = {{WeightFormat::kBf16, ScaleFormat::kE8m0, 2, 33, 100},
+                        {WeightFormat::kBf16, ScaleFormat::kE8m0, 17, 5, 128},
+                        {WeightFormat::kFp8, ScaleFormat::kE8m0, 3, 70, 256},
+                        {WeightFormat::kFp8, ScaleFormat::kF32, 8, 20, 384}};
+  for (const Case& c : cases) {
+    for (const Kind kind : kKinds) {
+      const OwnedWeight w = MakeWeight(data, c.format, c.scale_format,
+                                       {.n = c.groups * c.group_rows, .k = c.k}, kind);
+      for (const std::int64_t t : {0, 1, 2, 5, 21}) {
+        const Array<Bf16> x = data.Bf16s(t * c.groups * c.k, kind);
+        ExpectSame(fmt::format("groups {} k {} t {}", c.groups, c.k, t), [&](Backend& backend) {
+          Array<Bf16> out(t * w.view.n);
+          backend.GroupedLinear(x.As(t, c.groups * c.k), w.view, c.groups, out.As(t, w.view.n));
+          return BytesOf(out);
+        });
+      }
+    }
+  }
+}
+
+// One expert twice in a row, experts without tokens, all tokens at one expert.
+TEST_P(ConformanceLinear, Experts) {
+  Data data(7);
+  constexpr std::int64_t kHidden = 256;
+  constexpr std::int64_t kWidth = 384;
+  constexpr std::int64_t kExperts = 5;
+  for (const WeightFormat format : {WeightFormat::kFp4, WeightFormat::kFp8, WeightFormat::kBf16}) {
+    std::vector<OwnedWeight> owned;
+    std::vector<ExpertWeights> experts;
+    for (std::int64_t e = 0; e < kExperts; ++e) {
+      const Shape in = {.n = kWidth, .k = kHidden};
+      const Shape out = {.n = kHidden, .k = kWidth};
+      for (const Shape& shape : {in, out, in}) {
+        owned.push_back(MakeWeight(data, format, ScaleFormat::kE8m0, shape, Kind::kNormal));
+      }
+    }
+    for (std::int64_t e = 0; e < kExperts; ++e) {
+      const auto i = static_cast<std::size_t>(3 * e);
+      experts.push_back({owned[i].view, owned[i + 1].view, owned[i + 2].view});
+    }
+    for (const std::int64_t t : {0, 1, 2, 17, 70}) {
+      constexpr std::int64_t kChosen = 3;
+      const Array<Bf16> x = data.Bf16s(t * kHidden);
+      Array<std::int32_t> ids(t * kChosen);
+      for (std::int32_t& id : ids.all()) {
+        id = static_cast<std::int32_t>(t == 2 ? 1 : data.Integer(0, kExperts - 1));
+      }
+      Array<float> weights = data.Floats(t * kChosen);
+      const Routing routing = {ids.As(t, kChosen), weights.As(t, kChosen)};
+      ExpectSame(fmt::format("experts of format {} t {}", static_cast<int>(format), t),
+                 [&](Backend& backend) {
+                   Array<Bf16> rows(t * kChosen * kHidden);
+                   backend.ExpertRows(x.As(t, kHidden), routing, experts, 10.0f,
+                                      rows.As(t * kChosen, kHidden));
+                   return BytesOf(rows);
+                 });
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceLinear, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         IsaName);
+
+}  // namespace
+}  // namespace fathom::testing

@@ -1,0 +1,190 @@
+// Operations on single rows: the CPU backend gives the bits of the reference.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/kernels/conformance.h"
+
+namespace fathom::testing {
+namespace {
+
+constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
+
+class ConformanceRows : public Conformance {};
+
+TEST_P(ConformanceRows, RmsNorm) {
+  Data data(1);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t d : {1, 7, 16, 31, 128, 1000}) {
+      for (const std::int64_t t : kRows) {
+        const Array<Bf16> x = data.Bf16s(t * d, kind);
+        const Array<Bf16> weight = data.Bf16s(d);
+        ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
+          Array<Bf16> out(t * d);
+          Array<Bf16> in_place = x;
+          backend.RmsNorm(x.As(t, d), weight.all(), 1e-6f, out.As(t, d));
+          backend.RmsNorm(in_place.As(t, d), weight.all(), 1e-6f, in_place.As(t, d));
+          return BytesOf(out, in_place);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, SwiGlu) {
+  Data data(2);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t f : {1, 15, 33, 512}) {
+      for (const std::int64_t t : {0, 1, 3, 40}) {
+        const Array<Bf16> gate = data.Bf16s(t * f, kind);
+        const Array<Bf16> up = data.Bf16s(t * f, kind);
+        ExpectSame(fmt::format("f {} t {}", f, t), [&](Backend& backend) {
+          Array<Bf16> out(t * f);
+          Array<Bf16> in_place = gate;
+          backend.SwiGlu(gate.As(t, f), up.As(t, f), 10.0f, out.As(t, f));
+          backend.SwiGlu(in_place.As(t, f), up.As(t, f), 10.0f, in_place.As(t, f));
+          return BytesOf(out, in_place);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, HyperConnections) {
+  Data data(3);
+  for (const Kind kind : {Kind::kNormal, Kind::kTiny, Kind::kLarge}) {
+    for (const std::int64_t d : {1, 4, 13, 20, 100, 256}) {
+      const Array<float> fn = data.Floats(24 * 4 * d);
+      const Array<float> base = data.Floats(24);
+      const Array<float> scale = data.Floats(3);
+      const HcWeights w = {fn.data(), base.data(), scale.data()};
+      for (const std::int64_t t : kRows) {
+        const Array<Bf16> streams = data.Bf16s(t * 4 * d, kind);
+        const Array<Bf16> y = data.Bf16s(t * d, kind);
+        ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
+          Array<Bf16> pre(t * d);
+          Array<Bf16> head(t * d);
+          Array<float> post(t * 4);
+          Array<float> comb(t * 16);
+          const HcMix mix = {post.As(t, 4), comb.As(t, 16)};
+          Array<Bf16> mixed = streams;
+          Array<Bf16> added = streams;
+          backend.HcPre(streams.As(t, 4 * d), w, {}, pre.As(t, d), mix);
+          backend.HcHead(streams.As(t, 4 * d), w, {}, head.As(t, d));
+          backend.HcPost(y.As(t, d), mix, mixed.As(t, 4 * d));
+          backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
+          return BytesOf(pre, head, post, comb, mixed, added);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, QueryHeads) {
+  Data data(4);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t head_dim : {10, 33, 128, 512}) {
+      for (const std::int64_t t : {0, 1, 2, 17}) {
+        constexpr std::int64_t kHeads = 3;
+        const std::int64_t pairs = std::min<std::int64_t>(head_dim / 2, t == 2 ? 5 : 32);
+        const Angles angles(data, t, pairs);
+        const Array<Bf16> q = data.Bf16s(t * kHeads * head_dim, kind);
+        ExpectSame(fmt::format("head_dim {} t {}", head_dim, t), [&](Backend& backend) {
+          Array<Bf16> out = q;
+          backend.QueryHeads(out.As(t, kHeads * head_dim), head_dim, 1e-6f, angles.View());
+          return BytesOf(out);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, WindowKeys) {
+  Data data(5);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t pairs : {0, 3, 16, 32}) {
+      for (const std::int64_t plain : {0, 64, 448}) {
+        for (const std::int64_t t : {0, 1, 5, 19}) {
+          const std::int64_t width = plain + 2 * pairs;
+          const Angles angles(data, t, pairs);
+          const Array<Bf16> kv = data.Bf16s(t * width, kind);
+          const Array<Bf16> norm = data.Bf16s(width);
+          ExpectSame(fmt::format("plain {} pairs {} t {}", plain, pairs, t), [&](Backend& backend) {
+            Array<Bf16> out = kv;
+            backend.WindowKeys(out.As(t, width), norm.all(), 1e-6f, angles.View());
+            return BytesOf(out);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, IndexQueries) {
+  Data data(6);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t heads : {1, 3, 16}) {
+      for (const std::int64_t t : {0, 1, 2, 9}) {
+        const Angles angles(data, t, t == 2 ? 7 : 32);
+        const Array<Bf16> q = data.Bf16s(t * heads * kIndexDim, kind);
+        ExpectSame(fmt::format("heads {} t {}", heads, t), [&](Backend& backend) {
+          Array<std::uint8_t> out(t * heads * kPackedIndexBytes);
+          backend.IndexQueries(q.As(t, heads * kIndexDim), angles.View(),
+                               out.As(t, heads * kPackedIndexBytes));
+          return BytesOf(out);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, Route) {
+  Data data(7);
+  for (const Kind kind : {Kind::kNormal, Kind::kMixed, Kind::kLarge}) {
+    for (const std::int64_t n_experts : {6, 8, 33, 384}) {
+      for (const std::int64_t t : kRows) {
+        constexpr std::int64_t kChosen = 6;
+        Array<float> logits = data.Floats(t * n_experts, kind);
+        const Array<float> bias = data.Floats(n_experts);
+        for (std::int64_t i = 0; i < t * n_experts; i += 3) {
+          logits.data()[i] = 1.0f;  // ties
+        }
+        ExpectSame(fmt::format("experts {} t {}", n_experts, t), [&](Backend& backend) {
+          Array<std::int32_t> ids(t * kChosen);
+          Array<float> weights(t * kChosen);
+          backend.Route(logits.As(t, n_experts), bias.all(), 1.5f,
+                        {ids.As(t, kChosen), weights.As(t, kChosen)});
+          return BytesOf(ids, weights);
+        });
+      }
+    }
+  }
+}
+
+TEST_P(ConformanceRows, CombineExperts) {
+  Data data(8);
+  for (const Kind kind : kKinds) {
+    for (const std::int64_t d : {1, 17, 256}) {
+      for (const std::int64_t k : {1, 2, 6}) {
+        for (const std::int64_t t : {0, 1, 5, 33}) {
+          const Array<Bf16> rows = data.Bf16s(t * k * d, kind);
+          const Array<Bf16> shared = data.Bf16s(t * d, kind);
+          ExpectSame(fmt::format("d {} k {} t {}", d, k, t), [&](Backend& backend) {
+            Array<Bf16> out(t * d);
+            Array<Bf16> in_place = shared;
+            backend.CombineExperts(rows.As(t * k, d), shared.As(t, d), out.As(t, d));
+            backend.CombineExperts(rows.As(t * k, d), in_place.As(t, d), in_place.As(t, d));
+            return BytesOf(out, in_place);
+          });
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceRows, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+                         IsaName);
+
+}  // namespace
+}  // namespace fathom::testing

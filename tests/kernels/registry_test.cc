@@ -1,0 +1,58 @@
+#include "kernels/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Registry, NamesOfInstructionSets) {
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+    const Result<Isa> parsed = ParseIsa(Name(isa));
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(*parsed, isa);
+  }
+  for (const char* text : {"", "AVX2", "avx", "sse"}) {
+    const Result<Isa> parsed = ParseIsa(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_THAT(parsed.error().message, HasSubstr("scalar, avx2 or avx512"));
+  }
+}
+
+TEST(Registry, MakesEveryBackendOfTheMachine) {
+  for (const Isa isa : AvailableIsas()) {
+    const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(isa, 2);
+    ASSERT_TRUE(backend) << backend.error().message;
+    EXPECT_EQ((*backend)->Name(), isa == Isa::kScalar ? "reference"
+                                  : isa == Isa::kAvx2 ? "cpu avx2, 2 threads"
+                                                      : "cpu avx512, 2 threads");
+  }
+}
+
+TEST(Registry, TakesTheWidestWithoutAChoice) {
+  const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 1);
+  ASSERT_TRUE(backend);
+  const Isa widest = AvailableIsas().back();
+  EXPECT_THAT((*backend)->Name(), HasSubstr(widest == Isa::kScalar ? "reference" : Name(widest)));
+}
+
+TEST(Registry, RefusesWhatTheMachineDoesNotHave) {
+  const std::vector<Isa> available = AvailableIsas();
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+    if (std::find(available.begin(), available.end(), isa) == available.end()) {
+      const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(isa, 1);
+      ASSERT_FALSE(backend);
+      EXPECT_THAT(backend.error().message, HasSubstr("it has: scalar"));
+    }
+  }
+  const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 0);
+  ASSERT_FALSE(backend);
+  EXPECT_EQ(backend.error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace fathom
