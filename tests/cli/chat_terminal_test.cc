@@ -62,37 +62,36 @@ class Terminal {
         seen_ = found + text.size();
         return true;
       }
-      if (!ReadSome()) {
-        break;
-      }
+      ReadSome(100);
     }
     ADD_FAILURE() << "waited for \"" << text << "\" and saw \"" << screen_.substr(seen_) << "\"";
     return false;
   }
 
-  // The exit code once the program has ended.
+  // The exit code; -1 if the program does not end.
   int WaitForEnd() {
-    while (ReadSome()) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+      int status = 0;
+      if (::waitpid(process_, &status, WNOHANG) == process_) {
+        ended_ = true;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      ReadSome(10);
     }
-    int status = 0;
-    ::waitpid(process_, &status, 0);
-    ended_ = true;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return -1;
   }
 
-  const std::string& screen() const { return screen_; }
-
  private:
-  // False when there will be no more.
-  bool ReadSome() {
+  void ReadSome(int milliseconds) {
     pollfd watched = {.fd = descriptor_, .events = POLLIN, .revents = 0};
-    if (::poll(&watched, 1, 30000) <= 0) {
-      return false;
+    if (::poll(&watched, 1, milliseconds) <= 0) {
+      return;
     }
     char piece[4096];
     const ssize_t n_bytes = ::read(descriptor_, piece, sizeof(piece));
     if (n_bytes <= 0) {
-      return false;
+      return;
     }
     screen_.append(piece, static_cast<std::size_t>(n_bytes));
     return true;
@@ -133,6 +132,7 @@ TEST(ChatTerminalTest, ControlCAtThePromptDropsTheLine) {
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("/stats\r");
   ASSERT_TRUE(terminal.WaitFor("messages 0;"));
+  ASSERT_TRUE(terminal.WaitFor("> "));  // before it the key would be lost, as in every program
   terminal.Type(kControlD);
   EXPECT_EQ(terminal.WaitForEnd(), 0);
 }

@@ -39,24 +39,6 @@ TEST(ChatTest, EmptyInputIsNoError) {
   EXPECT_EQ(Chat("\n  \n\n").out, "");
 }
 
-TEST(ChatTest, AnswersLikeTheOfficialCode) {
-  const auto path = SharedData("models/fairy/greedy.json");
-  if (!path) GTEST_SKIP() << kNoSharedData;
-  for (const json& golden : json::parse(ReadFile(*path))) {
-    if (golden["kind"] != "chat") continue;
-    std::size_t n_sure = 0;
-    while (n_sure < golden["margins"].size() && golden["margins"][n_sure] >= 0.5) {
-      ++n_sure;
-    }
-    const ProgramRun run =
-        RunProgram({"chat", "--temperature", "0", "-n", std::to_string(n_sure)},
-                   {.standard_input = golden["prompt"].get<std::string>() + "\n"});
-    std::string text = run.out;
-    text.pop_back();
-    EXPECT_EQ(golden["text"].get<std::string>().substr(0, text.size()), text) << n_sure;
-  }
-}
-
 TEST(ChatTest, TurnsBuildOnEachOther) {
   const std::string first = Chat(std::string(kStory) + "\n").out;
   const std::string both = Chat(std::string(kStory) + "\nGo on.\n").out;

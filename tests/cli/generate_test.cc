@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -171,9 +172,9 @@ TEST(GenerateTest, BrokenGenerationConfigIsNamed) {
 }
 
 TEST(GenerateTest, ClosedPipeEndsQuietly) {
-  const std::string script = "\"" + ProgramPath().string() +
-                             "\" generate --ignore-eos -n 20000 'Once upon a time' | head -c 1; "
-                             "exit ${PIPESTATUS[0]}";
+  const std::string script = fmt::format(
+      "'{}' generate --ignore-eos -n 20000 'Once upon a time' | head -c 1; exit ${{PIPESTATUS[0]}}",
+      ProgramPath().string());
   const ProgramRun run = RunProgram({"-c", script}, {.program = "/bin/bash"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_EQ(run.out.size(), 1u);

@@ -73,9 +73,9 @@ TEST(EncodeTest, CasesAsIds) {
   if (!cases || !tokenizer) GTEST_SKIP() << kNoSharedData;
   const V4Tokenizer model(*tokenizer);
   int n_run = 0;
-  for (const json& test : json::parse(ReadFile(*cases))) {
-    // Every fourth: the tokenizer is read anew each time, and tests/prompt has them all.
-    if (!test["expected_ids"].is_array() || n_run++ % 4 != 0) continue;
+  for (const nlohmann::ordered_json& test : nlohmann::ordered_json::parse(ReadFile(*cases))) {
+    // Every eighth: the tokenizer is read anew each time, and tests/prompt has them all.
+    if (!test["expected_ids"].is_array() || n_run++ % 8 != 0) continue;
     std::vector<std::string> arguments = {"encode",
                                           "-",
                                           "--ids",
@@ -92,16 +92,38 @@ TEST(EncodeTest, CasesAsIds) {
     }
     if (!test["add_bos"]) arguments.emplace_back("--no-bos");
     if (!test["drop_thinking"]) arguments.emplace_back("--keep-reasoning");
-    json request = {{"messages", test["messages"]}};
+    // The prompt shows tools with their keys in the order of the request.
+    nlohmann::ordered_json request = {{"messages", test["messages"]}};
     if (test["context"].is_array()) request["context"] = test["context"];
     std::string expected;
-    for (const json& id : test["expected_ids"]) {
-      expected += (expected.empty() ? "" : " ") + id.dump();
+    for (const auto& id : test["expected_ids"]) {
+      expected += expected.empty() ? "" : " ";
+      expected += id.dump();
     }
     const ProgramRun run = RunProgram(arguments, {.standard_input = request.dump()});
     EXPECT_EQ(run.out, expected + "\n") << test["name"] << run.error;
   }
   EXPECT_GT(n_run, 40);
+}
+
+TEST(EncodeTest, ChatPromptsOfTheEmbeddedModel) {
+  const auto path = SharedData("models/fairy/greedy.json");
+  if (!path) GTEST_SKIP() << kNoSharedData;
+  int n_chats = 0;
+  for (const json& golden : json::parse(ReadFile(*path))) {
+    if (golden["kind"] != "chat") continue;
+    ++n_chats;
+    const json messages = json::array({{{"role", "user"}, {"content", golden["prompt"]}}});
+    std::string expected;
+    for (const json& id : golden["prompt_ids"]) {
+      expected += expected.empty() ? "" : " ";
+      expected += id.dump();
+    }
+    const ProgramRun run = RunProgram({"encode", "-", "--ids", "--thinking", "off"},
+                                      {.standard_input = messages.dump()});
+    EXPECT_EQ(run.out, expected + "\n") << run.error;
+  }
+  EXPECT_GT(n_chats, 0);
 }
 
 TEST(EncodeTest, ToolsFileTakesTheRequestsPlace) {
