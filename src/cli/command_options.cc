@@ -1,102 +1,20 @@
 #include "cli/command_options.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
+#include <iterator>
 #include <limits>
+#include <span>
+
+#include "cli/option_checks.h"
 
 namespace fathom::cli {
 namespace {
 
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kSamplingGroup = "Sampling";
-constexpr double kLargest = std::numeric_limits<double>::max();
 
 std::vector<std::string> Names(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
-}
-
-CLI::Validator OneOf(std::vector<std::string> allowed) {
-  return CLI::Validator(
-      [allowed = std::move(allowed)](std::string& text) {
-        return std::find(allowed.begin(), allowed.end(), text) != allowed.end()
-                   ? std::string()
-                   : fmt::format("expected one of {}, found \"{}\"", fmt::join(allowed, " "), text);
-      },
-      "", "");
-}
-
-// A whole number from low to high. CLI::Range would let NaN and fractions pass.
-CLI::Validator Integer(std::int64_t low, std::int64_t high) {
-  const std::string range = high == std::numeric_limits<std::int64_t>::max()
-                                ? fmt::format("a whole number of at least {}", low)
-                                : fmt::format("a whole number from {} to {}", low, high);
-  return CLI::Validator(
-      [low, high, range](std::string& text) {
-        errno = 0;
-        char* end = nullptr;
-        const long long value = std::strtoll(text.c_str(), &end, 10);
-        const bool is_number = end != text.c_str() && *end == '\0' && errno == 0;
-        return is_number && value >= low && value <= high
-                   ? std::string()
-                   : fmt::format("expected {}, found \"{}\"", range, text);
-      },
-      "", "");
-}
-
-CLI::Validator AtLeast(std::int64_t low) {
-  return Integer(low, std::numeric_limits<std::int64_t>::max());
-}
-
-bool ParseNumber(const std::string& text, double& value) {
-  char* end = nullptr;
-  value = std::strtod(text.c_str(), &end);
-  return end != text.c_str() && *end == '\0' && std::isfinite(value);
-}
-
-// A number from low to high; low itself only if low_allowed.
-CLI::Validator Number(double low, double high, bool low_allowed = true) {
-  const std::string range =
-      high == kLargest ? fmt::format("a number of at least {}", low)
-                       : fmt::format("a number {} {} {} {}", low_allowed ? "from" : "above", low,
-                                     low_allowed ? "to" : "and at most", high);
-  return CLI::Validator(
-      [low, high, low_allowed, range](std::string& text) {
-        double value = 0;
-        const bool fits = ParseNumber(text, value) && value <= high &&
-                          (value > low || (low_allowed && value == low));
-        return fits ? std::string() : fmt::format("expected {}, found \"{}\"", range, text);
-      },
-      "", "");
-}
-
-std::string ParseLogitBias(const std::string& text, std::pair<Token, float>& bias) {
-  const std::size_t equals = text.find('=');
-  char* end = nullptr;
-  const long id = std::strtol(text.c_str(), &end, 10);
-  double value = 0;
-  const bool valid = equals != std::string::npos && equals > 0 && end == text.c_str() + equals &&
-                     id >= 0 && id <= std::numeric_limits<Token>::max() &&
-                     ParseNumber(text.substr(equals + 1), value) && std::abs(value) <= 100;
-  if (!valid) {
-    return fmt::format("expected ID=VALUE with a value from -100 to 100, found \"{}\"", text);
-  }
-  bias = {static_cast<Token>(id), static_cast<float>(value)};
-  return {};
-}
-
-CLI::Validator LogitBias() {
-  return CLI::Validator(
-      [](std::string& text) {
-        std::pair<Token, float> ignored;
-        return ParseLogitBias(text, ignored);
-      },
-      "", "");
 }
 
 void AddModel(CLI::App* command, std::filesystem::path& model) {
@@ -152,7 +70,7 @@ void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
           "--logit-bias",
           [&sampling](const std::vector<std::string>& values) {
             for (const std::string& value : values) {
-              ParseLogitBias(value, sampling.logit_bias.emplace_back());
+              sampling.logit_bias.push_back(LogitBiasOf(value));
             }
           },
           "Adds V, -100 to 100, to the logit of token ID; may be repeated")
@@ -189,17 +107,7 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
   command
       ->add_option("--seed", sampling.seed, "Same seed, same text (default: a new one each time)")
       ->type_name("N")
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
-            errno = 0;
-            std::strtoull(text.c_str(), nullptr, 10);
-            return !text.empty() && digits && errno == 0
-                       ? std::string()
-                       : fmt::format("expected a whole number from 0 to 2^64 - 1, found \"{}\"",
-                                     text);
-          },
-          "", ""))
+      ->check(Seed())
       ->group(kSamplingGroup);
   AddSampling(command, "--temperature", sampling.temperature,
               "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)",
@@ -207,7 +115,7 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
       ->type_name("T");
   AddSampling(command, "--top-p", sampling.top_p,
               "Choose among the fewest tokens of this total probability (default: as above)",
-              Number(0, 1, false))
+              NumberAbove(0, 1))
       ->type_name("P");
   AddSampling(command, "--top-k", sampling.top_k, "Choose among the K best tokens; 0 is off",
               AtLeast(0))

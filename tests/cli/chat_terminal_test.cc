@@ -94,7 +94,6 @@ class Terminal {
       return;
     }
     screen_.append(piece, static_cast<std::size_t>(n_bytes));
-    return true;
   }
 
   int descriptor_ = -1;
