@@ -79,7 +79,7 @@ void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, Onl
     p[j] = keys[j] == nullptr ? 0.0f : Exp<ScalarOps>(z[j] - maximum);
   }
   const float sum = LaneSum(std::ssize(keys), [&](std::int64_t j) { return p[j]; });
-  state.sum = std::fma(state.sum, c, sum);
+  state.sum = state.sum * c + sum;
   state.maximum = maximum;
   for (float& o : state.o) {
     o = o * c;

@@ -59,7 +59,7 @@ float Pool(const std::vector<Slot>& slots, const ChannelOf& channel_of) {
   float pooled = 0.0f;
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const float value = slots[s].values == nullptr ? 0.0f : slots[s].values[channel_of(s)];
-    pooled = std::fma(p(s) / sum, value, pooled);
+    pooled = pooled + p(s) / sum * value;
   }
   return pooled;
 }

@@ -28,7 +28,7 @@ void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, 
 }
 
 float SumOfFour(const float* c, std::int64_t stride) {
-  return (c[0] + c[2 * stride]) + (c[stride] + c[3 * stride]);
+  return ((c[0] + c[stride]) + c[2 * stride]) + c[3 * stride];
 }
 
 // Divides every row of c [4, 4] by its sum + eps, or every column.
@@ -68,12 +68,12 @@ void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, 
              Bf16* out) {
   float pre[kStreams];
   for (int j = 0; j < kStreams; ++j) {
-    pre[j] = Sigmoid<ScalarOps>(std::fma(m[j], w.scale[0], w.base[j])) + eps;
+    pre[j] = Sigmoid<ScalarOps>(m[j] * w.scale[0] + w.base[j]) + eps;
   }
   for (std::int64_t i = 0; i < d; ++i) {
     float sum = pre[0] * ToFloat(x[i]);
     for (int s = 1; s < kStreams; ++s) {
-      sum = std::fma(pre[s], ToFloat(x[s * d + i]), sum);
+      sum = sum + pre[s] * ToFloat(x[s * d + i]);
     }
     out[i] = ToBf16(sum);
   }
@@ -94,12 +94,12 @@ void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
     float* post = mix.post.Row(row);
     for (int j = 0; j < kStreams; ++j) {
       const int gate = kStreams + j;
-      post[j] = 2.0f * Sigmoid<ScalarOps>(std::fma(m[gate], w.scale[1], w.base[gate]));
+      post[j] = 2.0f * Sigmoid<ScalarOps>(m[gate] * w.scale[1] + w.base[gate]);
     }
     float* comb = mix.comb.Row(row);
     for (int j = 0; j < kStreams * kStreams; ++j) {
       const int gate = 2 * kStreams + j;
-      comb[j] = std::fma(m[gate], w.scale[2], w.base[gate]);
+      comb[j] = m[gate] * w.scale[2] + w.base[gate];
     }
     Sinkhorn(comb, options.sinkhorn_iterations, options.eps);
     MixDown(streams.Row(row), out.cols, m, w, options.eps, out.Row(row));
@@ -121,11 +121,11 @@ void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf1
       const float source[kStreams] = {ToFloat(s[i]), ToFloat(s[d + i]), ToFloat(s[2 * d + i]),
                                       ToFloat(s[3 * d + i])};
       for (int j = 0; j < kStreams; ++j) {
-        float sum = post[j] * value;
-        for (int from = 0; from < kStreams; ++from) {
-          sum = std::fma(comb[kStreams * from + j], source[from], sum);
+        float sum = comb[j] * source[0];
+        for (int from = 1; from < kStreams; ++from) {
+          sum = sum + comb[kStreams * from + j] * source[from];
         }
-        s[j * d + i] = ToBf16(sum);
+        s[j * d + i] = ToBf16(post[j] * value + sum);
       }
     }
   }

@@ -31,8 +31,8 @@ static inline void RotatePairs(Bf16* x, std::int64_t pairs, const float* cos, co
     const float b = ToFloat(x[2 * k + 1]);
     const float c = cos[k];
     const float s = direction * sin[k];
-    x[2 * k] = ToBf16(std::fma(a, c, -(b * s)));
-    x[2 * k + 1] = ToBf16(std::fma(a, s, b * c));
+    x[2 * k] = ToBf16(a * c - b * s);
+    x[2 * k + 1] = ToBf16(a * s + b * c);
   }
 }
 
