@@ -39,7 +39,7 @@ void WaitWhileEqual(const std::atomic<T>& value, T old) {
 ThreadTeam::ThreadTeam(int n_threads) : n_threads_(n_threads) {
   Check(n_threads >= 1, "a team has at least one thread");
   for (int i = 1; i < n_threads; ++i) {
-    threads_.emplace_back([this, i] { WorkerLoop(i); });
+    threads_.emplace_back([this] { WorkerLoop(); });
   }
 }
 
@@ -63,17 +63,38 @@ void ThreadTeam::Run(std::int64_t count, std::int64_t grain, Task task) {
   task_ = task;
   count_ = count;
   grain_ = std::max<std::int64_t>(grain, 1);
-  running_.store(n_threads_ - 1, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
+  unfinished_.store(n_threads_, std::memory_order_relaxed);
+  const std::uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  claims_.store(std::uint64_t{generation} << 32, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
   generation_.notify_all();
-  RunShare(0);
-  for (int left = running_.load(std::memory_order_acquire); left != 0;
-       left = running_.load(std::memory_order_acquire)) {
-    WaitWhileEqual(running_, left);
+  RunShares(generation);
+  for (int left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire)) {
+    WaitWhileEqual(unfinished_, left);
   }
 }
 
-// Thread `index` takes one contiguous share of whole grains: weights are read as few long streams.
+// Claims and runs shares of this loop until none is left. Does nothing if the loop is over.
+void ThreadTeam::RunShares(std::uint32_t generation) {
+  std::uint64_t claims = claims_.load(std::memory_order_acquire);
+  while (claims >> 32 == generation) {
+    const auto share = static_cast<std::uint32_t>(claims);
+    if (share >= static_cast<std::uint32_t>(n_threads_)) {
+      return;
+    }
+    if (claims_.compare_exchange_weak(claims, claims + 1, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+      RunShare(static_cast<int>(share));
+      if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        unfinished_.notify_one();
+      }
+      claims = claims_.load(std::memory_order_acquire);
+    }
+  }
+}
+
+// A share is a contiguous piece of whole grains: weights are read as few long streams.
 void ThreadTeam::RunShare(int index) {
   const std::int64_t grains = (count_ + grain_ - 1) / grain_;
   const std::int64_t begin = grains * index / n_threads_ * grain_;
@@ -83,18 +104,15 @@ void ThreadTeam::RunShare(int index) {
   }
 }
 
-void ThreadTeam::WorkerLoop(int index) {
+void ThreadTeam::WorkerLoop() {
   std::uint32_t seen = 0;
   while (true) {
     WaitWhileEqual(generation_, seen);
-    ++seen;
+    seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) {
       return;
     }
-    RunShare(index);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      running_.notify_one();
-    }
+    RunShares(seen);
   }
 }
 

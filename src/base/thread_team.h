@@ -18,6 +18,9 @@ namespace fathom {
 
 // Owns n_threads - 1 threads; the caller of For is the last one. For may be called from one thread
 // at a time and must not be nested. Idle threads spin briefly, then sleep.
+//
+// A range is cut into one share per thread, and a thread that is free claims the next share. On a
+// busy machine, where a thread may not be scheduled for milliseconds, the others do its share.
 class ThreadTeam {
  public:
   // n_threads >= 1. With 1 no thread is started and For is a plain loop.
@@ -47,16 +50,21 @@ class ThreadTeam {
   };
 
   void Run(std::int64_t count, std::int64_t grain, Task task);
+  void RunShares(std::uint32_t generation);
   void RunShare(int index);
-  void WorkerLoop(int index);
+  void WorkerLoop();
 
   const int n_threads_;
-  // Written by the caller of For before `generation_` is raised, read by workers after.
+  // Written by the caller of For before `claims_`, read by who has claimed a share. Until that
+  // share is done For does not return, so they cannot change meanwhile.
   Task task_;
   std::int64_t count_ = 0;
   std::int64_t grain_ = 1;
+  // One more for every loop: what idle threads wait for.
   alignas(64) std::atomic<std::uint32_t> generation_ = 0;
-  alignas(64) std::atomic<int> running_ = 0;
+  // The loop's generation in the upper half, its next unclaimed share in the lower.
+  alignas(64) std::atomic<std::uint64_t> claims_ = 0;
+  alignas(64) std::atomic<int> unfinished_ = 0;  // shares
   std::atomic<bool> stop_ = false;
   std::vector<std::thread> threads_;
 };

@@ -84,7 +84,7 @@ float Advance(const float* z, Softmax& state, float* p) {
     lanes[part] = lanes[part] + value;
   });
   const float factor = Exp<ScalarOps>(state.maximum - maximum);
-  state.sum = __builtin_fmaf(state.sum, factor, TreeSum(lanes));
+  state.sum = state.sum * factor + TreeSum(lanes);
   state.maximum = maximum;
   return factor;
 }

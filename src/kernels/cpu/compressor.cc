@@ -24,7 +24,7 @@ void Pool(const cpu::PoolTask& task) {
     }
     F32 pooled = Zero();
     for (int64_t s = 0; s < task.n_slots; ++s) {
-      pooled = MulAdd(p[s] / sum, LoadSome(task.values[s] + channel, n), pooled);
+      pooled = pooled + p[s] / sum * LoadSome(task.values[s] + channel, n);
     }
     StoreBf16Some(task.out + channel, pooled, n);
   });

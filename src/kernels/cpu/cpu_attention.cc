@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kSimulationGroup = 64;
 constexpr std::int64_t kElementWork = 8;  // of a number, in multiply-adds of a product
 constexpr std::int64_t kExpWork = 64;
+constexpr std::int64_t kSlotWork = 8;  // of a number of a key, for one head
 
 void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     Matrix<const Bf16> out) {
@@ -131,7 +132,8 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t groups = (heads + cpu::kHeadGroup - 1) / cpu::kHeadGroup;
   std::atomic<int> next_piece = 0;
-  const std::int64_t work = 2 * cpu::kHeadGroup * head_dim * input.sliding_window;
+  const std::int64_t work =
+      kSlotWork * cpu::kHeadGroup * head_dim * (input.sliding_window + input.selected.cols);
   ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
     const int piece = next_piece.fetch_add(1);
     const std::span<const Bf16*> keys = Piece(scratch_.keys, piece, team_.n_threads());

@@ -80,6 +80,8 @@ class CpuBackend final : public ReferenceBackend {
     team_.For(count, grain > 0 ? grain : 1, body);
   }
 
+  // How many prepared rows of k numbers are processed at once; at least 1.
+  std::int64_t TileRows(std::int64_t k) const;
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
   // Prepares rows of x (cols of them, x_stride apart), for products of this format.
@@ -90,10 +92,13 @@ class CpuBackend final : public ReferenceBackend {
   void ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                   std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows);
   void SortPairs(const Routing& routing, std::int64_t n_experts);
+  void MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows);
+  void MultiplyInputs(std::span<const ExpertWeights> experts);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
 
-  // What a thread must have to do before it is worth waking: about two microseconds.
-  static constexpr std::int64_t kShareWork = 32768;
+  // What a thread must have to do before it is worth waking: five to ten microseconds, several
+  // times what the waking costs.
+  static constexpr std::int64_t kShareWork = 256 * 1024;
 
   const cpu::Kernels& kernels_;
   ThreadTeam team_;

@@ -47,6 +47,15 @@ bool Uniform(std::span<const ExpertWeights> experts) {
   });
 }
 
+// The product of t prepared rows with w; what it reads and writes is left to the caller.
+cpu::Product ExpertProduct(const Weight& w, std::int64_t t) {
+  cpu::Product product = ProductOf(w, /*quantize=*/true);
+  product.t = t;
+  product.x_stride = cpu::PreparedStride(w.k);
+  product.scale_stride = w.k / kFp8Block;
+  return product;
+}
+
 }  // namespace
 
 void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
@@ -107,66 +116,69 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   first[0] = 0;
 }
 
-// One tile of tokens. The gate and up rows of all experts are one loop, so that all threads are
-// busy even with one token; then the activations, then w2.
-void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
-                            std::span<const ExpertWeights> experts, float clamp,
-                            Matrix<Bf16> rows) {
-  SortPairs(routing, std::ssize(experts));
+// The gate and up rows of all experts are one loop, so that all threads are busy even with one
+// token.
+void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
   const std::int64_t width = experts[0].w1.n;
-  const cpu::ProductFormat in_format = ProductFormatOf(experts[0].w1, /*quantize=*/true);
-  const cpu::ProductFormat hidden_format = ProductFormatOf(experts[0].w2, /*quantize=*/true);
-  Prepare(in_format, x.data, x.cols, x.rows, x.cols, scratch_.activations.data(),
-          scratch_.scales.data());
-
   std::size_t count = 0;
-  const auto add = [&](const Weight& w, std::int64_t first, std::int64_t end) -> cpu::Product& {
-    cpu::Product& product = scratch_.products[count++];
-    product = ProductOf(w, /*quantize=*/true);
-    product.t = end - first;
-    product.x_stride = cpu::PreparedStride(w.k);
-    product.scale_stride = w.k / kFp8Block;
-    return product;
-  };
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const std::int32_t first = scratch_.first_pair[e];
     const std::int32_t end = scratch_.first_pair[e + 1];
-    for (int i = 0; i < 2 && first < end; ++i) {
-      cpu::Product& product = add(i == 0 ? experts[e].w1 : experts[e].w3, first, end);
-      product.x = scratch_.activations.data();
-      product.x_scales = scratch_.scales.data();
-      product.rows_in = scratch_.pair_tokens.data() + first;
-      product.out_bf16 = Bits((i == 0 ? scratch_.gate : scratch_.up).data() + first * width);
-      product.out_stride = width;
+    for (const bool gate : {true, false}) {
+      if (first < end) {
+        const Weight& w = gate ? experts[e].w1 : experts[e].w3;
+        cpu::Product& product = scratch_.products[count++];
+        product = ExpertProduct(w, end - first);
+        product.x = scratch_.activations.data();
+        product.x_scales = scratch_.scales.data();
+        product.rows_in = scratch_.pair_tokens.data() + first;
+        product.out_bf16 = Bits((gate ? scratch_.gate : scratch_.up).data() + first * width);
+        product.out_stride = width;
+      }
     }
   }
   Multiply(scratch_.products.first(count));
+}
 
-  const std::int64_t hidden_stride = cpu::PreparedStride(width);
-  ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) {
-      std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
-      const float* weight = routing.weights.data + scratch_.pair_rows[static_cast<std::size_t>(i)];
-      kernels_.swiglu(gate, Bits(scratch_.up.data() + i * width), clamp, weight, width, gate);
-      kernels_.prepare(hidden_format, gate, width, scratch_.hidden.data() + i * hidden_stride,
-                       scratch_.hidden_scales.data() + i * (width / kFp8Block));
-    }
-  });
-
-  count = 0;
+void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows) {
+  std::size_t count = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const std::int32_t first = scratch_.first_pair[e];
     const std::int32_t end = scratch_.first_pair[e + 1];
     if (first < end) {
-      cpu::Product& product = add(experts[e].w2, first, end);
-      product.x = scratch_.hidden.data() + first * hidden_stride;
-      product.x_scales = scratch_.hidden_scales.data() + first * (width / kFp8Block);
+      cpu::Product& product = scratch_.products[count++];
+      product = ExpertProduct(experts[e].w2, end - first);
+      product.x = scratch_.hidden.data() + first * product.x_stride;
+      product.x_scales = scratch_.hidden_scales.data() + first * product.scale_stride;
       product.rows_out = scratch_.pair_rows.data() + first;
       product.out_bf16 = Bits(rows.data);
       product.out_stride = rows.cols;
     }
   }
   Multiply(scratch_.products.first(count));
+}
+
+// One tile of tokens.
+void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
+                            std::span<const ExpertWeights> experts, float clamp,
+                            Matrix<Bf16> rows) {
+  SortPairs(routing, std::ssize(experts));
+  Prepare(ProductFormatOf(experts[0].w1, /*quantize=*/true), x.data, x.cols, x.rows, x.cols,
+          scratch_.activations.data(), scratch_.scales.data());
+  MultiplyInputs(experts);
+  const std::int64_t width = experts[0].w1.n;
+  const cpu::ProductFormat hidden_format = ProductFormatOf(experts[0].w2, /*quantize=*/true);
+  ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
+      const float* weight = routing.weights.data + scratch_.pair_rows[static_cast<std::size_t>(i)];
+      kernels_.swiglu(gate, Bits(scratch_.up.data() + i * width), clamp, weight, width, gate);
+      kernels_.prepare(hidden_format, gate, width,
+                       scratch_.hidden.data() + i * cpu::PreparedStride(width),
+                       scratch_.hidden_scales.data() + i * (width / kFp8Block));
+    }
+  });
+  MultiplyHidden(experts, rows);
 }
 
 void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
@@ -185,10 +197,9 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
   const std::int64_t width = experts[0].w1.n;
   Check(x.cols == experts[0].w1.k && width == experts[0].w2.k && rows.cols == experts[0].w2.n,
         "ExpertRows: shapes of the experts");
-  const std::int64_t tile = std::min(scratch_.tile_rows, std::ssize(scratch_.pair_rows) / k);
+  const std::int64_t tile = std::min(TileRows(x.cols), std::ssize(scratch_.pair_rows) / k);
   Check(tile > 0 && std::ssize(experts) < std::ssize(scratch_.first_pair) &&
-            tile * k * width <= std::ssize(scratch_.gate) &&
-            tile * cpu::PreparedStride(x.cols) <= std::ssize(scratch_.activations),
+            tile * k * width <= std::ssize(scratch_.gate),
         "ExpertRows: more than Reserve announced");
   for (std::int64_t first = 0; first < x.rows; first += tile) {
     const std::int64_t t = std::min(tile, x.rows - first);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
 constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
 constexpr int kQueryOffset = 12;            // kernels.h: bytes are twice the value + 12
-constexpr std::int64_t kHeadWork = 256;     // of packing one head, in multiply-adds
+constexpr std::int64_t kScoreWork = 64;     // of one head and row, in multiply-adds of a product
 constexpr std::int64_t kPackWork = 64 * kIndexDim;
 
 // The queries of one token as Kernels::index_scores reads them.
@@ -146,7 +146,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
       kernels_.index_scores(part);
     };
     if (share_rows) {
-      ForItems(visible, block.head_groups * cpu::kIndexLanes * kHeadWork / 4, score);
+      ForItems(visible, block.head_groups * cpu::kIndexLanes * kScoreWork, score);
     } else {
       score(0, visible);
     }
@@ -158,12 +158,14 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     }
     return;
   }
-  ForItems(t, head_weights.cols * kHeadWork, [&](std::int64_t first, std::int64_t end) {
-    const int piece = next_piece.fetch_add(1);
-    for (std::int64_t row = first; row < end; ++row) {
-      select(row, piece);
-    }
-  });
+  // At least as many rows are scored as are chosen.
+  ForItems(t, rows.cols * head_weights.cols * kScoreWork,
+           [&](std::int64_t first, std::int64_t end) {
+             const int piece = next_piece.fetch_add(1);
+             for (std::int64_t row = first; row < end; ++row) {
+               select(row, piece);
+             }
+           });
 }
 
 }  // namespace fathom

@@ -56,6 +56,12 @@ cpu::Product ProductOf(const Weight& w, bool quantize) {
           .k_parts = w.k_parts};
 }
 
+std::int64_t CpuBackend::TileRows(std::int64_t k) const {
+  const std::int64_t fitting = std::ssize(scratch_.activations) / cpu::PreparedStride(k);
+  Check(fitting > 0, "more inputs than Reserve announced, or Reserve was not called");
+  return std::min(scratch_.tile_rows, fitting);
+}
+
 void CpuBackend::Multiply(std::span<const cpu::Product> products) {
   std::int64_t work = 0;
   for (const cpu::Product& product : products) {
@@ -89,17 +95,15 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
   Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
-  Check(scratch_.tile_rows > 0, "Reserve was not called");
   cpu::Product product = ProductOf(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
   product.x_scales = scratch_.scales.data();
   product.scale_stride = w.k / kFp8Block;
   product.out_stride = out.cols;
-  for (std::int64_t first = 0; first < x.rows; first += scratch_.tile_rows) {
-    product.t = std::min(scratch_.tile_rows, x.rows - first);
-    Check(product.t * product.x_stride <= std::ssize(scratch_.activations),
-          "Linear: more inputs than Reserve announced");
+  const std::int64_t tile = TileRows(w.k);
+  for (std::int64_t first = 0; first < x.rows; first += tile) {
+    product.t = std::min(tile, x.rows - first);
     Prepare(product.format, x.Row(first), x.cols, product.t, w.k, scratch_.activations.data(),
             scratch_.scales.data());
     if constexpr (std::is_same_v<Out, Bf16>) {
@@ -126,19 +130,17 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
   Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
             out.cols == w.n,
         "GroupedLinear: shapes");
-  constexpr std::int64_t kChunkGroups = 16;
+  constexpr std::int64_t kMaxChunk = 16;
   const std::int64_t group_rows = w.n / groups;
   const std::int64_t stride = cpu::PreparedStride(w.k);
-  const std::int64_t tile =
-      std::max<std::int64_t>(1, scratch_.tile_rows / std::min(groups, kChunkGroups));
-  Check(x.rows == 0 ||
-            std::min(groups, kChunkGroups) * tile * stride <= std::ssize(scratch_.activations),
-        "GroupedLinear: more inputs than Reserve announced");
+  const std::int64_t fitting = TileRows(w.k);
+  const std::int64_t chunk = std::min({groups, kMaxChunk, fitting});
+  const std::int64_t tile = fitting / chunk;
   for (std::int64_t first = 0; first < x.rows; first += tile) {
     const std::int64_t t = std::min(tile, x.rows - first);
-    for (std::int64_t group = 0; group < groups; group += kChunkGroups) {
-      const std::int64_t n_groups = std::min(kChunkGroups, groups - group);
-      std::array<cpu::Product, kChunkGroups> products;
+    for (std::int64_t group = 0; group < groups; group += chunk) {
+      const std::int64_t n_groups = std::min(chunk, groups - group);
+      std::array<cpu::Product, kMaxChunk> products;
       for (std::int64_t i = 0; i < n_groups; ++i) {
         cpu::Product& product = products[static_cast<std::size_t>(i)];
         product = ProductOf(w, /*quantize=*/false);

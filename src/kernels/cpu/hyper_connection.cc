@@ -91,7 +91,7 @@ void Mix(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int
 
 template <class F>
 F SumOfFour(const F* c, int64_t stride) {
-  return (c[0] + c[2 * stride]) + (c[stride] + c[3 * stride]);
+  return ((c[0] + c[stride]) + c[2 * stride]) + c[3 * stride];
 }
 
 // Divides every row of c [4, 4] by its sum + eps, or every column.
@@ -138,7 +138,7 @@ void ComputeGates(const cpu::HyperWeights& w, typename Ops::F* gates) {
   using F = typename Ops::F;
   for (int64_t i = 0; i < w.gates; ++i) {
     const int64_t kind = i < kStreams ? 0 : i < 2 * kStreams ? 1 : 2;
-    gates[i] = Ops::MulAdd(gates[i], Ops::Set(w.scale[kind]), Ops::Set(w.base[i]));
+    gates[i] = gates[i] * Ops::Set(w.scale[kind]) + Ops::Set(w.base[i]);
     if (kind == 0) {
       gates[i] = Sigmoid<Ops>(gates[i]) + Ops::Set(w.eps);
     } else if (kind == 1) {
@@ -181,7 +181,7 @@ void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
   ForVectors(d, [&](int64_t i, int n) {
     F32 sum = Set(pre[0]) * LoadBf16Some(x + i, n);
     for (int64_t s = 1; s < kStreams; ++s) {
-      sum = MulAdd(Set(pre[s]), LoadBf16Some(x + s * d + i, n), sum);
+      sum = sum + Set(pre[s]) * LoadBf16Some(x + s * d + i, n);
     }
     StoreBf16Some(out + i, sum, n);
   });
@@ -217,11 +217,11 @@ void HyperPost(const uint16_t* y, const float* post, const float* comb, int64_t 
       source[s] = LoadBf16Some(streams + s * d + i, n);
     }
     for (int64_t j = 0; j < kStreams; ++j) {
-      F32 sum = Set(post[j]) * value;
-      for (int64_t s = 0; s < kStreams; ++s) {
-        sum = MulAdd(Set(comb[kStreams * s + j]), source[s], sum);
+      F32 sum = Set(comb[j]) * source[0];
+      for (int64_t s = 1; s < kStreams; ++s) {
+        sum = sum + Set(comb[kStreams * s + j]) * source[s];
       }
-      StoreBf16Some(streams + j * d + i, sum, n);
+      StoreBf16Some(streams + j * d + i, Set(post[j]) * value + sum, n);
     }
   });
 }

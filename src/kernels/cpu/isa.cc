@@ -27,7 +27,6 @@ Result<Isa> ParseIsa(std::string_view text) {
 // The builtin asks the processor and, for wide registers, whether the operating system saves them.
 std::vector<Isa> AvailableIsas() {
   std::vector<Isa> isas = {Isa::kScalar};
-#if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   if (avx2) {
     isas.push_back(Isa::kAvx2);
@@ -36,7 +35,6 @@ std::vector<Isa> AvailableIsas() {
       __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0) {
     isas.push_back(Isa::kAvx512);
   }
-#endif
   return isas;
 }
 

@@ -15,17 +15,15 @@ inline void RotatePairs(uint16_t* x, const cpu::RotaryRow& rope, float direction
     const Pairs in = LoadBf16Pairs(x + 2 * k);
     const F32 cos = Load(rope.cos + k);
     const F32 sin = Load(rope.sin + k) * Set(direction);
-    const F32 minus_sin = Load(rope.sin + k) * Set(-direction);
-    StoreBf16Pairs(x + 2 * k,
-                   {MulAdd(in.even, cos, in.odd * minus_sin), MulAdd(in.even, sin, in.odd * cos)});
+    StoreBf16Pairs(x + 2 * k, {in.even * cos - in.odd * sin, in.even * sin + in.odd * cos});
   }
   for (; k < rope.pairs; ++k) {
     const float a = FromBf16(x[2 * k]);
     const float b = FromBf16(x[2 * k + 1]);
     const float cos = rope.cos[k];
     const float sin = rope.sin[k] * direction;
-    x[2 * k] = ToBf16(__builtin_fmaf(a, cos, -(b * sin)));
-    x[2 * k + 1] = ToBf16(__builtin_fmaf(a, sin, b * cos));
+    x[2 * k] = ToBf16(a * cos - b * sin);
+    x[2 * k + 1] = ToBf16(a * sin + b * cos);
   }
 }
 
