@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,6 +127,16 @@ TEST_F(LogitsTest, UnwritableOutputIsNamedAtOnce) {
   ExpectRefusal(RunProgram({"logits", "--tokens", "1", "--out", directory_.path()}), 1,
                 "found a directory");
   EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(LogitsTest, InterruptionLeavesNothingBehind) {
+  const std::string ids = directory_.path() / "ids";
+  std::ofstream(ids) << SomeTokens(20000);  // one by one: longer than anybody waits
+  const std::string script = fmt::format(
+      "'{}' logits --tokens '{}' --chunk 1 --mtp --out '{}' & sleep 0.5; kill -INT $!; wait $!",
+      ProgramPath().string(), ids, (directory_.path() / "out").string());
+  ExpectRefusal(RunProgram({"-c", script}, {.program = "/bin/bash"}), 1, "interrupted after ");
+  EXPECT_THAT(Files(), ::testing::ElementsAre("ids"));
 }
 
 TEST_F(LogitsTest, OldFileStaysIfNothingNewIsWritten) {
