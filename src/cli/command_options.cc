@@ -76,7 +76,7 @@ void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
           "Adds V, -100 to 100, to the logit of token ID; may be repeated")
       ->type_name("ID=V")
       ->type_size(1)
-      ->take_all()
+      ->allow_extra_args(false)
       ->check(LogitBias())
       ->group(kSamplingGroup);
 }
@@ -91,12 +91,12 @@ void AddStops(CLI::App* command, SamplingOptions& sampling) {
   command->add_option("--stop", sampling.stop_strings, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->type_size(1)
-      ->take_all()
+      ->allow_extra_args(false)
       ->group(kSamplingGroup);
   command->add_option("--stop-token", sampling.stop_tokens, "Stop at this token; may be repeated")
       ->type_name("ID")
       ->type_size(1)
-      ->take_all()
+      ->allow_extra_args(false)
       ->check(Integer(0, std::numeric_limits<Token>::max()))
       ->group(kSamplingGroup);
   command->add_flag("--ignore-eos", sampling.ignore_eos, "Do not stop at the end token")

@@ -98,6 +98,14 @@ TEST(GenerateTest, StopsWhereItIsTold) {
   EXPECT_EQ(std::count(biased["tokens"].begin(), biased["tokens"].end(), whole["tokens"][2]), 0);
 }
 
+TEST(GenerateTest, RepeatedOptionsTakeOneValueEach) {
+  const ProgramRun run = RunProgram({"generate", "--stop", "xyz", "--stop", "zyx", "--stop-token",
+                                     "7", "--stop-token", "8", "--logit-bias", "9=1",
+                                     "--logit-bias", "10=-1", "Once", "-n", "2", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(ParseOutput(run)["prompt_tokens"], 2);
+}
+
 TEST(GenerateTest, DefaultsComeFromTheModel) {
   // top_k 1 is greedy whatever the temperature; the model's own temperature is not.
   EXPECT_EQ(Generate({"--top-k", "1", "--seed", "1", "-n", "20"})["text"],
