@@ -1,0 +1,20 @@
+// Which backend runs the model.
+#ifndef FATHOM_CLI_BACKEND_CHOICE_H_
+#define FATHOM_CLI_BACKEND_CHOICE_H_
+
+#include <memory>
+
+#include "base/result.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "kernels/backend.h"
+
+namespace fathom::cli {
+
+// The CPU backend with the threads and the instruction set asked for. Error: this machine or this
+// build does not have the instruction set.
+Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run, Log& log);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_BACKEND_CHOICE_H_

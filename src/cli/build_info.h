@@ -1,0 +1,20 @@
+// From which sources and with what this program was built.
+#ifndef FATHOM_CLI_BUILD_INFO_H_
+#define FATHOM_CLI_BUILD_INFO_H_
+
+#include <string_view>
+
+namespace fathom::cli {
+
+struct BuildInfo {
+  std::string_view version;
+  std::string_view commit;  // "unknown" outside a git checkout; "+" behind it: changed since
+  std::string_view compiler;
+  std::string_view build_type;
+};
+
+BuildInfo GetBuildInfo();
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_BUILD_INFO_H_

@@ -1,0 +1,318 @@
+#include "cli/command_options.h"
+
+#include <CLI/CLI.hpp>
+#include <iterator>
+#include <limits>
+#include <span>
+
+#include "cli/option_checks.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr const char* kModelGroup = "Model";
+constexpr const char* kSamplingGroup = "Sampling";
+
+std::vector<std::string> Names(std::span<const std::string_view> names) {
+  return {names.begin(), names.end()};
+}
+
+void AddModel(CLI::App* command, std::filesystem::path& model) {
+  command
+      ->add_option("--model", model,
+                   "Directory of the checkpoint (default: FATHOM_MODEL, else the embedded model)")
+      ->type_name("DIR")
+      ->group(kModelGroup);
+}
+
+void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
+  command->add_option("--threads", run.n_threads, "Threads (default: the processors there are)")
+      ->type_name("N")
+      ->check(Integer(1, 4096))
+      ->group(kModelGroup);
+  command
+      ->add_option("--cpu-isa", run.cpu_isa,
+                   "Instruction set: scalar, avx2 or avx512 (default: the best present)")
+      ->type_name("ISA")
+      ->check(OneOf({"scalar", "avx2", "avx512"}))
+      ->group(kModelGroup);
+}
+
+void AddRun(CLI::App* command, RunOptions& run) {
+  AddModel(command, run.model);
+  AddThreadsAndIsa(command, run);
+  command
+      ->add_option("--context", run.n_context,
+                   "Tokens of prompt and answer together that memory is taken for")
+      ->type_name("N")
+      ->check(AtLeast(1))
+      ->group(kModelGroup);
+}
+
+template <class T>
+CLI::Option* AddSampling(CLI::App* command, const std::string& name, T& value,
+                         const std::string& what, const CLI::Validator& check) {
+  return command->add_option(name, value, what)->check(check)->group(kSamplingGroup);
+}
+
+void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
+  AddSampling(command, "--repetition-penalty", sampling.repetition_penalty,
+              "Divides the logits of tokens that have occurred; 1 is off", Number(0.01, 100))
+      ->type_name("R");
+  AddSampling(command, "--presence-penalty", sampling.presence_penalty,
+              "Subtracted once from generated tokens, -2 to 2", Number(-2, 2))
+      ->type_name("P");
+  AddSampling(command, "--frequency-penalty", sampling.frequency_penalty,
+              "Subtracted for every time a token was generated, -2 to 2", Number(-2, 2))
+      ->type_name("F");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--logit-bias",
+          [&sampling](const std::vector<std::string>& values) {
+            for (const std::string& value : values) {
+              sampling.logit_bias.push_back(LogitBiasOf(value));
+            }
+          },
+          "Adds V, -100 to 100, to the logit of token ID; may be repeated")
+      ->type_name("ID=V")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->check(LogitBias())
+      ->group(kSamplingGroup);
+}
+
+void AddStops(CLI::App* command, SamplingOptions& sampling) {
+  AddSampling(command, "-n,--max-tokens", sampling.max_tokens, "Most tokens to generate",
+              AtLeast(0))
+      ->type_name("N");
+  AddSampling(command, "--min-tokens", sampling.min_tokens,
+              "No end and no stop before this many tokens", AtLeast(0))
+      ->type_name("N");
+  command->add_option("--stop", sampling.stop_strings, "Stop before this text; may be repeated")
+      ->type_name("TEXT")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->group(kSamplingGroup);
+  command->add_option("--stop-token", sampling.stop_tokens, "Stop at this token; may be repeated")
+      ->type_name("ID")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->check(Integer(0, std::numeric_limits<Token>::max()))
+      ->group(kSamplingGroup);
+  command->add_flag("--ignore-eos", sampling.ignore_eos, "Do not stop at the end token")
+      ->group(kSamplingGroup);
+}
+
+void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
+  command
+      ->add_option("--seed", sampling.seed, "Same seed, same text (default: a new one each time)")
+      ->type_name("N")
+      ->check(Seed())
+      ->group(kSamplingGroup);
+  AddSampling(command, "--temperature", sampling.temperature,
+              "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)",
+              Number(0, 2))
+      ->type_name("T");
+  AddSampling(command, "--top-p", sampling.top_p,
+              "Choose among the fewest tokens of this total probability (default: as above)",
+              NumberAbove(0, 1))
+      ->type_name("P");
+  AddSampling(command, "--top-k", sampling.top_k, "Choose among the K best tokens; 0 is off",
+              AtLeast(0))
+      ->type_name("K");
+  AddSampling(command, "--min-p", sampling.min_p,
+              "Drop tokens less probable than this share of the best one's", Number(0, 1))
+      ->type_name("P");
+  AddPenalties(command, sampling);
+  AddStops(command, sampling);
+}
+
+void AddGenerate(CLI::App& app, GenerateCommand& options) {
+  CLI::App* command = app.add_subcommand("generate", "Continue a text as it is");
+  command->add_option("prompt", options.prompt, "The text, or - for standard input")
+      ->type_name("TEXT")
+      ->required();
+  command->add_flag_callback(
+      "--no-bos", [&options] { options.add_bos = false; },
+      "Do not put the begin token before a text that has none");
+  command->add_flag("--json", options.json, "One JSON object instead of a stream of text");
+  AddRun(command, options.run);
+  AddAllSampling(command, options.sampling);
+  AddSampling(command, "--logprobs", options.sampling.n_logprobs,
+              "With --json: log probabilities of each token and of the N best", Integer(0, 20))
+      ->type_name("N");
+  command->footer(
+      "Examples:\n"
+      "  fathom generate \"Once upon a time\"\n"
+      "  fathom generate --seed 7 --temperature 0.8 -n 100 \"The old witch\"\n"
+      "  echo \"Far away in the land\" | fathom generate --json --logprobs 3 -");
+}
+
+void AddChat(CLI::App& app, ChatCommand& options) {
+  CLI::App* command = app.add_subcommand("chat", "Talk with the model");
+  command->add_option("--system", options.system, "System prompt")->type_name("TEXT");
+  command
+      ->add_option_function<std::string>(
+          "--think",
+          [&options](const std::string& name) {
+            for (std::size_t i = 0; i < std::size(kThinkNames); ++i) {
+              options.think = name == kThinkNames[i] ? static_cast<Think>(i) : options.think;
+            }
+          },
+          "Reasoning before the answer: off, high or max (default: off)")
+      ->type_name("MODE")
+      ->check(OneOf(Names(kThinkNames)));
+  command
+      ->add_option("--profile", options.profile,
+                   "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
+      ->type_name("NAME")
+      ->check(OneOf({"v4-preview", "v4-0731"}));
+  AddRun(command, options.run);
+  AddAllSampling(command, options.sampling);
+  command->footer(
+      "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"
+      "Examples:\n"
+      "  fathom chat\n"
+      "  fathom chat --model DIR --think high --system \"Answer in one sentence.\"\n"
+      "  echo \"Tell me a story.\" | fathom chat --seed 1");
+}
+
+void AddInspect(CLI::App& app, InspectCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Say what a checkpoint holds, needs, and what is wrong with it");
+  command->add_option("model", options.model, "Directory of the checkpoint (default: as --model)")
+      ->type_name("DIR");
+  command->add_flag("--json", options.json, "One JSON object");
+  command->add_flag("--deep", options.deep, "Also read the scales and the expert tables");
+  command->footer(
+      "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
+      "Examples:\n"
+      "  fathom inspect DIR\n"
+      "  fathom inspect --deep --json DIR");
+}
+
+void AddTokenize(CLI::App& app, TokenizeCommand& options) {
+  CLI::App* command = app.add_subcommand("tokenize", "Text to token ids and back");
+  CLI::App* input = command->add_option_group("Input")->require_option(1);
+  input->add_option("text", options.text, "The text, or - for standard input")->type_name("TEXT");
+  input->add_option("--decode", options.decode, "The text of these ids, or of a file of ids")
+      ->type_name("IDS|FILE");
+  command->add_flag("--ids", options.ids_only, "Only the ids, on one line");
+  command->add_flag("--plain-text", options.plain_text,
+                    "Special tokens written in the text are text");
+  AddModel(command, options.model);
+  command->footer(
+      "Examples:\n"
+      "  fathom tokenize \"Once upon a time\"\n"
+      "  fathom tokenize --ids - < tale.txt\n"
+      "  fathom tokenize --decode \"0, 17, 42\"");
+}
+
+void AddEncode(CLI::App& app, EncodeCommand& options) {
+  CLI::App* command = app.add_subcommand("encode", "Chat messages to the prompt the model reads");
+  command
+      ->add_option(
+          "messages", options.messages,
+          "A JSON file of messages or of a request with messages and tools; - for standard "
+          "input")
+      ->type_name("FILE")
+      ->required();
+  command->add_flag("--ids", options.ids, "Token ids instead of text");
+  command
+      ->add_option_function<std::string>(
+          "--thinking", [&options](const std::string& name) { options.thinking = name == "on"; },
+          "Whether the model may reason first: on or off (default: on)")
+      ->type_name("MODE")
+      ->check(OneOf({"on", "off"}));
+  command->add_option("--effort", options.effort, "Reasoning effort, a name the profile knows")
+      ->type_name("NAME");
+  command->add_option("--tools", options.tools, "A JSON file of tools, in place of the request's")
+      ->type_name("FILE");
+  command
+      ->add_option("--profile", options.profile,
+                   "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
+      ->type_name("NAME")
+      ->check(OneOf({"v4-preview", "v4-0731"}));
+  command->add_flag_callback(
+      "--no-bos", [&options] { options.add_bos = false; }, "Do not begin with the begin token");
+  command->add_flag("--keep-reasoning", options.keep_reasoning,
+                    "Keep the reasoning of earlier turns");
+  command->add_flag("--native-developer", options.native_developer,
+                    "The role developer as the official encoder means it, not as a system message");
+  command->add_flag("--trust-special", options.trust_client_text,
+                    "Special tokens written inside messages are tokens");
+  AddModel(command, options.model);
+  command->footer(
+      "Examples:\n"
+      "  fathom encode messages.json\n"
+      "  fathom encode --thinking off --ids messages.json\n"
+      "  echo '[{\"role\": \"user\", \"content\": \"Hi\"}]' | fathom encode -");
+}
+
+void AddParse(CLI::App& app, ParseCommand& options) {
+  CLI::App* command =
+      app.add_subcommand("parse", "An answer's text to reasoning, content and tool calls (JSON)");
+  command->add_option("answer", options.answer, "A file, or - for standard input")
+      ->type_name("FILE")
+      ->required();
+  command->add_flag("--thinking", options.thinking, "The answer begins inside the reasoning");
+  command->add_flag("--truncated", options.truncated, "The answer was cut off for its length");
+  CLI::Option* tools = command
+                           ->add_option("--tools", options.tools,
+                                        "A JSON file of the tools that the model was offered")
+                           ->type_name("FILE");
+  command->add_flag("--strict", options.strict, "Refuse what the official parser refuses")
+      ->excludes(tools);
+  command->footer(
+      "Examples:\n"
+      "  fathom parse answer.txt\n"
+      "  fathom parse --thinking --strict - < answer.txt");
+}
+
+void AddLogits(CLI::App& app, LogitsCommand& options) {
+  CLI::App* command =
+      app.add_subcommand("logits", "Write the logits after every position to a safetensors file");
+  command
+      ->add_option("--tokens", options.tokens,
+                   "Token ids separated by commas or blanks, or a file of them")
+      ->type_name("IDS|FILE")
+      ->required();
+  command->add_option("--out", options.out, "The file to write: logits, F32 [tokens, vocabulary]")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--prefill", options.n_prefill,
+                   "The first N tokens in chunks, the others one by one (default: all in chunks)")
+      ->type_name("N")
+      ->check(AtLeast(0));
+  command->add_option("--chunk", options.chunk, "Tokens of a chunk (default: all at once)")
+      ->type_name("C")
+      ->check(AtLeast(1));
+  command->add_flag("--mtp", options.mtp,
+                    "Also mtp_logits, F32 [tokens - 1, vocabulary], of the MTP head");
+  AddModel(command, options.run.model);
+  AddThreadsAndIsa(command, options.run);
+  command->footer(
+      "Examples:\n"
+      "  fathom logits --tokens \"0 17 42 99\" --out logits.safetensors\n"
+      "  fathom logits --model DIR --tokens ids.txt --prefill 64 --chunk 16 --mtp --out "
+      "l.safetensors");
+}
+
+}  // namespace
+
+void AddCommands(CLI::App& app, ParsedCommands& commands) {
+  app.add_option("--log-level", commands.log_level,
+                 "What is told on standard error: trace, debug, info, warn, error or off")
+      ->type_name("LEVEL")
+      ->check(OneOf(Names(kLogLevelNames)));
+  AddGenerate(app, commands.generate);
+  AddChat(app, commands.chat);
+  AddInspect(app, commands.inspect);
+  AddTokenize(app, commands.tokenize);
+  AddEncode(app, commands.encode);
+  AddParse(app, commands.parse);
+  AddLogits(app, commands.logits);
+}
+
+}  // namespace fathom::cli

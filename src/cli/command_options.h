@@ -1,0 +1,31 @@
+// What each command can be told: declared once, for parsing and for --help.
+#ifndef FATHOM_CLI_COMMAND_OPTIONS_H_
+#define FATHOM_CLI_COMMAND_OPTIONS_H_
+
+#include "cli/options.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fathom::cli {
+
+// What the parser writes to while it reads; only the command that was named counts.
+struct ParsedCommands {
+  std::string log_level = "warn";
+  GenerateCommand generate;
+  ChatCommand chat;
+  InspectCommand inspect;
+  TokenizeCommand tokenize;
+  EncodeCommand encode;
+  ParseCommand parse;
+  LogitsCommand logits;
+};
+
+// Adds all commands and the options of the program to `app`. `commands` holds the defaults and must
+// outlive the parsing.
+void AddCommands(CLI::App& app, ParsedCommands& commands);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_COMMAND_OPTIONS_H_

@@ -1,0 +1,22 @@
+// The commands of the program. Each does all its work and reports an error, or prints its result to
+// standard output; nothing is written before what can be checked has been checked.
+#ifndef FATHOM_CLI_COMMANDS_H_
+#define FATHOM_CLI_COMMANDS_H_
+
+#include "base/result.h"
+#include "cli/log.h"
+#include "cli/options.h"
+
+namespace fathom::cli {
+
+Status RunGenerate(const GenerateCommand& command, Log& log);
+Status RunChat(const ChatCommand& command, Log& log);
+Status RunInspect(const InspectCommand& command, Log& log);
+Status RunTokenize(const TokenizeCommand& command, Log& log);
+Status RunEncode(const EncodeCommand& command, Log& log);
+Status RunParse(const ParseCommand& command, Log& log);
+Status RunLogits(const LogitsCommand& command, Log& log);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_COMMANDS_H_

@@ -1,0 +1,34 @@
+// generation_config.json: how the makers of a model want it sampled (spec/sampling.md 1).
+#ifndef FATHOM_CLI_GENERATION_CONFIG_H_
+#define FATHOM_CLI_GENERATION_CONFIG_H_
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "cli/options.h"
+#include "engine/request.h"
+
+namespace fathom::cli {
+
+struct GenerationConfig {
+  double temperature = 1;
+  double top_p = 1;
+  std::vector<Token> eos_tokens;  // those of the file; config.json has one of its own
+};
+
+// Of a model's directory; the defaults if there is no such file. "do_sample": false is temperature
+// 0. Errors name the field: not a number, out of the range that sampling allows.
+Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory);
+Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);
+
+// What was asked for; else what the model's makers want; else max_tokens as given.
+SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
+                                          const GenerationConfig& config,
+                                          std::optional<std::int64_t> max_tokens);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_GENERATION_CONFIG_H_

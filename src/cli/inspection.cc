@@ -1,0 +1,114 @@
+#include "cli/inspection.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/thread_team.h"
+#include "checkpoint/weight_binder.h"
+#include "kv_cache/layout.h"
+#include "model/model.h"
+#include "model/weights.h"
+
+namespace fathom::cli {
+namespace {
+
+void AddProblems(Inspection& inspection, std::string subject, std::vector<Error> problems) {
+  if (!problems.empty()) {
+    inspection.problems.push_back({std::move(subject), std::move(problems)});
+  }
+}
+
+void CountTensors(const Checkpoint& checkpoint, Inspection& inspection) {
+  inspection.n_files = checkpoint.shards().size();
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    const auto bytes = static_cast<std::int64_t>(tensor.view.bytes.size());
+    for (DTypeUse* use : {&inspection.dtypes[tensor.view.dtype], &inspection.all}) {
+      ++use->n_tensors;
+      use->bytes += bytes;
+    }
+    if (tensor.name.starts_with("mtp.")) {
+      inspection.draft_bytes += bytes;
+    }
+  }
+}
+
+LayerCounts CountLayers(const ModelConfig& config) {
+  LayerCounts counts;
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const int ratio = config.compress_ratios[static_cast<std::size_t>(i)];
+    ++(ratio == 0 ? counts.window : ratio == 4 ? counts.ratio_4 : counts.ratio_128);
+    ++(i < config.num_hash_layers ? counts.hash_routed : counts.learned);
+  }
+  return counts;
+}
+
+// Of one sequence in the main layers, as this program stores it.
+CacheMemory MeasureCache(const ModelConfig& config) {
+  CacheShape shape = {.head_dim = config.head_dim,
+                      .sliding_window = config.sliding_window,
+                      .ratios = config.compress_ratios,
+                      .max_context = config.max_position_embeddings,
+                      .n_sequences = 1,
+                      .rollback = kRollbackTokens};
+  shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  const LayerBytes bytes = BytesPerSequence(shape);
+  return {.constant = bytes.constant,
+          .per_1000_tokens = static_cast<std::int64_t>(1000 * BytesPerToken(shape)),
+          .at_full_context = bytes.constant + bytes.growing};
+}
+
+void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  if (!head) {
+    AddProblems(inspection, "draft head", {head.error()});
+    return;
+  }
+  inspection.head = *head;
+  if (head->kind == HeadKind::kDSpark) {
+    inspection.warnings.emplace_back(
+        "the DSpark drafter is not used yet; the main model runs without it");
+  }
+}
+
+void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
+  const ModelConfig& config = *inspection.config;
+  WeightBinder binder(checkpoint);
+  const bool bind_mtp = inspection.head && inspection.head->kind == HeadKind::kMtp;
+  static_cast<void>(BindWeights(checkpoint, config, bind_mtp, binder));
+  AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
+  if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
+    inspection.warnings.push_back(*std::move(warning));
+  }
+  if (deep) {
+    ThreadTeam team(AvailableProcessors());
+    const Status checked = CheckWeightValues(checkpoint, config, team, {});
+    if (!checked) {
+      AddProblems(inspection, "values", {checked.error()});
+    }
+  }
+}
+
+}  // namespace
+
+Inspection InspectModel(const std::filesystem::path& directory, bool deep) {
+  Inspection inspection = {.directory = directory};
+  Checkpoint::Inspection files = Checkpoint::Inspect(directory);
+  AddProblems(inspection, "files", std::move(files.problems));
+  CountTensors(files.checkpoint, inspection);
+  inspection.experts = FindExpertFormats(files.checkpoint);
+  InspectDraftHead(files.checkpoint, inspection);
+
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  if (!config) {
+    AddProblems(inspection, "config.json", {config.error()});
+    return inspection;  // nothing says what tensors there should be
+  }
+  inspection.config = *std::move(config);
+  inspection.layers = CountLayers(*inspection.config);
+  inspection.cache = MeasureCache(*inspection.config);
+  InspectWeights(files.checkpoint, deep, inspection);
+  return inspection;
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,73 @@
+// Inspection: all there is to know about a checkpoint without running it.
+#ifndef FATHOM_CLI_INSPECTION_H_
+#define FATHOM_CLI_INSPECTION_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom::cli {
+
+struct DTypeUse {
+  std::int64_t n_tensors = 0;
+  std::int64_t bytes = 0;
+};
+
+// How many layers of each kind; each layer is in one of the first three and one of the last two.
+struct LayerCounts {
+  std::int64_t window = 0;     // ratio 0
+  std::int64_t ratio_4 = 0;    // compressed, with indexer
+  std::int64_t ratio_128 = 0;  // compressed
+  std::int64_t hash_routed = 0;
+  std::int64_t learned = 0;
+};
+
+struct CacheMemory {
+  std::int64_t constant = 0;         // bytes of one sequence, whatever its length
+  std::int64_t per_1000_tokens = 0;  // bytes that 1,000 tokens of context add
+  std::int64_t at_full_context = 0;  // bytes of one sequence of max_position_embeddings
+};
+
+// What is wrong with one part of a checkpoint.
+struct ProblemGroup {
+  std::string subject;  // "files", "config.json", "tensors", "draft head", "values"
+  std::vector<Error> problems;
+};
+
+struct Inspection {
+  std::filesystem::path directory;
+  std::size_t n_files = 0;
+  std::map<DType, DTypeUse> dtypes;
+  DTypeUse all;
+  std::int64_t draft_bytes = 0;   // of all: tensors named mtp.*
+  std::optional<DraftHead> head;  // missing if the tensors contradict each other
+  ExpertFormats experts;
+  // Missing if config.json is not valid:
+  std::optional<ModelConfig> config;
+  LayerCounts layers;
+  CacheMemory cache;
+
+  std::vector<std::string> warnings;
+  std::vector<ProblemGroup> problems;  // empty groups are left out
+};
+
+// Opens the checkpoint, checks every name, type and shape against the configuration, and goes on
+// whatever is wrong. `deep`: also reads scales and expert tables. Any problem is in the result.
+Inspection InspectModel(const std::filesystem::path& directory, bool deep);
+
+// For people: at most 20 problems of each group, the others are counted.
+std::string DescribeInspection(const Inspection& inspection);
+// For programs: everything.
+std::string InspectionToJson(const Inspection& inspection);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_INSPECTION_H_

@@ -1,0 +1,31 @@
+// Interrupt: Ctrl-C as something to ask for, not something that happens.
+#ifndef FATHOM_CLI_INTERRUPT_H_
+#define FATHOM_CLI_INTERRUPT_H_
+
+namespace fathom::cli {
+
+// While it lives, SIGINT ends nothing: it waits to be taken. The signal is blocked and read from a
+// descriptor, so there is no handler and no global flag. Make it before any other thread is
+// started: threads inherit what is blocked. One at a time; one thread.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  // Whether Ctrl-C was pressed since the last call.
+  bool Take();
+  // Waits until `descriptor` can be read (true) or Ctrl-C is pressed (false; Take is then due).
+  bool WaitFor(int descriptor);
+  // Ends the program as SIGINT does if Ctrl-C was pressed: for times when there is nothing to go
+  // back to.
+  void EndProgramIfPressed();
+
+ private:
+  int descriptor_ = -1;  // -1: signals cannot be watched here, and SIGINT ends the program as ever
+};
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_INTERRUPT_H_

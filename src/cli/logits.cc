@@ -1,0 +1,175 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors_writer.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "cli/model_path.h"
+#include "cli/row_spool.h"
+#include "cli/session.h"
+#include "cli/token_ids.h"
+#include "model/batch.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::int64_t kLogitRows = 64;  // computed and written together
+
+// What is computed in which steps.
+struct Plan {
+  std::vector<Token> tokens;
+  std::int64_t vocab_size = 0;
+  std::int64_t n_prefill = 0;
+  std::int64_t chunk = 0;
+
+  std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
+  // Tokens of the step that begins at `position`.
+  std::int64_t StepLength(std::int64_t position) const {
+    return position < n_prefill ? std::min(chunk, n_prefill - position) : 1;
+  }
+};
+
+Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
+  Result<std::vector<Token>> tokens = ReadTokenIds(command.tokens, config.vocab_size);
+  if (!tokens) return Unexpected(tokens.error());
+  Plan plan = {.tokens = *std::move(tokens), .vocab_size = config.vocab_size};
+  if (plan.n_tokens() > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--tokens: expected at most {}, the positions of this model, found {}",
+                     config.max_position_embeddings, plan.n_tokens());
+  }
+  if (command.mtp && plan.n_tokens() < 2) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--mtp: expected at least 2 tokens, found 1: the MTP head needs the next one");
+  }
+  plan.n_prefill = command.n_prefill.value_or(plan.n_tokens());
+  if (plan.n_prefill > plan.n_tokens()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--prefill: expected at most {}, the number of tokens, found {}",
+                     plan.n_tokens(), plan.n_prefill);
+  }
+  plan.chunk = std::clamp<std::int64_t>(command.chunk.value_or(plan.n_prefill), 1,
+                                        std::max<std::int64_t>(plan.n_prefill, 1));
+  return plan;
+}
+
+Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& plan) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(command.out, ignored)) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a file to write, found a directory",
+                     command.out.string());
+  }
+  std::vector<SafetensorsWriter::Declaration> tensors = {
+      {"logits", DType::kF32, {plan.n_tokens(), plan.vocab_size}}};
+  if (command.mtp) {
+    tensors.push_back({"mtp_logits", DType::kF32, {plan.n_tokens() - 1, plan.vocab_size}});
+  }
+  return SafetensorsWriter::Create(command.out, tensors);
+}
+
+// Writes the rows [0, n_rows) that `compute` gives for any set of them, a tile at a time.
+template <class Compute, class Write>
+Status WriteRows(std::int64_t n_rows, const Compute& compute, const Write& write) {
+  std::vector<std::int32_t> rows;
+  for (std::int64_t first = 0; first < n_rows; first += kLogitRows) {
+    rows.clear();
+    for (std::int64_t row = first; row < std::min(first + kLogitRows, n_rows); ++row) {
+      rows.push_back(static_cast<std::int32_t>(row));
+    }
+    const Matrix<const float> logits = compute(rows);
+    const Status written = write(
+        std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols))));
+    if (!written) return written;
+  }
+  return {};
+}
+
+// The MTP head on rows [0, n_rows) of the last step, which began at `position`.
+Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
+                    RowSpool& spool) {
+  if (n_rows == 0) {
+    return {};
+  }
+  Batch next;
+  next.Add(0, static_cast<std::int32_t>(position),
+           std::span(plan.tokens)
+               .subspan(static_cast<std::size_t>(position + 1), static_cast<std::size_t>(n_rows)));
+  std::vector<std::int32_t> stream_rows;
+  for (std::int32_t row = 0; row < n_rows; ++row) {
+    stream_rows.push_back(row);
+  }
+  const Status ran = model.ForwardMtp(next, stream_rows);
+  if (!ran) return ran;
+  return WriteRows(
+      n_rows, [&](std::span<const std::int32_t> rows) { return model.MtpLogits(rows); },
+      [&](std::span<const std::byte> bytes) { return spool.Append(bytes); });
+}
+
+// `spool`: null without the MTP head.
+Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, SafetensorsWriter& writer,
+                   RowSpool* spool) {
+  Batch batch;
+  for (std::int64_t position = 0; position < plan.n_tokens();) {
+    if (interrupt.Take()) {
+      return MakeError(ErrorCode::kIo, "interrupted after {} of {} tokens; nothing was written",
+                       position, plan.n_tokens());
+    }
+    const std::int64_t n_rows = plan.StepLength(position);
+    batch.Clear();
+    batch.Add(0, static_cast<std::int32_t>(position),
+              std::span(plan.tokens)
+                  .subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(n_rows)));
+    const Status ran = model.Forward(batch);
+    if (!ran) return ran;
+    const Status written = WriteRows(
+        n_rows, [&](std::span<const std::int32_t> rows) { return model.Logits(rows); },
+        [&](std::span<const std::byte> bytes) { return writer.Append(bytes); });
+    if (!written) return written;
+    if (spool != nullptr) {
+      // The last token of all has no next one.
+      const std::int64_t n_known = std::min(n_rows, plan.n_tokens() - 1 - position);
+      const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
+      if (!mtp_written) return mtp_written;
+    }
+    position += n_rows;
+  }
+  return {};
+}
+
+}  // namespace
+
+Status RunLogits(const LogitsCommand& command, Log& log) {
+  Interrupt interrupt;  // so that the unfinished file does not stay behind
+  const Result<std::filesystem::path> directory = FindModel(command.run.model);
+  if (!directory) return Unexpected(directory.error());
+  const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  const Result<Plan> plan = MakePlan(command, *config);
+  if (!plan) return Unexpected(plan.error());
+  Result<SafetensorsWriter> writer = CreateFile(command, *plan);
+  if (!writer) return Unexpected(writer.error());
+  Result<RowSpool> spool = RowSpool::Create(command.out.parent_path());
+  if (!spool) return Unexpected(spool.error());
+
+  Result<Session> session = Session::Load(*directory, command.run,
+                                          {.max_sequences = 1,
+                                           .max_context = plan->n_tokens(),
+                                           .max_batch_tokens = plan->chunk,
+                                           .max_logit_rows = kLogitRows,
+                                           .with_mtp = command.mtp},
+                                          nullptr, log);
+  if (!session) return Unexpected(session.error());
+  const Status computed =
+      ComputeRows(session->model(), *plan, interrupt, *writer, command.mtp ? &*spool : nullptr);
+  if (!computed) return computed;
+  const Status copied =
+      spool->Replay([&](std::span<const std::byte> bytes) { return writer->Append(bytes); });
+  if (!copied) return copied;
+  return writer->Finish();
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,70 @@
+// fathom: DeepSeek-V4 from the command line.
+#include <signal.h>
+
+#include <exception>
+#include <new>
+#include <variant>
+
+#include "cli/commands.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace fathom::cli {
+namespace {
+
+struct RunCommand {
+  Log& log;
+
+  Status operator()(const GenerateCommand& command) { return RunGenerate(command, log); }
+  Status operator()(const ChatCommand& command) { return RunChat(command, log); }
+  Status operator()(const InspectCommand& command) { return RunInspect(command, log); }
+  Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
+  Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }
+  Status operator()(const ParseCommand& command) { return RunParse(command, log); }
+  Status operator()(const LogitsCommand& command) { return RunLogits(command, log); }
+};
+
+int ExitCodeOf(const Status& status) {
+  if (status) {
+    return 0;
+  }
+  if (!IsQuiet(status.error())) {
+    PrintError("fathom: error: " + status.error().message + "\n");
+  }
+  return 1;
+}
+
+int Run(int argc, char** argv) {
+  const CommandLine line = ParseCommandLine(argc, argv);
+  if (!line.options) {
+    PrintError(line.error);
+    const int printed = ExitCodeOf(Print(line.out));
+    return line.exit_code != 0 ? line.exit_code : printed;
+  }
+  Log log(line.options->log_level);
+  return ExitCodeOf(std::visit(RunCommand{log}, line.options->command));
+}
+
+}  // namespace
+
+int RunGuarded(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    PrintError("fathom: error: out of memory\n");
+  } catch (const std::exception& error) {  // of the standard library; we throw nothing
+    PrintError("fathom: error: ");
+    PrintError(error.what());
+    PrintError("\n");
+  }
+  return 1;
+}
+
+}  // namespace fathom::cli
+
+int main(int argc, char** argv) {
+  // A closed pipe is an error of write, not the end of the program.
+  ::signal(SIGPIPE, SIG_IGN);
+  return fathom::cli::RunGuarded(argc, argv);
+}

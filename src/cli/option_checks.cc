@@ -1,0 +1,119 @@
+#include "cli/option_checks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace fathom::cli {
+namespace {
+
+// A check that refuses what `is_allowed` does not like.
+template <class Predicate>
+CLI::Validator Expect(std::string expectation, Predicate is_allowed) {
+  return CLI::Validator(
+      [expectation = std::move(expectation), is_allowed](std::string& text) {
+        return is_allowed(text) ? std::string()
+                                : fmt::format("expected {}, found \"{}\"", expectation, text);
+      },
+      "", "");
+}
+
+// All of text as a whole number. Leading zeros are refused: the parser would read them as octal.
+template <class T>
+std::optional<T> ParseInteger(std::string_view text) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      (digits.size() > 1 && digits.front() == '0')) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<double> ParseNumber(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !std::isfinite(value)) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+std::optional<std::pair<Token, float>> ParseLogitBias(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    return std::nullopt;
+  }
+  const auto id = ParseInteger<Token>(std::string_view(text).substr(0, equals));
+  const auto value = ParseNumber(text.substr(equals + 1));
+  if (!id || *id < 0 || !value || std::abs(*value) > 100) {
+    return std::nullopt;
+  }
+  return std::pair(*id, static_cast<float>(*value));
+}
+
+}  // namespace
+
+CLI::Validator OneOf(std::vector<std::string> allowed) {
+  std::string expectation = fmt::format("one of {}", fmt::join(allowed, " "));
+  return Expect(std::move(expectation), [allowed = std::move(allowed)](const std::string& text) {
+    return std::find(allowed.begin(), allowed.end(), text) != allowed.end();
+  });
+}
+
+CLI::Validator Integer(std::int64_t low, std::int64_t high) {
+  std::string expectation = high == std::numeric_limits<std::int64_t>::max()
+                                ? fmt::format("a whole number of at least {}", low)
+                                : fmt::format("a whole number from {} to {}", low, high);
+  return Expect(std::move(expectation), [low, high](const std::string& text) {
+    const auto value = ParseInteger<std::int64_t>(text);
+    return value && *value >= low && *value <= high;
+  });
+}
+
+CLI::Validator AtLeast(std::int64_t low) {
+  return Integer(low, std::numeric_limits<std::int64_t>::max());
+}
+
+CLI::Validator Seed() {
+  return Expect("a whole number from 0 to 2^64 - 1", [](const std::string& text) {
+    return ParseInteger<std::uint64_t>(text).has_value();
+  });
+}
+
+CLI::Validator Number(double low, double high) {
+  return Expect(fmt::format("a number from {} to {}", low, high),
+                [low, high](const std::string& text) {
+                  const auto value = ParseNumber(text);
+                  return value && *value >= low && *value <= high;
+                });
+}
+
+CLI::Validator NumberAbove(double low, double high) {
+  return Expect(fmt::format("a number above {} and at most {}", low, high),
+                [low, high](const std::string& text) {
+                  const auto value = ParseNumber(text);
+                  return value && *value > low && *value <= high;
+                });
+}
+
+CLI::Validator LogitBias() {
+  return Expect("ID=VALUE with a value from -100 to 100",
+                [](const std::string& text) { return ParseLogitBias(text).has_value(); });
+}
+
+std::pair<Token, float> LogitBiasOf(const std::string& text) {
+  return ParseLogitBias(text).value_or(std::pair<Token, float>());
+}
+
+}  // namespace fathom::cli

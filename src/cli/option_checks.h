@@ -1,0 +1,38 @@
+// What the value of an option may be. Each refusal says what is allowed and what was found; the
+// checks that come with the parser let NaN pass and do not say what they found.
+#ifndef FATHOM_CLI_OPTION_CHECKS_H_
+#define FATHOM_CLI_OPTION_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/tensor.h"
+
+namespace CLI {
+class Validator;
+}
+
+namespace fathom::cli {
+
+CLI::Validator OneOf(std::vector<std::string> allowed);
+
+// A whole number from low to high.
+CLI::Validator Integer(std::int64_t low, std::int64_t high);
+CLI::Validator AtLeast(std::int64_t low);
+// A whole number of 64 bits without a sign.
+CLI::Validator Seed();
+
+// A number from low to high; above low and at most high.
+CLI::Validator Number(double low, double high);
+CLI::Validator NumberAbove(double low, double high);
+
+// ID=VALUE
+CLI::Validator LogitBias();
+// What LogitBias has accepted.
+std::pair<Token, float> LogitBiasOf(const std::string& text);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_OPTION_CHECKS_H_

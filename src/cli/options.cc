@@ -1,0 +1,197 @@
+#include "cli/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/thread_team.h"
+#include "cli/command_options.h"
+#include "cli/version.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Every command has its own help: fathom generate --help\n"
+    "Examples:\n"
+    "  fathom generate \"Once upon a time\"\n"
+    "  fathom chat\n"
+    "  fathom inspect DIR\n"
+    "Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : value;
+}
+
+ParsedCommands Defaults() {
+  ParsedCommands commands;
+  const std::filesystem::path model = Environment("FATHOM_MODEL");
+  const RunOptions run = {
+      .model = model, .n_threads = AvailableProcessors(), .cpu_isa = "", .n_context = {}};
+  commands.generate.run = run;
+  commands.chat.run = run;
+  commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
+  commands.inspect.model = model;
+  commands.tokenize.model = model;
+  commands.encode.model = model;
+  commands.logits.run = run;
+  return commands;
+}
+
+// The command that was named, or nullptr.
+const CLI::App* ChosenCommand(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? nullptr : chosen.front();
+}
+
+std::vector<std::string> CommandNames(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// "--model" of "--model=x".
+std::string OptionName(const std::string& argument) {
+  return argument.substr(0, argument.find('='));
+}
+
+std::vector<std::string> OptionNames(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* group : command.get_subcommands(nullptr)) {
+    if (group->get_name().empty()) {  // an option group
+      const std::vector<std::string> more = OptionNames(*group);
+      names.insert(names.end(), more.begin(), more.end());
+    }
+  }
+  return names;
+}
+
+// Letters to insert, remove or change to make one of the other.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+// ", did you mean X?" if something allowed is close to what was typed.
+std::string Suggestion(const std::string& typed, const std::vector<std::string>& allowed) {
+  const auto nearest = std::min_element(allowed.begin(), allowed.end(),
+                                        [&](const std::string& a, const std::string& b) {
+                                          return EditDistance(typed, a) < EditDistance(typed, b);
+                                        });
+  if (nearest == allowed.end() || EditDistance(typed, *nearest) > typed.size() / 3 + 1) {
+    return {};
+  }
+  return fmt::format(", did you mean {}?", *nearest);
+}
+
+std::string ExplainArguments(CLI::App& app, const std::vector<std::string>& unknown) {
+  const CLI::App* command = ChosenCommand(app);
+  const auto is_option = [](const std::string& argument) {
+    return argument.size() > 1 && argument.front() == '-';
+  };
+  const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
+  if (option != unknown.end()) {
+    const std::string name = OptionName(*option);
+    std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
+    allowed.emplace_back("--log-level");
+    return fmt::format("unknown option {}{}\n  allowed: {}", name, Suggestion(name, allowed),
+                       fmt::join(allowed, " "));
+  }
+  if (command == nullptr) {
+    const std::vector<std::string> allowed = CommandNames(app);
+    return fmt::format("unknown command \"{}\"{}\n  allowed: {}", unknown.front(),
+                       Suggestion(unknown.front(), allowed), fmt::join(allowed, " "));
+  }
+  return fmt::format("{}: unexpected argument \"{}\" (a text with blanks needs quotes)",
+                     command->get_name(), unknown.front());
+}
+
+std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  const CLI::App* command = ChosenCommand(app);
+  std::string message;
+  if (!unknown.empty()) {
+    message = ExplainArguments(app, unknown);
+  } else if (command == nullptr && error.get_name() == "RequiredError") {
+    message = fmt::format("which command? One of: {}", fmt::join(CommandNames(app), " "));
+  } else {
+    message = command == nullptr ? error.what()
+                                 : fmt::format("{}: {}", command->get_name(), error.what());
+  }
+  return fmt::format("fathom: error: {}\nTry: fathom {}--help\n", message,
+                     command == nullptr ? "" : command->get_name() + " ");
+}
+
+Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel log_level) {
+  const std::string name = ChosenCommand(app)->get_name();
+  Options options = {.log_level = log_level, .command = std::move(commands.generate)};
+  if (name == "chat") {
+    options.command = std::move(commands.chat);
+  } else if (name == "inspect") {
+    options.command = std::move(commands.inspect);
+  } else if (name == "tokenize") {
+    options.command = std::move(commands.tokenize);
+  } else if (name == "encode") {
+    options.command = std::move(commands.encode);
+  } else if (name == "parse") {
+    options.command = std::move(commands.parse);
+  } else if (name == "logits") {
+    options.command = std::move(commands.logits);
+  }
+  return options;
+}
+
+LogLevel LogLevelFromName(const std::string& name) {
+  const auto* found = std::find(std::begin(kLogLevelNames), std::end(kLogLevelNames), name);
+  return static_cast<LogLevel>(found - std::begin(kLogLevelNames));
+}
+
+}  // namespace
+
+CommandLine ParseCommandLine(int argc, char** argv) {
+  CLI::App app("Fathom runs DeepSeek-V4 from its published files.", "fathom");
+  ParsedCommands commands = Defaults();
+  app.set_version_flag("-V,--version", [] { return VersionText(); });
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.fallthrough();
+  AddCommands(app, commands);
+  // The one seam where the parser's exceptions end.
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* command = ChosenCommand(app);
+    return {.options = {}, .out = (command != nullptr ? *command : app).help() + "\n", .error = {}};
+  } catch (const CLI::CallForVersion& version) {
+    return {.options = {}, .out = std::string(version.what()) + "\n", .error = {}};
+  } catch (const CLI::ParseError& error) {
+    return {.options = {}, .out = {}, .error = ExplainError(app, error), .exit_code = 2};
+  }
+  return {.options = SelectOptions(app, commands, LogLevelFromName(commands.log_level)),
+          .out = {},
+          .error = {}};
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,132 @@
+// The command line, as values. Nothing else reads arguments and environment.
+#ifndef FATHOM_CLI_OPTIONS_H_
+#define FATHOM_CLI_OPTIONS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/tensor.h"
+#include "cli/log.h"
+
+namespace fathom::cli {
+
+// How a model is run.
+struct RunOptions {
+  std::filesystem::path model;            // empty: the embedded one
+  int n_threads = 1;                      // >= 1
+  std::string cpu_isa;                    // "scalar", "avx2", "avx512"; empty: the best there is
+  std::optional<std::int64_t> n_context;  // tokens; what is missing is up to the command
+};
+
+// What was asked for; the rest is up to generation_config.json.
+struct SamplingOptions {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> min_p;
+  double repetition_penalty = 1;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::vector<std::pair<Token, float>> logit_bias;
+  std::vector<std::string> stop_strings;
+  std::vector<Token> stop_tokens;
+  std::optional<std::int64_t> max_tokens;  // >= 0
+  std::int64_t min_tokens = 0;
+  bool ignore_eos = false;
+  std::optional<int> n_logprobs;  // best tokens reported beside the chosen one
+  std::optional<std::uint64_t> seed;
+};
+
+struct GenerateCommand {
+  RunOptions run;
+  SamplingOptions sampling;
+  std::string prompt;  // "-": standard input
+  bool add_bos = true;
+  bool json = false;
+};
+
+// --think and --thinking: whether the model reasons before it answers, and how hard.
+enum class Think { kOff, kHigh, kMax };
+inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
+
+struct ChatCommand {
+  RunOptions run;
+  SamplingOptions sampling;
+  std::string system;
+  Think think = Think::kOff;
+  std::string profile;    // of the chat format; empty: what the model's directory says
+  bool use_style = true;  // dim the reasoning on a terminal
+};
+
+struct InspectCommand {
+  std::filesystem::path model;
+  bool json = false;
+  bool deep = false;
+};
+
+struct TokenizeCommand {
+  std::filesystem::path model;
+  std::string text;                   // "-": standard input
+  std::optional<std::string> decode;  // ids or a file of ids to turn into text instead
+  bool ids_only = false;
+  bool plain_text = false;  // special tokens are text like any other
+};
+
+struct EncodeCommand {
+  std::filesystem::path model;
+  std::string messages;  // a file; "-": standard input
+  std::string tools;     // a file, or empty
+  std::string effort;    // empty: not said
+  std::string profile;   // empty: what the model's directory says
+  bool ids = false;
+  bool thinking = true;
+  bool add_bos = true;
+  bool keep_reasoning = false;     // of earlier turns
+  bool native_developer = false;   // the role "developer" as the official encoder means it
+  bool trust_client_text = false;  // special tokens written inside messages are tokens
+};
+
+struct ParseCommand {
+  std::string answer;      // a file; "-": standard input
+  std::string tools;       // a file, or empty: it is not known which tools there were
+  bool thinking = false;   // the answer begins inside the reasoning
+  bool strict = false;     // the official parser's reading
+  bool truncated = false;  // there was no room for more
+};
+
+struct LogitsCommand {
+  RunOptions run;
+  std::string tokens;  // ids or a file of ids
+  std::optional<std::int64_t> n_prefill;
+  std::optional<std::int64_t> chunk;
+  bool mtp = false;
+  std::filesystem::path out;
+};
+
+struct Options {
+  LogLevel log_level = LogLevel::kWarn;
+  std::variant<GenerateCommand, ChatCommand, InspectCommand, TokenizeCommand, EncodeCommand,
+               ParseCommand, LogitsCommand>
+      command;
+};
+
+// Either options, or what to print before leaving with exit_code: help and version (0, to standard
+// output), wrong usage (2, to standard error).
+struct CommandLine {
+  std::optional<Options> options;
+  std::string out;
+  std::string error;
+  int exit_code = 0;
+};
+
+CommandLine ParseCommandLine(int argc, char** argv);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_OPTIONS_H_

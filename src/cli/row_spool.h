@@ -1,0 +1,36 @@
+// RowSpool: rows that belong at the end of a file which is still being written at its front.
+#ifndef FATHOM_CLI_ROW_SPOOL_H_
+#define FATHOM_CLI_ROW_SPOOL_H_
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+
+namespace fathom::cli {
+
+// Owns a temporary file without a name: it is gone with the process, however that ends. One thread.
+class RowSpool {
+ public:
+  // In `directory`; empty means the current one.
+  static Result<RowSpool> Create(const std::filesystem::path& directory);
+
+  RowSpool(RowSpool&& other) noexcept;
+  RowSpool& operator=(RowSpool&& other) noexcept;
+  ~RowSpool();
+
+  Status Append(std::span<const std::byte> bytes);
+  // Hands all that was appended to `consume`, in order, in pieces.
+  Status Replay(const std::function<Status(std::span<const std::byte>)>& consume);
+
+ private:
+  explicit RowSpool(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
+};
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_ROW_SPOOL_H_

@@ -1,0 +1,60 @@
+#include "cli/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "cli/backend_choice.h"
+#include "cli/progress.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr double kMegabyte = 1e6;
+
+double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / kMegabyte; }
+
+}  // namespace
+
+Result<Session> Session::Load(const std::filesystem::path& directory, const RunOptions& run,
+                              const ModelOptions& options, Interrupt* interrupt, Log& log) {
+  const auto start = std::chrono::steady_clock::now();
+  Session session;
+  Result<std::unique_ptr<Backend>> backend = ChooseBackend(run, log);
+  if (!backend) return Unexpected(backend.error());
+  session.backend_ = *std::move(backend);
+
+  ProgressBar bar("loading " + directory.filename().string());
+  Result<std::unique_ptr<Model>> model =
+      Model::Load(directory, *session.backend_, options, [&](double share) {
+        bar.Update(share);
+        if (interrupt != nullptr) {
+          interrupt->EndProgramIfPressed();
+        }
+      });
+  if (!model) return Unexpected(model.error());
+  session.model_ = *std::move(model);
+  session.load_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  for (const std::string& warning : session.model_->warnings()) {
+    log.Warn("{}", warning);
+  }
+  log.Info("{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace",
+           directory.string(), Megabytes(session.model_->weight_bytes()),
+           Megabytes(session.model_->cache_bytes()), options.max_context,
+           Megabytes(session.model_->workspace_bytes()));
+  return session;
+}
+
+Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
+                                   const ModelConfig& config) {
+  if (run.n_context && *run.n_context > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--context: expected at most {}, the positions of this model, found {}",
+                     config.max_position_embeddings, *run.n_context);
+  }
+  return run.n_context.value_or(std::min(fallback, config.max_position_embeddings));
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,44 @@
+// A model that is ready to run, and what stands between its files and that.
+#ifndef FATHOM_CLI_SESSION_H_
+#define FATHOM_CLI_SESSION_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "cli/interrupt.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "kernels/backend.h"
+#include "model/model.h"
+
+namespace fathom::cli {
+
+// Owns backend and model. One thread at a time.
+class Session {
+ public:
+  // Shows a progress bar where that is wanted and tells the log about the checkpoint. Ctrl-C ends
+  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself.
+  static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
+                              const ModelOptions& options, Interrupt* interrupt, Log& log);
+
+  Model& model() const { return *model_; }
+  double load_seconds() const { return load_seconds_; }
+
+ private:
+  Session() = default;
+
+  std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
+  std::unique_ptr<Model> model_;
+  double load_seconds_ = 0;
+};
+
+// Positions to take memory for: `wanted` (--context), or `fallback` but no more than the model
+// has. Error: the model has fewer than wanted.
+Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
+                                   const ModelConfig& config);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_SESSION_H_

@@ -1,0 +1,179 @@
+// chat on a pseudo-terminal: what only a person at a keyboard sees.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The program on a terminal of its own, with somebody typing.
+class Terminal {
+ public:
+  explicit Terminal(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), ProgramPath());
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) {
+      pointers.push_back(argument.data());
+    }
+    pointers.push_back(nullptr);
+    winsize size = {.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+    process_ = ::forkpty(&descriptor_, nullptr, nullptr, &size);
+    if (process_ == 0) {
+      ::setenv("TERM", "xterm", 1);
+      ::unsetenv("NO_COLOR");
+      ::execv(pointers[0], pointers.data());
+      ::_exit(127);
+    }
+  }
+
+  ~Terminal() {
+    if (!ended_) {
+      ::kill(process_, SIGKILL);
+      ::waitpid(process_, nullptr, 0);
+    }
+    ::close(descriptor_);
+  }
+
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void Type(const std::string& keys) {
+    EXPECT_EQ(::write(descriptor_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+
+  // Reads until the screen has shown `text` after what earlier calls waited for.
+  bool WaitFor(const std::string& text, int seconds = 30) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < end) {
+      const std::size_t found = screen_.find(text, seen_);
+      if (found != std::string::npos) {
+        seen_ = found + text.size();
+        return true;
+      }
+      ReadSome(100);
+    }
+    ADD_FAILURE() << "waited for \"" << text << "\" and saw \"" << screen_.substr(seen_) << "\"";
+    return false;
+  }
+
+  // The exit code; -1 if the program does not end. `keys` are typed until it does: libedit shows
+  // its prompt before it takes over the terminal, and a Ctrl-D between the two is nobody's.
+  int WaitForEnd(const std::string& keys = "") {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+      int status = 0;
+      if (::waitpid(process_, &status, WNOHANG) == process_) {
+        ended_ = true;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      ReadSome(20);
+      if (!keys.empty()) {
+        static_cast<void>(!::write(descriptor_, keys.data(), keys.size()));
+      }
+    }
+    return -1;
+  }
+
+ private:
+  void ReadSome(int milliseconds) {
+    pollfd watched = {.fd = descriptor_, .events = POLLIN, .revents = 0};
+    if (::poll(&watched, 1, milliseconds) <= 0) {
+      return;
+    }
+    char piece[4096];
+    const ssize_t n_bytes = ::read(descriptor_, piece, sizeof(piece));
+    if (n_bytes <= 0) {
+      return;
+    }
+    screen_.append(piece, static_cast<std::size_t>(n_bytes));
+  }
+
+  int descriptor_ = -1;
+  pid_t process_ = -1;
+  bool ended_ = false;
+  std::string screen_;
+  std::size_t seen_ = 0;
+};
+
+constexpr const char* kControlC = "\x03";
+constexpr const char* kControlD = "\x04";
+
+TEST(ChatTerminalTest, ControlCStopsTheAnswerAndNotTheProgram) {
+  Terminal terminal({"chat", "--seed", "1", "--ignore-eos", "--context", "60000"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("Tell me a story.\r");
+  ASSERT_TRUE(terminal.WaitFor("\n"));
+  ASSERT_TRUE(terminal.WaitFor(" the "));
+  terminal.Type(kControlC);
+  ASSERT_TRUE(terminal.WaitFor("(stopped)"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/stats\r");
+  ASSERT_TRUE(terminal.WaitFor("messages 2; context "));
+  terminal.Type("/quit\r");
+  EXPECT_EQ(terminal.WaitForEnd(), 0);
+}
+
+TEST(ChatTerminalTest, ControlCAtThePromptDropsTheLine) {
+  Terminal terminal({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("half a thought");
+  ASSERT_TRUE(terminal.WaitFor("thought"));
+  terminal.Type(kControlC);
+  ASSERT_TRUE(terminal.WaitFor("/quit or Ctrl-D"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/stats\r");
+  ASSERT_TRUE(terminal.WaitFor("messages 0;"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  EXPECT_EQ(terminal.WaitForEnd(kControlD), 0);
+}
+
+TEST(ChatTerminalTest, LinesCanBeEditedAndRecalled) {
+  Terminal terminal({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/statx\x7fs\r");  // backspace
+  ASSERT_TRUE(terminal.WaitFor("messages 0;"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("\x1b[A\r");  // arrow up
+  ASSERT_TRUE(terminal.WaitFor("messages 0;"));
+  terminal.Type("/quit\r");
+  EXPECT_EQ(terminal.WaitForEnd(), 0);
+}
+
+TEST(ChatTerminalTest, ErrorsDoNotEndTheChat) {
+  Terminal terminal({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/dance\r");
+  ASSERT_TRUE(terminal.WaitFor("/dance: unknown command"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("caf\xC3\xA9 \xE2\x82\xAC\r");  // characters of several bytes
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/stats\r");
+  ASSERT_TRUE(terminal.WaitFor("messages 2;"));
+  terminal.Type("/quit\r");
+  EXPECT_EQ(terminal.WaitForEnd(), 0);
+}
+
+TEST(ChatTerminalTest, ReasoningIsDimmed) {
+  Terminal terminal({"chat", "-n", "6", "--think", "high", "--seed", "2"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("Hello\r");
+  ASSERT_TRUE(terminal.WaitFor("\x1b[2m"));
+  ASSERT_TRUE(terminal.WaitFor("\x1b[22m"));
+  terminal.Type("/quit\r");
+  EXPECT_EQ(terminal.WaitForEnd(), 0);
+}
+
+}  // namespace
+}  // namespace fathom::testing
