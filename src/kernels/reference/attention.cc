@@ -67,7 +67,7 @@ void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, Onl
   for (std::size_t j = 0; j < keys.size(); ++j) {
     z[j] = kMinusInfinity;
     if (keys[j] != nullptr) {
-      z[j] = scale * LaneProduct(
+      z[j] = scale * ChainProduct(
                          head_dim, [&](std::int64_t i) { return ToFloat(q[i]); },
                          [&](std::int64_t i) { return ToFloat(keys[j][i]); });
       maximum = std::max(maximum, z[j]);

@@ -19,11 +19,10 @@ void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, 
   const float sum = LaneSumOfSquares(width, [&](std::int64_t k) { return ToFloat(x[k]); });
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
   for (std::int64_t i = 0; i < n; ++i) {
-    float lane[kLanes] = {};
-    for (std::int64_t k = 0; k < width; ++k) {
-      lane[k % kLanes] = std::fma(ToFloat(x[k]), fn[i * width + k], lane[k % kLanes]);
-    }
-    m[i] = TreeSum(lane, kLanes) * r;
+    const float product = ChainProduct(
+        width, [&](std::int64_t k) { return ToFloat(x[k]); },
+        [&](std::int64_t k) { return fn[i * width + k]; });
+    m[i] = product * r;
   }
 }
 

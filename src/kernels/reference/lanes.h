@@ -10,6 +10,7 @@
 namespace fathom {
 
 inline constexpr std::int64_t kLanes = 16;
+inline constexpr std::int64_t kChain = 128;  // longest fma chain of a ChainProduct
 
 // The sum of a power of two of numbers as a tree, by halves. Overwrites them.
 static inline float TreeSum(float* v, std::int64_t n) {
@@ -50,6 +51,21 @@ static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
     lane[i % (2 * kLanes)] = std::fma(x(i), w(i), lane[i % (2 * kLanes)]);
   }
   return TreeSum(lane, 2 * kLanes);  // whose first step adds lane i + 16 to lane i
+}
+
+// The sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of 128, the blocks added in
+// order.
+template <class X, class W>
+static inline float ChainProduct(std::int64_t n, const X& x, const W& w) {
+  float sum = 0.0f;
+  for (std::int64_t first = 0; first < n; first += kChain) {
+    float chain = 0.0f;
+    for (std::int64_t i = first; i < n && i < first + kChain; ++i) {
+      chain = std::fma(x(i), w(i), chain);
+    }
+    sum = sum + chain;
+  }
+  return sum;
 }
 
 }  // namespace fathom

@@ -74,8 +74,10 @@ float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
                  std::int64_t end) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
   float lane[kLanes] = {};
+  float sum = 0.0f;
   for (std::int64_t block = first / kFp8Block; block < end / kFp8Block; ++block) {
     const float scale = x.scales[static_cast<std::size_t>(block)] * w.Fp8Scale(i, block);
+    float chains[kLanes];
     for (std::int64_t c = 0; c < kLanes; ++c) {
       float chain = 0.0f;
       for (std::int64_t j = 0; j < 8; ++j) {
@@ -84,10 +86,13 @@ float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
         const float b = E4m3ToFloat(codes[k]);
         chain = j == 0 ? a * b : std::fma(a, b, chain);
       }
+      chains[c] = chain;
       lane[c] = std::fma(chain, scale, lane[c]);
     }
+    sum = sum + TreeSum(chains, kLanes) * scale;
   }
-  return TreeSum(lane, kLanes);
+  // An arbitrary scale rounds once per block, a power of two not at all.
+  return w.scale_format == ScaleFormat::kF32 ? sum : TreeSum(lane, kLanes);
 }
 
 // x times row i, columns [first, end), without quantisation of x. FP8 weights are
