@@ -27,6 +27,7 @@ struct Golden {
   Checkpoint file;
   std::vector<Token> tokens;
   std::vector<std::int32_t> positions;  // those that `logits` has rows for; empty: all
+  std::int64_t n_prefill = 0;           // tokens of the first call; the others came one by one
   Divergence logits_floor;
   Divergence mtp_floor;
 

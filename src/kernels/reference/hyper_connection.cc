@@ -16,7 +16,7 @@ constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;  // pre, pos
 // m[i] of the first n rows of fn; x [width] are the streams of one token.
 void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, std::int64_t n,
             float* m) {
-  const float sum = LaneSumOfSquares(width, [&](std::int64_t k) { return ToFloat(x[k]); });
+  const float sum = SumOfSquares(width, [&](std::int64_t k) { return ToFloat(x[k]); });
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
   for (std::int64_t i = 0; i < n; ++i) {
     const float product = ChainProduct(

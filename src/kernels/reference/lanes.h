@@ -32,17 +32,6 @@ static inline float LaneSum(std::int64_t n, const Value& value) {
   return TreeSum(lane, kLanes);
 }
 
-// The sum of the squares of value(0) ... value(n - 1), in 16 lanes.
-template <class Value>
-static inline float LaneSumOfSquares(std::int64_t n, const Value& value) {
-  float lane[kLanes] = {};
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float x = value(i);
-    lane[i % kLanes] = std::fma(x, x, lane[i % kLanes]);
-  }
-  return TreeSum(lane, kLanes);
-}
-
 // The sum of x(i) * w(i), i = 0 ... n - 1, in the order of BF16 weights: 32 lanes of fma chains.
 template <class X, class W>
 static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
@@ -51,6 +40,12 @@ static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
     lane[i % (2 * kLanes)] = std::fma(x(i), w(i), lane[i % (2 * kLanes)]);
   }
   return TreeSum(lane, 2 * kLanes);  // whose first step adds lane i + 16 to lane i
+}
+
+// The sum of the squares of value(0) ... value(n - 1).
+template <class Value>
+static inline float SumOfSquares(std::int64_t n, const Value& value) {
+  return LaneProduct(n, value, value);
 }
 
 // The sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of 128, the blocks added in

@@ -15,7 +15,7 @@ namespace fathom {
 // out [d] = x [d] normalised, times weight [d]. out may be x.
 static inline void NormalizeRow(const Bf16* x, const Bf16* weight, float eps, std::int64_t d,
                                 Bf16* out) {
-  const float sum = LaneSumOfSquares(d, [&](std::int64_t i) { return ToFloat(x[i]); });
+  const float sum = SumOfSquares(d, [&](std::int64_t i) { return ToFloat(x[i]); });
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(d) + eps);
   for (std::int64_t i = 0; i < d; ++i) {
     out[i] = ToBf16(ToFloat(weight[i]) * (ToFloat(x[i]) * r));
