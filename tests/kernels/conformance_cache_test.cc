@@ -200,12 +200,13 @@ TEST_P(ConformanceAttention, AllLayerKinds) {
 TEST_P(ConformanceAttention, OddShapes) {
   Data data(4);
   const Batch batch = MixedBatch(9, 300, 5, 600);
-  for (const std::int64_t heads : {1, 2, 3, 5, 11}) {
+  for (const std::int64_t heads : {1, 2, 3, 5, 11, 20, 37}) {
     Compare(data, {.ratio = 4, .heads = heads, .head_dim = 64, .pairs = 9, .window = 37, .top = 29},
             batch, Kind::kNormal);
   }
   Compare(data, {.heads = 2, .head_dim = 512, .pairs = 32, .window = 128}, batch, Kind::kNormal);
   Compare(data, {.heads = 2, .head_dim = 96, .pairs = 0, .window = 1}, batch, Kind::kNormal);
+  Compare(data, {.heads = 5, .head_dim = 160, .pairs = 8, .window = 70}, batch, Kind::kNormal);
   Compare(data, {.heads = 2, .head_dim = 36, .pairs = 2, .window = 8}, batch, Kind::kNormal);
 }
 

@@ -74,6 +74,15 @@ std::int64_t ListKeys(const AttentionInput& input, const BatchView& batch, const
   return static_cast<std::int64_t>(n);
 }
 
+// Heads per task: as many as a task can have, fewer where threads would be left without one.
+std::int64_t TaskHeads(std::int64_t heads, std::int64_t rows, std::int64_t n_threads) {
+  std::int64_t per_task = cpu::kTaskHeads;
+  while (per_task > cpu::kHeadGroup && rows * ((heads + per_task - 1) / per_task) < 2 * n_threads) {
+    per_task /= 2;
+  }
+  return per_task;
+}
+
 void CheckCompress(const CompressorInput& input, const BatchView& batch,
                    const CompressorCache& cache) {
   const std::int64_t width = std::ssize(input.norm);
@@ -130,10 +139,11 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
     return ReferenceBackend::SparseAttention(input, batch, cache, out);
   }
   const std::int64_t heads = std::ssize(input.sinks);
-  const std::int64_t groups = (heads + cpu::kHeadGroup - 1) / cpu::kHeadGroup;
+  const std::int64_t task_heads = TaskHeads(heads, out.rows, team_.n_threads());
+  const std::int64_t groups = (heads + task_heads - 1) / task_heads;
   std::atomic<int> next_piece = 0;
-  const std::int64_t work =
-      kSlotWork * cpu::kHeadGroup * head_dim * (input.sliding_window + input.selected.cols);
+  const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
+                            (input.sliding_window + input.selected.cols);
   ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
     const int piece = next_piece.fetch_add(1);
     const std::span<const Bf16*> keys = Piece(scratch_.keys, piece, team_.n_threads());
@@ -148,10 +158,10 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
         n_slots = ListKeys(input, batch, cache, row, keys);
         listed_row = row;
       }
-      const std::int64_t head = i % groups * cpu::kHeadGroup;
+      const std::int64_t head = i % groups * task_heads;
       kernels_.attention(
           {.q = Bits(input.q.Row(row) + head * head_dim),
-           .heads = std::min<std::int64_t>(cpu::kHeadGroup, heads - head),
+           .heads = std::min(task_heads, heads - head),
            .head_dim = head_dim,
            .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
            .keys = reinterpret_cast<const std::uint16_t* const*>(keys.data()),

@@ -8,44 +8,83 @@ namespace {
 
 constexpr int64_t kStreams = 4;
 constexpr int64_t kGates = 24;
-constexpr int kGateTile = 4;                     // rows of fn whose lanes stay in registers
-constexpr int kTokenTile = kParts == 1 ? 4 : 2;  // tokens that share a load of fn
-constexpr int64_t kTokens = 16;                  // tokens whose gates are computed together
+constexpr int64_t kGateVectors = (kGates + kLanes - 1) / kLanes;
+constexpr int64_t kChain = 128;             // columns per fma chain
+constexpr int64_t kRowStride = kChain + 4;  // rows of fn in different sets of the cache
+constexpr int kTokenTile = 8;               // tokens that share a transposed vector of gates
+constexpr int64_t kTokens = 16;             // tokens whose gates are computed together
 
 float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
-// m[t][r] = the product of rows r of fn with the streams of tokens t. width: a multiple of 16.
-template <int kTokenRows>
-void MixTile(const float* fn, int64_t width, const uint16_t* streams, float (*m)[kGates]) {
-  F32 lanes[kTokenRows][kGateTile][kParts];
-  for (int part = 0; part < kParts; ++part) {
-    F32 sums[kTokenRows][kGateTile];
-    for (auto& row : sums) {
-      for (F32& sum : row) {
-        sum = Zero();
-      }
+// 128 columns of the gates' rows and of the tokens' streams.
+struct MixBlock {
+  float fn[kGateVectors * kLanes][kRowStride];
+  float x[kTokens][kChain];
+  int64_t columns;  // fewer in the last block
+};
+
+// The sums of the chains so far, gates in lanes.
+using MixSums = F32[kTokens][kGateVectors];
+
+// Adds the block's chains of kVectors vectors of gates for kRows tokens.
+template <int kRows, int kVectors>
+void AddChains(const MixBlock& block, int64_t first_token, int64_t first_vector, MixSums& sums) {
+  F32 chain[kRows][kVectors];
+  for (auto& row : chain) {
+    for (F32& lanes : row) {
+      lanes = Zero();
     }
-    for (int64_t k = part * kLanes; k < width; k += 16) {
-      F32 x[kTokenRows];
-      for (int t = 0; t < kTokenRows; ++t) {
-        x[t] = LoadBf16(streams + t * width + k);
-      }
-      for (int r = 0; r < kGateTile; ++r) {
-        const F32 weights = Load(fn + r * width + k);
-        for (int t = 0; t < kTokenRows; ++t) {
-          sums[t][r] = MulAdd(x[t], weights, sums[t][r]);
+  }
+  const float* x = block.x[first_token];
+  for (int64_t k = 0; k < block.columns; k += 4) {
+    for (int v = 0; v < kVectors; ++v) {
+      F32 weights[4];
+      LoadColumns(block.fn[(first_vector + v) * kLanes] + k, kRowStride, weights);
+      for (int j = 0; j < 4; ++j) {
+        for (int t = 0; t < kRows; ++t) {
+          chain[t][v] = MulAdd(Set(x[t * kChain + k + j]), weights[j], chain[t][v]);
         }
       }
     }
-    for (int t = 0; t < kTokenRows; ++t) {
-      for (int r = 0; r < kGateTile; ++r) {
-        lanes[t][r][part] = sums[t][r];
-      }
+  }
+  for (int t = 0; t < kRows; ++t) {
+    for (int v = 0; v < kVectors; ++v) {
+      F32& sum = sums[first_token + t][first_vector + v];
+      sum = sum + chain[t][v];
     }
   }
-  for (int t = 0; t < kTokenRows; ++t) {
-    for (int r = 0; r < kGateTile; ++r) {
-      m[t][r] = TreeSum(lanes[t][r]);
+}
+
+void AddBlock(const MixBlock& block, int64_t count, int64_t vectors, MixSums& sums) {
+  int64_t t = 0;
+  for (; t + kTokenTile <= count; t += kTokenTile) {
+    for (int64_t v = 0; v < vectors; ++v) {
+      AddChains<kTokenTile, 1>(block, t, v, sums);
+    }
+  }
+  for (; t + 2 <= count && vectors == kGateVectors; t += 2) {
+    AddChains<2, kGateVectors>(block, t, 0, sums);
+  }
+  // All vectors at once: a token has so few chains that their latency is the limit.
+  for (; t < count; ++t) {
+    if (vectors == kGateVectors) {
+      AddChains<1, kGateVectors>(block, t, 0, sums);
+    } else {
+      AddChains<1, 1>(block, t, 0, sums);  // the head's four gates
+    }
+  }
+}
+
+void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
+               int64_t first, MixBlock& block) {
+  block.columns = width - first < kChain ? width - first : kChain;
+  for (int64_t gate = 0; gate < w.gates; ++gate) {
+    __builtin_memcpy(block.fn[gate], w.fn + gate * width + first,
+                     static_cast<size_t>(block.columns) * sizeof(float));
+  }
+  for (int64_t t = 0; t < count; ++t) {
+    for (int64_t k = 0; k < block.columns; k += kLanes) {
+      Store(block.x[t] + k, LoadBf16(streams + t * width + first + k));
     }
   }
 }
@@ -62,30 +101,31 @@ float InverseNorm(const uint16_t* x, int64_t width, float eps) {
   return 1.0f / SquareRootOf(TreeSum(lanes) / static_cast<float>(width) + eps);
 }
 
-// m[t] for `count` tokens, one after the other in memory.
+// m[t] for `count` tokens, one after the other in memory. width: a multiple of 16.
 void Mix(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
          float (*m)[kGates]) {
-  for (int64_t gate = 0; gate < w.gates; gate += kGateTile) {
-    const float* fn = w.fn + gate * width;
-    int64_t t = 0;
-    for (; t + kTokenTile <= count; t += kTokenTile) {
-      float tile[kTokenTile][kGates];
-      MixTile<kTokenTile>(fn, width, streams + t * width, tile);
-      for (int i = 0; i < kTokenTile; ++i) {
-        __builtin_memcpy(m[t + i] + gate, tile[i], sizeof(float) * kGateTile);
-      }
-    }
-    for (; t < count; ++t) {
-      float tile[1][kGates];
-      MixTile<1>(fn, width, streams + t * width, tile);
-      __builtin_memcpy(m[t] + gate, tile[0], sizeof(float) * kGateTile);
+  const int64_t vectors = (w.gates + kLanes - 1) / kLanes;
+  MixBlock block;
+  for (int64_t row = w.gates; row < vectors * kLanes; ++row) {  // lanes without a gate
+    __builtin_memset(block.fn[row], 0, sizeof(block.fn[row]));
+  }
+  MixSums sums;
+  for (int64_t t = 0; t < count; ++t) {
+    for (F32& sum : sums[t]) {
+      sum = Zero();
     }
   }
+  for (int64_t first = 0; first < width; first += kChain) {
+    LoadBlock(w, width, streams, count, first, block);
+    AddBlock(block, count, vectors, sums);
+  }
   for (int64_t t = 0; t < count; ++t) {
-    const float r = InverseNorm(streams + t * width, width, w.norm_eps);
-    for (int64_t gate = 0; gate < w.gates; ++gate) {
-      m[t][gate] = m[t][gate] * r;
+    const F32 r = Set(InverseNorm(streams + t * width, width, w.norm_eps));
+    float products[kGateVectors * kLanes];
+    for (int64_t v = 0; v < vectors; ++v) {
+      Store(products + v * kLanes, sums[t][v] * r);
     }
+    __builtin_memcpy(m[t], products, static_cast<size_t>(w.gates) * sizeof(float));
   }
 }
 

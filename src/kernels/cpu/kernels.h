@@ -83,12 +83,15 @@ struct HyperRows {
   float* comb = nullptr;    // [rows, 16]
 };
 
-// Up to 4 heads of one token against a list of keys.
+// Up to 16 heads of one token against a list of keys. The more, the less it costs that keys are
+// transposed for the scores; values are read once per kHeadGroup heads.
+inline constexpr int kTaskHeads = 16;
 inline constexpr int kHeadGroup = 4;
-inline constexpr int64_t kAttentionBlock = 64;  // slots that share one maximum
+inline constexpr int64_t kAttentionBlock = 64;   // slots that share one maximum
+inline constexpr int64_t kAttentionChain = 128;  // dimensions that are transposed at once
 struct AttentionTask {
   const uint16_t* q = nullptr;            // [heads, head_dim]
-  int64_t heads = 0;                      // 1 ... kHeadGroup
+  int64_t heads = 0;                      // 1 ... kTaskHeads
   int64_t head_dim = 0;                   // a multiple of 32
   float scale = 0;                        // 1 / sqrt(head_dim)
   const uint16_t* const* keys = nullptr;  // [n_slots], null: masked
@@ -99,7 +102,8 @@ struct AttentionTask {
   uint16_t* out = nullptr;       // [heads, head_dim]
 };
 constexpr int64_t AttentionScratch(int64_t head_dim) {
-  return kHeadGroup * (PreparedStride(head_dim) + head_dim);
+  return kTaskHeads * (PreparedStride(head_dim) + head_dim + kAttentionBlock) +
+         kAttentionChain * kAttentionBlock;
 }
 
 // Pools the slots of one compressed row. values[s] and scores[s] point to the channels of slot s;

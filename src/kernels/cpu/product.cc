@@ -44,6 +44,13 @@ template <class Format, int kRows, int kColumns>
                                             lanes);
     }
   }
+  if constexpr (Format::kWholeBlocks) {
+    for (int c = 0; c < kColumns; ++c) {
+      for (int m = 0; m < kRows; ++m) {
+        Format::CloseBlock(rows[c], block, group.scales[m][x_block], sums[c][m]);
+      }
+    }
+  }
 }
 
 // Blocks [first, end) of kColumns weight rows.
@@ -215,7 +222,8 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
     case cpu::ProductFormat::kBf16:
       return MultiplyTiles<Bf16Pairs>(product, first, end);
     case cpu::ProductFormat::kFp8:
-      return MultiplyTiles<Fp8>(product, first, end);
+      return product.e8m0_scales ? MultiplyTiles<Fp8>(product, first, end)
+                                 : MultiplyTiles<Fp8WholeBlocks>(product, first, end);
     case cpu::ProductFormat::kFp8AsBf16:
       return MultiplyTiles<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:

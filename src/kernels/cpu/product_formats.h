@@ -7,6 +7,7 @@
 //   Accumulate    adds the block's products of kColumns weight rows with one row of prepared
 //                 activations, each number of which is loaded once;
 //   Finish        the sum of all lanes.
+// With kWholeBlocks it also has CloseBlock, which is called when all parts of a block are done.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 #define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 
@@ -44,6 +45,7 @@ template <int kColumns>
 
 struct Fp4 {
   static constexpr bool kQuantized = true;
+  static constexpr bool kWholeBlocks = false;
   static constexpr int kAccumulators = 1;
   static constexpr int64_t kBlockBytes = 64;
   struct Block {
@@ -93,6 +95,7 @@ struct Fp4 {
 
 struct Fp8 {
   static constexpr bool kQuantized = true;
+  static constexpr bool kWholeBlocks = false;
   static constexpr int kAccumulators = 1;
   static constexpr int64_t kBlockBytes = 128;
   struct Block {
@@ -111,9 +114,8 @@ struct Fp8 {
   // With weights times 2^-120 and activations times 2^118 the chain is the true one times 1/4:
   // nothing in it can overflow or become subnormal, so that every rounding is the same.
   template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
-                                                float x_scale, F32* const (&sums)[kColumns]) {
-    F32 chain[kColumns];
+  [[gnu::always_inline]] static void Chains(const Block (&b)[kColumns], const float* x,
+                                            F32 (&chain)[kColumns]) {
     for (int j = 0; j < 8; ++j) {
       const F32 x_j = LoadShared<kColumns>(x + 16 * j);
       for (int c = 0; c < kColumns; ++c) {
@@ -121,6 +123,13 @@ struct Fp8 {
         chain[c] = j == 0 ? w * x_j : MulAdd(w, x_j, chain[c]);
       }
     }
+  }
+
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
+                                                float x_scale, F32* const (&sums)[kColumns]) {
+    F32 chain[kColumns];
+    Chains<kColumns>(b, x, chain);
     for (int c = 0; c < kColumns; ++c) {
       sums[c][0] = MulAdd(chain[c] * Set(4.0f), Set(x_scale * b[c].scale), sums[c][0]);
     }
@@ -129,10 +138,41 @@ struct Fp8 {
   static float Finish(const F32 (&a)[kParts][1]) { return Fp4::Finish(a); }
 };
 
+// FP8 with F32 scales: accumulator 0 has the chains of the current block, accumulator 1 of part 0
+// the sum of the blocks, the same number in every lane.
+struct Fp8WholeBlocks : Fp8 {
+  static constexpr bool kWholeBlocks = true;
+  static constexpr int kAccumulators = 2;
+
+  template <int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
+                                                F32* const (&sums)[kColumns]) {
+    F32 chain[kColumns];
+    Chains<kColumns>(b, x, chain);
+    for (int c = 0; c < kColumns; ++c) {
+      sums[c][0] = chain[c];
+    }
+  }
+
+  // The tree of the chains is the true one times 1/4 as well.
+  [[gnu::always_inline]] static void CloseBlock(const WeightRow& row, int64_t block, float x_scale,
+                                                F32 (&a)[kParts][2]) {
+    F32 lanes[kParts];
+    for (int part = 0; part < kParts; ++part) {
+      lanes[part] = a[part][0];
+    }
+    const float tree = TreeSum(lanes) * 4.0f;
+    a[0][1] = a[0][1] + Set(tree * (x_scale * Fp8Scale(row, block)));
+  }
+
+  static float Finish(const F32 (&a)[kParts][2]) { return FirstLane(a[0][1]); }
+};
+
 // 32 lanes: accumulator 0 has the even columns, accumulator 1 the odd ones. The tree of 32 lanes by
 // halves adds even and odd lanes in its last step only.
 struct Bf16Pairs {
   static constexpr bool kQuantized = false;
+  static constexpr bool kWholeBlocks = false;
   static constexpr int kAccumulators = 2;
   static constexpr int64_t kBlockBytes = 256;
   struct Block {
@@ -192,6 +232,7 @@ struct Fp8AsBf16 : Bf16Pairs {
 // 32 lanes in natural order: accumulator 0 has lanes 0..15, accumulator 1 lanes 16..31.
 struct Plain {
   static constexpr bool kQuantized = false;
+  static constexpr bool kWholeBlocks = false;
   static constexpr int kAccumulators = 2;
   static constexpr int64_t kBlockBytes = 512;
   struct Block {

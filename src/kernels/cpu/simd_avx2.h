@@ -104,10 +104,51 @@ inline float TreeSum(const F32 (&lanes)[2]) {
   w = _mm_add_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
+inline float FirstLane(F32 a) { return _mm256_cvtss_f32(a.v); }
 inline float MaxLanes(F32 a) {
   __m128 w = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   w = _mm_max_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_max_ss(w, _mm_movehdup_ps(w)));
+}
+
+inline void Transpose(const __m256 (&rows)[4], F32 (&columns)[4]) {
+  const __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(rows[0], rows[1]));
+  const __m256d low23 = _mm256_castps_pd(_mm256_unpacklo_ps(rows[2], rows[3]));
+  const __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(rows[0], rows[1]));
+  const __m256d high23 = _mm256_castps_pd(_mm256_unpackhi_ps(rows[2], rows[3]));
+  columns[0].v = _mm256_castpd_ps(_mm256_unpacklo_pd(low01, low23));
+  columns[1].v = _mm256_castpd_ps(_mm256_unpackhi_pd(low01, low23));
+  columns[2].v = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
+  columns[3].v = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
+}
+
+inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
+  __m256 rows[4];
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_castps128_ps256(_mm_loadu_ps(p + i * stride));
+    rows[i] = _mm256_insertf128_ps(rows[i], _mm_loadu_ps(p + (i + 4) * stride), 1);
+  }
+  Transpose(rows, columns);
+}
+
+inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+  const auto load = [&](int l) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+  };
+  __m256i r[4];
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load(i)), load(i + 4), 1);
+  }
+  const __m256i pairs[4] = {_mm256_unpacklo_epi16(r[0], r[1]), _mm256_unpacklo_epi16(r[2], r[3]),
+                            _mm256_unpackhi_epi16(r[0], r[1]), _mm256_unpackhi_epi16(r[2], r[3])};
+  const __m256i zero = _mm256_setzero_si256();
+  for (int i = 0; i < 4; ++i) {
+    const __m256i a = pairs[i / 2 * 2];
+    const __m256i b = pairs[i / 2 * 2 + 1];
+    const __m256i both = i % 2 == 0 ? _mm256_unpacklo_epi32(a, b) : _mm256_unpackhi_epi32(a, b);
+    columns[2 * i].v = _mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, both));
+    columns[2 * i + 1].v = _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, both));
+  }
 }
 
 template <int kStride>

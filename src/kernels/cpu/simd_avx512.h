@@ -98,7 +98,57 @@ inline float TreeSum(const F32 (&lanes)[1]) {
   w = _mm_add_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
 }
+inline float FirstLane(F32 a) { return _mm512_cvtss_f32(a.v); }
 inline float MaxLanes(F32 a) { return _mm512_reduce_max_ps(a.v); }
+
+// columns[i]: number i of kLanes rows, row l in lane l.
+inline void Transpose(const __m512 (&rows)[4], F32 (&columns)[4]) {
+  const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
+  const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[2], rows[3]));
+  const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
+  const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[2], rows[3]));
+  columns[0].v = _mm512_castpd_ps(_mm512_unpacklo_pd(low01, low23));
+  columns[1].v = _mm512_castpd_ps(_mm512_unpackhi_pd(low01, low23));
+  columns[2].v = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
+  columns[3].v = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
+}
+
+// 4 numbers of kLanes rows, `stride` floats apart.
+inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
+  __m512 rows[4];
+  for (int i = 0; i < 4; ++i) {
+    const float* row = p + i * stride;
+    rows[i] = _mm512_castps128_ps512(_mm_loadu_ps(row));
+    rows[i] = _mm512_insertf32x4(rows[i], _mm_loadu_ps(row + 4 * stride), 1);
+    rows[i] = _mm512_insertf32x4(rows[i], _mm_loadu_ps(row + 8 * stride), 2);
+    rows[i] = _mm512_insertf32x4(rows[i], _mm_loadu_ps(row + 12 * stride), 3);
+  }
+  Transpose(rows, columns);
+}
+
+// 8 bf16 numbers of kLanes rows, from rows[l] + offset.
+inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+  const auto load = [&](int l) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+  };
+  __m512i r[4];
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_castsi128_si512(load(i));
+    r[i] = _mm512_inserti32x4(r[i], load(i + 4), 1);
+    r[i] = _mm512_inserti32x4(r[i], load(i + 8), 2);
+    r[i] = _mm512_inserti32x4(r[i], load(i + 12), 3);
+  }
+  const __m512i pairs[4] = {_mm512_unpacklo_epi16(r[0], r[1]), _mm512_unpacklo_epi16(r[2], r[3]),
+                            _mm512_unpackhi_epi16(r[0], r[1]), _mm512_unpackhi_epi16(r[2], r[3])};
+  const __m512i zero = _mm512_setzero_si512();
+  for (int i = 0; i < 4; ++i) {  // two columns each
+    const __m512i a = pairs[i / 2 * 2];
+    const __m512i b = pairs[i / 2 * 2 + 1];
+    const __m512i both = i % 2 == 0 ? _mm512_unpacklo_epi32(a, b) : _mm512_unpackhi_epi32(a, b);
+    columns[2 * i].v = _mm512_castsi512_ps(_mm512_unpacklo_epi16(zero, both));
+    columns[2 * i + 1].v = _mm512_castsi512_ps(_mm512_unpackhi_epi16(zero, both));
+  }
+}
 
 // Lane i becomes lane (i ^ kStride).
 template <int kStride>
