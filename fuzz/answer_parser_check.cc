@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "prompt/answer.h"
 #include "prompt/json_value.h"
 #include "prompt/literals.h"
-#include "prompt/utf8_stream.h"
 
 namespace fathom::fuzz {
 namespace {

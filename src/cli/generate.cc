@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "cli/text_model.h"
 #include "engine/generator.h"
 #include "engine/model_adapter.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom::cli {
 namespace {

@@ -62,7 +62,7 @@ std::string AnswerToJson(const Answer& answer) {
         PythonJsonString(call.id), PythonJsonString(call.name), PythonJsonString(call.arguments));
   }
   if (!answer.tool_calls.empty()) json += "]";
-  json += fmt::format(", \"finish_reason\": \"{}\"}}", FinishReasonName(answer.finish_reason));
+  json += fmt::format(", \"finish_reason\": \"{}\"}}", ChatFinishReasonName(answer.finish_reason));
   return json;
 }
 

@@ -16,7 +16,7 @@ struct Answer {
   std::string reasoning_content{};
   std::string content{};
   std::vector<ToolCall> tool_calls{};
-  FinishReason finish_reason = FinishReason::kStop;
+  ChatFinishReason finish_reason = ChatFinishReason::kStop;
   AnswerStats stats{};
 };
 

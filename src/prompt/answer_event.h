@@ -10,20 +10,22 @@
 
 namespace fathom {
 
-enum class FinishReason {
+// Why an answer ended, as OpenAI clients know it. What ended the generation is FinishReason of the
+// engine, which knows nothing of calls.
+enum class ChatFinishReason {
   kStop,       // the model ended its answer, or a stop condition did
   kLength,     // no room for more tokens
   kToolCalls,  // the model ended and made at least one complete call
 };
 
 // As OpenAI clients spell it: "stop", "length", "tool_calls".
-constexpr std::string_view FinishReasonName(FinishReason reason) {
+constexpr std::string_view ChatFinishReasonName(ChatFinishReason reason) {
   switch (reason) {
-    case FinishReason::kLength:
+    case ChatFinishReason::kLength:
       return "length";
-    case FinishReason::kToolCalls:
+    case ChatFinishReason::kToolCalls:
       return "tool_calls";
-    case FinishReason::kStop:
+    case ChatFinishReason::kStop:
       break;
   }
   return "stop";
@@ -43,7 +45,7 @@ struct AnswerEvent {
   std::string text{};    // whole code points, never empty
   std::string id{};
   std::string name{};
-  FinishReason finish = FinishReason::kStop;
+  ChatFinishReason finish = ChatFinishReason::kStop;
 };
 
 // The events of one step in order; neighbouring deltas of one kind become one.

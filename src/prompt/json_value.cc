@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/utf8.h"
 #include "prompt/python_json.h"
-#include "prompt/utf8_stream.h"
 
 namespace fathom {
 namespace {
@@ -192,7 +192,7 @@ class Reader {
         position_ = after_high;  // not a pair: the second escape stands for itself
       }
     }
-    AppendUtf8(code, out);
+    AppendUtf8(code, *out);
     return true;
   }
 

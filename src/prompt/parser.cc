@@ -38,22 +38,22 @@ AnswerParser::AnswerParser(AnswerParserOptions options)
       state_(options_.starts_in_reasoning ? State::kReasoning : State::kContent) {}
 
 std::vector<AnswerEvent> AnswerParser::Feed(std::string_view bytes) {
-  utf8_.Feed(bytes, &buffer_);
+  utf8_.Push(bytes, buffer_);
   Run();
   return events_.Take();
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish(AnswerEnd end) {
   // Half a character at a length stop goes the way of half a marker: it may have belonged to one.
-  if (end == AnswerEnd::kStop) utf8_.Finish(&buffer_);
+  if (end == AnswerEnd::kStop) utf8_.Finish(buffer_);
   end_ = end;
   Run();
   FinishState();
-  FinishReason reason = FinishReason::kStop;
+  ChatFinishReason reason = ChatFinishReason::kStop;
   if (end == AnswerEnd::kLength) {
-    reason = FinishReason::kLength;
+    reason = ChatFinishReason::kLength;
   } else if (calls_.complete_calls() > 0) {
-    reason = FinishReason::kToolCalls;
+    reason = ChatFinishReason::kToolCalls;
   }
   events_.Add({.kind = AnswerEvent::Kind::kFinish, .finish = reason});
   return events_.Take();

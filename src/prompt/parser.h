@@ -18,12 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "prompt/answer_event.h"
 #include "prompt/call_builder.h"
 #include "prompt/call_ids.h"
 #include "prompt/dsml_scanner.h"
 #include "prompt/tool_schemas.h"
-#include "prompt/utf8_stream.h"
 
 namespace fathom {
 

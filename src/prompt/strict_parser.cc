@@ -45,7 +45,7 @@ class Reader {
     CheckNoToken(answer.content);
     if (error_) return Unexpected(*error_);
     answer.finish_reason =
-        answer.tool_calls.empty() ? FinishReason::kStop : FinishReason::kToolCalls;
+        answer.tool_calls.empty() ? ChatFinishReason::kStop : ChatFinishReason::kToolCalls;
     return answer;
   }
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/tensor.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom {
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/utf8.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer_file.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
 namespace fathom {

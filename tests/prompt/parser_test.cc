@@ -57,7 +57,7 @@ struct RobustCase {
     const Json found = {{"reasoning", answer.reasoning_content},
                         {"content", answer.content},
                         {"tool_calls", calls},
-                        {"finish_reason", FinishReasonName(answer.finish_reason)}};
+                        {"finish_reason", ChatFinishReasonName(answer.finish_reason)}};
     EXPECT_EQ(found, wanted) << name;
   }
 
@@ -199,7 +199,7 @@ TEST(AnswerParser, SeveralCallsAndBlocks) {
   EXPECT_EQ(answer.content, "c");
   ASSERT_EQ(answer.tool_calls.size(), 3U);
   EXPECT_NE(answer.tool_calls[0].id, answer.tool_calls[1].id);
-  EXPECT_EQ(answer.finish_reason, FinishReason::kToolCalls);
+  EXPECT_EQ(answer.finish_reason, ChatFinishReason::kToolCalls);
   EXPECT_EQ(Read(two).tool_calls.size(), 2U);
 }
 
@@ -212,7 +212,7 @@ TEST(AnswerParser, MissingClosers) {
       const Answer answer = Read(fmt::format("<｜DSML｜tool_calls>\n{}{}{}", open, value, rest));
       ASSERT_FALSE(answer.tool_calls.empty()) << rest;
       EXPECT_EQ(answer.tool_calls[0].arguments, "{\"a\": \"x\"}") << rest;
-      EXPECT_EQ(answer.finish_reason, FinishReason::kToolCalls);
+      EXPECT_EQ(answer.finish_reason, ChatFinishReason::kToolCalls);
     }
   }
 }
@@ -225,8 +225,8 @@ TEST(AnswerParser, EndInsideACall) {
   const Answer cut = Read(text, {}, AnswerEnd::kLength);
   ASSERT_EQ(cut.tool_calls.size(), 1U);
   EXPECT_EQ(cut.tool_calls[0].arguments, R"({"a": "x", "b": "[1, 2"})");
-  EXPECT_EQ(cut.finish_reason, FinishReason::kLength);
-  EXPECT_EQ(Read(text).finish_reason, FinishReason::kStop) << "the call is not complete";
+  EXPECT_EQ(cut.finish_reason, ChatFinishReason::kLength);
+  EXPECT_EQ(Read(text).finish_reason, ChatFinishReason::kStop) << "the call is not complete";
   for (std::size_t length = 0; length < text.size(); ++length) {
     const Answer part = Read(text.substr(0, length), {}, AnswerEnd::kLength);
     EXPECT_EQ(part.content, "") << length;
@@ -247,7 +247,7 @@ TEST(AnswerParser, JsonBody) {
   const Answer broken = Read("c\n\n" + body("{\"a\": "));
   EXPECT_EQ(broken.tool_calls.size(), 0U);
   EXPECT_EQ(broken.content, "c\n\n" + body("{\"a\": "));
-  EXPECT_EQ(broken.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(broken.finish_reason, ChatFinishReason::kStop);
   EXPECT_EQ(broken.stats.malformed_arguments, 1U);
 }
 
@@ -255,7 +255,7 @@ TEST(AnswerParser, NothingReadableInABlockStaysText) {
   const std::string text = "see\n\n" + Block("nothing to call");
   const Answer answer = Read(text);
   EXPECT_EQ(answer.content, text);
-  EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(answer.finish_reason, ChatFinishReason::kStop);
   EXPECT_GE(answer.stats.failed_blocks, 1U);
   const std::string name = Block("<｜DSML｜invoke name=\"f\">garbage</｜DSML｜invoke>");
   EXPECT_EQ(Read(name).content, name);
@@ -385,7 +385,7 @@ TEST(Answer, EndOfSentenceAsTextEndsTheAnswer) {
   const Answer answer = ParseAnswer("c<｜end▁of▁sentence｜>",
                                     {.random_bits = testing::SeededBits(1)}, AnswerEnd::kLength);
   EXPECT_EQ(answer.content, "c");
-  EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(answer.finish_reason, ChatFinishReason::kStop);
 }
 
 }  // namespace

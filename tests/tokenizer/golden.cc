@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom::testing {
 
@@ -32,22 +32,9 @@ Tokenizer LoadTokenizer(const std::filesystem::path& path) {
 }
 
 std::string ToUtf8(std::uint32_t code_point) {
-  const auto tail = [code_point](int shift) {
-    return static_cast<char>(0x80 | ((code_point >> shift) & 0x3F));
-  };
-  if (code_point < 0x80) {
-    return {static_cast<char>(code_point)};
-  }
-  if (code_point < 0x800) {
-    return {static_cast<char>(0xC0 | (code_point >> 6)), tail(0)};
-  }
-  if ((code_point >= 0xD800 && code_point < 0xE000) || code_point > 0x10FFFF) {
-    return std::string(kReplacementCharacter);
-  }
-  if (code_point < 0x10000) {
-    return {static_cast<char>(0xE0 | (code_point >> 12)), tail(6), tail(0)};
-  }
-  return {static_cast<char>(0xF0 | (code_point >> 18)), tail(12), tail(6), tail(0)};
+  std::string text;
+  AppendUtf8(code_point, text);
+  return text;
 }
 
 std::string ToUtf8(const std::vector<std::uint32_t>& code_points) {

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "base/utf8.h"
 #include "tests/testing/shared_data.h"
 #include "tests/tokenizer/golden.h"
-#include "tokenizer/utf8.h"
 
 namespace fathom {
 namespace {

@@ -1,4 +1,4 @@
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <cstdint>
 #include <cstring>
@@ -87,6 +87,28 @@ std::optional<std::size_t> FindInvalidUtf8(std::string_view text) {
     return std::nullopt;
   }
   return n_valid;
+}
+
+void AppendUtf8(std::uint32_t code_point, std::string& text) {
+  const auto push = [&text](std::uint32_t byte) { text.push_back(static_cast<char>(byte)); };
+  const auto tail = [&](int shift) { push(0x80 | ((code_point >> shift) & 0x3F)); };
+  if (code_point < 0x80) {
+    push(code_point);
+  } else if (code_point < 0x800) {
+    push(0xC0 | (code_point >> 6));
+    tail(0);
+  } else if ((code_point >= 0xD800 && code_point < 0xE000) || code_point > 0x10FFFF) {
+    text += kReplacementCharacter;
+  } else if (code_point < 0x10000) {
+    push(0xE0 | (code_point >> 12));
+    tail(6);
+    tail(0);
+  } else {
+    push(0xF0 | (code_point >> 18));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
 }
 
 std::string ReplaceInvalidUtf8(std::string_view text) {

@@ -1,4 +1,4 @@
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include <string>
 
 #include "tests/testing/shared_data.h"
-#include "tests/tokenizer/golden.h"
 
 namespace fathom {
 namespace {
@@ -19,7 +18,8 @@ TEST(Utf8, AcceptsExactlyTheCodePoints) {
     if (code_point >= 0xD800 && code_point < 0xE000) {
       continue;
     }
-    const std::string text = testing::ToUtf8(code_point);
+    std::string text;
+    AppendUtf8(code_point, text);
     const Utf8Sequence sequence = FirstUtf8Sequence(text);
     ASSERT_EQ(sequence.kind, Kind::kComplete) << code_point;
     ASSERT_EQ(sequence.n_bytes, text.size()) << code_point;
@@ -29,6 +29,14 @@ TEST(Utf8, AcceptsExactlyTheCodePoints) {
       ASSERT_EQ(part.n_bytes, n_bytes) << code_point;
     }
   }
+}
+
+TEST(Utf8, WritesCodePoints) {
+  std::string text;
+  for (const std::uint32_t code_point : {0x24u, 0xA3u, 0x20ACu, 0x10348u, 0xD800u, 0x110000u}) {
+    AppendUtf8(code_point, text);
+  }
+  EXPECT_EQ(text, "$£€𐍈\uFFFD\uFFFD");
 }
 
 TEST(Utf8, NamesTheFirstInvalidByte) {
@@ -53,7 +61,7 @@ std::string FromHex(const std::string& hex) {
 // data/utf8_replace.json: bytes and what Python's bytes.decode("utf-8", "replace") makes of them.
 TEST(Utf8, RepairsAsPythonDoesHoweverTheBytesAreCut) {
   const auto cases = nlohmann::json::parse(
-      testing::ReadFile(testing::ProjectPath("tests/tokenizer/data/utf8_replace.json")));
+      testing::ReadFile(testing::ProjectPath("tests/base/data/utf8_replace.json")));
   ASSERT_EQ(cases.size(), 517u);
   for (const auto& entry : cases) {
     const std::string bytes = FromHex(entry.at("bytes"));
@@ -86,6 +94,12 @@ TEST(Utf8, RepairsAsPythonDoesHoweverTheBytesAreCut) {
       ASSERT_EQ(text, expected) << entry << " cut every " << step;
     }
   }
+}
+
+// The example of the Unicode standard, section 3.9: one U+FFFD for each maximal part of a sequence.
+TEST(Utf8, RepairsAsTheStandardRecommends) {
+  EXPECT_EQ(ReplaceInvalidUtf8("\x61\xF1\x80\x80\xE1\x80\xC2\x62\x80\x63\x80\xBF\x64"),
+            "a\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd");
 }
 
 TEST(Utf8, AFinishedStreamIsAsNew) {

@@ -1,11 +1,12 @@
 // UTF-8 as this project accepts and repairs it: well-formed sequences only (no surrogates, nothing
 // overlong, nothing above U+10FFFF); every broken sequence becomes one U+FFFD, where a sequence is
 // the longest prefix of a well-formed one ("maximal subpart"), as Python's errors="replace" does.
-#ifndef FATHOM_TOKENIZER_UTF8_H_
-#define FATHOM_TOKENIZER_UTF8_H_
+#ifndef FATHOM_BASE_UTF8_H_
+#define FATHOM_BASE_UTF8_H_
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,11 @@ Utf8Sequence FirstUtf8Sequence(std::string_view text);
 // Offset of the first byte that is not part of a complete code point; nullopt if text is valid.
 std::optional<std::size_t> FindInvalidUtf8(std::string_view text);
 
+inline bool IsValidUtf8(std::string_view text) { return !FindInvalidUtf8(text).has_value(); }
+
+// Appends one code point; a surrogate or a value above U+10FFFF becomes U+FFFD.
+void AppendUtf8(std::uint32_t code_point, std::string& text);
+
 // text with every broken sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
@@ -53,4 +59,4 @@ class Utf8Stream {
 
 }  // namespace fathom
 
-#endif  // FATHOM_TOKENIZER_UTF8_H_
+#endif  // FATHOM_BASE_UTF8_H_
