@@ -1,5 +1,6 @@
 // Hyper-connections (docs/numerics.md 5).
 #include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/math.h"
 
@@ -13,8 +14,6 @@ constexpr int64_t kChain = 128;             // columns per fma chain
 constexpr int64_t kRowStride = kChain + 4;  // rows of fn in different sets of the cache
 constexpr int kTokenTile = 8;               // tokens that share a transposed vector of gates
 constexpr int64_t kTokens = 16;             // tokens whose gates are computed together
-
-float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
 // 128 columns of the gates' rows and of the tokens' streams.
 struct MixBlock {
@@ -87,18 +86,6 @@ void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
       Store(block.x[t] + k, LoadBf16(streams + t * width + first + k));
     }
   }
-}
-
-float InverseNorm(const uint16_t* x, int64_t width, float eps) {
-  F32 lanes[kParts];
-  for (F32& lane : lanes) {
-    lane = Zero();
-  }
-  ForLanes(width, [&](int64_t i, int n, int part) {
-    const F32 value = LoadBf16Some(x + i, n);
-    lanes[part] = MulAdd(value, value, lanes[part]);
-  });
-  return 1.0f / SquareRootOf(TreeSum(lanes) / static_cast<float>(width) + eps);
 }
 
 // m[t] for `count` tokens, one after the other in memory. width: a multiple of 16.

@@ -1,6 +1,7 @@
 // Norms, rotations, and the quantisation of cached rows (docs/numerics.md 3 and 4).
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/rotary.h"
+#include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/simd.h"
 
 namespace fathom::KERNEL_ISA {
@@ -10,8 +11,6 @@ constexpr int64_t kIndexDim = 128;
 constexpr int64_t kIndexGroup = 32;
 constexpr int64_t kSimulationGroup = 64;
 constexpr int64_t kIndexVectors = kIndexDim / kLanes;
-
-float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
 // One stage of the Hadamard transform inside registers: lane i with i & kStride == 0 becomes
 // a + b, its partner a - b.
@@ -71,15 +70,7 @@ I32 E2m1Codes(F32 x) {
 }  // namespace
 
 void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d, uint16_t* out) {
-  F32 lanes[kParts];
-  for (F32& lane : lanes) {
-    lane = Zero();
-  }
-  ForLanes(d, [&](int64_t i, int n, int part) {
-    const F32 value = LoadBf16Some(x + i, n);
-    lanes[part] = MulAdd(value, value, lanes[part]);
-  });
-  const F32 r = Set(1.0f / SquareRootOf(TreeSum(lanes) / static_cast<float>(d) + eps));
+  const F32 r = Set(InverseNorm(x, d, eps));
   ForVectors(d, [&](int64_t i, int n) {
     StoreBf16Some(out + i, LoadBf16Some(weight + i, n) * (LoadBf16Some(x + i, n) * r), n);
   });
