@@ -79,8 +79,10 @@ void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
                int64_t first, MixBlock& block) {
   block.columns = width - first < kChain ? width - first : kChain;
   for (int64_t gate = 0; gate < w.gates; ++gate) {
-    __builtin_memcpy(block.fn[gate], w.fn + gate * width + first,
-                     static_cast<size_t>(block.columns) * sizeof(float));
+    const float* row = w.fn + gate * width + first;
+    for (int64_t k = 0; k < block.columns; k += kLanes) {
+      Store(block.fn[gate] + k, Load(row + k));
+    }
   }
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t k = 0; k < block.columns; k += kLanes) {
