@@ -54,7 +54,7 @@ TEST_P(ConformanceRows, SwiGlu) {
 TEST_P(ConformanceRows, HyperConnections) {
   Data data(3);
   for (const Kind kind : {Kind::kNormal, Kind::kTiny, Kind::kLarge}) {
-    for (const std::int64_t d : {1, 4, 13, 20, 100, 256}) {
+    for (const std::int64_t d : {1, 4, 13, 20, 100, 256, 1020}) {
       const Array<float> fn = data.Floats(24 * 4 * d);
       const Array<float> base = data.Floats(24);
       const Array<float> scale = data.Floats(3);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -15,6 +16,7 @@ constexpr std::int64_t kSimulationGroup = 64;
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kActivationWork = 64;
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
+constexpr std::int64_t kGateWork = 4;  // of a number of a gate's row: rows are transposed
 
 void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
   Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
@@ -72,6 +74,24 @@ void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float cl
   });
 }
 
+void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
+  const std::int64_t width = kStreams * rows.d;
+  const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
+  const std::int64_t block_work = rows.count * w.gates * cpu::kHyperBlock * kGateWork;
+  const std::int64_t n_chains = blocks * rows.count * cpu::kHyperLanes;
+  if (rows.count < std::min<std::int64_t>(team_.n_threads(), cpu::kHyperFewRows + 1) &&
+      blocks * block_work >= 2 * kShareWork && n_chains <= std::ssize(scratch_.hyper_chains)) {
+    rows.chains = scratch_.hyper_chains.data();
+    ForItems(blocks, block_work, [&](std::int64_t first, std::int64_t end) {
+      kernels_.hyper_chains(w, rows, first, end);
+    });
+  }
+  const std::int64_t mix_work = rows.chains == nullptr ? width * w.gates * kGateWork : width;
+  const std::int64_t sinkhorn_work = w.gates == kGates ? kSinkhornWork : 0;
+  ForItems(rows.count, mix_work + sinkhorn_work,
+           [&](std::int64_t first, std::int64_t end) { kernels_.hyper_pre(w, rows, first, end); });
+}
+
 void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                        Matrix<Bf16> out, HcMix mix) {
   if (streams.cols % 16 != 0) {
@@ -91,10 +111,9 @@ void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcO
                                .d = out.cols,
                                .out = Bits(out.data),
                                .post = mix.post.data,
-                               .comb = mix.comb.data};
-  ForItems(
-      out.rows, streams.cols * kGates + kSinkhornWork,
-      [&](std::int64_t first, std::int64_t end) { kernels_.hyper_pre(weights, rows, first, end); });
+                               .comb = mix.comb.data,
+                               .count = out.rows};
+  HyperGates(weights, rows);
 }
 
 void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
@@ -121,10 +140,9 @@ void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const Hc
                                      .sinkhorn_iterations = 0,
                                      .eps = options.eps,
                                      .norm_eps = options.norm_eps};
-  const cpu::HyperRows rows = {.streams = Bits(streams.data), .d = out.cols, .out = Bits(out.data)};
-  ForItems(out.rows, streams.cols * kStreams, [&](std::int64_t first, std::int64_t end) {
-    kernels_.hyper_pre(weights, rows, first, end);
-  });
+  const cpu::HyperRows rows = {
+      .streams = Bits(streams.data), .d = out.cols, .out = Bits(out.data), .count = out.rows};
+  HyperGates(weights, rows);
 }
 
 void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {

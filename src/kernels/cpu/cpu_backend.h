@@ -94,6 +94,8 @@ class CpuBackend final : public ReferenceBackend {
   void SortPairs(const Routing& routing, std::int64_t n_experts);
   void MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows);
   void MultiplyInputs(std::span<const ExpertWeights> experts);
+  // Gates of all rows; the mixes of a few wide rows are shared among the threads.
+  void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
 
   // What a thread must have to do before it is worth waking: five to ten microseconds, several

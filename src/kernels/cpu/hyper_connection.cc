@@ -10,10 +10,10 @@ namespace {
 constexpr int64_t kStreams = 4;
 constexpr int64_t kGates = 24;
 constexpr int64_t kGateVectors = (kGates + kLanes - 1) / kLanes;
-constexpr int64_t kChain = 128;             // columns per fma chain
-constexpr int64_t kRowStride = kChain + 4;  // rows of fn in different sets of the cache
-constexpr int kTokenTile = 8;               // tokens that share a transposed vector of gates
-constexpr int64_t kTokens = 16;             // tokens whose gates are computed together
+constexpr int64_t kChain = cpu::kHyperBlock;     // columns per fma chain
+constexpr int64_t kRowStride = kChain + 4;       // rows of fn in different sets of the cache
+constexpr int kTokenTile = 8;                    // tokens that share a transposed vector of gates
+constexpr int64_t kTokens = cpu::kHyperFewRows;  // tokens whose gates are computed together
 
 // 128 columns of the gates' rows and of the tokens' streams.
 struct MixBlock {
@@ -78,8 +78,10 @@ void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
                int64_t first, MixBlock& block) {
   block.columns = width - first < kChain ? width - first : kChain;
   for (int64_t gate = 0; gate < w.gates; ++gate) {
-    __builtin_memcpy(block.fn[gate], w.fn + gate * width + first,
-                     static_cast<size_t>(block.columns) * sizeof(float));
+    const float* row = w.fn + gate * width + first;
+    for (int64_t k = 0; k < block.columns; k += kLanes) {
+      Store(block.fn[gate] + k, Load(row + k));
+    }
   }
   for (int64_t t = 0; t < count; ++t) {
     for (int64_t k = 0; k < block.columns; k += kLanes) {
@@ -88,23 +90,59 @@ void LoadBlock(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
   }
 }
 
-// m[t] for `count` tokens, one after the other in memory. width: a multiple of 16.
-void Mix(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-         float (*m)[kGates]) {
-  const int64_t vectors = (w.gates + kLanes - 1) / kLanes;
-  MixBlock block;
-  for (int64_t row = w.gates; row < vectors * kLanes; ++row) {  // lanes without a gate
-    __builtin_memset(block.fn[row], 0, sizeof(block.fn[row]));
-  }
-  MixSums sums;
+int64_t VectorsOf(const cpu::HyperWeights& w) { return (w.gates + kLanes - 1) / kLanes; }
+
+void ClearSums(int64_t count, MixSums& sums) {
   for (int64_t t = 0; t < count; ++t) {
     for (F32& sum : sums[t]) {
       sum = Zero();
     }
   }
-  for (int64_t first = 0; first < width; first += kChain) {
-    LoadBlock(w, width, streams, count, first, block);
+}
+
+// The sums of the chains of column blocks, for `count` tokens. after_block(index) runs after each.
+template <class AfterBlock>
+void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
+               int64_t first, int64_t end, MixSums& sums, const AfterBlock& after_block) {
+  const int64_t vectors = VectorsOf(w);
+  MixBlock block;
+  for (int64_t row = w.gates; row < vectors * kLanes; ++row) {  // lanes without a gate
+    __builtin_memset(block.fn[row], 0, sizeof(block.fn[row]));
+  }
+  ClearSums(count, sums);
+  for (int64_t i = first; i < end; ++i) {
+    LoadBlock(w, width, streams, count, i * kChain, block);
     AddBlock(block, count, vectors, sums);
+    after_block(i);
+  }
+}
+
+// The same sums from chains that were computed before; `first_row`: of the tokens.
+void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int64_t first_row,
+               int64_t count, MixSums& sums) {
+  ClearSums(count, sums);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const float* chains = rows.chains + (i * rows.count + first_row) * cpu::kHyperLanes;
+    for (int64_t t = 0; t < count; ++t) {
+      for (int64_t v = 0; v < vectors; ++v) {
+        sums[t][v] = sums[t][v] + Load(chains + t * cpu::kHyperLanes + v * kLanes);
+      }
+    }
+  }
+}
+
+// m[t] for `count` tokens from `first_row`. 4 d: a multiple of 16.
+void Mix(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first_row, int64_t count,
+         float (*m)[kGates]) {
+  const int64_t width = kStreams * rows.d;
+  const int64_t blocks = (width + kChain - 1) / kChain;
+  const int64_t vectors = VectorsOf(w);
+  const uint16_t* streams = rows.streams + first_row * width;
+  MixSums sums;
+  if (rows.chains != nullptr) {
+    SumChains(rows, blocks, vectors, first_row, count, sums);
+  } else {
+    SumBlocks(w, width, streams, count, 0, blocks, sums, [](int64_t) {});
   }
   for (int64_t t = 0; t < count; ++t) {
     const F32 r = Set(InverseNorm(streams + t * width, width, w.norm_eps));
@@ -216,12 +254,28 @@ void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
 
 }  // namespace
 
+// A chain that is -0 is stored as +0, which adds the same to a sum that started from +0.
+void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
+                 int64_t end) {
+  const int64_t vectors = VectorsOf(w);
+  MixSums sums;
+  SumBlocks(w, kStreams * rows.d, rows.streams, rows.count, first, end, sums, [&](int64_t block) {
+    float* chains = rows.chains + block * rows.count * cpu::kHyperLanes;
+    for (int64_t t = 0; t < rows.count; ++t) {
+      for (int64_t v = 0; v < vectors; ++v) {
+        Store(chains + t * cpu::kHyperLanes + v * kLanes, sums[t][v]);
+      }
+    }
+    ClearSums(rows.count, sums);
+  });
+}
+
 void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end) {
   const int64_t width = kStreams * rows.d;
   for (int64_t begin = first; begin < end; begin += kTokens) {
     const int64_t count = end - begin < kTokens ? end - begin : kTokens;
     float m[kTokens][kGates];
-    Mix(w, width, rows.streams + begin * width, count, m);
+    Mix(w, rows, begin, count, m);
     ComputeAllGates(w, count, m);
     for (int64_t t = 0; t < count; ++t) {
       const int64_t row = begin + t;

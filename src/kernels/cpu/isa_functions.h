@@ -25,6 +25,8 @@ void Rotate(uint16_t* x, const cpu::RotaryRow& rope);
 void SimulateFp8(uint16_t* x, int64_t n);
 void PackIndex(const uint16_t* x, uint8_t* packed);
 // hyper_connection.cc
+void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
+                 int64_t end);
 void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end);
 void HyperPost(const uint16_t* y, const float* post, const float* comb, int64_t d,
                uint16_t* streams);

@@ -75,12 +75,18 @@ struct HyperWeights {
   float norm_eps = 0;
 };
 
+// A few rows may have the chains of their mixes computed beforehand, on several threads.
+inline constexpr int64_t kHyperBlock = 128;   // columns per chain
+inline constexpr int64_t kHyperLanes = 32;    // gates, padded
+inline constexpr int64_t kHyperFewRows = 16;  // at most
 struct HyperRows {
   const uint16_t* streams = nullptr;  // [rows, 4 d]
   int64_t d = 0;
   uint16_t* out = nullptr;  // [rows, d]
   float* post = nullptr;    // [rows, 4]; null for the head
   float* comb = nullptr;    // [rows, 16]
+  int64_t count = 0;        // of rows; read where there are chains
+  float* chains = nullptr;  // [4 d / 128 rounded up, rows, kHyperLanes]; null: none
 };
 
 // Up to 16 heads of one token against a list of keys. The more, the less it costs that keys are
@@ -151,6 +157,8 @@ struct Kernels {
                   uint16_t* out);
   void (*router_scores)(const float* logits, int64_t n, float* scores);
 
+  // Writes rows.chains of column blocks [first, end); rows.count is at most kHyperFewRows.
+  void (*hyper_chains)(const HyperWeights& w, const HyperRows& rows, int64_t first, int64_t end);
   void (*hyper_pre)(const HyperWeights& w, const HyperRows& rows, int64_t first, int64_t end);
   void (*hyper_post)(const uint16_t* y, const float* post, const float* comb, int64_t d,
                      uint16_t* streams);

@@ -37,6 +37,10 @@ std::int64_t Carve(const StepLimits& limits, std::int64_t threads, std::byte* ba
   Carver carver(base);
   carver.Take(s.tile_rows * cpu::PreparedStride(limits.max_linear_inputs), s.activations);
   carver.Take(s.tile_rows * cpu::PaddedColumns(limits.max_linear_inputs) / kFp8Block, s.scales);
+  const std::int64_t hyper_blocks =
+      (kStreams * limits.hidden + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
+  carver.Take(std::min(limits.max_tokens, cpu::kHyperFewRows) * hyper_blocks * cpu::kHyperLanes,
+              s.hyper_chains);
   const std::int64_t pairs = std::min(s.tile_rows, std::max<std::int64_t>(limits.max_tokens, 1)) *
                              limits.experts_per_token;
   carver.Take(pairs * limits.moe_intermediate, s.gate);

@@ -25,6 +25,8 @@ struct Scratch {
   std::span<float> activations;  // prepared rows: [tile_rows, PreparedStride(max_linear_inputs)]
   std::span<float> scales;       // their scales: [tile_rows, max_linear_inputs / 128]
 
+  std::span<float> hyper_chains;  // of a few rows: kernels.h
+
   // Experts, per (token, slot) of a tile of tokens, sorted by expert.
   std::span<Bf16> gate;                 // [pairs, moe_intermediate]
   std::span<Bf16> up;                   // [pairs, moe_intermediate]

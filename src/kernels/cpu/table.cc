@@ -16,6 +16,7 @@ const cpu::Kernels& Table() {
       .add_bf16 = AddBf16Row,
       .combine = CombineRow,
       .router_scores = RouterScores,
+      .hyper_chains = HyperChains,
       .hyper_pre = HyperPre,
       .hyper_post = HyperPost,
       .attention = Attend,
