@@ -57,8 +57,8 @@ Matrix<const Bf16> Golden::Streams(std::int64_t layer) const {
 namespace {
 
 // The rows of [first, first + count) that `positions` lists, relative to first.
-std::vector<std::int32_t> RowsWanted(const std::vector<std::int32_t>& positions,
-                                     std::int64_t first, std::int64_t count) {
+std::vector<std::int32_t> RowsWanted(const std::vector<std::int32_t>& positions, std::int64_t first,
+                                     std::int64_t count) {
   std::vector<std::int32_t> rows;
   for (std::int64_t i = 0; i < count; ++i) {
     if (positions.empty() || std::find(positions.begin(), positions.end(),
@@ -95,8 +95,9 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
               all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
     const Status ran = model.Forward(batch);
     EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
-    AppendLogits(RowsWanted(positions, first, n), tile,
-                 [&](auto rows) { return model.Logits(rows); }, result.logits);
+    AppendLogits(
+        RowsWanted(positions, first, n), tile, [&](auto rows) { return model.Logits(rows); },
+        result.logits);
     const std::int64_t n_mtp = std::min(n, total - 1 - first);
     if (!model.options().with_mtp || n_mtp == 0) {
       continue;
@@ -108,8 +109,9 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     std::iota(stream_rows.begin(), stream_rows.end(), 0);
     const Status drafted = model.ForwardMtp(batch, stream_rows);
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
-    AppendLogits(RowsWanted(positions, first, n_mtp), tile,
-                 [&](auto rows) { return model.MtpLogits(rows); }, result.mtp_logits);
+    AppendLogits(
+        RowsWanted(positions, first, n_mtp), tile, [&](auto rows) { return model.MtpLogits(rows); },
+        result.mtp_logits);
   }
   return result;
 }
@@ -143,8 +145,9 @@ Divergence KlDivergence(Matrix<const float> expected, const std::vector<float>& 
     rows.push_back(kl);
   }
   std::sort(rows.begin(), rows.end());
-  return {.median = rows[rows.size() / 2],
-          .mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size())};
+  return {
+      .median = rows[rows.size() / 2],
+      .mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size())};
 }
 
 }  // namespace fathom::testing

@@ -1,5 +1,5 @@
-// Every layer alone, fed with the streams of the official code (oracle/README.md). The sharpest test
-// there is of the whole forward pass: one wrong rounding shows.
+// Every layer alone, fed with the streams of the official code (oracle/README.md). The sharpest
+// test there is of the whole forward pass: one wrong rounding shows.
 #include <gtest/gtest.h>
 
 #include <algorithm>

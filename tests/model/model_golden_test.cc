@@ -1,5 +1,6 @@
-// End to end against the official code: KL divergence of the logits, compared with the divergence of
-// the official code from itself under another order of sums (the noise floor beside each golden).
+// End to end against the official code: KL divergence of the logits, compared with the divergence
+// of the official code from itself under another order of sums (the noise floor beside each
+// golden).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,16 +45,20 @@ TEST_P(ModelGolden, LogitsWithinTwiceTheNoiseFloor) {
                     "mtp_logits");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ModelGolden,
-    ::testing::Values(Case{"oracle/flash-mini", "golden", 300}, Case{"oracle/pro-mini", "golden", 420},
-                      Case{"oracle/base-mini", "golden", 300}, Case{"models/fairy", "golden", 512},
-                      Case{"models/fairy", "golden_long", 512}),
-    [](const auto& test) {
-      std::string name = std::string(test.param.directory) + "_" + test.param.golden;
-      std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, ModelGolden,
+                         ::testing::Values(Case{"oracle/flash-mini", "golden", 300},
+                                           Case{"oracle/pro-mini", "golden", 420},
+                                           Case{"oracle/base-mini", "golden", 300},
+                                           Case{"models/fairy", "golden", 512},
+                                           Case{"models/fairy", "golden_long", 512}),
+                         [](const auto& test) {
+                           std::string name =
+                               std::string(test.param.directory) + "_" + test.param.golden;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return c == '-' || c == '/'; }, '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace fathom
