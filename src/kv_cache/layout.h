@@ -18,10 +18,10 @@ namespace fathom {
 struct CacheShape {
   std::int64_t head_dim = 0;
   std::int64_t sliding_window = 0;
-  std::vector<int> ratios;        // of every layer that caches, draft layers included
-  std::int64_t max_context = 0;   // positions per sequence
+  std::vector<int> ratios;       // of every layer that caches, draft layers included
+  std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
-  std::int64_t rollback = 0;      // newest positions that may be overwritten
+  std::int64_t rollback = 0;  // newest positions that may be overwritten
 };
 
 // Rows and slots of one layer for one sequence; what a layer does not have is 0.
@@ -29,7 +29,7 @@ struct LayerLayout {
   std::int64_t window_slots = 0;
   std::int64_t compressed_rows = 0;
   std::int64_t tail_slots = 0;
-  std::int64_t tail_width = 0;          // of the main compressor's inputs
+  std::int64_t tail_width = 0;  // of the main compressor's inputs
   std::int64_t index_rows = 0;
   std::int64_t index_tail_width = 0;
 };

@@ -22,8 +22,8 @@ LayerCache CarveLayer(Carver& carver, int ratio, const CacheShape& shape) {
   layer.window.slots = layout.window_slots;
   layer.window.rows = carver.Take<Bf16>(shape.n_sequences * layout.window_slots, shape.head_dim);
   if (layout.tail_slots > 0) {
-    layer.compressor = CarveCompressor(carver, ratio, shape.n_sequences, layout.tail_slots,
-                                       layout.tail_width);
+    layer.compressor =
+        CarveCompressor(carver, ratio, shape.n_sequences, layout.tail_slots, layout.tail_width);
     layer.compressor.capacity = layout.compressed_rows;
     layer.compressor.rows =
         carver.Take<Bf16>(shape.n_sequences * layout.compressed_rows, shape.head_dim);

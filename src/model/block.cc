@@ -81,8 +81,8 @@ void MixtureOfExperts(const Step& step, const MoeWeights& weights) {
 
   backend.Linear(a.u, weights.gate, a.router_logits);
   if (weights.bias.empty()) {
-    backend.RouteByToken(step.batch, a.router_logits, weights.tid2eid,
-                         config.routed_scaling_factor, routing);
+    backend.RouteByToken(step.batch, a.router_logits, weights.tid2eid, config.routed_scaling_factor,
+                         routing);
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }

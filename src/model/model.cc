@@ -33,9 +33,9 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
 
 StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
   return {.max_tokens = options.max_batch_tokens,
-          .max_linear_inputs = std::max({config.hidden_size, config.q_lora_rank,
-                                         config.o_groups * config.o_lora_rank,
-                                         config.moe_intermediate_size}),
+          .max_linear_inputs =
+              std::max({config.hidden_size, config.q_lora_rank,
+                        config.o_groups * config.o_lora_rank, config.moe_intermediate_size}),
           .hidden = config.hidden_size,
           .head_dim = config.head_dim,
           .experts_per_token = config.num_experts_per_tok,
@@ -89,6 +89,19 @@ Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_p
 
 }  // namespace
 
+// How far a sequence is.
+struct Progress {
+  std::int64_t stands = 0;  // the next position
+  // Positions computed since position 0, those included that were taken back: their keys have
+  // replaced older ones, so this and not `stands` says how far back is still possible.
+  std::int64_t newest = 0;
+
+  void Ran(const Segment& segment) {
+    stands = segment.first_position + segment.n_tokens;
+    newest = segment.first_position == 0 ? stands : std::max(newest, stands);
+  }
+};
+
 struct Model::Impl {
   Backend& backend;
   ModelOptions options;
@@ -101,15 +114,14 @@ struct Model::Impl {
   std::optional<Workspace> workspace;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
-  // Per sequence: positions computed so far, by the main model and by the MTP head.
-  std::vector<std::int64_t> computed;
-  std::vector<std::int64_t> mtp_computed;
-  std::int64_t last_rows = 0;      // of the last Forward
-  std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
+  std::vector<Progress> progress;      // per sequence, of the main model
+  std::vector<Progress> mtp_progress;  // and of the MTP head
+  std::int64_t last_rows = 0;          // of the last Forward
+  std::int64_t last_mtp_rows = 0;      // of the last ForwardMtp
 
   Status Bind();
   Status Allocate();
-  Status CheckBatch(const BatchView& batch, const std::vector<std::int64_t>& done) const;
+  Status CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const;
   Step MakeStep(const BatchView& batch);
   Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
                            const HcWeights& hc_head, std::span<const Bf16> norm);
@@ -167,13 +179,13 @@ Status Model::Impl::Allocate() {
                        .beta_fast = config.rope_scaling.beta_fast,
                        .beta_slow = config.rope_scaling.beta_slow,
                        .original_length = config.rope_scaling.original_max_position_embeddings});
-  computed.assign(static_cast<std::size_t>(options.max_sequences), 0);
-  mtp_computed = computed;
+  progress.resize(static_cast<std::size_t>(options.max_sequences));
+  mtp_progress = progress;
   return {};
 }
 
-Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory,
-                                           Backend& backend, const ModelOptions& options,
+Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory, Backend& backend,
+                                           const ModelOptions& options,
                                            const LoadProgress& progress) {
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   if (!config) {
@@ -221,7 +233,7 @@ std::int64_t Model::weight_bytes() const {
   return bytes;
 }
 
-Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<std::int64_t>& done) const {
+Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const {
   if (batch.n_tokens() > options.max_batch_tokens) {
     return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
                      options.max_batch_tokens, batch.n_tokens());
@@ -244,11 +256,11 @@ Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<std::in
                        segment.sequence, options.max_context - 1, first,
                        first + segment.n_tokens - 1);
     }
-    const std::int64_t stands = done[static_cast<std::size_t>(segment.sequence)];
-    if (first != 0 && (first > stands || first < stands - kRollbackTokens)) {
+    const auto [stands, newest] = done[static_cast<std::size_t>(segment.sequence)];
+    if (first != 0 && (first > stands || first < newest - kRollbackTokens)) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "sequence {}: expected position 0 or {} to {}, found {}", segment.sequence,
-                       std::max<std::int64_t>(stands - kRollbackTokens, 0), stands, first);
+                       std::max<std::int64_t>(newest - kRollbackTokens, 0), stands, first);
     }
   }
   return {};
@@ -273,7 +285,7 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  if (Status status = m.CheckBatch(view, m.computed); !status) {
+  if (Status status = m.CheckBatch(view, m.progress); !status) {
     return status;
   }
   const Step step = m.MakeStep(view);
@@ -283,8 +295,7 @@ Status Model::Forward(const Batch& batch) {
              step.a.streams);
   }
   for (const Segment& segment : view.segments) {
-    m.computed[static_cast<std::size_t>(segment.sequence)] =
-        segment.first_position + segment.n_tokens;
+    m.progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
   }
   m.last_rows = view.n_tokens();
   return {};
@@ -325,7 +336,7 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   }
   Check(static_cast<std::int64_t>(stream_rows.size()) == view.n_tokens(),
         "one stream row per token of the MTP batch");
-  if (Status status = m.CheckBatch(view, m.mtp_computed); !status) {
+  if (Status status = m.CheckBatch(view, m.mtp_progress); !status) {
     return status;
   }
   const MtpWeights& mtp = *m.weights.mtp;
@@ -352,8 +363,7 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   m.backend.AddToStreams(a.y, a.mtp_streams);
   RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
   for (const Segment& segment : view.segments) {
-    m.mtp_computed[static_cast<std::size_t>(segment.sequence)] =
-        segment.first_position + segment.n_tokens;
+    m.mtp_progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
   }
   m.last_mtp_rows = n;
   return {};
@@ -372,7 +382,7 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   Check(layer >= 0 && layer < m.config.num_hidden_layers, "a layer that exists");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
-  if (Status status = m.CheckBatch(view, m.computed); !status) {
+  if (Status status = m.CheckBatch(view, m.progress); !status) {
     return status;
   }
   RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],

@@ -38,8 +38,8 @@ struct ModelOptions {
 // Called during Load with the share of bytes checked so far, 0 to 1. From the loading thread.
 using LoadProgress = std::function<void(double share)>;
 
-// Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the backend,
-// which must outlive it. One thread at a time.
+// Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
+// backend, which must outlive it. One thread at a time.
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
@@ -50,8 +50,8 @@ class Model {
   const ModelConfig& config() const;
   const ModelOptions& options() const;
   HeadKind head_kind() const;
-  // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head that
-  // is not used yet.
+  // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head
+  // that is not used yet.
   std::span<const std::string> warnings() const;
   // Bytes of weights (mapped), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
@@ -59,17 +59,17 @@ class Model {
   std::int64_t workspace_bytes() const;
 
   // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
-  // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens; position
-  // 0 starts it anew. Errors, with nothing changed: a token id, position, sequence or batch size out
-  // of range.
+  // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens (of all
+  // it has computed, those taken back included); position 0 starts it anew. Errors, with nothing
+  // changed: a token id, position, sequence or batch size out of range.
   Status Forward(const Batch& batch);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call.
   Matrix<const float> Logits(std::span<const std::int32_t> rows);
 
-  // Runs the MTP head (spec/mtp.md 1.3): row i of `next` is the token that follows row stream_rows[i]
-  // of the last Forward, at that row's position. Stores the MTP layer's keys.
+  // Runs the MTP head (spec/mtp.md 1.3): row i of `next` is the token that follows row
+  // stream_rows[i] of the last Forward, at that row's position. Stores the MTP layer's keys.
   Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.
   Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);

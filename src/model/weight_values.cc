@@ -43,10 +43,10 @@ std::optional<Error> CheckTensor(std::string_view name, const TensorView& tensor
   if (EndsWith(name, ".scale")) {
     const std::int64_t bad = FirstBadScale(tensor);
     if (bad >= 0) {
-      return Error{ErrorCode::kInvalidData,
-                   fmt::format("{}: expected finite scales, found NaN{} at element {}", name,
-                               tensor.dtype == DType::kF8E8M0 ? " (byte 255)" : " or infinity",
-                               bad)};
+      return Error{
+          ErrorCode::kInvalidData,
+          fmt::format("{}: expected finite scales, found NaN{} at element {}", name,
+                      tensor.dtype == DType::kF8E8M0 ? " (byte 255)" : " or infinity", bad)};
     }
   } else if (EndsWith(name, "tid2eid")) {
     const auto count = static_cast<std::int64_t>(tensor.bytes.size() / sizeof(std::int64_t));
@@ -77,8 +77,7 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
   constexpr std::size_t kShown = 20;
   std::mutex mutex;
   std::vector<std::string> problems;
-  for (std::size_t first = 0; first < tensors.size() && problems.size() < kShown;
-       first += kRound) {
+  for (std::size_t first = 0; first < tensors.size() && problems.size() < kShown; first += kRound) {
     const std::size_t count = std::min(kRound, tensors.size() - first);
     team.For(static_cast<std::int64_t>(count), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -98,8 +97,8 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
   }
   std::sort(problems.begin(), problems.end());
   problems.resize(std::min(problems.size(), kShown));
-  return MakeError(ErrorCode::kInvalidData, "{}: invalid values:\n  {}",
-                   checkpoint.path().string(), fmt::join(problems, "\n  "));
+  return MakeError(ErrorCode::kInvalidData, "{}: invalid values:\n  {}", checkpoint.path().string(),
+                   fmt::join(problems, "\n  "));
 }
 
 }  // namespace fathom

@@ -60,9 +60,8 @@ class Scope {
   Weight Fp8Matrix(std::string_view name, std::int64_t n, std::int64_t k) const {
     Weight weight{.format = WeightFormat::kFp8, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kF8E4M3}, {n, k}));
-    const TensorView* scales =
-        Bind(name, ".scale", {DType::kF8E8M0, DType::kF32},
-                     {CeilDivide(n, kFp8Block), CeilDivide(k, kFp8Block)});
+    const TensorView* scales = Bind(name, ".scale", {DType::kF8E8M0, DType::kF32},
+                                    {CeilDivide(n, kFp8Block), CeilDivide(k, kFp8Block)});
     weight.scales = Data(scales);
     if (scales != nullptr && scales->dtype == DType::kF32) {
       weight.scale_format = ScaleFormat::kF32;
@@ -159,10 +158,10 @@ AttentionWeights BindAttention(const Scope& scope, const ModelConfig& config, in
     attention.indexer = {
         .wq_b = indexer.Fp8Matrix("wq_b", config.index_n_heads * config.index_head_dim,
                                   config.q_lora_rank),
-        .weights_proj = indexer.Bf16Matrix("weights_proj", config.index_n_heads,
-                                           config.hidden_size),
-        .compressor = BindCompressor(indexer.Inner("compressor."), config, ratio,
-                                     config.index_head_dim),
+        .weights_proj =
+            indexer.Bf16Matrix("weights_proj", config.index_n_heads, config.hidden_size),
+        .compressor =
+            BindCompressor(indexer.Inner("compressor."), config, ratio, config.index_head_dim),
     };
   }
   return attention;
@@ -193,8 +192,7 @@ MoeWeights BindMoe(const Scope& scope, const ModelConfig& config, bool hash_rout
   return moe;
 }
 
-BlockWeights BindBlock(const Scope& scope, const ModelConfig& config, int ratio,
-                       bool hash_routed) {
+BlockWeights BindBlock(const Scope& scope, const ModelConfig& config, int ratio, bool hash_routed) {
   return {
       .ratio = ratio,
       .attn_norm = scope.Vector<Bf16>("attn_norm.weight", DType::kBF16, config.hidden_size),

@@ -1,8 +1,8 @@
 // The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (spec/checkpoint.md 2).
 //
 // Everything here is a view of the mapped files, used in place. The one exception: a tensor whose
-// address is not a multiple of its element size (the format allows it) is copied to one that is. The
-// format of every matrix follows from the types of its own tensors, never from config.json.
+// address is not a multiple of its element size (the format allows it) is copied to one that is.
+// The format of every matrix follows from the types of its own tensors, never from config.json.
 #ifndef FATHOM_MODEL_WEIGHTS_H_
 #define FATHOM_MODEL_WEIGHTS_H_
 
@@ -24,8 +24,8 @@
 namespace fathom {
 
 struct CompressorWeights {
-  Weight wkv;    // [overlap * width, hidden] BF16
-  Weight wgate;  // the same
+  Weight wkv;                  // [overlap * width, hidden] BF16
+  Weight wgate;                // the same
   const float* ape = nullptr;  // [ratio, overlap * width]
   std::span<const Bf16> norm;  // [width]
 };
@@ -37,11 +37,11 @@ struct IndexerWeights {
 };
 
 struct AttentionWeights {
-  Weight wq_a;  // [q_lora_rank, hidden]
-  Weight wq_b;  // [heads * head_dim, q_lora_rank]
-  Weight wkv;   // [head_dim, hidden]
-  Weight wo_a;  // [o_groups * o_lora_rank, heads * head_dim / o_groups]
-  Weight wo_b;  // [hidden, o_groups * o_lora_rank], row-parallel
+  Weight wq_a;                       // [q_lora_rank, hidden]
+  Weight wq_b;                       // [heads * head_dim, q_lora_rank]
+  Weight wkv;                        // [head_dim, hidden]
+  Weight wo_a;                       // [o_groups * o_lora_rank, heads * head_dim / o_groups]
+  Weight wo_b;                       // [hidden, o_groups * o_lora_rank], row-parallel
   std::span<const Bf16> q_norm;      // [q_lora_rank]
   std::span<const Bf16> kv_norm;     // [head_dim]
   std::span<const float> attn_sink;  // [heads]
@@ -88,8 +88,8 @@ struct ModelWeights {
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
 };
 
-// Binds every tensor the configuration calls for. What is missing or wrong is recorded in the binder
-// and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
+// Binds every tensor the configuration calls for. What is missing or wrong is recorded in the
+// binder and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,
                          WeightBinder& binder);
 

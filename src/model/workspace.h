@@ -33,14 +33,14 @@ struct Activations {
   Matrix<float> compress_cos, compress_sin;
 
   // Attention.
-  Matrix<Bf16> qr;              // [t, q_lora_rank]
-  Matrix<Bf16> q;               // [t, heads * head_dim]
-  Matrix<Bf16> kv;              // [t, head_dim]
-  Matrix<Bf16> heads_out;       // [t, heads * head_dim]
-  Matrix<Bf16> latent;          // [t, o_groups * o_lora_rank]
-  Matrix<float> values;         // [t, 2 * head_dim]: compressor inputs; one with overlap 1 uses half
-  Matrix<float> scores;         // [t, 2 * head_dim]
-  Matrix<Bf16> index_q;         // [t, index_heads * 128]
+  Matrix<Bf16> qr;         // [t, q_lora_rank]
+  Matrix<Bf16> q;          // [t, heads * head_dim]
+  Matrix<Bf16> kv;         // [t, head_dim]
+  Matrix<Bf16> heads_out;  // [t, heads * head_dim]
+  Matrix<Bf16> latent;     // [t, o_groups * o_lora_rank]
+  Matrix<float> values;    // [t, 2 * head_dim]: compressor inputs; one with overlap 1 uses half
+  Matrix<float> scores;    // [t, 2 * head_dim]
+  Matrix<Bf16> index_q;    // [t, index_heads * 128]
   Matrix<std::uint8_t> index_packed;  // [t, index_heads * 68]
   Matrix<Bf16> index_weights;         // [t, index_heads]
   Matrix<std::int32_t> selected;      // [t, index_topk]

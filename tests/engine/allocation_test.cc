@@ -1,12 +1,19 @@
-// No memory is allocated per token: an answer of 150 tokens allocates as often as one of 10.
+// No memory is allocated per token: an answer of 150 tokens allocates as often as one of 10, and a
+// step of the model itself, on the CPU backend, not at all.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <memory>
 #include <new>
+#include <optional>
+#include <vector>
 
 #include "engine/generator.h"
+#include "kernels/registry.h"
+#include "model/model.h"
 #include "tests/engine/fake_model.h"
+#include "tests/testing/shared_data.h"
 
 namespace {
 std::atomic<std::int64_t> n_allocations = 0;
@@ -64,6 +71,38 @@ TEST(Allocation, NonePerToken) {
     const std::int64_t of_long = AllocationsOf(generator, parameters, 150);
     EXPECT_EQ(of_short, of_long);
   }
+}
+
+// Two sequences, so that a step is more than one row, through 300 positions: window, compressed
+// rows and more of them than the indexer selects.
+TEST(Allocation, NoneInASteadyStepOfTheModel) {
+  const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 2);
+  ASSERT_TRUE(backend) << backend.error().message;
+  const auto model = Model::Load(
+      testing::ProjectPath("models/fairy"), **backend,
+      {.max_sequences = 2, .max_context = 300, .max_batch_tokens = 64, .with_mtp = true});
+  ASSERT_TRUE(model) << model.error().message;
+  Batch batch;
+  batch.Reserve(2, 2);
+  const std::vector<std::int32_t> rows = {0, 1};
+  const auto step = [&](std::int32_t position) {
+    const Token token = 3 + position;
+    batch.Clear();
+    batch.Add(0, position, {&token, 1});
+    batch.Add(1, position, {&token, 1});
+    bool ran = (*model)->Forward(batch).has_value();
+    ran = ran && (*model)->Logits(rows).rows == 2;
+    ran = ran && (*model)->ForwardMtp(batch, rows).has_value();
+    return ran && (*model)->MtpLogits(rows).rows == 2;
+  };
+  ASSERT_TRUE(step(0));
+  const std::int64_t before = n_allocations;
+  bool ran = true;
+  for (std::int32_t position = 1; position < 300; ++position) {
+    ran = step(position) && ran;
+  }
+  EXPECT_EQ(n_allocations - before, 0);
+  EXPECT_TRUE(ran);
 }
 
 }  // namespace

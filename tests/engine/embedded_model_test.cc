@@ -3,14 +3,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/generator.h"
 #include "engine/model_adapter.h"
-#include "kernels/reference/reference_backend.h"
+#include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -40,7 +42,10 @@ std::vector<GreedyAnswer> ReadGreedyAnswers() {
 class EmbeddedModel : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto loaded = Model::Load(testing::ProjectPath("models/fairy"), backend_,
+    auto backend = MakeCpuBackend(std::nullopt, 2);
+    ASSERT_TRUE(backend) << backend.error().message;
+    backend_ = std::move(*backend);
+    auto loaded = Model::Load(testing::ProjectPath("models/fairy"), *backend_,
                               {.max_context = 256, .max_batch_tokens = 128, .max_logit_rows = 128});
     ASSERT_TRUE(loaded) << loaded.error().message;
     model_ = std::move(*loaded);
@@ -50,7 +55,7 @@ class EmbeddedModel : public ::testing::Test {
   Model& model() { return *model_; }
   std::vector<Token> eos() const { return {static_cast<Token>(model_->config().eos_token_id)}; }
 
-  ReferenceBackend backend_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
   std::vector<GreedyAnswer> answers_;
 };

@@ -1,20 +1,29 @@
-// A loaded model and the backend it runs on, for tests.
+// A loaded model and the CPU backend it runs on, for tests.
 #ifndef FATHOM_TESTS_MODEL_TEST_MODEL_H_
 #define FATHOM_TESTS_MODEL_TEST_MODEL_H_
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/check.h"
-#include "kernels/reference/reference_backend.h"
+#include "kernels/registry.h"
 #include "model/model.h"
 
 namespace fathom::testing {
 
+struct TestBackend {
+  std::optional<Isa> isa;  // default: the widest of this machine
+  int n_threads = 2;
+};
+
 class TestModel {
  public:
-  TestModel(const std::filesystem::path& directory, const ModelOptions& options) {
-    backend_ = std::make_unique<ReferenceBackend>();
+  TestModel(const std::filesystem::path& directory, const ModelOptions& options,
+            const TestBackend& wanted = {}) {
+    Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(wanted.isa, wanted.n_threads);
+    Check(backend.has_value(), backend ? "" : backend.error().message);
+    backend_ = std::move(*backend);
     Result<std::unique_ptr<Model>> model = Model::Load(directory, *backend_, options);
     Check(model.has_value(), model ? "" : model.error().message);
     model_ = std::move(*model);

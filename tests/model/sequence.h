@@ -1,0 +1,50 @@
+// Sequences run piece by piece through a model, alone or in company, with all their logits kept.
+#ifndef FATHOM_TESTS_MODEL_SEQUENCE_H_
+#define FATHOM_TESTS_MODEL_SEQUENCE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/model.h"
+
+namespace fathom::testing {
+
+// Tokens and the logits they give: what is computed twice is overwritten.
+struct Sequence {
+  Sequence(const ModelConfig& config, std::int32_t slot_to_use, std::vector<Token> tokens_to_run);
+
+  std::int64_t left() const { return static_cast<std::int64_t>(tokens.size()) - done; }
+
+  std::int32_t slot;
+  std::vector<Token> tokens;
+  std::int64_t done = 0;          // positions computed so far
+  std::vector<float> logits;      // [tokens, vocab]
+  std::vector<float> mtp_logits;  // [tokens - 1, vocab]
+};
+
+// The next n_tokens of a sequence.
+struct Piece {
+  Sequence* sequence;
+  std::int64_t n_tokens;
+};
+
+// One Forward of all pieces, and one ForwardMtp if the model has its MTP head. Fails the calling
+// test on an error.
+void Step(Model& model, const std::vector<Piece>& pieces);
+
+// All tokens from position 0, cut into `chunks`, of which the last is repeated.
+Sequence RunAlone(Model& model, const std::vector<Token>& tokens,
+                  const std::vector<std::int64_t>& chunks);
+
+// The same tokens for the same seed, on every machine.
+std::vector<Token> RandomTokens(const ModelConfig& config, std::int64_t count, std::uint32_t seed);
+
+// Fails the calling test, naming the first difference, unless the logits of the first n positions
+// (and n - 1 of the MTP head) are the same bytes.
+void ExpectSameBits(const Sequence& expected, const Sequence& actual, std::int64_t n,
+                    const std::string& what);
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_MODEL_SEQUENCE_H_
