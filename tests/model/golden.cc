@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -70,21 +71,48 @@ std::vector<std::int32_t> RowsWanted(const std::vector<std::int32_t>& positions,
   return rows;
 }
 
+// Logits by position, collected chunk by chunk.
+using LogitRows = std::map<std::int32_t, std::vector<float>>;
+
 template <class Logits>
-void AppendLogits(const std::vector<std::int32_t>& rows, std::int64_t tile, const Logits& logits,
-                  std::vector<float>& out) {
+void CollectLogits(const std::vector<std::int32_t>& rows, std::int64_t first, std::int64_t tile,
+                   const Logits& logits, LogitRows& out) {
   for (std::size_t i = 0; i < rows.size(); i += static_cast<std::size_t>(tile)) {
     const std::size_t n = std::min(static_cast<std::size_t>(tile), rows.size() - i);
     const Matrix<const float> part = logits(std::span(rows).subspan(i, n));
-    out.insert(out.end(), part.data, part.data + part.rows * part.cols);
+    for (std::size_t r = 0; r < n; ++r) {
+      const auto row = part.RowSpan(static_cast<std::int64_t>(r));
+      out[static_cast<std::int32_t>(first) + rows[i + r]].assign(row.begin(), row.end());
+    }
   }
+}
+
+// The rows in the order of `positions`, which may be any and name one twice; empty: ascending.
+// Positions without a row (the last one has no MTP logits) are left out.
+std::vector<float> InOrder(const LogitRows& rows, const std::vector<std::int32_t>& positions) {
+  std::vector<float> result;
+  const auto append = [&](const std::vector<float>& row) {
+    result.insert(result.end(), row.begin(), row.end());
+  };
+  if (positions.empty()) {
+    for (const auto& [position, row] : rows) {
+      append(row);
+    }
+  }
+  for (const std::int32_t position : positions) {
+    if (const auto found = rows.find(position); found != rows.end()) {
+      append(found->second);
+    }
+  }
+  return result;
 }
 
 }  // namespace
 
 ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
                      const std::vector<std::int32_t>& positions, std::int64_t chunk) {
-  ModelLogits result;
+  LogitRows logits;
+  LogitRows mtp_logits;
   const std::int64_t tile = model.options().max_logit_rows;
   const auto total = static_cast<std::int64_t>(tokens.size());
   Batch batch;
@@ -96,9 +124,9 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
               all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)));
     const Status ran = model.Forward(batch);
     EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
-    AppendLogits(
-        RowsWanted(positions, first, n), tile, [&](auto rows) { return model.Logits(rows); },
-        result.logits);
+    CollectLogits(
+        RowsWanted(positions, first, n), first, tile, [&](auto rows) { return model.Logits(rows); },
+        logits);
     const std::int64_t n_mtp = std::min(n, total - 1 - first);
     if (!model.options().with_mtp || n_mtp == 0) {
       continue;
@@ -110,11 +138,11 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     std::iota(stream_rows.begin(), stream_rows.end(), 0);
     const Status drafted = model.ForwardMtp(batch, stream_rows);
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
-    AppendLogits(
-        RowsWanted(positions, first, n_mtp), tile, [&](auto rows) { return model.MtpLogits(rows); },
-        result.mtp_logits);
+    CollectLogits(
+        RowsWanted(positions, first, n_mtp), first, tile,
+        [&](auto rows) { return model.MtpLogits(rows); }, mtp_logits);
   }
-  return result;
+  return {InOrder(logits, positions), InOrder(mtp_logits, positions)};
 }
 
 namespace {
