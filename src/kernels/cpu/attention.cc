@@ -154,6 +154,15 @@ struct Softmax {
   float sum = 0.0f;
 };
 
+// Quarters of eight lanes in order, then the eight in order.
+float SumOf32(const float* lanes) {
+  float sum = 0.0f;
+  for (int i = 0; i < 8; ++i) {
+    sum = sum + (((lanes[i] + lanes[8 + i]) + lanes[16 + i]) + lanes[24 + i]);
+  }
+  return sum;
+}
+
 // z [64], -inf where masked -> p [64]; returns the factor of what was added before.
 float Advance(const float* z, Softmax& state, float* p) {
   F32 largest = Load(z);
@@ -162,17 +171,21 @@ float Advance(const float* z, Softmax& state, float* p) {
   }
   const float block_maximum = MaxLanes(largest);
   const float maximum = state.maximum < block_maximum ? block_maximum : state.maximum;
-  F32 lanes[kParts];
-  for (F32& lane : lanes) {
-    lane = Zero();
-  }
-  ForLanes(kBlock, [&](int64_t j, int, int part) {
+  F32 lanes[2][kParts];  // 32 lanes
+  for (int64_t j = 0; j < kBlock; j += kLanes) {
     const F32 value = Exp<VectorOps>(Load(z + j) - Set(maximum));
     Store(p + j, RoundToBf16(value));
-    lanes[part] = lanes[part] + value;
-  });
+    F32& lane = lanes[j / 16 % 2][j / kLanes % kParts];
+    lane = j < 32 ? Zero() + value : lane + value;
+  }
+  float sums[32];
+  for (int half = 0; half < 2; ++half) {
+    for (int part = 0; part < kParts; ++part) {
+      Store(sums + 16 * half + part * kLanes, lanes[half][part]);
+    }
+  }
   const float factor = Exp<ScalarOps>(state.maximum - maximum);
-  state.sum = state.sum * factor + TreeSum(lanes);
+  state.sum = state.sum * factor + SumOf32(sums);
   state.maximum = maximum;
   return factor;
 }

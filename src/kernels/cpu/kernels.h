@@ -76,7 +76,7 @@ struct HyperWeights {
 };
 
 // A few rows may have the chains of their mixes computed beforehand, on several threads.
-inline constexpr int64_t kHyperBlock = 128;   // columns per chain
+inline constexpr int64_t kHyperBlock = 192;   // columns per chain
 inline constexpr int64_t kHyperLanes = 32;    // gates, padded
 inline constexpr int64_t kHyperFewRows = 16;  // at most
 struct HyperRows {

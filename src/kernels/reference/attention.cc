@@ -15,7 +15,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kBlock = 64;  // slots that share one maximum
+constexpr std::int64_t kBlock = 64;   // slots that share one maximum
+constexpr std::int64_t kChain = 128;  // dimensions per fma chain of a score
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The slots of a query in their order: the key (which is the value too), null where masked.
@@ -59,6 +60,19 @@ struct OnlineSoftmax {
   std::vector<float> o;  // [head_dim]
 };
 
+// 32 lanes (slot mod 32), added as quarters of eight in order, then the eight in order.
+float SumOfProbabilities(const float* p, std::int64_t n) {
+  float lane[32] = {};
+  for (std::int64_t j = 0; j < n; ++j) {
+    lane[j % 32] = lane[j % 32] + p[j];
+  }
+  float sum = 0.0f;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    sum = sum + (((lane[i] + lane[8 + i]) + lane[16 + i]) + lane[24 + i]);
+  }
+  return sum;
+}
+
 // Adds one block of at most 64 slots.
 void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, OnlineSoftmax& state) {
   const std::int64_t head_dim = std::ssize(state.o);
@@ -68,7 +82,7 @@ void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, Onl
     z[j] = kMinusInfinity;
     if (keys[j] != nullptr) {
       z[j] = scale * ChainProduct(
-                         head_dim, [&](std::int64_t i) { return ToFloat(q[i]); },
+                         head_dim, kChain, [&](std::int64_t i) { return ToFloat(q[i]); },
                          [&](std::int64_t i) { return ToFloat(keys[j][i]); });
       maximum = std::max(maximum, z[j]);
     }
@@ -78,7 +92,7 @@ void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, Onl
   for (std::size_t j = 0; j < keys.size(); ++j) {
     p[j] = keys[j] == nullptr ? 0.0f : Exp<ScalarOps>(z[j] - maximum);
   }
-  const float sum = LaneSum(std::ssize(keys), [&](std::int64_t j) { return p[j]; });
+  const float sum = SumOfProbabilities(p, std::ssize(keys));
   state.sum = state.sum * c + sum;
   state.maximum = maximum;
   for (float& o : state.o) {

@@ -11,6 +11,7 @@
 namespace fathom {
 namespace {
 
+constexpr std::int64_t kChain = 192;                                 // numbers per fma chain
 constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;  // pre, post, comb
 
 // m[i] of the first n rows of fn; x [width] are the streams of one token.
@@ -20,7 +21,7 @@ void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, 
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
   for (std::int64_t i = 0; i < n; ++i) {
     const float product = ChainProduct(
-        width, [&](std::int64_t k) { return ToFloat(x[k]); },
+        width, kChain, [&](std::int64_t k) { return ToFloat(x[k]); },
         [&](std::int64_t k) { return fn[i * width + k]; });
     m[i] = product * r;
   }

@@ -10,7 +10,6 @@
 namespace fathom {
 
 inline constexpr std::int64_t kLanes = 16;
-inline constexpr std::int64_t kChain = 128;  // longest fma chain of a ChainProduct
 
 // The sum of a power of two of numbers as a tree, by halves. Overwrites them.
 static inline float TreeSum(float* v, std::int64_t n) {
@@ -48,14 +47,14 @@ static inline float SumOfSquares(std::int64_t n, const Value& value) {
   return LaneProduct(n, value, value);
 }
 
-// The sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of 128, the blocks added in
-// order.
+// The sum of x(i) * w(i), i = 0 ... n - 1, as one fma chain per block of `block` numbers, the
+// blocks added in order.
 template <class X, class W>
-static inline float ChainProduct(std::int64_t n, const X& x, const W& w) {
+static inline float ChainProduct(std::int64_t n, std::int64_t block, const X& x, const W& w) {
   float sum = 0.0f;
-  for (std::int64_t first = 0; first < n; first += kChain) {
+  for (std::int64_t first = 0; first < n; first += block) {
     float chain = 0.0f;
-    for (std::int64_t i = first; i < n && i < first + kChain; ++i) {
+    for (std::int64_t i = first; i < n && i < first + block; ++i) {
       chain = std::fma(x(i), w(i), chain);
     }
     sum = sum + chain;
