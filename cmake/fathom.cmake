@@ -31,6 +31,7 @@ function(fathom_test name)
   target_link_libraries(${name}_test PRIVATE
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more often than they run
   gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS ${name})
 endfunction()
 
