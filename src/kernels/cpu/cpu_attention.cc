@@ -6,33 +6,14 @@
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/rope.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kSimulationGroup = 64;
 constexpr std::int64_t kElementWork = 8;  // of a number, in multiply-adds of a product
 constexpr std::int64_t kExpWork = 64;
 constexpr std::int64_t kSlotWork = 8;  // of a number of a key, for one head
-
-void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-                    Matrix<const Bf16> out) {
-  const std::int64_t t = batch.n_tokens();
-  const std::int64_t heads = std::ssize(input.sinks);
-  const std::int64_t head_dim = input.keys.cols;
-  Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
-            out.cols == input.q.cols && input.keys.rows == t,
-        "SparseAttention: shapes");
-  Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
-            input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
-        "SparseAttention: shapes of the RoPE rows");
-  Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
-  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
-            cache.window.rows.cols == head_dim,
-        "SparseAttention: shapes of the window");
-  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
-        "SparseAttention: shapes of the compressed rows");
-}
 
 // Writes the addresses of the keys that row `row` of the batch sees, null where masked; returns how
 // many slots there are. Masked slots behind the last key are left out: they change nothing.
@@ -81,26 +62,6 @@ std::int64_t TaskHeads(std::int64_t heads, std::int64_t rows, std::int64_t n_thr
     per_task /= 2;
   }
   return per_task;
-}
-
-void CheckCompress(const CompressorInput& input, const BatchView& batch,
-                   const CompressorCache& cache) {
-  const std::int64_t width = std::ssize(input.norm);
-  const std::int64_t inputs = cache.Overlap() * width;
-  Check(cache.ratio == 4 || cache.ratio == 128, "Compress: ratio is neither 4 nor 128");
-  Check(input.values.rows == batch.n_tokens() && input.scores.rows == batch.n_tokens() &&
-            input.values.cols == inputs && input.scores.cols == inputs,
-        "Compress: shapes of the inputs");
-  Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
-            cache.tail_slots >= cache.Span() - 1,
-        "Compress: shapes of the tail");
-  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
-            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
-             width == kIndexDim),
-        "Compress: shapes of the rows");
-  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
-  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
-        "Compress: RoPE dimensions");
 }
 
 // Pools the slots of row `w` of the segment's sequence into out [width].

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -93,11 +94,7 @@ void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
                               Matrix<std::uint8_t> out) {
   const std::int64_t heads = q.cols / kIndexDim;
   const std::int64_t pairs = rope.cos.cols;
-  Check(q.cols == heads * kIndexDim && out.rows == q.rows && out.cols == heads * kPackedIndexBytes,
-        "IndexQueries: shapes");
-  Check(rope.cos.rows == q.rows && rope.sin.rows == q.rows && rope.sin.cols == pairs &&
-            2 * pairs <= kIndexDim,
-        "IndexQueries: shapes of the RoPE rows");
+  CheckIndexQueries(q, rope, out);
   ForItems(q.rows * heads, kPackWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       Bf16 x[kIndexDim];

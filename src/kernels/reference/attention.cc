@@ -11,6 +11,7 @@
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -122,25 +123,6 @@ void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t hea
   for (std::int64_t i = 0; i < head_dim; ++i) {
     out[i] = ToBf16(state.o[static_cast<std::size_t>(i)] / sum);
   }
-}
-
-void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-                    Matrix<const Bf16> out) {
-  const std::int64_t t = batch.n_tokens();
-  const std::int64_t heads = std::ssize(input.sinks);
-  const std::int64_t head_dim = input.keys.cols;
-  Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
-            out.cols == input.q.cols && input.keys.rows == t,
-        "SparseAttention: shapes");
-  Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
-            input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
-        "SparseAttention: shapes of the RoPE rows");
-  Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
-  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
-            cache.window.rows.cols == head_dim,
-        "SparseAttention: shapes of the window");
-  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
-        "SparseAttention: shapes of the compressed rows");
 }
 
 }  // namespace

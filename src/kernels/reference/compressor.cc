@@ -11,6 +11,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
 #include "kernels/rope.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -94,26 +95,6 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
     SimulateFp8(row.data(), plain);
     std::copy(row.begin(), row.end(), cache.rows.Row(stored));
   }
-}
-
-void CheckCompress(const CompressorInput& input, const BatchView& batch,
-                   const CompressorCache& cache) {
-  const std::int64_t width = std::ssize(input.norm);
-  const std::int64_t inputs = cache.Overlap() * width;
-  Check(cache.ratio == 4 || cache.ratio == 128, "Compress: ratio is neither 4 nor 128");
-  Check(input.values.rows == batch.n_tokens() && input.scores.rows == batch.n_tokens() &&
-            input.values.cols == inputs && input.scores.cols == inputs,
-        "Compress: shapes of the inputs");
-  Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
-            cache.tail_slots >= cache.Span() - 1,
-        "Compress: shapes of the tail");
-  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
-            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
-             width == kIndexDim),
-        "Compress: shapes of the rows");
-  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
-  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
-        "Compress: RoPE dimensions");
 }
 
 }  // namespace

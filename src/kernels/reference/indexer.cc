@@ -11,6 +11,7 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -79,11 +80,7 @@ void ReferenceBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
                                     Matrix<std::uint8_t> out) {
   const std::int64_t heads = q.cols / kIndexDim;
   const std::int64_t pairs = rope.cos.cols;
-  Check(q.cols == heads * kIndexDim && out.rows == q.rows && out.cols == heads * kPackedIndexBytes,
-        "IndexQueries: shapes");
-  Check(rope.cos.rows == q.rows && rope.sin.rows == q.rows && rope.sin.cols == pairs &&
-            2 * pairs <= kIndexDim,
-        "IndexQueries: shapes of the RoPE rows");
+  CheckIndexQueries(q, rope, out);
   for (std::int64_t row = 0; row < q.rows; ++row) {
     for (std::int64_t head = 0; head < heads; ++head) {
       Bf16 x[kIndexDim];

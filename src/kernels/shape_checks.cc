@@ -1,0 +1,63 @@
+#include "kernels/shape_checks.h"
+
+#include <iterator>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kSimulationGroup = 64;  // numbers that share a scale of the FP8 simulation
+
+}  // namespace
+
+void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                    Matrix<const Bf16> out) {
+  const std::int64_t t = batch.n_tokens();
+  const std::int64_t heads = std::ssize(input.sinks);
+  const std::int64_t head_dim = input.keys.cols;
+  Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
+            out.cols == input.q.cols && input.keys.rows == t,
+        "SparseAttention: shapes");
+  Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
+            input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
+        "SparseAttention: shapes of the RoPE rows");
+  Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
+  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
+            cache.window.rows.cols == head_dim,
+        "SparseAttention: shapes of the window");
+  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
+        "SparseAttention: shapes of the compressed rows");
+}
+
+void CheckCompress(const CompressorInput& input, const BatchView& batch,
+                   const CompressorCache& cache) {
+  const std::int64_t width = std::ssize(input.norm);
+  const std::int64_t inputs = cache.Overlap() * width;
+  Check(cache.ratio == 4 || cache.ratio == 128, "Compress: ratio is neither 4 nor 128");
+  Check(input.values.rows == batch.n_tokens() && input.scores.rows == batch.n_tokens() &&
+            input.values.cols == inputs && input.scores.cols == inputs,
+        "Compress: shapes of the inputs");
+  Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
+            cache.tail_slots >= cache.Span() - 1,
+        "Compress: shapes of the tail");
+  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
+            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
+             width == kIndexDim),
+        "Compress: shapes of the rows");
+  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
+  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
+        "Compress: RoPE dimensions");
+}
+
+void CheckIndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<const std::uint8_t> out) {
+  const std::int64_t heads = q.cols / kIndexDim;
+  const std::int64_t pairs = rope.cos.cols;
+  Check(q.cols == heads * kIndexDim && out.rows == q.rows && out.cols == heads * kPackedIndexBytes,
+        "IndexQueries: shapes");
+  Check(rope.cos.rows == q.rows && rope.sin.rows == q.rows && rope.sin.cols == pairs &&
+            2 * pairs <= kIndexDim,
+        "IndexQueries: shapes of the RoPE rows");
+}
+
+}  // namespace fathom
