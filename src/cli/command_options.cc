@@ -31,10 +31,11 @@ void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
       ->check(Integer(1, 4096))
       ->group(kModelGroup);
   command
-      ->add_option("--cpu-isa", run.cpu_isa,
-                   "Instruction set: scalar, avx2 or avx512 (default: the best present)")
+      ->add_option(
+          "--cpu-isa", run.cpu_isa,
+          "Instruction set: scalar, avx2, avx512 or avx512_bf16 (default: the best present)")
       ->type_name("ISA")
-      ->check(OneOf({"scalar", "avx2", "avx512"}))
+      ->check(OneOf({"scalar", "avx2", "avx512", "avx512_bf16"}))
       ->group(kModelGroup);
 }
 

@@ -20,7 +20,7 @@ namespace fathom::cli {
 struct RunOptions {
   std::filesystem::path model;            // empty: the embedded one
   int n_threads = 1;                      // >= 1
-  std::string cpu_isa;                    // "scalar", "avx2", "avx512"; empty: the best there is
+  std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
   std::optional<std::int64_t> n_context;  // tokens; what is missing is up to the command
 };
 

@@ -30,7 +30,7 @@ std::string VersionText() {
       "instruction sets: compiled {}; present {}\n"
       "backends: cpu, reference",
       build.version, build.commit, build.compiler, build.build_type,
-      fmt::join(Names({Isa::kScalar, Isa::kAvx2, Isa::kAvx512}), " "),
+      fmt::join(Names({std::begin(kAllIsas), std::end(kAllIsas)}), " "),
       fmt::join(Names(AvailableIsas()), " "));
 }
 

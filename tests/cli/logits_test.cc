@@ -87,7 +87,7 @@ TEST_F(LogitsTest, EveryInstructionSetOfThisMachineAgrees) {
   const std::string version = RunProgram({"--version"}).out;
   const std::string present = version.substr(version.find("present"));
   const std::string expected = Logits(SomeTokens(70), {"--mtp", "--cpu-isa", "scalar"});
-  for (const char* isa : {"avx2", "avx512"}) {
+  for (const char* isa : {"avx2", "avx512", "avx512_bf16"}) {
     const std::vector<std::string> options = {"--mtp", "--cpu-isa", isa, "--chunk", "9"};
     if (present.find(isa) != std::string::npos) {
       EXPECT_TRUE(Logits(SomeTokens(70), options) == expected) << isa;

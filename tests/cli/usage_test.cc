@@ -38,7 +38,7 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
   const ProgramRun run = RunProgram({"--version"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, AllOf(HasSubstr("fathom 0."), HasSubstr("commit "), HasSubstr("compiler: "),
-                             HasSubstr("compiled scalar avx2 avx512; present scalar"),
+                             HasSubstr("compiled scalar avx2 avx512 avx512_bf16; present scalar"),
                              HasSubstr("backends: ")));
 }
 
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"--seed", "18446744073709551616", "from 0 to 2^64 - 1"},
                       BadValue{"--threads", "0", "a whole number from 1"},
                       BadValue{"--context", "0", "a whole number of at least 1"},
-                      BadValue{"--cpu-isa", "sse9", "scalar avx2 avx512"},
+                      BadValue{"--cpu-isa", "sse9", "scalar avx2 avx512 avx512_bf16"},
                       BadValue{"--log-level", "loud", "trace debug info warn error off"}));
 
 TEST(UsageTest, OtherBadValuesSayWhatIsAllowed) {

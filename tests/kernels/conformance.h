@@ -121,6 +121,8 @@ struct Angles {
   std::int64_t pairs_;
 };
 
+// The instruction sets that have kernels; those the machine lacks are skipped by the fixture.
+inline constexpr Isa kVectorIsas[] = {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
 std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
 
 }  // namespace fathom::conformance

@@ -219,12 +219,9 @@ TEST_P(ConformanceAttention, LargeScores) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
-                         IsaName);
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCompress, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
-                         IsaName);
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
-                         IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCompress, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::ValuesIn(kVectorIsas), IsaName);
 
 }  // namespace
 }  // namespace fathom::conformance

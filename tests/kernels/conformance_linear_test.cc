@@ -215,8 +215,7 @@ TEST_P(ConformanceLinear, Experts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceLinear, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
-                         IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceLinear, ::testing::ValuesIn(kVectorIsas), IsaName);
 
 }  // namespace
 }  // namespace fathom::conformance

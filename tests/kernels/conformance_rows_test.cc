@@ -183,8 +183,7 @@ TEST_P(ConformanceRows, CombineExperts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceRows, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
-                         IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceRows, ::testing::ValuesIn(kVectorIsas), IsaName);
 
 }  // namespace
 }  // namespace fathom::conformance

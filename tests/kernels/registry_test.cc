@@ -1,5 +1,6 @@
 #include "kernels/registry.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Registry, NamesOfInstructionSets) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : kAllIsas) {
     const Result<Isa> parsed = ParseIsa(Name(isa));
     ASSERT_TRUE(parsed);
     EXPECT_EQ(*parsed, isa);
@@ -19,7 +20,7 @@ TEST(Registry, NamesOfInstructionSets) {
   for (const char* text : {"", "AVX2", "avx", "sse"}) {
     const Result<Isa> parsed = ParseIsa(text);
     ASSERT_FALSE(parsed) << text;
-    EXPECT_THAT(parsed.error().message, HasSubstr("scalar, avx2 or avx512"));
+    EXPECT_THAT(parsed.error().message, HasSubstr("scalar, avx2, avx512 or avx512_bf16"));
   }
 }
 
@@ -27,9 +28,8 @@ TEST(Registry, MakesEveryBackendOfTheMachine) {
   for (const Isa isa : AvailableIsas()) {
     const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(isa, 2);
     ASSERT_TRUE(backend) << backend.error().message;
-    EXPECT_EQ((*backend)->Name(), isa == Isa::kScalar ? "reference"
-                                  : isa == Isa::kAvx2 ? "cpu avx2, 2 threads"
-                                                      : "cpu avx512, 2 threads");
+    EXPECT_EQ((*backend)->Name(),
+              isa == Isa::kScalar ? "reference" : fmt::format("cpu {}, 2 threads", Name(isa)));
   }
 }
 
@@ -42,7 +42,7 @@ TEST(Registry, TakesTheWidestWithoutAChoice) {
 
 TEST(Registry, RefusesWhatTheMachineDoesNotHave) {
   const std::vector<Isa> available = AvailableIsas();
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : kAllIsas) {
     if (std::find(available.begin(), available.end(), isa) == available.end()) {
       const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(isa, 1);
       ASSERT_FALSE(backend);

@@ -32,7 +32,14 @@ void CheckMix(const HcMix& mix, std::int64_t rows) {
 
 const cpu::Kernels& TableOf(Isa isa) {
   Check(isa != Isa::kScalar, "the scalar instruction set is the reference backend");
-  return isa == Isa::kAvx512 ? avx512::Table() : avx2::Table();
+  switch (isa) {
+    case Isa::kAvx512Bf16:
+      return avx512_bf16::Table();
+    case Isa::kAvx512:
+      return avx512::Table();
+    default:
+      return avx2::Table();
+  }
 }
 
 }  // namespace

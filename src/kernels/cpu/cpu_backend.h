@@ -25,7 +25,7 @@ namespace fathom {
 // announced there is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {
  public:
-  // isa: kAvx2 or kAvx512, present on this machine (registry.h checks).
+  // isa: any but kScalar, present on this machine (registry.h checks).
   CpuBackend(Isa isa, int n_threads);
   std::string_view Name() const override { return name_; }
   Status Reserve(const StepLimits& limits) override;

@@ -10,18 +10,21 @@ std::string_view Name(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512_bf16";
   }
   return "";
 }
 
 Result<Isa> ParseIsa(std::string_view text) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : kAllIsas) {
     if (text == Name(isa)) {
       return isa;
     }
   }
-  return MakeError(ErrorCode::kInvalidArgument,
-                   "instruction set \"{}\" is not known; expected scalar, avx2 or avx512", text);
+  return MakeError(
+      ErrorCode::kInvalidArgument,
+      "instruction set \"{}\" is not known; expected scalar, avx2, avx512 or avx512_bf16", text);
 }
 
 // The builtin asks the processor and, for wide registers, whether the operating system saves them.
@@ -31,9 +34,15 @@ std::vector<Isa> AvailableIsas() {
   if (avx2) {
     isas.push_back(Isa::kAvx2);
   }
-  if (avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-      __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0) {
+  const bool avx512 =
+      avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
+  if (avx512) {
     isas.push_back(Isa::kAvx512);
+  }
+  if (avx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
+      __builtin_cpu_supports("avx512vnni") != 0 && __builtin_cpu_supports("avx512vbmi") != 0) {
+    isas.push_back(Isa::kAvx512Bf16);
   }
   return isas;
 }

@@ -10,12 +10,14 @@
 namespace fathom {
 
 enum class Isa {
-  kScalar,  // the reference backend
-  kAvx2,    // AVX2, FMA
-  kAvx512,  // AVX-512 F, BW, VL, DQ
+  kScalar,      // the reference backend
+  kAvx2,        // AVX2, FMA
+  kAvx512,      // AVX-512 F, BW, VL, DQ
+  kAvx512Bf16,  // also AVX-512 BF16, VNNI, VBMI
 };
+inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
 
-// "scalar", "avx2", "avx512"
+// "scalar", "avx2", "avx512", "avx512_bf16"
 std::string_view Name(Isa isa);
 // The inverse; the error lists what is known.
 Result<Isa> ParseIsa(std::string_view text);

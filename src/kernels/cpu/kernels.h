@@ -177,5 +177,8 @@ const cpu::Kernels& Table();
 namespace fathom::avx512 {
 const cpu::Kernels& Table();
 }
+namespace fathom::avx512_bf16 {
+const cpu::Kernels& Table();
+}
 
 #endif  // FATHOM_KERNELS_CPU_KERNELS_H_
