@@ -4,11 +4,18 @@
 //   kF32              32 lanes in natural order.
 //   kBf16, kFp8AsBf16 per 32 columns: the 16 even ones, then the 16 odd ones: a register of bf16
 //                     pairs is split into even and odd columns by a shift and a mask.
-//   kFp8              [half 0..1][j 0..3][lane 0..15], column 64 half + 4 lane + j, times 2^118:
-//                     the kernel's weights are scaled by 2^-120.
-//   kFp4              [j 0..7][lane 0..15], column 8 lane + j, times 1/2: the kernel's weights are
-//                     twice the value.
-// These powers of two are exact in both directions; see product.cc.
+//   kFp8, kFp4        operands (simd_*_operands.h), 16 lanes of kOperandColumns columns each. Lane
+//   l
+//                     of operand j has, with one column per lane,
+//                       kFp8  column 64 (j / 4) + 4 l + j % 4, times 2^118: the kernel's weights
+//                       are
+//                             times 2^-120; the row's scales are times 4,
+//                       kFp4  column 8 l + j, times scale / 2: its weights are twice the value;
+//                     with a pair of columns per lane, upper half first,
+//                       kFp8  columns 64 (j / 2) + 4 l + 2 (j % 2) and the next, times scale,
+//                       kFp4  columns 8 l + j + 4 and 8 l + j, times scale / 2.
+// These powers of two are exact, see product_formats.h: scale is at least 2^-22, and |x| below
+// 2^120 cannot overflow.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/simd.h"
 
@@ -21,7 +28,7 @@ constexpr int64_t kBlock = cpu::kProductBlock;
 constexpr float kPadding = -0.0f;
 
 // The E4M3 values of 128 numbers; returns their scale.
-float QuantizeBlock(const uint16_t* x, float factor, float* values) {
+float QuantizeBlock(const uint16_t* x, float* values) {
   F32 largest = Zero();
   for (int64_t i = 0; i < kBlock; i += kLanes) {
     largest = Max(Abs(LoadBf16(x + i)), largest);
@@ -29,34 +36,50 @@ float QuantizeBlock(const uint16_t* x, float factor, float* values) {
   const float scale = PowerOfTwoScale(MaxLanes(largest), 1e-4f, 448.0f);
   const F32 inverse = Set(1.0f / scale);
   for (int64_t i = 0; i < kBlock; i += kLanes) {
-    Store(values + i, RoundToE4m3(LoadBf16(x + i) * inverse) * Set(factor));
+    Store(values + i, RoundToE4m3(LoadBf16(x + i) * inverse));
   }
   return scale;
 }
 
-void PrepareFp8(const uint16_t* x, int64_t k, float* out, float* scales) {
-  for (int64_t first = 0; first < k; first += kBlock) {
-    float values[kBlock];
-    scales[first / kBlock] = QuantizeBlock(x + first, 0x1p118f, values);
-    for (int64_t half = 0; half < 2; ++half) {
-      for (int64_t j = 0; j < 4; ++j) {
-        for (int64_t lane = 0; lane < 16; ++lane) {
-          out[first + 64 * half + 16 * j + lane] = values[64 * half + 4 * lane + j];
-        }
+// values times factor, column 0 ... 127, as operands: columns(j, lane, i) is the column in place i
+// of a lane, upper half first.
+template <class Columns>
+void StoreOperands(const float* values, float factor, float* out, const Columns& columns) {
+  constexpr int kOperands = 8 / kOperandColumns;
+  for (int j = 0; j < kOperands; ++j) {
+    for (int lane = 0; lane < 16; ++lane) {
+      const float first = values[columns(j, lane, 0)] * factor;
+      uint32_t bits = BitsOf(first);
+      if constexpr (kOperandColumns == 2) {
+        bits = (bits & 0xFFFF0000u) | BitsOf(values[columns(j, lane, 1)] * factor) >> 16;
       }
+      out[16 * j + lane] = FloatOf(bits);
     }
   }
 }
 
-void PrepareFp4(const uint16_t* x, int64_t k, float* out, float* scales) {
-  for (int64_t first = 0; first < k; first += kBlock) {
+void PrepareFp8(const uint16_t* x, int64_t k, float* out, float* scales) {
+  for (int64_t block = 0; block < k / kBlock; ++block) {
     float values[kBlock];
-    scales[first / kBlock] = QuantizeBlock(x + first, 0.5f, values);
-    for (int64_t j = 0; j < 8; ++j) {
-      for (int64_t lane = 0; lane < 16; ++lane) {
-        out[first + 16 * j + lane] = values[8 * lane + j];
-      }
-    }
+    const float scale = QuantizeBlock(x + block * kBlock, values);
+    scales[block] = 4.0f * scale;
+    StoreOperands(values, kOperandColumns == 1 ? 0x1p118f : scale,
+                  out + block * kBlock / kOperandColumns, [](int j, int lane, int i) {
+                    constexpr int kHalf = 4 / kOperandColumns;
+                    return 64 * (j / kHalf) + 4 * lane + kOperandColumns * (j % kHalf) + i;
+                  });
+  }
+}
+
+void PrepareFp4(const uint16_t* x, int64_t k, float* out, float* scales) {
+  for (int64_t block = 0; block < k / kBlock; ++block) {
+    float values[kBlock];
+    const float scale = QuantizeBlock(x + block * kBlock, values);
+    scales[block] = scale;
+    StoreOperands(values, 0.5f * scale, out + block * kBlock / kOperandColumns,
+                  [](int j, int lane, int i) {
+                    return 8 * lane + j + (kOperandColumns == 2 ? 4 * (1 - i) : 0);
+                  });
   }
 }
 

@@ -1,13 +1,15 @@
-// How each weight format is expanded and summed, block of 128 columns by block (product.cc).
+// How each weight format is expanded and summed, block of 128 columns by block: the vocabulary of
+// product.cc (few rows of activations) and product_panel.h (many).
 //
 // A format names, for one part of the 16 lanes:
-//   Block         the weights of a block, expanded in registers, used by all rows of activations;
+//   Block         the weights of a block, expanded;
 //   kAccumulators registers per part that live from block to block;
 //   Expand        loads a block;
-//   Accumulate    adds the block's products of kColumns weight rows with one row of prepared
-//                 activations, each number of which is loaded once;
-//   Finish        the sum of all lanes.
+//   Accumulate    adds the block's products of kColumns weight rows with kRows rows of prepared
+//                 activations (x[m] points to the block's); each number is loaded once for all;
+//   Finish        the sums of all lanes of four products.
 // With kWholeBlocks it also has CloseBlock, which is called when all parts of a block are done.
+// kSharedScale: 128 rows of the weight have their scales in common.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 #define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 
@@ -33,23 +35,50 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
-// A load that kColumns multiplications share.
-template <int kColumns>
-[[gnu::always_inline]] inline F32 LoadShared(const float* x) {
-  F32 value = Load(x);
-  if constexpr (kColumns > 1) {
-    Keep(value);
+// Rows of activations at one block, and their scales there (quantised formats without folding).
+template <int kRows>
+struct BlockRows {
+  const float* x[kRows];
+  const float* scales[kRows];
+};
+
+// `count` operands of every row and column from `first`, those of the activations `stride` floats
+// apart: chains[m][c] continues, or starts with a product.
+template <class Block, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddChains(const Block* const (&b)[kColumns], int first,
+                                             int count, const float* const (&x)[kRows], bool start,
+                                             F32 (&chains)[kRows][kColumns]) {
+#pragma GCC unroll 8
+  for (int j = first; j < first + count; ++j) {
+    Operand row[kRows];
+    for (int m = 0; m < kRows; ++m) {
+      row[m] = LoadOperand(x[m] + 16 * j);
+      if constexpr (kColumns > 1) {
+        Keep(row[m]);
+      }
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      Operand w = b[c]->w[j];
+      if constexpr (kRows > 1) {
+        Keep(w);
+      }
+      for (int m = 0; m < kRows; ++m) {
+        chains[m][c] = start && j == first ? Multiply(w, row[m]) : MulAdd(w, row[m], chains[m][c]);
+      }
+    }
   }
-  return value;
 }
 
 struct Fp4 {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kSharedScale = false;
   static constexpr int kAccumulators = 1;
+  static constexpr int kChains = 2;
   static constexpr int64_t kBlockBytes = 64;
+  static constexpr int kOperands = 8 / kOperandColumns;
   struct Block {
-    F32 w[8];
+    Operand w[kOperands];
     F32 scale;
   };
 
@@ -60,82 +89,88 @@ struct Fp4 {
   }
 
   // Sums of four products are exact, the sum of two such sums is rounded once. Starting from +0
-  // keeps a sum of zeros +0, as that of integers is.
-  template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
-                                                float x_scale, F32* const (&sums)[kColumns]) {
-    F32 low[kColumns];
-    F32 high[kColumns];
-    for (int c = 0; c < kColumns; ++c) {
-      low[c] = Zero();
-      high[c] = Zero();
-    }
-    for (int j = 0; j < 4; ++j) {
-      const F32 x_low = LoadShared<kColumns>(x + 16 * j);
-      const F32 x_high = LoadShared<kColumns>(x + 64 + 16 * j);
+  // keeps a sum of zeros +0, as that of integers is. The scale of x is part of x.
+  template <int kRows, int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
+                                                const BlockRows<kRows>& rows,
+                                                F32* const (&sums)[kRows][kColumns]) {
+    F32 low[kRows][kColumns];
+    F32 high[kRows][kColumns];
+    for (int m = 0; m < kRows; ++m) {
       for (int c = 0; c < kColumns; ++c) {
-        low[c] = MulAdd(b[c].w[j], x_low, low[c]);
-        high[c] = MulAdd(b[c].w[4 + j], x_high, high[c]);
+        low[m][c] = Zero();
+        high[m][c] = Zero();
       }
     }
-    const F32 scale = Set(x_scale);
+    AddChains(b, 0, kOperands / 2, rows.x, /*start=*/false, low);
+    AddChains(b, kOperands / 2, kOperands / 2, rows.x, /*start=*/false, high);
     for (int c = 0; c < kColumns; ++c) {
-      sums[c][0] = MulAdd(low[c] + high[c], scale * b[c].scale, sums[c][0]);
+      for (int m = 0; m < kRows; ++m) {
+        *sums[m][c] = MulAdd(low[m][c] + high[m][c], b[c]->scale, *sums[m][c]);
+      }
     }
   }
 
-  static float Finish(const F32 (&a)[kParts][1]) {
-    F32 lanes[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      lanes[part] = a[part][0];
+  static void Finish(const F32 (&a)[4][kParts][1], float* out) {
+    F32 lanes[4][kParts];
+    for (int i = 0; i < 4; ++i) {
+      for (int part = 0; part < kParts; ++part) {
+        lanes[i][part] = a[i][part][0];
+      }
     }
-    return TreeSum(lanes);
+    TreeSums(lanes, out);
   }
 };
 
+// Where operands are fp32, weights are times 2^-120 and activations times 2^118, and the chain is
+// the true one times 1/4, which the scale of x makes good: nothing in it can overflow or become
+// subnormal, so that every rounding is the same. Where they are bf16 the scale of x is part of x.
 struct Fp8 {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kSharedScale = true;
   static constexpr int kAccumulators = 1;
+  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 128;
+  static constexpr int kOperands = 8 / kOperandColumns;
   struct Block {
-    F32 w[2][4];
+    Operand w[kOperands];
     float scale;
   };
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block& out) {
     const uint8_t* bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
-    ExpandFp8(bytes, out.w[0]);
-    ExpandFp8(bytes + 64, out.w[1]);
+    constexpr int kHalf = kOperands / 2;
+    Operand halves[2][kHalf];
+    ExpandFp8(bytes, halves[0]);
+    ExpandFp8(bytes + 64, halves[1]);
+    for (int j = 0; j < kHalf; ++j) {
+      out.w[j] = halves[0][j];
+      out.w[kHalf + j] = halves[1][j];
+    }
     out.scale = Fp8Scale(row, block);
   }
 
-  // With weights times 2^-120 and activations times 2^118 the chain is the true one times 1/4:
-  // nothing in it can overflow or become subnormal, so that every rounding is the same.
-  template <int kColumns>
-  [[gnu::always_inline]] static void Chains(const Block (&b)[kColumns], const float* x,
-                                            F32 (&chain)[kColumns]) {
-    for (int j = 0; j < 8; ++j) {
-      const F32 x_j = LoadShared<kColumns>(x + 16 * j);
+  static float Factor(float scale, const float* x_scale) {
+    return kOperandColumns == 1 ? *x_scale * scale : scale;
+  }
+
+  template <int kRows, int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
+                                                const BlockRows<kRows>& rows,
+                                                F32* const (&sums)[kRows][kColumns]) {
+    F32 chains[kRows][kColumns];
+    AddChains(b, 0, kOperands, rows.x, /*start=*/true, chains);
+    for (int m = 0; m < kRows; ++m) {
+      const F32 scale = Set(Factor(b[0]->scale, rows.scales[m]));
       for (int c = 0; c < kColumns; ++c) {
-        const F32 w = b[c].w[j / 4][j % 4];
-        chain[c] = j == 0 ? w * x_j : MulAdd(w, x_j, chain[c]);
+        *sums[m][c] = MulAdd(chains[m][c], scale, *sums[m][c]);
       }
     }
   }
 
-  template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x,
-                                                float x_scale, F32* const (&sums)[kColumns]) {
-    F32 chain[kColumns];
-    Chains<kColumns>(b, x, chain);
-    for (int c = 0; c < kColumns; ++c) {
-      sums[c][0] = MulAdd(chain[c] * Set(4.0f), Set(x_scale * b[c].scale), sums[c][0]);
-    }
-  }
-
-  static float Finish(const F32 (&a)[kParts][1]) { return Fp4::Finish(a); }
+  static void Finish(const F32 (&a)[4][kParts][1], float* out) { Fp4::Finish(a, out); }
 };
 
 // FP8 with F32 scales: accumulator 0 has the chains of the current block, accumulator 1 of part 0
@@ -144,70 +179,131 @@ struct Fp8WholeBlocks : Fp8 {
   static constexpr bool kWholeBlocks = true;
   static constexpr int kAccumulators = 2;
 
-  template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
-                                                F32* const (&sums)[kColumns]) {
-    F32 chain[kColumns];
-    Chains<kColumns>(b, x, chain);
-    for (int c = 0; c < kColumns; ++c) {
-      sums[c][0] = chain[c];
+  template <int kRows, int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
+                                                const BlockRows<kRows>& rows,
+                                                F32* const (&sums)[kRows][kColumns]) {
+    F32 chains[kRows][kColumns];
+    AddChains(b, 0, kOperands, rows.x, /*start=*/true, chains);
+    for (int m = 0; m < kRows; ++m) {
+      for (int c = 0; c < kColumns; ++c) {
+        *sums[m][c] = chains[m][c];
+      }
     }
   }
 
-  // The tree of the chains is the true one times 1/4 as well.
-  [[gnu::always_inline]] static void CloseBlock(const WeightRow& row, int64_t block, float x_scale,
-                                                F32 (&a)[kParts][2]) {
+  // Products whose parts of the block are done; factor: that of the block. The tree of the chains
+  // is as much too small as the chains are.
+  [[gnu::always_inline]] static void CloseBlock(float factor, F32* const (&sums)[4]) {
+    F32 lanes[4][kParts];
+    for (int i = 0; i < 4; ++i) {
+      for (int part = 0; part < kParts; ++part) {
+        lanes[i][part] = sums[i][2 * part];
+      }
+    }
+    float trees[4];
+    TreeSums(lanes, trees);
+    for (int i = 0; i < 4; ++i) {
+      sums[i][1] = sums[i][1] + Set(trees[i] * factor);
+    }
+  }
+  [[gnu::always_inline]] static void CloseBlock(float factor, F32* const (&sums)[1]) {
     F32 lanes[kParts];
     for (int part = 0; part < kParts; ++part) {
-      lanes[part] = a[part][0];
+      lanes[part] = sums[0][2 * part];
     }
-    const float tree = TreeSum(lanes) * 4.0f;
-    a[0][1] = a[0][1] + Set(tree * (x_scale * Fp8Scale(row, block)));
+    sums[0][1] = sums[0][1] + Set(TreeSum(lanes) * factor);
   }
 
-  static float Finish(const F32 (&a)[kParts][2]) { return FirstLane(a[0][1]); }
+  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+    for (int i = 0; i < 4; ++i) {
+      out[i] = FirstLane(a[i][0][1]);
+    }
+  }
 };
+
+// The accumulation of unquantised formats: operand 2 i + a of a block belongs to accumulator a.
+template <class Block, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddPlain(const Block* const (&b)[kColumns],
+                                            const BlockRows<kRows>& rows,
+                                            F32* const (&sums)[kRows][kColumns]) {
+  for (int a = 0; a < 2; ++a) {
+    F32 chains[kRows][kColumns];
+    for (int m = 0; m < kRows; ++m) {
+      for (int c = 0; c < kColumns; ++c) {
+        chains[m][c] = sums[m][c][a];
+      }
+    }
+    for (int i = 0; i < 4; ++i) {
+      F32 row[kRows];
+      for (int m = 0; m < kRows; ++m) {
+        row[m] = Load(rows.x[m] + 32 * i + 16 * a);
+        if constexpr (kColumns > 1) {
+          Keep(row[m]);
+        }
+      }
+      for (int c = 0; c < kColumns; ++c) {
+        F32 w = b[c]->w[i][a];
+        if constexpr (kRows > 1) {
+          Keep(w);
+        }
+        for (int m = 0; m < kRows; ++m) {
+          chains[m][c] = MulAdd(w, row[m], chains[m][c]);
+        }
+      }
+    }
+    for (int m = 0; m < kRows; ++m) {
+      for (int c = 0; c < kColumns; ++c) {
+        sums[m][c][a] = chains[m][c];
+      }
+    }
+  }
+}
 
 // 32 lanes: accumulator 0 has the even columns, accumulator 1 the odd ones. The tree of 32 lanes by
 // halves adds even and odd lanes in its last step only.
 struct Bf16Pairs {
   static constexpr bool kQuantized = false;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kSharedScale = false;
   static constexpr int kAccumulators = 2;
+  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 256;
   struct Block {
-    Pairs w[4];
+    F32 w[4][2];
   };
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block& out) {
     const auto* numbers = reinterpret_cast<const uint16_t*>(row.bytes + block * kBlockBytes);
     for (int i = 0; i < 4; ++i) {
-      out.w[i] = LoadBf16Pairs(numbers + 32 * i + 2 * kLanes * part);
+      const Pairs pairs = LoadBf16Pairs(numbers + 32 * i + 2 * kLanes * part);
+      out.w[i][0] = pairs.even;
+      out.w[i][1] = pairs.odd;
     }
   }
 
-  template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
-                                                F32* const (&sums)[kColumns]) {
+  template <int kRows, int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
+                                                const BlockRows<kRows>& rows,
+                                                F32* const (&sums)[kRows][kColumns]) {
+    AddPlain(b, rows, sums);
+  }
+
+  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+    F32 lanes[2][4][kParts];
     for (int i = 0; i < 4; ++i) {
-      const F32 first = LoadShared<kColumns>(x + 32 * i);
-      const F32 second = LoadShared<kColumns>(x + 32 * i + 16);
-      for (int c = 0; c < kColumns; ++c) {
-        sums[c][0] = MulAdd(b[c].w[i].even, first, sums[c][0]);
-        sums[c][1] = MulAdd(b[c].w[i].odd, second, sums[c][1]);
+      for (int part = 0; part < kParts; ++part) {
+        lanes[0][i][part] = a[i][part][0];
+        lanes[1][i][part] = a[i][part][1];
       }
     }
-  }
-
-  static float Finish(const F32 (&a)[kParts][2]) {
-    F32 even[kParts];
-    F32 odd[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      even[part] = a[part][0];
-      odd[part] = a[part][1];
+    float odd[4];
+    TreeSums(lanes[0], out);
+    TreeSums(lanes[1], odd);
+    for (int i = 0; i < 4; ++i) {
+      out[i] = out[i] + odd[i];
     }
-    return TreeSum(even) + TreeSum(odd);
   }
 };
 
@@ -223,8 +319,8 @@ struct Fp8AsBf16 : Bf16Pairs {
       Pairs pairs;
       ExpandFp8Pairs(row.bytes + block * kBlockBytes + 32 * i + 2 * kLanes * part, pairs.even,
                      pairs.odd);
-      out.w[i] = {RoundToBf16(pairs.even * unscale * scale),
-                  RoundToBf16(pairs.odd * unscale * scale)};
+      out.w[i][0] = RoundToBf16(pairs.even * unscale * scale);
+      out.w[i][1] = RoundToBf16(pairs.odd * unscale * scale);
     }
   }
 };
@@ -233,11 +329,11 @@ struct Fp8AsBf16 : Bf16Pairs {
 struct Plain {
   static constexpr bool kQuantized = false;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kSharedScale = false;
   static constexpr int kAccumulators = 2;
+  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 512;
-  struct Block {
-    F32 w[4][2];
-  };
+  using Block = Bf16Pairs::Block;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block& out) {
@@ -248,25 +344,21 @@ struct Plain {
     }
   }
 
-  template <int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block (&b)[kColumns], const float* x, float,
-                                                F32* const (&sums)[kColumns]) {
-    for (int i = 0; i < 4; ++i) {
-      const F32 first = LoadShared<kColumns>(x + 32 * i);
-      const F32 second = LoadShared<kColumns>(x + 32 * i + 16);
-      for (int c = 0; c < kColumns; ++c) {
-        sums[c][0] = MulAdd(b[c].w[i][0], first, sums[c][0]);
-        sums[c][1] = MulAdd(b[c].w[i][1], second, sums[c][1]);
-      }
-    }
+  template <int kRows, int kColumns>
+  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
+                                                const BlockRows<kRows>& rows,
+                                                F32* const (&sums)[kRows][kColumns]) {
+    AddPlain(b, rows, sums);
   }
 
-  static float Finish(const F32 (&a)[kParts][2]) {
-    F32 lanes[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      lanes[part] = a[part][0] + a[part][1];
+  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+    F32 lanes[4][kParts];
+    for (int i = 0; i < 4; ++i) {
+      for (int part = 0; part < kParts; ++part) {
+        lanes[i][part] = a[i][part][0] + a[i][part][1];
+      }
     }
-    return TreeSum(lanes);
+    TreeSums(lanes, out);
   }
 };
 

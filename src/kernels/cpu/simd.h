@@ -14,11 +14,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__AVX512F__)
+// clang-format off
+#if defined(__AVX512BF16__)
 #include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/simd_bf16_operands.h"
+#elif defined(__AVX512F__)
+#include "kernels/cpu/simd_avx512.h"
+#include "kernels/cpu/simd_float_operands.h"
 #else
 #include "kernels/cpu/simd_avx2.h"
+#include "kernels/cpu/simd_float_operands.h"
 #endif
+// clang-format on
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -42,6 +49,10 @@ struct VectorOps {
   static I ExponentOf(I a) { return ShiftRightSigned<23>(a); }
   static I ToExponent(I a) { return ShiftLeft<23>(a); }
 };
+
+// What is in memory stays there: GCC otherwise holds on to sums that outnumber the registers, in
+// copies on the stack that it stores beside the originals.
+[[gnu::always_inline]] inline void ForgetMemory() { asm volatile("" : : : "memory"); }
 
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
 // instantiated here.

@@ -7,6 +7,7 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 inline constexpr int kLanes = 8;
+inline constexpr int kRegisters = 16;
 
 struct F32 {
   __m256 v;
@@ -103,6 +104,23 @@ inline float TreeSum(const F32 (&lanes)[2]) {
   __m128 w = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   w = _mm_add_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
+inline void TreeSums(const F32 (&lanes)[4][2], float* sums) {
+  const auto halves = [](const F32(&a)[2], const F32(&b)[2]) {
+    const __m256 v = _mm256_add_ps(a[0].v, a[1].v);
+    const __m256 w = _mm256_add_ps(b[0].v, b[1].v);
+    return _mm256_add_ps(_mm256_permute2f128_ps(v, w, 0x20), _mm256_permute2f128_ps(v, w, 0x31));
+  };
+  const __m256 ab = halves(lanes[0], lanes[1]);  // w[0..3] of a, then of b
+  const __m256 cd = halves(lanes[2], lanes[3]);
+  // Per half of the register: w[0] + w[2] and w[1] + w[3] of a and c, or of b and d.
+  const __m256 pairs =
+      _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xEE));
+  const __m256 sum = _mm256_add_ps(pairs, _mm256_permute_ps(pairs, 0xB1));
+  const __m128 ac = _mm256_castps256_ps128(sum);
+  const __m128 bd = _mm256_extractf128_ps(sum, 1);
+  const __m128 a_c = _mm_shuffle_ps(ac, bd, 0x88);  // a, c, b, d
+  _mm_storeu_ps(sums, _mm_permute_ps(a_c, 0xD8));
 }
 inline float FirstLane(F32 a) { return _mm256_cvtss_f32(a.v); }
 inline float MaxLanes(F32 a) {

@@ -6,6 +6,7 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 inline constexpr int kLanes = 16;
+inline constexpr int kRegisters = 32;
 
 struct F32 {
   __m512 v;
@@ -97,6 +98,19 @@ inline float TreeSum(const F32 (&lanes)[1]) {
   __m128 w = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
   w = _mm_add_ps(w, _mm_movehl_ps(w, w));
   return _mm_cvtss_f32(_mm_add_ss(w, _mm_movehdup_ps(w)));
+}
+// The trees of four times 16 lanes.
+inline void TreeSums(const F32 (&lanes)[4][1], float* sums) {
+  const auto halves = [](__m512 a, __m512 b) {  // lanes i and i + 8 of a, then of b
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+  };
+  const __m512 ab = halves(lanes[0][0].v, lanes[1][0].v);
+  const __m512 cd = halves(lanes[2][0].v, lanes[3][0].v);
+  // A quarter of the register for each: w[0..3], then w[0] + w[2] and w[1] + w[3].
+  __m512 w = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xDD));
+  w = _mm512_add_ps(w, _mm512_permute_ps(w, 0x4E));
+  w = _mm512_add_ps(w, _mm512_permute_ps(w, 0xB1));
+  _mm512_mask_compressstoreu_ps(sums, 0x1111, w);
 }
 inline float FirstLane(F32 a) { return _mm512_cvtss_f32(a.v); }
 inline float MaxLanes(F32 a) { return _mm512_reduce_max_ps(a.v); }

@@ -1,0 +1,194 @@
+// Products with many rows of activations: a panel of kGroup weight rows is expanded into the
+// first-level cache, some blocks of k at a time, and tiles of rows of activations pass over it.
+// Sums live in memory between the panels of a k range; they are the same sums in the same order as
+// those of product.cc.
+#ifndef FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_
+#define FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_
+
+#include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/product_rows.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int64_t kPanelBlocks = 4 * kOperandColumns;  // 8 KiB of expanded weights
+constexpr int kPanelRows = 64;                         // of activations that share an expansion
+constexpr int64_t kRowBytes = 512 * 1024;  // of them: they stay in the second-level cache
+
+// Rows of a tile: its chains, a row of weights and one of activations are all registers there are.
+template <class Format>
+constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 ? 3 : 6;
+
+template <class Format>
+struct Panel {
+  typename Format::Block blocks[kPanelBlocks][kParts][kGroup];
+};
+
+template <class Format>
+using PanelSums = F32[kPanelRows][kGroup][kParts][Format::kAccumulators];
+
+// Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's.
+template <class Format>
+void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t first, int64_t count,
+                 Panel<Format>& panel) {
+  for (int c = 0; c < kGroup; ++c) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t block = first + i;
+      const uint8_t* next = rows[c].bytes + kGroup * row_bytes + block * Format::kBlockBytes;
+      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
+        __builtin_prefetch(next + line);
+      }
+      for (int part = 0; part < kParts; ++part) {
+        Format::Expand(rows[c], block, part, panel.blocks[i][part][c]);
+      }
+    }
+  }
+}
+
+// Adds `count` blocks of the panel, the first of which is block `first` of k, to the sums of kRows
+// rows.
+template <class Format, int kRows>
+[[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
+                               const ProductRow* rows,
+                               F32 (*sums)[kGroup][kParts][Format::kAccumulators]) {
+  for (int64_t i = 0; i < count; ++i) {
+    BlockRows<kRows> at;
+    for (int m = 0; m < kRows; ++m) {
+      at.scales[m] = rows[m].scales + (first + i);
+    }
+    for (int part = 0; part < kParts; ++part) {
+      const typename Format::Block* b[kGroup];
+      F32* lanes[kRows][kGroup];
+      for (int c = 0; c < kGroup; ++c) {
+        b[c] = &panel.blocks[i][part][c];
+        for (int m = 0; m < kRows; ++m) {
+          lanes[m][c] = sums[m][c][part];
+        }
+      }
+      for (int m = 0; m < kRows; ++m) {
+        at.x[m] = rows[m].x + (first + i) * kBlockFloats<Format> + part * kLanes;
+      }
+      Format::template Accumulate<kRows, kGroup>(b, at, lanes);
+      ForgetMemory();
+    }
+    if constexpr (Format::kWholeBlocks) {
+      for (int m = 0; m < kRows; ++m) {
+        F32* lanes[kGroup];
+        for (int c = 0; c < kGroup; ++c) {
+          lanes[c] = sums[m][c][0];
+        }
+        Format::CloseBlock(Format::Factor(panel.blocks[i][0][0].scale, at.scales[m]), lanes);
+      }
+    }
+  }
+}
+
+// The same for `count_rows` rows, in tiles of about the same height.
+template <class Format>
+void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
+             int count_rows, PanelSums<Format>& sums) {
+  constexpr int kMost = kTileRows<Format>;
+  int tiles = (count_rows + kMost - 1) / kMost;
+  for (int m = 0; tiles > 0; --tiles) {
+    const int height = (count_rows - m + tiles - 1) / tiles;
+    switch (height) {
+      case 1:
+        AddTile<Format, 1>(panel, first, count, rows + m, sums + m);
+        break;
+      case 2:
+        AddTile<Format, 2>(panel, first, count, rows + m, sums + m);
+        break;
+      case 3:
+        AddTile<Format, 3>(panel, first, count, rows + m, sums + m);
+        break;
+      default:
+        if constexpr (kMost > 3) {
+          height == 4   ? AddTile<Format, 4>(panel, first, count, rows + m, sums + m)
+          : height == 5 ? AddTile<Format, 5>(panel, first, count, rows + m, sums + m)
+                        : AddTile<Format, 6>(panel, first, count, rows + m, sums + m);
+        }
+        break;
+    }
+    m += height;
+  }
+}
+
+// Blocks [first, end) of k, and with `rest` the columns behind the last whole block.
+template <class Format>
+void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, int64_t first,
+              int64_t end, bool rest, const ProductRow* rows, int count_rows,
+              PanelSums<Format>& sums) {
+  Panel<Format> panel;
+  for (int64_t block = first; block < end; block += kPanelBlocks) {
+    const int64_t count = end - block < kPanelBlocks ? end - block : kPanelBlocks;
+    ExpandPanel<Format>(weights, product.row_bytes, block, count, panel);
+    AddRows<Format>(panel, block, count, rows, count_rows, sums);
+  }
+  if (rest) {
+    PaddedBlock<Format> padded[kGroup];
+    for (int c = 0; c < kGroup; ++c) {
+      const WeightRow row = padded[c].Fill(weights[c], product.k);
+      for (int part = 0; part < kParts; ++part) {
+        Format::Expand(row, 0, part, panel.blocks[0][part][c]);
+      }
+    }
+    AddRows<Format>(panel, product.k / kBlock, 1, rows, count_rows, sums);
+  }
+}
+
+// Columns [n, n + count), count <= kGroup, of activation rows [first_row, first_row +
+// count_rows).
+template <class Format>
+void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t first_row,
+                   const ProductRow* rows, int count_rows) {
+  WeightRow weights[kGroup];
+  for (int c = 0; c < kGroup; ++c) {  // absent columns: the last one again
+    weights[c] = RowOf(product, n + (c < count ? c : count - 1));
+  }
+  const int64_t blocks = product.k / kBlock;
+  float parts[kMaxParts][kPanelRows][kGroup];
+  for (int p = 0; p < product.k_parts; ++p) {
+    PanelSums<Format> sums;
+    for (int m = 0; m < count_rows; ++m) {
+      for (auto& column : sums[m]) {
+        for (auto& part : column) {
+          for (F32& sum : part) {
+            sum = Zero();
+          }
+        }
+      }
+    }
+    SumRange<Format>(weights, product, blocks * p / product.k_parts,
+                     blocks * (p + 1) / product.k_parts, product.k % kBlock != 0, rows, count_rows,
+                     sums);
+    for (int m = 0; m < count_rows; ++m) {
+      Format::Finish(sums[m], parts[p][m]);
+    }
+  }
+  AddParts(product.k_parts, count_rows * kGroup, parts[0][0], kPanelRows * kGroup);
+  for (int m = 0; m < count_rows; ++m) {
+    for (int c = 0; c < count; ++c) {
+      WriteValue(product, first_row + m, n + c, parts[0][m][c]);
+    }
+  }
+}
+
+// Columns [first, end) of activation rows [first_row, first_row + count_rows), at most kPanelRows.
+template <class Format>
+void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, int64_t first_row,
+                      int count_rows) {
+  ProductRow rows[kPanelRows];
+  for (int m = 0; m < count_rows; ++m) {
+    rows[m] = RowOfActivations<Format>(product, first_row + m);
+  }
+  for (int64_t n = first; n < end;) {
+    const int count = GroupSize<Format>(n, end);
+    MultiplyPanel<Format>(product, n, count, first_row, rows, count_rows);
+    n += count;
+  }
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_

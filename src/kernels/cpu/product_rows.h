@@ -1,0 +1,91 @@
+// What both ways through a product share: rows of weights and activations, the end of a sum.
+#ifndef FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_
+#define FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_
+
+#include "kernels/cpu/product_formats.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int64_t kBlock = cpu::kProductBlock;
+constexpr int kMaxParts = 8;  // of k
+
+// One prepared row of activations, and its scales.
+struct ProductRow {
+  const float* x;
+  const float* scales;
+};
+
+// Floats of a prepared row per block.
+template <class Format>
+constexpr int64_t kBlockFloats = kBlock / (Format::kQuantized ? kOperandColumns : 1);
+
+template <class Format>
+ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
+  const int64_t row = product.rows_in == nullptr ? i : product.rows_in[i];
+  return {product.x + row * product.x_stride,
+          Format::kQuantized ? product.x_scales + row * product.scale_stride : nullptr};
+}
+
+inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
+  const int64_t scale_bytes =
+      product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
+  // FP8 scales belong to 128 weight rows, FP4 scales to one.
+  const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
+  const uint8_t* scales =
+      product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
+  return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};
+}
+
+// Columns [n, end of group): up to four that are summed together, with a scale in common if the
+// format shares it.
+constexpr int kGroup = 4;
+template <class Format>
+int GroupSize(int64_t n, int64_t end) {
+  const int64_t limit = (n / kBlock + 1) * kBlock;
+  const int64_t last = Format::kSharedScale && limit < end ? limit : end;
+  return static_cast<int>(last - n < kGroup ? last - n : kGroup);
+}
+
+// The columns behind the last whole block, as a block filled up with zeros. The activations there
+// are -0, and fma(0, -0, a) is a.
+template <class Format>
+struct PaddedBlock {
+  uint8_t bytes[Format::kBlockBytes];
+
+  WeightRow Fill(const WeightRow& row, int64_t k) {
+    for (uint8_t& byte : bytes) {
+      byte = 0;
+    }
+    __builtin_memcpy(bytes, row.bytes + k / kBlock * Format::kBlockBytes,
+                     static_cast<size_t>(k % kBlock * Format::kBlockBytes / kBlock));
+    return {bytes, nullptr, true};
+  }
+};
+
+// values[i] = the sum over p of values[p * stride + i], a tree by halves.
+inline void AddParts(int k_parts, int count, float* values, int stride) {
+  for (int half = k_parts / 2; half > 0; half /= 2) {
+    for (int p = 0; p < half; ++p) {
+      float* to = values + p * stride;
+      const float* from = values + (p + half) * stride;
+      for (int i = 0; i < count; ++i) {
+        to[i] = to[i] + from[i];
+      }
+    }
+  }
+}
+
+inline void WriteValue(const cpu::Product& product, int64_t i, int64_t column, float value) {
+  const int64_t row = product.rows_out == nullptr ? i : product.rows_out[i];
+  if (product.out_bf16 != nullptr) {
+    product.out_bf16[row * product.out_stride + column] = ToBf16(value);
+  } else {
+    product.out_float[row * product.out_stride + column] = value;
+  }
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_

@@ -1,0 +1,93 @@
+// Operands of quantised products on AVX-512 BF16: two columns per lane, a pair of bf16 numbers.
+// E2M1 and E4M3 values are bf16 numbers. Included by simd.h only.
+//
+// vdpbf16ps adds a lane's two products as two fused multiply-adds, that of the upper half first:
+// the architecture defines it so, and the tests of the products compare it with fma chains. It
+// takes subnormal numbers as zero and makes none, which no quantised product meets: codes are
+// multiples of 2^-9 and the scales folded into activations are at least 2^-22.
+#ifndef FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_
+#define FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+struct Operand {
+  __m512i v;
+};
+inline constexpr int kOperandColumns = 2;  // per lane
+
+inline Operand LoadOperand(const float* p) { return {_mm512_loadu_si512(p)}; }
+inline void Keep(Operand& x) { asm("" : "+v"(x.v)); }
+
+// fma(a.low, b.low, fma(a.high, b.high, c)) per lane.
+inline F32 MulAdd(Operand a, Operand b, F32 c) {
+  return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
+}
+
+// The same without c: -0 is what changes no product, not even the sign of a zero.
+inline F32 Multiply(Operand a, Operand b) { return MulAdd(a, b, Set(-0.0f)); }
+
+// FP4: lane l has columns 8l ... 8l+7; w[j] has twice the values of columns 8l+j (low) and 8l+j+4.
+// The permutation looks at the low five bits of a word only: the fifth is another nibble's, so the
+// table is there twice.
+inline void ExpandFp4(const uint8_t* p, Operand (&w)[4]) {
+  const __m256i values = _mm256_setr_epi16(
+      0, 0x3F80, 0x4000, 0x4040, 0x4080, 0x40C0, 0x4100, 0x4140, static_cast<int16_t>(0x8000),
+      static_cast<int16_t>(0xBF80), static_cast<int16_t>(0xC000), static_cast<int16_t>(0xC040),
+      static_cast<int16_t>(0xC080), static_cast<int16_t>(0xC0C0), static_cast<int16_t>(0xC100),
+      static_cast<int16_t>(0xC140));
+  const __m512i table = _mm512_inserti64x4(_mm512_castsi256_si512(values), values, 1);
+  const __m512i v = _mm512_loadu_si512(p);
+  w[0].v = _mm512_permutexvar_epi16(v, table);
+  w[1].v = _mm512_permutexvar_epi16(_mm512_srli_epi32(v, 4), table);
+  w[2].v = _mm512_permutexvar_epi16(_mm512_srli_epi32(v, 8), table);
+  w[3].v = _mm512_permutexvar_epi16(_mm512_srli_epi16(v, 12), table);
+}
+
+// The upper and lower bytes of the bf16 numbers with E4M3 codes 0 ... 127.
+struct Fp8Table {
+  alignas(64) uint8_t high[128];
+  alignas(64) uint8_t low[128];
+};
+
+constexpr Fp8Table MakeFp8Table() {
+  Fp8Table table = {};
+  for (int code = 0; code < 128; ++code) {
+    int exponent = code >> 3;
+    int mantissa = code & 7;
+    int bits = (exponent + 120) << 7 | mantissa << 4;
+    if (exponent == 0) {  // m * 2^-9
+      bits = 0;
+      for (int top = 0; top < 3; ++top) {
+        if (mantissa >> top == 1) {
+          bits = (127 - 9 + top) << 7 | (mantissa << (7 - top) & 0x7F);
+        }
+      }
+    }
+    table.high[code] = static_cast<uint8_t>(bits >> 8);
+    table.low[code] = static_cast<uint8_t>(bits & 255);
+  }
+  return table;
+}
+constexpr Fp8Table kFp8Table = MakeFp8Table();
+
+// E4M3: lane l has 4 bytes; w[j] has the values of bytes 2j (high) and 2j+1 (low).
+inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
+  const __m512i order =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(1, 0, 5, 4, 9, 8, 13, 12, 3, 2, 7, 6, 11, 10, 15, 14));
+  const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(p), order);
+  const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.high), codes,
+                                                _mm512_load_si512(kFp8Table.high + 64));
+  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.low), codes,
+                                               _mm512_load_si512(kFp8Table.low + 64));
+  const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
+  // high | (codes & sign)
+  const __m512i signed_high = _mm512_ternarylogic_epi32(high, codes, sign, 0xF8);
+  w[0].v = _mm512_unpacklo_epi8(low, signed_high);
+  w[1].v = _mm512_unpackhi_epi8(low, signed_high);
+}
+
+}  // namespace
+}  // namespace fathom::KERNEL_ISA
+
+#endif  // FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_
