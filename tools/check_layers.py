@@ -25,8 +25,9 @@ MAY_LINK = {
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
     "server": ["base", "engine", "prompt", "tokenizer"],
+    "slice": ["base", "checkpoint", "prompt", "tokenizer"],
     "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
-            "parallel", "prompt", "server", "tokenizer"],
+            "parallel", "prompt", "server", "slice", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

@@ -1,17 +1,24 @@
 #include "cli/command_options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <iterator>
 #include <limits>
 #include <span>
 
 #include "cli/option_checks.h"
+#include "slice/tokenizer_json.h"
 
 namespace fathom::cli {
 namespace {
 
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kSamplingGroup = "Sampling";
+
+// Fewer are not enough for a token, more are a mistake.
+constexpr std::int64_t kLeastSliceExperts = 6;
+constexpr std::int64_t kMostSliceExperts = 8192;
 
 std::vector<std::string> Names(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
@@ -25,11 +32,14 @@ void AddModel(CLI::App* command, std::filesystem::path& model) {
       ->group(kModelGroup);
 }
 
-void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
-  command->add_option("--threads", run.n_threads, "Threads (default: the processors there are)")
+CLI::Option* AddThreads(CLI::App* command, int& n_threads) {
+  return command->add_option("--threads", n_threads, "Threads (default: the processors there are)")
       ->type_name("N")
-      ->check(Integer(1, 4096))
-      ->group(kModelGroup);
+      ->check(Integer(1, 4096));
+}
+
+void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
+  AddThreads(command, run.n_threads)->group(kModelGroup);
   command
       ->add_option(
           "--cpu-isa", run.cpu_isa,
@@ -300,6 +310,52 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
       "l.safetensors");
 }
 
+void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "make-slice", "Write a checkpoint of random weights with layers of the true shapes");
+  command
+      ->add_option_function<std::string>(
+          "--shape", [&options](const std::string& name) { options.pro = name == "pro"; },
+          "Sizes of which model: flash or pro")
+      ->type_name("NAME")
+      ->check(OneOf({"flash", "pro"}))
+      ->required();
+  command
+      ->add_option("--layers", options.ratios,
+                   "Compression ratio of each layer, separated by commas: 0 (window only), 4 "
+                   "(with indexer) or 128")
+      ->type_name("RATIOS")
+      ->delimiter(',')
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->check(OneOf({"0", "4", "128"}))
+      ->required();
+  command
+      ->add_option("--experts", options.n_experts,
+                   "Routed experts of a layer, 6 at least (default: 256 for flash, 384 for pro)")
+      ->type_name("N")
+      ->check(Integer(kLeastSliceExperts, kMostSliceExperts));
+  command
+      ->add_option("--vocab", options.vocab_size,
+                   fmt::format("Tokens, {} to {} (default: 1024)", SmallestVocabulary(),
+                               LargestVocabulary()))
+      ->type_name("V")
+      ->check(Integer(SmallestVocabulary(), LargestVocabulary()));
+  command->add_flag("--draft", options.draft, "With the MTP head");
+  command->add_option("--seed", options.seed, "Same seed, same bytes (default: 0)")
+      ->type_name("N")
+      ->check(Seed());
+  command->add_option("--out", options.out, "The directory to write: empty or not there yet")
+      ->type_name("DIR")
+      ->required();
+  AddThreads(command, options.n_threads);
+  command->footer(
+      "Examples:\n"
+      "  fathom make-slice --shape flash --layers 4,128 --out DIR\n"
+      "  fathom make-slice --shape pro --layers 0,4,128 --experts 16 --vocab 4096 --draft --seed 7 "
+      "--out DIR");
+}
+
 }  // namespace
 
 void AddCommands(CLI::App& app, ParsedCommands& commands) {
@@ -314,6 +370,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddEncode(app, commands.encode);
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
+  AddMakeSlice(app, commands.make_slice);
 }
 
 }  // namespace fathom::cli

@@ -20,6 +20,7 @@ struct ParsedCommands {
   EncodeCommand encode;
   ParseCommand parse;
   LogitsCommand logits;
+  MakeSliceCommand make_slice;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

@@ -40,6 +40,7 @@ ParsedCommands Defaults() {
   commands.tokenize.model = model;
   commands.encode.model = model;
   commands.logits.run = run;
+  commands.make_slice.n_threads = run.n_threads;
   return commands;
 }
 
@@ -159,6 +160,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
     options.command = std::move(commands.parse);
   } else if (name == "logits") {
     options.command = std::move(commands.logits);
+  } else if (name == "make-slice") {
+    options.command = std::move(commands.make_slice);
   }
   return options;
 }

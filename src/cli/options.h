@@ -109,10 +109,22 @@ struct LogitsCommand {
   std::filesystem::path out;
 };
 
+// A checkpoint of random weights in the shapes of Flash or Pro.
+struct MakeSliceCommand {
+  bool pro = false;
+  std::vector<int> ratios;                // of each layer
+  std::optional<std::int64_t> n_experts;  // missing: the published number
+  std::int64_t vocab_size = 1024;
+  bool draft = false;
+  std::uint64_t seed = 0;
+  int n_threads = 1;  // >= 1
+  std::filesystem::path out;
+};
+
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   std::variant<GenerateCommand, ChatCommand, InspectCommand, TokenizeCommand, EncodeCommand,
-               ParseCommand, LogitsCommand>
+               ParseCommand, LogitsCommand, MakeSliceCommand>
       command;
 };
 

@@ -1,0 +1,33 @@
+// RandomValues: the bytes of random tensors, any part of them in any order.
+#ifndef FATHOM_SLICE_RANDOM_VALUES_H_
+#define FATHOM_SLICE_RANDOM_VALUES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "slice/tensors.h"
+
+namespace fathom {
+
+// Each value is a function of the seed, the name of its tensor and its place in it. So a layer is
+// the same in every slice of one seed, and no thread has to know what another one has written.
+// Immutable: any threads may share one.
+class RandomValues {
+ public:
+  explicit RandomValues(std::uint64_t seed);
+
+  // The bytes [first_byte, first_byte + out.size()) of the tensor; first_byte is a multiple of 4.
+  // Types: those of tensors.h.
+  void Fill(const SliceTensor& tensor, std::int64_t first_byte, std::span<std::byte> out) const;
+
+ private:
+  std::uint64_t seed_;
+  std::array<std::uint8_t, 256> e2m1_codes_;  // equally probable
+  std::array<std::uint8_t, std::size_t{1} << 16> e4m3_codes_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_SLICE_RANDOM_VALUES_H_
