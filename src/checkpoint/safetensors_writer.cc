@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kDataAlignment = 64;
+constexpr std::int64_t kWriteBackBytes = std::int64_t{32} << 20;
 
 std::string JsonText(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -154,6 +155,9 @@ class SafetensorsWriter::Impl {
 
   Status Write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
+      if (buffer_.empty() && bytes.size() >= kBufferBytes) {
+        return WriteOut(bytes);
+      }
       const std::size_t piece = std::min(bytes.size(), kBufferBytes - buffer_.size());
       buffer_.insert(buffer_.end(), bytes.begin(),
                      bytes.begin() + static_cast<std::ptrdiff_t>(piece));
@@ -168,7 +172,12 @@ class SafetensorsWriter::Impl {
   }
 
   Status Flush() {
-    std::span<const std::byte> left(buffer_);
+    const Status written = WriteOut(buffer_);
+    buffer_.clear();
+    return written;
+  }
+
+  Status WriteOut(std::span<const std::byte> left) {
     while (!left.empty()) {
       const ssize_t written = ::write(fd_, left.data(), left.size());
       if (written < 0 && errno == EINTR) {
@@ -179,9 +188,19 @@ class SafetensorsWriter::Impl {
         return Failure("cannot write");
       }
       left = left.subspan(static_cast<std::size_t>(written));
+      StartWriteBack(written);
     }
-    buffer_.clear();
     return {};
+  }
+
+  // The system keeps gigabytes in memory before it turns to the disk. Told to begin at once, the
+  // disk works while the next bytes are made, and Finish waits for the rest only. It may decline.
+  void StartWriteBack(std::int64_t more) {
+    waiting_bytes_ += more;
+    if (waiting_bytes_ >= kWriteBackBytes) {
+      static_cast<void>(::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE));
+      waiting_bytes_ = 0;
+    }
   }
 
   // Makes the new name survive a power cut. The file itself is complete; a file system that cannot
@@ -202,7 +221,8 @@ class SafetensorsWriter::Impl {
   std::vector<std::byte> buffer_;
   std::int64_t expected_bytes_ = 0;  // of all tensors
   std::int64_t appended_bytes_ = 0;
-  bool broken_ = false;  // a write failed: the file has a gap and must not be finished
+  std::int64_t waiting_bytes_ = 0;  // written since the disk was last told to begin
+  bool broken_ = false;             // a write failed: the file has a gap and must not be finished
 };
 
 Result<SafetensorsWriter> SafetensorsWriter::Create(const std::filesystem::path& path,

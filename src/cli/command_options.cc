@@ -8,6 +8,7 @@
 #include <span>
 
 #include "cli/option_checks.h"
+#include "slice/shapes.h"
 #include "slice/tokenizer_json.h"
 
 namespace fathom::cli {
@@ -15,10 +16,6 @@ namespace {
 
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kSamplingGroup = "Sampling";
-
-// Fewer are not enough for a token, more are a mistake.
-constexpr std::int64_t kLeastSliceExperts = 6;
-constexpr std::int64_t kMostSliceExperts = 8192;
 
 std::vector<std::string> Names(std::span<const std::string_view> names) {
   return {names.begin(), names.end()};
@@ -311,6 +308,7 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
 }
 
 void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
+  const ModelConfig flash = FlashConfig();
   CLI::App* command = app.add_subcommand(
       "make-slice", "Write a checkpoint of random weights with layers of the true shapes");
   command
@@ -331,10 +329,14 @@ void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
       ->check(OneOf({"0", "4", "128"}))
       ->required();
   command
-      ->add_option("--experts", options.n_experts,
-                   "Routed experts of a layer, 6 at least (default: 256 for flash, 384 for pro)")
+      ->add_option(
+          "--experts", options.n_experts,
+          fmt::format("Routed experts of a layer, at least the {} of a token (default: {} for "
+                      "flash, {} for pro)",
+                      flash.num_experts_per_tok, flash.n_routed_experts,
+                      ProConfig().n_routed_experts))
       ->type_name("N")
-      ->check(Integer(kLeastSliceExperts, kMostSliceExperts));
+      ->check(AtLeast(flash.num_experts_per_tok));
   command
       ->add_option("--vocab", options.vocab_size,
                    fmt::format("Tokens, {} to {} (default: 1024)", SmallestVocabulary(),

@@ -110,16 +110,25 @@ template <class T, class Make>
 void FillWords(std::uint64_t stream, std::int64_t first_byte, std::span<std::byte> out,
                const Make& make) {
   auto i = static_cast<std::uint64_t>(first_byte) / sizeof(T);
-  for (std::size_t byte = 0; byte < out.size(); byte += sizeof(T), ++i) {
+  for (; out.size() >= sizeof(T); out = out.subspan(sizeof(T))) {
+    const T made = make(Word(stream, i++));
+    std::memcpy(out.data(), &made, sizeof(T));
+  }
+  if (!out.empty()) {
     const T made = make(Word(stream, i));
-    std::memcpy(out.data() + byte, &made, std::min(sizeof(T), out.size() - byte));
+    std::memcpy(out.data(), &made, out.size());
   }
 }
 
 }  // namespace
 
 RandomValues::RandomValues(std::uint64_t seed)
-    : seed_(seed), e2m1_codes_(SpreadCodes<256>(kE2m1)), e4m3_codes_(SpreadCodes<65'536>(kE4m3)) {}
+    : seed_(seed), e4m3_codes_(SpreadCodes<kSixteenBits>(kE4m3)) {
+  const std::array<std::uint8_t, 256> e2m1_codes = SpreadCodes<256>(kE2m1);
+  for (std::size_t i = 0; i < kSixteenBits; ++i) {
+    e2m1_pairs_[i] = static_cast<std::uint8_t>(e2m1_codes[i & 0xFF] | (e2m1_codes[i >> 8] << 4));
+  }
+}
 
 void RandomValues::Fill(const SliceTensor& tensor, std::int64_t first_byte,
                         std::span<std::byte> out) const {
@@ -142,10 +151,7 @@ void RandomValues::Fill(const SliceTensor& tensor, std::int64_t first_byte,
       return;
     case DType::kI8:
       FillWords<FourBytes>(stream, first_byte, out, [&](std::uint64_t word) {
-        return MakeFour([&](int i) {
-          const std::uint32_t draws = Sixteen(word, i);
-          return e2m1_codes_[draws & 0xFFu] | (e2m1_codes_[draws >> 8] << 4);
-        });
+        return MakeFour([&](int i) { return e2m1_pairs_[Sixteen(word, i)]; });
       });
       return;
     case DType::kF8E8M0: {

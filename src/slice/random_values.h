@@ -23,9 +23,12 @@ class RandomValues {
   void Fill(const SliceTensor& tensor, std::int64_t first_byte, std::span<std::byte> out) const;
 
  private:
+  static constexpr std::size_t kSixteenBits = std::size_t{1} << 16;
+
   std::uint64_t seed_;
-  std::array<std::uint8_t, 256> e2m1_codes_;  // equally probable
-  std::array<std::uint8_t, std::size_t{1} << 16> e4m3_codes_;
+  // By 16 random bits: two E2M1 codes in a byte, and an E4M3 code.
+  std::array<std::uint8_t, kSixteenBits> e2m1_pairs_;
+  std::array<std::uint8_t, kSixteenBits> e4m3_codes_;
 };
 
 }  // namespace fathom
