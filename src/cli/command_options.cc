@@ -319,14 +319,12 @@ void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
       ->check(OneOf({"flash", "pro"}))
       ->required();
   command
-      ->add_option("--layers", options.ratios,
-                   "Compression ratio of each layer, separated by commas: 0 (window only), 4 "
-                   "(with indexer) or 128")
+      ->add_option_function<std::string>(
+          "--layers", [&options](const std::string& text) { options.ratios = RatiosOf(text); },
+          "Compression ratio of each layer, separated by commas: 0 (window only), 4 (with "
+          "indexer) or 128")
       ->type_name("RATIOS")
-      ->delimiter(',')
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->check(OneOf({"0", "4", "128"}))
+      ->check(Ratios())
       ->required();
   command
       ->add_option(

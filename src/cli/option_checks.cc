@@ -62,6 +62,20 @@ std::optional<std::pair<Token, float>> ParseLogitBias(const std::string& text) {
   return std::pair(*id, static_cast<float>(*value));
 }
 
+std::optional<std::vector<int>> ParseRatios(std::string_view text) {
+  std::vector<int> ratios;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const auto ratio = ParseInteger<int>(text.substr(begin, end - begin));
+    if (!ratio || (*ratio != 0 && *ratio != 4 && *ratio != 128)) {
+      return std::nullopt;
+    }
+    ratios.push_back(*ratio);
+    begin = end + 1;
+  }
+  return ratios;
+}
+
 }  // namespace
 
 CLI::Validator OneOf(std::vector<std::string> allowed) {
@@ -114,6 +128,15 @@ CLI::Validator LogitBias() {
 
 std::pair<Token, float> LogitBiasOf(const std::string& text) {
   return ParseLogitBias(text).value_or(std::pair<Token, float>());
+}
+
+CLI::Validator Ratios() {
+  return Expect("ratios of 0, 4 or 128 separated by commas",
+                [](const std::string& text) { return ParseRatios(text).has_value(); });
+}
+
+std::vector<int> RatiosOf(const std::string& text) {
+  return ParseRatios(text).value_or(std::vector<int>());
 }
 
 }  // namespace fathom::cli

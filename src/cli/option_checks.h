@@ -33,6 +33,11 @@ CLI::Validator LogitBias();
 // What LogitBias has accepted.
 std::pair<Token, float> LogitBiasOf(const std::string& text);
 
+// Compression ratios separated by commas.
+CLI::Validator Ratios();
+// What Ratios has accepted.
+std::vector<int> RatiosOf(const std::string& text);
+
 }  // namespace fathom::cli
 
 #endif  // FATHOM_CLI_OPTION_CHECKS_H_

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr const char* kCommands[] = {"generate", "chat",  "inspect", "tokenize",
-                                     "encode",   "parse", "logits"};
+                                     "encode",   "parse", "logits",  "make-slice"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -43,7 +43,7 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2, "generate chat inspect tokenize encode parse logits");
+  ExpectRefusal(RunProgram({}), 2, "generate chat inspect tokenize encode parse logits make-slice");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {
