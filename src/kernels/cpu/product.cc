@@ -176,7 +176,8 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
 // Tiles of weights and blocks of activations that fit the second-level cache together.
 template <class Format>
 void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
-  const int64_t row_bytes = product.x_stride * static_cast<int64_t>(sizeof(float));
+  const int64_t row_bytes =
+      (product.k / kBlock + 1) * kBlockFloats<Format> * static_cast<int64_t>(sizeof(float));
   const int64_t fitting = kRowBytes / row_bytes;
   const int64_t most = fitting < 16 ? 16 : fitting < kPanelRows ? fitting : kPanelRows;
   const int64_t row_blocks = (product.t + most - 1) / most;

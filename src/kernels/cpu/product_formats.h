@@ -222,36 +222,47 @@ struct Fp8WholeBlocks : Fp8 {
   }
 };
 
-// The accumulation of unquantised formats: operand 2 i + a of a block belongs to accumulator a.
+// One block of unquantised weights: operand (i, a) belongs to accumulator a, and its activations are
+// x[m] + 32 i.
+template <class Block, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddPlainChains(const Block* const (&b)[kColumns], int a,
+                                                  const float* const (&x)[kRows],
+                                                  F32 (&chains)[kRows][kColumns]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    F32 row[kRows];
+    for (int m = 0; m < kRows; ++m) {
+      row[m] = Load(x[m] + 32 * i);
+      if constexpr (kColumns > 1) {
+        Keep(row[m]);
+      }
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      F32 w = b[c]->w[i][a];
+      if constexpr (kRows > 1) {
+        Keep(w);
+      }
+      for (int m = 0; m < kRows; ++m) {
+        chains[m][c] = MulAdd(w, row[m], chains[m][c]);
+      }
+    }
+  }
+}
+
 template <class Block, int kRows, int kColumns>
 [[gnu::always_inline]] inline void AddPlain(const Block* const (&b)[kColumns],
                                             const BlockRows<kRows>& rows,
                                             F32* const (&sums)[kRows][kColumns]) {
   for (int a = 0; a < 2; ++a) {
     F32 chains[kRows][kColumns];
+    const float* x[kRows];
     for (int m = 0; m < kRows; ++m) {
+      x[m] = rows.x[m] + 16 * a;
       for (int c = 0; c < kColumns; ++c) {
         chains[m][c] = sums[m][c][a];
       }
     }
-    for (int i = 0; i < 4; ++i) {
-      F32 row[kRows];
-      for (int m = 0; m < kRows; ++m) {
-        row[m] = Load(rows.x[m] + 32 * i + 16 * a);
-        if constexpr (kColumns > 1) {
-          Keep(row[m]);
-        }
-      }
-      for (int c = 0; c < kColumns; ++c) {
-        F32 w = b[c]->w[i][a];
-        if constexpr (kRows > 1) {
-          Keep(w);
-        }
-        for (int m = 0; m < kRows; ++m) {
-          chains[m][c] = MulAdd(w, row[m], chains[m][c]);
-        }
-      }
-    }
+    AddPlainChains(b, a, x, chains);
     for (int m = 0; m < kRows; ++m) {
       for (int c = 0; c < kColumns; ++c) {
         sums[m][c][a] = chains[m][c];

@@ -45,12 +45,16 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
   }
 }
 
+template <class Format>
+using RowSums = F32[kGroup][kParts][Format::kAccumulators];
+
 // Adds `count` blocks of the panel, the first of which is block `first` of k, to the sums of kRows
 // rows.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
-                               const ProductRow* rows,
-                               F32 (*sums)[kGroup][kParts][Format::kAccumulators]) {
+                               const ProductRow* rows, RowSums<Format>* sums)
+  requires Format::kQuantized
+{
   for (int64_t i = 0; i < count; ++i) {
     BlockRows<kRows> at;
     for (int m = 0; m < kRows; ++m) {
@@ -78,6 +82,42 @@ template <class Format, int kRows>
           lanes[c] = sums[m][c][0];
         }
         Format::CloseBlock(Format::Factor(panel.blocks[i][0][0].scale, at.scales[m]), lanes);
+      }
+    }
+  }
+}
+
+// Unquantised formats have one chain for all blocks: it stays in registers.
+template <class Format, int kRows>
+[[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
+                               const ProductRow* rows, RowSums<Format>* sums)
+  requires(!Format::kQuantized)
+{
+  for (int part = 0; part < kParts; ++part) {
+    for (int a = 0; a < 2; ++a) {
+      F32 chains[kRows][kGroup];
+      const float* x[kRows];
+      for (int m = 0; m < kRows; ++m) {
+        x[m] = rows[m].x + first * kBlock + 16 * a + part * kLanes;
+        for (int c = 0; c < kGroup; ++c) {
+          chains[m][c] = sums[m][c][part][a];
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const typename Format::Block* b[kGroup];
+        const float* at[kRows];
+        for (int c = 0; c < kGroup; ++c) {
+          b[c] = &panel.blocks[i][part][c];
+        }
+        for (int m = 0; m < kRows; ++m) {
+          at[m] = x[m] + i * kBlock;
+        }
+        AddPlainChains(b, a, at, chains);
+      }
+      for (int m = 0; m < kRows; ++m) {
+        for (int c = 0; c < kGroup; ++c) {
+          sums[m][c][part][a] = chains[m][c];
+        }
       }
     }
   }
