@@ -286,8 +286,9 @@ struct Fp8AsBf16 : Bf16Pairs {
                                             Block (&out)[2]) {
     const float scale = Fp8Scale(row, block);
     const uint8_t* codes = row.bytes + block * kBlockBytes + 2 * kLanes * part;
-    // Times a power of two within these limits every E4M3 value is a bf16 number.
-    const bool exact = row.e8m0_scales && scale >= 0x1p-100f && scale <= 0x1p100f;
+    // Times a power of two that is neither small nor (for the factor) large, every E4M3 value is a
+    // bf16 number.
+    const bool exact = row.e8m0_scales && scale >= 0x1p-100f && scale <= 0x1p7f;
     const F32 factor = Set(exact ? 0x1p120f * scale : 0x1p120f);
     for (int i = 0; i < kOperands; ++i) {
       Pairs pairs;
