@@ -24,8 +24,9 @@ MAY_LINK = {
     "model": ["base", "checkpoint", "kernels", "kv_cache", "parallel"],
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
+    "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model"],
     "server": ["base", "engine", "prompt", "tokenizer"],
-    "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
+    "cli": ["base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
             "parallel", "prompt", "server", "tokenizer"],
 }
 

@@ -20,6 +20,7 @@ struct ParsedCommands {
   EncodeCommand encode;
   ParseCommand parse;
   LogitsCommand logits;
+  BenchCommand bench;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

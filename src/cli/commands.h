@@ -16,6 +16,7 @@ Status RunTokenize(const TokenizeCommand& command, Log& log);
 Status RunEncode(const EncodeCommand& command, Log& log);
 Status RunParse(const ParseCommand& command, Log& log);
 Status RunLogits(const LogitsCommand& command, Log& log);
+Status RunBench(const BenchCommand& command, Log& log);
 
 }  // namespace fathom::cli
 

@@ -23,6 +23,7 @@ struct RunCommand {
   Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }
   Status operator()(const ParseCommand& command) { return RunParse(command, log); }
   Status operator()(const LogitsCommand& command) { return RunLogits(command, log); }
+  Status operator()(const BenchCommand& command) { return RunBench(command, log); }
 };
 
 int ExitCodeOf(const Status& status) {

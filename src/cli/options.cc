@@ -40,6 +40,7 @@ ParsedCommands Defaults() {
   commands.tokenize.model = model;
   commands.encode.model = model;
   commands.logits.run = run;
+  commands.bench.run = run;
   return commands;
 }
 
@@ -159,6 +160,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
     options.command = std::move(commands.parse);
   } else if (name == "logits") {
     options.command = std::move(commands.logits);
+  } else if (name == "bench") {
+    options.command = std::move(commands.bench);
   }
   return options;
 }

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr const char* kCommands[] = {"generate", "chat",  "inspect", "tokenize",
-                                     "encode",   "parse", "logits"};
+                                     "encode",   "parse", "logits",  "bench"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -43,7 +43,7 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2, "generate chat inspect tokenize encode parse logits");
+  ExpectRefusal(RunProgram({}), 2, "generate chat inspect tokenize encode parse logits bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {
@@ -137,6 +137,7 @@ TEST(UsageTest, ModelsThatAreNotThereAreNamed) {
        {std::vector<std::string>{"generate", "x"},
         {"tokenize", "x"},
         {"chat"},
+        {"bench"},
         {"logits", "--tokens", "1", "--out", empty + "/out"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--model", missing});
