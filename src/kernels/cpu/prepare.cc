@@ -1,12 +1,13 @@
 // Activations in the order in which the products read them (docs/numerics.md 2).
 //
-// The prepared row holds, per block of 128 columns:
-//   kF32              32 lanes in natural order.
-//   kBf16, kFp8AsBf16 per 32 columns: the 16 even ones, then the 16 odd ones: a register of bf16
-//                     pairs is split into even and odd columns by a shift and a mask.
-//   kFp8, kFp4        operands (simd_*_operands.h), 16 lanes of kOperandColumns columns each. Lane
-//   l
-//                     of operand j has, with one column per lane,
+// The prepared row holds, per block of 128 columns, the operands of every slice of lanes
+// (product_formats.h): [slice][operand][kLanes].
+//   kF32              the numbers in their order.
+//   kBf16, kFp8AsBf16 the slices of even columns, then those of odd columns: a register of bf16
+//                     pairs is split by a shift and a mask.
+//   kFp8, kFp4        lanes of kOperandColumns columns each (simd_*_operands.h). Lane l of operand
+//   j
+//                     has, with one column per lane,
 //                       kFp8  column 64 (j / 4) + 4 l + j % 4, times 2^118: the kernel's weights
 //                       are
 //                             times 2^-120; the row's scales are times 4,
@@ -53,7 +54,7 @@ void StoreOperands(const float* values, float factor, float* out, const Columns&
       if constexpr (kOperandColumns == 2) {
         bits = (bits & 0xFFFF0000u) | BitsOf(values[columns(j, lane, 1)] * factor) >> 16;
       }
-      out[16 * j + lane] = FloatOf(bits);
+      out[(lane / kLanes * kOperands + j) * kLanes + lane % kLanes] = FloatOf(bits);
     }
   }
 }
@@ -84,17 +85,23 @@ void PrepareFp4(const uint16_t* x, int64_t k, float* out, float* scales) {
 }
 
 void PreparePairs(const uint16_t* x, int64_t k, float* out) {
-  int64_t i = 0;
-  for (; i + 32 <= k; i += 32) {
-    for (int64_t part = 0; part < kParts; ++part) {
-      const Pairs pairs = LoadBf16Pairs(x + i + 2 * kLanes * part);
-      Store(out + i + kLanes * part, pairs.even);
-      Store(out + i + kLanes * part + 16, pairs.odd);
+  constexpr int64_t kStep = 2 * kLanes;  // columns of a register of pairs
+  for (int64_t block = 0; block < k; block += kBlock) {
+    uint16_t padded[kBlock];
+    const uint16_t* columns = x + block;
+    if (k - block < kBlock) {
+      for (int64_t i = 0; i < kBlock; ++i) {
+        padded[i] = block + i < k ? columns[i] : ToBf16(kPadding);
+      }
+      columns = padded;
     }
-  }
-  for (int64_t j = i; j < cpu::PaddedColumns(k); ++j) {
-    const int64_t in_group = j % 32;
-    out[j / 32 * 32 + in_group / 2 + 16 * (in_group % 2)] = j < k ? FromBf16(x[j]) : kPadding;
+    for (int64_t i = 0; i < kBlock; i += kStep) {
+      const Pairs pairs = LoadBf16Pairs(columns + i);
+      const int64_t part = i / kStep % kParts;
+      float* to = out + block + (part * (kBlock / 32) + i / 32) * kLanes;
+      Store(to, pairs.even);
+      Store(to + kBlock / 2, pairs.odd);
+    }
   }
 }
 

@@ -15,9 +15,37 @@ constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the secon
                                             // groups of activation rows pass over them
 constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
-// The lanes of kColumns weight rows times kRows rows of activations.
+// The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>
-using Sums = F32[kColumns][kRows][kParts][Format::kAccumulators];
+using Sums = F32[kColumns][kRows][Format::kSums];
+
+// Adds one slice of a block of kColumns weight rows to the sums of activation row m.
+template <class Format, int kRows, int kColumns>
+[[gnu::always_inline]] inline void AddSlice(
+    const typename Format::Block (&expanded)[kColumns][Format::kSlicesPerPart], int slice, int m,
+    const ProductRow& row, int64_t x_block, Sums<Format, kRows, kColumns>& sums) {
+  const int s = slice / kParts;
+  const float* const x[1] = {row.x + x_block * kBlockFloats<Format> + Format::XOffset(slice)};
+  const auto weight = [&](int j, int c) { return expanded[c][s].w[j]; };
+  if constexpr (Format::kQuantized) {
+    const float* const x_scales[1] = {row.scales + x_block};
+    F32* lanes[1][kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      lanes[0][c] = &sums[c][m][slice];
+    }
+    Format::Add(
+        weight, [&](int c) { return expanded[c][s].scale; }, x, x_scales, lanes);
+  } else {
+    F32 chains[1][kColumns];
+    for (int c = 0; c < kColumns; ++c) {
+      chains[0][c] = sums[c][m][slice];
+    }
+    AddChains<Format::kXStride>(weight, 0, Format::kOperands, x, /*start=*/false, chains);
+    for (int c = 0; c < kColumns; ++c) {
+      sums[c][m][slice] = chains[0][c];
+    }
+  }
+}
 
 // Adds one block of kColumns weight rows.
 template <class Format, int kRows, int kColumns>
@@ -25,28 +53,22 @@ template <class Format, int kRows, int kColumns>
                                             const ProductRow (&rows)[kRows], int64_t x_block,
                                             Sums<Format, kRows, kColumns>& sums) {
   for (int part = 0; part < kParts; ++part) {
-    typename Format::Block expanded[kColumns];
-    const typename Format::Block* b[kColumns];
+    typename Format::Block expanded[kColumns][Format::kSlicesPerPart];
     for (int c = 0; c < kColumns; ++c) {
       Format::Expand(weights[c], block, part, expanded[c]);
-      b[c] = &expanded[c];
     }
     for (int m = 0; m < kRows; ++m) {
-      F32* lanes[1][kColumns];
-      for (int c = 0; c < kColumns; ++c) {
-        lanes[0][c] = sums[c][m][part];
+      for (int s = 0; s < Format::kSlicesPerPart; ++s) {
+        AddSlice<Format, kRows, kColumns>(expanded, s * kParts + part, m, rows[m], x_block, sums);
       }
-      const BlockRows<1> row = {{rows[m].x + x_block * kBlockFloats<Format> + part * kLanes},
-                                {rows[m].scales + x_block}};
-      Format::template Accumulate<1, kColumns>(b, row, lanes);
     }
   }
   if constexpr (Format::kWholeBlocks) {
     for (int c = 0; c < kColumns; ++c) {
       const float scale = Fp8Scale(weights[c], block);
       for (int m = 0; m < kRows; ++m) {
-        F32* lanes[1] = {sums[c][m][0]};
-        Format::CloseBlock(Format::Factor(scale, rows[m].scales + x_block), lanes);
+        F32* const lanes[1] = {sums[c][m]};
+        Format::Close(Format::Factor(scale, rows[m].scales + x_block), lanes);
       }
     }
   }
@@ -56,14 +78,12 @@ template <class Format, int kRows, int kColumns>
 template <class Format, int kRows, int kColumns>
 void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns],
                 const ProductRow (&rows)[kRows], int64_t first, int64_t end, bool rest,
-                F32 (&out)[kRows][kGroup][kParts][Format::kAccumulators], int column) {
+                F32 (&out)[kRows][kGroup][Format::kSums], int column) {
   Sums<Format, kRows, kColumns> sums;
   for (auto& lanes : sums) {
     for (auto& row : lanes) {
-      for (auto& part : row) {
-        for (F32& sum : part) {
-          sum = Zero();
-        }
+      for (F32& sum : row) {
+        sum = Zero();
       }
     }
   }
@@ -104,7 +124,7 @@ void MultiplyGroup(const cpu::Product& product, int64_t n, int count,
   for (int p = 0; p < product.k_parts; ++p) {
     const int64_t first = blocks * p / product.k_parts;
     const int64_t end = blocks * (p + 1) / product.k_parts;
-    F32 sums[kRows][kGroup][kParts][Format::kAccumulators] = {};
+    F32 sums[kRows][kGroup][Format::kSums] = {};
     for (int c = 0; c < count;) {
       if (c + kColumns <= count) {
         WeightRow weights[kColumns];

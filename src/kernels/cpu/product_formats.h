@@ -1,15 +1,20 @@
 // How each weight format is expanded and summed, block of 128 columns by block: the vocabulary of
 // product.cc (few rows of activations) and product_panel.h (many).
 //
-// A format names, for one part of the 16 lanes:
-//   Block         the weights of a block, expanded;
-//   kAccumulators registers per part that live from block to block;
-//   Expand        loads a block;
-//   Accumulate    adds the block's products of kColumns weight rows with kRows rows of prepared
-//                 activations (x[m] points to the block's); each number is loaded once for all;
-//   Finish        the sums of all lanes of four products.
-// With kWholeBlocks it also has CloseBlock, which is called when all parts of a block are done.
+// A format's sums are kSlices registers, slices of the lanes that docs/numerics.md names: slice p,
+// or slices p and kParts + p, for part p of 16 lanes. Per block and slice there are kOperands
+// operands, in the order in which they are added.
+//   Block     the operands of one row of weights, for one block and slice, and its scale;
+//   Expand    loads the blocks of a part's slices;
+//   XOffset   where a slice's operands begin in a block of prepared activations; they are kXStride
+//             floats apart;
+//   Add       quantised formats: adds the products of a block of kRows rows of activations and
+//             kColumns rows of weights; weight(j, c) is operand j of row c. Other formats have one
+//             chain for all blocks, AddChains;
+//   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
+// kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
+// the same number in every lane.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 #define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
 
@@ -35,35 +40,29 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
-// Rows of activations at one block, and their scales there (quantised formats without folding).
-template <int kRows>
-struct BlockRows {
-  const float* x[kRows];
-  const float* scales[kRows];
-};
-
-// `count` operands of every row and column from `first`, those of the activations `stride` floats
-// apart: chains[m][c] continues, or starts with a product.
-template <class Block, int kRows, int kColumns>
-[[gnu::always_inline]] inline void AddChains(const Block* const (&b)[kColumns], int first,
-                                             int count, const float* const (&x)[kRows], bool start,
+// Adds operands [first, first + count) to the chains of all rows and columns; `start` makes the
+// first a plain product. Each operand is loaded once. x[m]: those of the activations.
+template <int kXStride, int kRows, int kColumns, class Weights>
+[[gnu::always_inline]] inline void AddChains(const Weights& weight, int first, int count,
+                                             const float* const (&x)[kRows], bool start,
                                              F32 (&chains)[kRows][kColumns]) {
 #pragma GCC unroll 8
   for (int j = first; j < first + count; ++j) {
-    Operand row[kRows];
+    decltype(weight(0, 0)) rows[kRows];
     for (int m = 0; m < kRows; ++m) {
-      row[m] = LoadOperand(x[m] + 16 * j);
+      LoadTo(x[m] + kXStride * j, rows[m]);
       if constexpr (kColumns > 1) {
-        Keep(row[m]);
+        Keep(rows[m]);
       }
     }
     for (int c = 0; c < kColumns; ++c) {
-      Operand w = b[c]->w[j];
+      auto w = weight(j, c);
       if constexpr (kRows > 1) {
         Keep(w);
       }
       for (int m = 0; m < kRows; ++m) {
-        chains[m][c] = start && j == first ? Multiply(w, row[m]) : MulAdd(w, row[m], chains[m][c]);
+        chains[m][c] =
+            start && j == first ? Multiply(w, rows[m]) : MulAdd(w, rows[m], chains[m][c]);
       }
     }
   }
@@ -73,27 +72,35 @@ struct Fp4 {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = false;
-  static constexpr int kAccumulators = 1;
-  static constexpr int kChains = 2;
+  static constexpr int kSlicesPerPart = 1;
+  static constexpr int kSlices = kParts;
+  static constexpr int kSums = kSlices;  // registers of a product
+  static constexpr int kChains = 2;      // per product
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int kOperands = 8 / kOperandColumns;
+  static constexpr int kXStride = kLanes;
+  using Value = Operand;
+  using Scale = F32;
   struct Block {
-    Operand w[kOperands];
-    F32 scale;
+    Value w[kOperands];
+    Scale scale;
   };
 
+  static constexpr int XOffset(int slice) { return slice * kOperands * kXStride; }
+
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block& out) {
-    ExpandFp4(row.bytes + block * kBlockBytes + part * (kLanes * 4), out.w);
-    out.scale = ExpandFp4Scales(row.scales + block * 4, part);
+                                            Block (&out)[1]) {
+    ExpandFp4(row.bytes + block * kBlockBytes + part * (kLanes * 4), out[0].w);
+    out[0].scale = ExpandFp4Scales(row.scales + block * 4, part);
   }
 
   // Sums of four products are exact, the sum of two such sums is rounded once. Starting from +0
   // keeps a sum of zeros +0, as that of integers is. The scale of x is part of x.
-  template <int kRows, int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
-                                                const BlockRows<kRows>& rows,
-                                                F32* const (&sums)[kRows][kColumns]) {
+  template <int kRows, int kColumns, class Weights, class Scales>
+  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
+                                         const float* const (&x)[kRows],
+                                         const float* const (&)[kRows],
+                                         F32* const (&sums)[kRows][kColumns]) {
     F32 low[kRows][kColumns];
     F32 high[kRows][kColumns];
     for (int m = 0; m < kRows; ++m) {
@@ -102,24 +109,16 @@ struct Fp4 {
         high[m][c] = Zero();
       }
     }
-    AddChains(b, 0, kOperands / 2, rows.x, /*start=*/false, low);
-    AddChains(b, kOperands / 2, kOperands / 2, rows.x, /*start=*/false, high);
-    for (int c = 0; c < kColumns; ++c) {
-      for (int m = 0; m < kRows; ++m) {
-        *sums[m][c] = MulAdd(low[m][c] + high[m][c], b[c]->scale, *sums[m][c]);
+    AddChains<kXStride>(weight, 0, kOperands / 2, x, /*start=*/false, low);
+    AddChains<kXStride>(weight, kOperands / 2, kOperands / 2, x, /*start=*/false, high);
+    for (int m = 0; m < kRows; ++m) {
+      for (int c = 0; c < kColumns; ++c) {
+        *sums[m][c] = MulAdd(low[m][c] + high[m][c], scale(c), *sums[m][c]);
       }
     }
   }
 
-  static void Finish(const F32 (&a)[4][kParts][1], float* out) {
-    F32 lanes[4][kParts];
-    for (int i = 0; i < 4; ++i) {
-      for (int part = 0; part < kParts; ++part) {
-        lanes[i][part] = a[i][part][0];
-      }
-    }
-    TreeSums(lanes, out);
-  }
+  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
 // Where operands are fp32, weights are times 2^-120 and activations times 2^118, and the chain is
@@ -129,62 +128,71 @@ struct Fp8 {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = true;
-  static constexpr int kAccumulators = 1;
+  static constexpr int kSlicesPerPart = 1;
+  static constexpr int kSlices = kParts;
+  static constexpr int kSums = kSlices;  // registers of a product
   static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 128;
   static constexpr int kOperands = 8 / kOperandColumns;
+  static constexpr int kXStride = kLanes;
+  using Value = Operand;
+  using Scale = float;
   struct Block {
-    Operand w[kOperands];
-    float scale;
+    Value w[kOperands];
+    Scale scale;
   };
 
+  static constexpr int XOffset(int slice) { return slice * kOperands * kXStride; }
+
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block& out) {
+                                            Block (&out)[1]) {
     const uint8_t* bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
     constexpr int kHalf = kOperands / 2;
     Operand halves[2][kHalf];
     ExpandFp8(bytes, halves[0]);
     ExpandFp8(bytes + 64, halves[1]);
     for (int j = 0; j < kHalf; ++j) {
-      out.w[j] = halves[0][j];
-      out.w[kHalf + j] = halves[1][j];
+      out[0].w[j] = halves[0][j];
+      out[0].w[kHalf + j] = halves[1][j];
     }
-    out.scale = Fp8Scale(row, block);
+    out[0].scale = Fp8Scale(row, block);
   }
 
   static float Factor(float scale, const float* x_scale) {
     return kOperandColumns == 1 ? *x_scale * scale : scale;
   }
 
-  template <int kRows, int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
-                                                const BlockRows<kRows>& rows,
-                                                F32* const (&sums)[kRows][kColumns]) {
+  template <int kRows, int kColumns, class Weights, class Scales>
+  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales& scale,
+                                         const float* const (&x)[kRows],
+                                         const float* const (&x_scales)[kRows],
+                                         F32* const (&sums)[kRows][kColumns]) {
     F32 chains[kRows][kColumns];
-    AddChains(b, 0, kOperands, rows.x, /*start=*/true, chains);
+    AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
     for (int m = 0; m < kRows; ++m) {
-      const F32 scale = Set(Factor(b[0]->scale, rows.scales[m]));
+      const F32 factor = Set(Factor(scale(0), x_scales[m]));
       for (int c = 0; c < kColumns; ++c) {
-        *sums[m][c] = MulAdd(chains[m][c], scale, *sums[m][c]);
+        *sums[m][c] = MulAdd(chains[m][c], factor, *sums[m][c]);
       }
     }
   }
 
-  static void Finish(const F32 (&a)[4][kParts][1], float* out) { Fp4::Finish(a, out); }
+  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
-// FP8 with F32 scales: accumulator 0 has the chains of the current block, accumulator 1 of part 0
-// the sum of the blocks, the same number in every lane.
+// FP8 with F32 scales.
 struct Fp8WholeBlocks : Fp8 {
   static constexpr bool kWholeBlocks = true;
-  static constexpr int kAccumulators = 2;
+  static constexpr int kTotal = kSlices;
+  static constexpr int kSums = kSlices + 1;
 
-  template <int kRows, int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
-                                                const BlockRows<kRows>& rows,
-                                                F32* const (&sums)[kRows][kColumns]) {
+  template <int kRows, int kColumns, class Weights, class Scales>
+  [[gnu::always_inline]] static void Add(const Weights& weight, const Scales&,
+                                         const float* const (&x)[kRows],
+                                         const float* const (&)[kRows],
+                                         F32* const (&sums)[kRows][kColumns]) {
     F32 chains[kRows][kColumns];
-    AddChains(b, 0, kOperands, rows.x, /*start=*/true, chains);
+    AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
     for (int m = 0; m < kRows; ++m) {
       for (int c = 0; c < kColumns; ++c) {
         *sums[m][c] = chains[m][c];
@@ -192,121 +200,73 @@ struct Fp8WholeBlocks : Fp8 {
     }
   }
 
-  // Products whose parts of the block are done; factor: that of the block. The tree of the chains
-  // is as much too small as the chains are.
-  [[gnu::always_inline]] static void CloseBlock(float factor, F32* const (&sums)[4]) {
-    F32 lanes[4][kParts];
+  // The trees are as much too small as the chains are.
+  [[gnu::always_inline]] static void Close(float factor, F32* const (&sums)[4]) {
+    F32 chains[4][kParts];
     for (int i = 0; i < 4; ++i) {
       for (int part = 0; part < kParts; ++part) {
-        lanes[i][part] = sums[i][2 * part];
+        chains[i][part] = sums[i][part];
       }
     }
     float trees[4];
-    TreeSums(lanes, trees);
+    TreeSums(chains, trees);
     for (int i = 0; i < 4; ++i) {
-      sums[i][1] = sums[i][1] + Set(trees[i] * factor);
+      sums[i][kTotal] = sums[i][kTotal] + Set(trees[i] * factor);
     }
   }
-  [[gnu::always_inline]] static void CloseBlock(float factor, F32* const (&sums)[1]) {
-    F32 lanes[kParts];
+  [[gnu::always_inline]] static void Close(float factor, F32* const (&sums)[1]) {
+    F32 chains[kParts];
     for (int part = 0; part < kParts; ++part) {
-      lanes[part] = sums[0][2 * part];
+      chains[part] = sums[0][part];
     }
-    sums[0][1] = sums[0][1] + Set(TreeSum(lanes) * factor);
+    sums[0][kTotal] = sums[0][kTotal] + Set(TreeSum(chains) * factor);
   }
 
-  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+  static void Finish(const F32 (&a)[4][kSums], float* out) {
     for (int i = 0; i < 4; ++i) {
-      out[i] = FirstLane(a[i][0][1]);
+      out[i] = FirstLane(a[i][kTotal]);
     }
   }
 };
 
-// One block of unquantised weights: operand (i, a) belongs to accumulator a, and its activations are
-// x[m] + 32 i.
-template <class Block, int kRows, int kColumns>
-[[gnu::always_inline]] inline void AddPlainChains(const Block* const (&b)[kColumns], int a,
-                                                  const float* const (&x)[kRows],
-                                                  F32 (&chains)[kRows][kColumns]) {
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    F32 row[kRows];
-    for (int m = 0; m < kRows; ++m) {
-      row[m] = Load(x[m] + 32 * i);
-      if constexpr (kColumns > 1) {
-        Keep(row[m]);
-      }
-    }
-    for (int c = 0; c < kColumns; ++c) {
-      F32 w = b[c]->w[i][a];
-      if constexpr (kRows > 1) {
-        Keep(w);
-      }
-      for (int m = 0; m < kRows; ++m) {
-        chains[m][c] = MulAdd(w, row[m], chains[m][c]);
-      }
-    }
-  }
-}
-
-template <class Block, int kRows, int kColumns>
-[[gnu::always_inline]] inline void AddPlain(const Block* const (&b)[kColumns],
-                                            const BlockRows<kRows>& rows,
-                                            F32* const (&sums)[kRows][kColumns]) {
-  for (int a = 0; a < 2; ++a) {
-    F32 chains[kRows][kColumns];
-    const float* x[kRows];
-    for (int m = 0; m < kRows; ++m) {
-      x[m] = rows.x[m] + 16 * a;
-      for (int c = 0; c < kColumns; ++c) {
-        chains[m][c] = sums[m][c][a];
-      }
-    }
-    AddPlainChains(b, a, x, chains);
-    for (int m = 0; m < kRows; ++m) {
-      for (int c = 0; c < kColumns; ++c) {
-        sums[m][c][a] = chains[m][c];
-      }
-    }
-  }
-}
-
-// 32 lanes: accumulator 0 has the even columns, accumulator 1 the odd ones. The tree of 32 lanes by
-// halves adds even and odd lanes in its last step only.
+// Unquantised formats: 32 lanes in 2 * kParts slices, one chain for all blocks. This one has the
+// lanes of even columns first, then those of odd columns: the tree of 32 lanes by halves adds even
+// and odd lanes in its last step only.
 struct Bf16Pairs {
   static constexpr bool kQuantized = false;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = false;
-  static constexpr int kAccumulators = 2;
+  static constexpr int kSlicesPerPart = 2;
+  static constexpr int kSlices = 2 * kParts;
+  static constexpr int kSums = kSlices;  // registers of a product
   static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 256;
+  static constexpr int kOperands = 4;
+  static constexpr int kXStride = kLanes;
+  using Value = F32;
+  using Scale = char;  // none
   struct Block {
-    F32 w[4][2];
+    Value w[kOperands];
   };
 
+  static constexpr int XOffset(int slice) { return slice * kOperands * kXStride; }
+
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block& out) {
+                                            Block (&out)[2]) {
     const auto* numbers = reinterpret_cast<const uint16_t*>(row.bytes + block * kBlockBytes);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kOperands; ++i) {
       const Pairs pairs = LoadBf16Pairs(numbers + 32 * i + 2 * kLanes * part);
-      out.w[i][0] = pairs.even;
-      out.w[i][1] = pairs.odd;
+      out[0].w[i] = pairs.even;
+      out[1].w[i] = pairs.odd;
     }
   }
 
-  template <int kRows, int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
-                                                const BlockRows<kRows>& rows,
-                                                F32* const (&sums)[kRows][kColumns]) {
-    AddPlain(b, rows, sums);
-  }
-
-  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+  static void Finish(const F32 (&a)[4][kSums], float* out) {
     F32 lanes[2][4][kParts];
     for (int i = 0; i < 4; ++i) {
       for (int part = 0; part < kParts; ++part) {
-        lanes[0][i][part] = a[i][part][0];
-        lanes[1][i][part] = a[i][part][1];
+        lanes[0][i][part] = a[i][part];
+        lanes[1][i][part] = a[i][kParts + part];
       }
     }
     float odd[4];
@@ -323,50 +283,48 @@ struct Fp8AsBf16 : Bf16Pairs {
   static constexpr int64_t kBlockBytes = 128;
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block& out) {
-    const F32 scale = Set(Fp8Scale(row, block));
-    const F32 unscale = Set(0x1p120f);
-    for (int i = 0; i < 4; ++i) {
+                                            Block (&out)[2]) {
+    const float scale = Fp8Scale(row, block);
+    const uint8_t* codes = row.bytes + block * kBlockBytes + 2 * kLanes * part;
+    // Times a power of two that is neither small nor (for the factor) large, every E4M3 value is a
+    // bf16 number.
+    const bool exact = row.e8m0_scales && scale >= 0x1p-100f && scale <= 0x1p7f;
+    const F32 factor = Set(exact ? 0x1p120f * scale : 0x1p120f);
+    for (int i = 0; i < kOperands; ++i) {
       Pairs pairs;
-      ExpandFp8Pairs(row.bytes + block * kBlockBytes + 32 * i + 2 * kLanes * part, pairs.even,
-                     pairs.odd);
-      out.w[i][0] = RoundToBf16(pairs.even * unscale * scale);
-      out.w[i][1] = RoundToBf16(pairs.odd * unscale * scale);
+      ExpandFp8Pairs(codes + 32 * i, pairs.even, pairs.odd);
+      out[0].w[i] = pairs.even * factor;
+      out[1].w[i] = pairs.odd * factor;
+    }
+    if (!exact) {
+      for (int i = 0; i < kOperands; ++i) {
+        out[0].w[i] = RoundToBf16(out[0].w[i] * Set(scale));
+        out[1].w[i] = RoundToBf16(out[1].w[i] * Set(scale));
+      }
     }
   }
 };
 
-// 32 lanes in natural order: accumulator 0 has lanes 0..15, accumulator 1 lanes 16..31.
-struct Plain {
-  static constexpr bool kQuantized = false;
-  static constexpr bool kWholeBlocks = false;
-  static constexpr bool kSharedScale = false;
-  static constexpr int kAccumulators = 2;
-  static constexpr int kChains = 1;
+// 32 lanes in natural order: those below 16 first.
+struct Plain : Bf16Pairs {
   static constexpr int64_t kBlockBytes = 512;
-  using Block = Bf16Pairs::Block;
+  static constexpr int kXStride = 32;
+  static constexpr int XOffset(int slice) { return slice / kParts * 16 + slice % kParts * kLanes; }
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block& out) {
+                                            Block (&out)[2]) {
     const auto* numbers = reinterpret_cast<const float*>(row.bytes + block * kBlockBytes);
-    for (int i = 0; i < 4; ++i) {
-      out.w[i][0] = Load(numbers + 32 * i + kLanes * part);
-      out.w[i][1] = Load(numbers + 32 * i + 16 + kLanes * part);
+    for (int i = 0; i < kOperands; ++i) {
+      out[0].w[i] = Load(numbers + 32 * i + kLanes * part);
+      out[1].w[i] = Load(numbers + 32 * i + 16 + kLanes * part);
     }
   }
 
-  template <int kRows, int kColumns>
-  [[gnu::always_inline]] static void Accumulate(const Block* const (&b)[kColumns],
-                                                const BlockRows<kRows>& rows,
-                                                F32* const (&sums)[kRows][kColumns]) {
-    AddPlain(b, rows, sums);
-  }
-
-  static void Finish(const F32 (&a)[4][kParts][2], float* out) {
+  static void Finish(const F32 (&a)[4][kSums], float* out) {
     F32 lanes[4][kParts];
     for (int i = 0; i < 4; ++i) {
       for (int part = 0; part < kParts; ++part) {
-        lanes[i][part] = a[i][part][0] + a[i][part][1];
+        lanes[i][part] = a[i][part] + a[i][kParts + part];
       }
     }
     TreeSums(lanes, out);

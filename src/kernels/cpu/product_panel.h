@@ -19,105 +19,126 @@ constexpr int64_t kRowBytes = 512 * 1024;  // of them: they stay in the second-l
 template <class Format>
 constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 ? 3 : 6;
 
+// Expanded weights in the order in which AddTile reads them: for the first-level cache a stream is
+// worth more than anything.
 template <class Format>
 struct Panel {
-  typename Format::Block blocks[kPanelBlocks][kParts][kGroup];
+  static constexpr int kSlices = Format::kSlices;
+  typename Format::Value w[kPanelBlocks * kSlices * Format::kOperands * kGroup];
+  typename Format::Scale scales[kPanelBlocks][kSlices][kGroup];
+
+  // Where the operands of a block and slice begin.
+  auto* At(int64_t block, int slice) {
+    const int64_t i = Format::kQuantized ? block * kSlices + slice : slice * kPanelBlocks + block;
+    return w + i * Format::kOperands * kGroup;
+  }
+  const auto* At(int64_t block, int slice) const {
+    return const_cast<Panel*>(this)->At(block, slice);
+  }
 };
 
+// Registers of the sums of one row.
 template <class Format>
-using PanelSums = F32[kPanelRows][kGroup][kParts][Format::kAccumulators];
+using RowSums = F32[kGroup][Format::kSums];
 
-// Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's.
+// Expands a block of the panel's rows.
 template <class Format>
-void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t first, int64_t count,
-                 Panel<Format>& panel) {
+void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Panel<Format>& panel) {
   for (int c = 0; c < kGroup; ++c) {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t block = first + i;
-      const uint8_t* next = rows[c].bytes + kGroup * row_bytes + block * Format::kBlockBytes;
-      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        __builtin_prefetch(next + line);
-      }
-      for (int part = 0; part < kParts; ++part) {
-        Format::Expand(rows[c], block, part, panel.blocks[i][part][c]);
+    for (int part = 0; part < kParts; ++part) {
+      typename Format::Block slices[Format::kSlicesPerPart];
+      Format::Expand(rows[c], block, part, slices);
+      for (int s = 0; s < Format::kSlicesPerPart; ++s) {
+        const int slice = s * kParts + part;
+        auto* w = panel.At(to, slice);
+        for (int j = 0; j < Format::kOperands; ++j) {
+          w[j * kGroup + c] = slices[s].w[j];
+        }
+        if constexpr (Format::kQuantized) {
+          panel.scales[to][slice][c] = slices[s].scale;
+        }
       }
     }
   }
 }
 
+// Expands blocks [first, first + count) of the panel's rows, and prefetches the next panel's.
 template <class Format>
-using RowSums = F32[kGroup][kParts][Format::kAccumulators];
+void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t first, int64_t count,
+                 Panel<Format>& panel) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (const WeightRow& row : rows) {
+      const uint8_t* next = row.bytes + kGroup * row_bytes + (first + i) * Format::kBlockBytes;
+      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
+        __builtin_prefetch(next + line);
+      }
+    }
+    ExpandBlock<Format>(rows, first + i, i, panel);
+  }
+}
 
 // Adds `count` blocks of the panel, the first of which is block `first` of k, to the sums of kRows
 // rows.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
-                               const ProductRow* rows, RowSums<Format>* sums)
-  requires Format::kQuantized
-{
+                               const ProductRow* rows,
+                               RowSums<Format>* sums) requires Format::kQuantized {
   for (int64_t i = 0; i < count; ++i) {
-    BlockRows<kRows> at;
+    const float* x_scales[kRows];
     for (int m = 0; m < kRows; ++m) {
-      at.scales[m] = rows[m].scales + (first + i);
+      x_scales[m] = rows[m].scales + (first + i);
     }
-    for (int part = 0; part < kParts; ++part) {
-      const typename Format::Block* b[kGroup];
+    for (int slice = 0; slice < Format::kSlices; ++slice) {
+      const auto* w = panel.At(i, slice);
+      const float* x[kRows];
       F32* lanes[kRows][kGroup];
-      for (int c = 0; c < kGroup; ++c) {
-        b[c] = &panel.blocks[i][part][c];
-        for (int m = 0; m < kRows; ++m) {
-          lanes[m][c] = sums[m][c][part];
+      for (int m = 0; m < kRows; ++m) {
+        x[m] = rows[m].x + (first + i) * kBlockFloats<Format> + Format::XOffset(slice);
+        for (int c = 0; c < kGroup; ++c) {
+          lanes[m][c] = &sums[m][c][slice];
         }
       }
-      for (int m = 0; m < kRows; ++m) {
-        at.x[m] = rows[m].x + (first + i) * kBlockFloats<Format> + part * kLanes;
-      }
-      Format::template Accumulate<kRows, kGroup>(b, at, lanes);
+      Format::Add([w](int j, int c) { return w[j * kGroup + c]; },
+                  [&](int c) { return panel.scales[i][slice][c]; }, x, x_scales, lanes);
       ForgetMemory();
     }
     if constexpr (Format::kWholeBlocks) {
       for (int m = 0; m < kRows; ++m) {
         F32* lanes[kGroup];
         for (int c = 0; c < kGroup; ++c) {
-          lanes[c] = sums[m][c][0];
+          lanes[c] = sums[m][c];
         }
-        Format::CloseBlock(Format::Factor(panel.blocks[i][0][0].scale, at.scales[m]), lanes);
+        Format::Close(Format::Factor(panel.scales[i][0][0], x_scales[m]), lanes);
       }
     }
   }
 }
 
-// Unquantised formats have one chain for all blocks: it stays in registers.
+// Unquantised formats: the chains stay in registers.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
-                               const ProductRow* rows, RowSums<Format>* sums)
-  requires(!Format::kQuantized)
-{
-  for (int part = 0; part < kParts; ++part) {
-    for (int a = 0; a < 2; ++a) {
-      F32 chains[kRows][kGroup];
-      const float* x[kRows];
-      for (int m = 0; m < kRows; ++m) {
-        x[m] = rows[m].x + first * kBlock + 16 * a + part * kLanes;
-        for (int c = 0; c < kGroup; ++c) {
-          chains[m][c] = sums[m][c][part][a];
-        }
+                               const ProductRow* rows,
+                               RowSums<Format>* sums) requires(!Format::kQuantized) {
+  for (int slice = 0; slice < Format::kSlices; ++slice) {
+    F32 chains[kRows][kGroup];
+    const float* x[kRows];
+    for (int m = 0; m < kRows; ++m) {
+      x[m] = rows[m].x + first * kBlock + Format::XOffset(slice);
+      for (int c = 0; c < kGroup; ++c) {
+        chains[m][c] = sums[m][c][slice];
       }
-      for (int64_t i = 0; i < count; ++i) {
-        const typename Format::Block* b[kGroup];
-        const float* at[kRows];
-        for (int c = 0; c < kGroup; ++c) {
-          b[c] = &panel.blocks[i][part][c];
-        }
-        for (int m = 0; m < kRows; ++m) {
-          at[m] = x[m] + i * kBlock;
-        }
-        AddPlainChains(b, a, at, chains);
-      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const auto* w = panel.At(i, slice);
+      AddChains<Format::kXStride>([w](int j, int c) { return w[j * kGroup + c]; }, 0,
+                                  Format::kOperands, x, /*start=*/false, chains);
       for (int m = 0; m < kRows; ++m) {
-        for (int c = 0; c < kGroup; ++c) {
-          sums[m][c][part][a] = chains[m][c];
-        }
+        x[m] += kBlock;
+      }
+    }
+    for (int m = 0; m < kRows; ++m) {
+      for (int c = 0; c < kGroup; ++c) {
+        sums[m][c][slice] = chains[m][c];
       }
     }
   }
@@ -126,7 +147,7 @@ template <class Format, int kRows>
 // The same for `count_rows` rows, in tiles of about the same height.
 template <class Format>
 void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
-             int count_rows, PanelSums<Format>& sums) {
+             int count_rows, RowSums<Format>* sums) {
   constexpr int kMost = kTileRows<Format>;
   int tiles = (count_rows + kMost - 1) / kMost;
   for (int m = 0; tiles > 0; --tiles) {
@@ -157,7 +178,7 @@ void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const Pro
 template <class Format>
 void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, int64_t first,
               int64_t end, bool rest, const ProductRow* rows, int count_rows,
-              PanelSums<Format>& sums) {
+              RowSums<Format>* sums) {
   Panel<Format> panel;
   for (int64_t block = first; block < end; block += kPanelBlocks) {
     const int64_t count = end - block < kPanelBlocks ? end - block : kPanelBlocks;
@@ -166,12 +187,11 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
   }
   if (rest) {
     PaddedBlock<Format> padded[kGroup];
+    WeightRow padded_rows[kGroup];
     for (int c = 0; c < kGroup; ++c) {
-      const WeightRow row = padded[c].Fill(weights[c], product.k);
-      for (int part = 0; part < kParts; ++part) {
-        Format::Expand(row, 0, part, panel.blocks[0][part][c]);
-      }
+      padded_rows[c] = padded[c].Fill(weights[c], product.k);
     }
+    ExpandBlock<Format>(padded_rows, 0, 0, panel);
     AddRows<Format>(panel, product.k / kBlock, 1, rows, count_rows, sums);
   }
 }
@@ -188,13 +208,11 @@ void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t fi
   const int64_t blocks = product.k / kBlock;
   float parts[kMaxParts][kPanelRows][kGroup];
   for (int p = 0; p < product.k_parts; ++p) {
-    PanelSums<Format> sums;
+    RowSums<Format> sums[kPanelRows];
     for (int m = 0; m < count_rows; ++m) {
       for (auto& column : sums[m]) {
-        for (auto& part : column) {
-          for (F32& sum : part) {
-            sum = Zero();
-          }
+        for (F32& sum : column) {
+          sum = Zero();
         }
       }
     }

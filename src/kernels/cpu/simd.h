@@ -54,6 +54,11 @@ struct VectorOps {
 // copies on the stack that it stores beside the originals.
 [[gnu::always_inline]] inline void ForgetMemory() { asm volatile("" : : : "memory"); }
 
+// --- Operands of products: F32, and what simd_*_operands.h calls Operand
+
+inline void LoadTo(const float* p, F32& x) { x = Load(p); }
+inline F32 Multiply(F32 a, F32 b) { return a * b; }
+
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
 // instantiated here.
 

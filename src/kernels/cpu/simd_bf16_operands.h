@@ -16,7 +16,7 @@ struct Operand {
 };
 inline constexpr int kOperandColumns = 2;  // per lane
 
-inline Operand LoadOperand(const float* p) { return {_mm512_loadu_si512(p)}; }
+inline void LoadTo(const float* p, Operand& x) { x.v = _mm512_loadu_si512(p); }
 inline void Keep(Operand& x) { asm("" : "+v"(x.v)); }
 
 // fma(a.low, b.low, fma(a.high, b.high, c)) per lane.
@@ -24,7 +24,7 @@ inline F32 MulAdd(Operand a, Operand b, F32 c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-// The same without c: -0 is what changes no product, not even the sign of a zero.
+// The first product of a chain: -0 is what changes no product, not even the sign of a zero.
 inline F32 Multiply(Operand a, Operand b) { return MulAdd(a, b, Set(-0.0f)); }
 
 // FP4: lane l has columns 8l ... 8l+7; w[j] has twice the values of columns 8l+j (low) and 8l+j+4.

@@ -9,10 +9,6 @@ namespace {
 using Operand = F32;
 inline constexpr int kOperandColumns = 1;  // per lane
 
-// The first product of a chain.
-inline F32 Multiply(Operand a, Operand b) { return a * b; }
-inline Operand LoadOperand(const float* p) { return Load(p); }
-
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
 
