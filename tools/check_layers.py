@@ -24,10 +24,11 @@ MAY_LINK = {
     "model": ["base", "checkpoint", "kernels", "kv_cache", "parallel"],
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
+    "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model"],
     "server": ["base", "engine", "prompt", "tokenizer"],
     "slice": ["base", "checkpoint", "prompt", "tokenizer"],
-    "cli": ["base", "checkpoint", "constraint", "engine", "kernels", "kv_cache", "model",
-            "parallel", "prompt", "server", "slice", "tokenizer"],
+    "cli": ["base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
+            "model", "parallel", "prompt", "server", "slice", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

@@ -1,19 +1,17 @@
 #include "cli/backend_choice.h"
 
-#include <optional>
-
 #include "kernels/registry.h"
 
 namespace fathom::cli {
 
+Result<Isa> ChooseIsa(const RunOptions& run) {
+  return run.cpu_isa.empty() ? Result<Isa>(AvailableIsas().back()) : ParseIsa(run.cpu_isa);
+}
+
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run, Log& log) {
-  std::optional<Isa> isa;
-  if (!run.cpu_isa.empty()) {
-    const Result<Isa> parsed = ParseIsa(run.cpu_isa);
-    if (!parsed) return Unexpected(parsed.error());
-    isa = *parsed;
-  }
-  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(isa, run.n_threads);
+  const Result<Isa> isa = ChooseIsa(run);
+  if (!isa) return Unexpected(isa.error());
+  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(*isa, run.n_threads);
   if (backend) {
     log.Info("backend {}, {} threads", (*backend)->Name(), run.n_threads);
   }

@@ -8,8 +8,12 @@
 #include "cli/log.h"
 #include "cli/options.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
 
 namespace fathom::cli {
+
+// The instruction set asked for, or the best of this machine.
+Result<Isa> ChooseIsa(const RunOptions& run);
 
 // The CPU backend with the threads and the instruction set asked for. Error: this machine or this
 // build does not have the instruction set.

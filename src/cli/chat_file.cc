@@ -72,33 +72,10 @@ Status CheckMessages(const std::vector<Message>& messages) {
   return {};
 }
 
-// Writes and closes.
-Status WriteFile(int descriptor, const std::string& path, std::string_view text) {
-  Status status = WriteAll(descriptor, path, text);
-  if (status && ::fsync(descriptor) != 0) {
-    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path, std::strerror(errno));
-  }
-  ::close(descriptor);
-  return status;
-}
-
 }  // namespace
 
 Status SaveChat(const std::filesystem::path& path, const SavedChat& chat) {
-  // Beside the file, so that the rename stays inside one file system.
-  const std::string temporary = fmt::format("{}.partial-{}", path.string(), ::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    return MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
-  }
-  Status status = WriteFile(descriptor, temporary, ToJson(chat));
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
-  }
-  if (!status) {
-    ::unlink(temporary.c_str());
-  }
-  return status;
+  return WriteWholeFile(path, ToJson(chat));
 }
 
 Result<SavedChat> ParseChat(std::string_view json) {

@@ -356,6 +356,48 @@ void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
       "--out DIR");
 }
 
+void AddBench(CLI::App& app, BenchCommand& options) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure the speed of a model beside the limits of the machine");
+  command
+      ->add_option("--rows", options.rows,
+                   "What is measured: ppN (prefill of N tokens), tgN (decoding), tgN@D (with D "
+                   "tokens before), tgNxB (B sequences at once), tgN@DxB, ppN@D (default: pp512, "
+                   "pp2048, tg128 at depth 0, 4096, 16384, 65536, tg128x2, x4, x8)")
+      ->type_name("ROW,...")
+      ->check(BenchRows());
+  command
+      ->add_option("--reps", options.n_repetitions,
+                   "Repetitions of each row, after a warm-up (default: 5)")
+      ->type_name("R")
+      ->check(Integer(1, 10000));
+  command->add_option("--chunk", options.chunk, "Tokens of a prefill step (default: 512)")
+      ->type_name("C")
+      ->check(Integer(1, 65536));
+  command
+      ->add_option("--bandwidth-mib", options.bandwidth_mib,
+                   "MiB of memory the read bandwidth is measured with (default: 1024)")
+      ->type_name("N")
+      ->check(Integer(1, 1 << 20));
+  CLI::Option* json = command->add_flag_callback(
+      "--json", [&options] { options.format = BenchFormat::kJson; }, "One JSON object");
+  command
+      ->add_flag_callback(
+          "--csv", [&options] { options.format = BenchFormat::kCsv; }, "Comma-separated values")
+      ->excludes(json);
+  command->add_option("--plot", options.plot, "Also draw throughput against depth, as SVG")
+      ->type_name("FILE");
+  AddModel(command, options.run.model);
+  AddThreadsAndIsa(command, options.run);
+  command->footer(
+      "Read GB/s is compared with the read bandwidth of the machine, GFLOP/s with its fp32\n"
+      "multiply-adds, both measured in the same run with the same threads.\n"
+      "Examples:\n"
+      "  fathom bench\n"
+      "  fathom bench --model DIR --threads 2 --rows pp512,tg128,tg128@16384 --reps 5 --json\n"
+      "  fathom bench --model DIR --rows tg128,tg128x2,tg128x4,tg128@4096x4 --plot speed.svg");
+}
+
 }  // namespace
 
 void AddCommands(CLI::App& app, ParsedCommands& commands) {
@@ -371,6 +413,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
   AddMakeSlice(app, commands.make_slice);
+  AddBench(app, commands.bench);
 }
 
 }  // namespace fathom::cli

@@ -21,6 +21,7 @@ struct ParsedCommands {
   ParseCommand parse;
   LogitsCommand logits;
   MakeSliceCommand make_slice;
+  BenchCommand bench;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

@@ -24,6 +24,7 @@ struct RunCommand {
   Status operator()(const ParseCommand& command) { return RunParse(command, log); }
   Status operator()(const LogitsCommand& command) { return RunLogits(command, log); }
   Status operator()(const MakeSliceCommand& command) { return RunMakeSlice(command, log); }
+  Status operator()(const BenchCommand& command) { return RunBench(command, log); }
 };
 
 int ExitCodeOf(const Status& status) {

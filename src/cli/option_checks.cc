@@ -13,6 +13,8 @@
 #include <optional>
 #include <string_view>
 
+#include "benchmark/row_spec.h"
+
 namespace fathom::cli {
 namespace {
 
@@ -119,6 +121,15 @@ CLI::Validator NumberAbove(double low, double high) {
                   const auto value = ParseNumber(text);
                   return value && *value > low && *value <= high;
                 });
+}
+
+CLI::Validator BenchRows() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const auto rows = benchmark::ParseRows(text);
+        return rows ? std::string() : rows.error().message;
+      },
+      "", "");
 }
 
 CLI::Validator LogitBias() {

@@ -28,6 +28,9 @@ CLI::Validator Seed();
 CLI::Validator Number(double low, double high);
 CLI::Validator NumberAbove(double low, double high);
 
+// Rows of a benchmark, separated by commas (benchmark/row_spec.h).
+CLI::Validator BenchRows();
+
 // ID=VALUE
 CLI::Validator LogitBias();
 // What LogitBias has accepted.

@@ -41,6 +41,7 @@ ParsedCommands Defaults() {
   commands.encode.model = model;
   commands.logits.run = run;
   commands.make_slice.n_threads = run.n_threads;
+  commands.bench.run = run;
   return commands;
 }
 
@@ -162,6 +163,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
     options.command = std::move(commands.logits);
   } else if (name == "make-slice") {
     options.command = std::move(commands.make_slice);
+  } else if (name == "bench") {
+    options.command = std::move(commands.bench);
   }
   return options;
 }

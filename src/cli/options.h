@@ -121,10 +121,23 @@ struct MakeSliceCommand {
   std::filesystem::path out;
 };
 
+// What bench prints.
+enum class BenchFormat { kTable, kJson, kCsv };
+
+struct BenchCommand {
+  RunOptions run;
+  std::string rows;  // empty: the default ones
+  int n_repetitions = 5;
+  std::int64_t chunk = 512;           // tokens of a prefill step
+  std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
+  BenchFormat format = BenchFormat::kTable;
+  std::filesystem::path plot;  // empty: none
+};
+
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   std::variant<GenerateCommand, ChatCommand, InspectCommand, TokenizeCommand, EncodeCommand,
-               ParseCommand, LogitsCommand, MakeSliceCommand>
+               ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
       command;
 };
 

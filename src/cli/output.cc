@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -28,6 +30,16 @@ Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
   }
 }
 
+// Writes and closes.
+Status WriteFile(int descriptor, const std::string& path, std::string_view text) {
+  Status status = WriteAll(descriptor, path, text);
+  if (status && ::fsync(descriptor) != 0) {
+    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path, std::strerror(errno));
+  }
+  ::close(descriptor);
+  return status;
+}
+
 }  // namespace
 
 Status WriteAll(int descriptor, std::string_view name, std::string_view text) {
@@ -40,6 +52,36 @@ Status WriteAll(int descriptor, std::string_view name, std::string_view text) {
     } else if (errno != EINTR) {
       return MakeError(ErrorCode::kIo, "{}: cannot write: {}", name, std::strerror(errno));
     }
+  }
+  return {};
+}
+
+Status WriteWholeFile(const std::filesystem::path& path, std::string_view text) {
+  // Beside the file, so that the rename stays inside one file system.
+  const std::string temporary = fmt::format("{}.partial-{}", path.string(), ::getpid());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
+  }
+  Status status = WriteFile(descriptor, temporary, text);
+  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
+  }
+  if (!status) {
+    ::unlink(temporary.c_str());
+  }
+  return status;
+}
+
+Status CheckCanWrite(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a file to write, found a directory",
+                     path.string());
+  }
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) {
+    return MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
   }
   return {};
 }

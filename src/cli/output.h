@@ -2,6 +2,7 @@
 #ifndef FATHOM_CLI_OUTPUT_H_
 #define FATHOM_CLI_OUTPUT_H_
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,11 @@ namespace fathom::cli {
 
 // Writes all of `text` to a file descriptor; `name` is what the error calls it.
 Status WriteAll(int descriptor, std::string_view name, std::string_view text);
+
+// Writes a file, all of it or none: under another name beside it, which becomes its own at the end.
+Status WriteWholeFile(const std::filesystem::path& path, std::string_view text);
+// What would keep WriteWholeFile from succeeding, as far as it can be known before.
+Status CheckCanWrite(const std::filesystem::path& path);
 
 // Standard output, at once: what has been printed is seen, nothing stays in a buffer. The error of
 // a closed pipe is quiet: whoever read has seen enough, and nobody wants to be told.

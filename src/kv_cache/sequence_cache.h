@@ -21,6 +21,7 @@ class SequenceCache {
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
 
   LayerCache& Layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
+  std::int64_t n_layers() const { return static_cast<std::int64_t>(layers_.size()); }
   std::int64_t bytes() const { return bytes_; }
 
  private:

@@ -86,6 +86,10 @@ void MixtureOfExperts(const Step& step, const MoeWeights& weights) {
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
+  if (step.routing_observer) {
+    backend.Synchronize();
+    step.routing_observer(routing.ids);
+  }
   backend.ExpertRows(a.u, routing, weights.experts, config.swiglu_limit, a.expert_rows);
 
   backend.Linear(a.u, weights.shared_experts.w1, a.gate);

@@ -7,6 +7,7 @@
 
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
+#include "model/routing_observer.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
@@ -19,6 +20,7 @@ struct Step {
   BatchView batch;
   Activations a;  // with batch.n_tokens() rows
   std::span<const float> compress_frequencies;
+  const RoutingObserver& routing_observer;  // may be empty
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,

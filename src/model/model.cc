@@ -9,6 +9,7 @@
 
 #include "base/thread_team.h"
 #include "kernels/rope.h"
+#include "kv_cache/random_fill.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
 #include "model/weights.h"
@@ -116,8 +117,9 @@ struct Model::Impl {
   std::vector<float> compress_frequencies;
   std::vector<Progress> progress;      // per sequence, of the main model
   std::vector<Progress> mtp_progress;  // and of the MTP head
-  std::int64_t last_rows = 0;          // of the last Forward
-  std::int64_t last_mtp_rows = 0;      // of the last ForwardMtp
+  RoutingObserver routing_observer;
+  std::int64_t last_rows = 0;      // of the last Forward
+  std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
 
   Status Bind();
   Status Allocate();
@@ -272,7 +274,8 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
                .config = config,
                .batch = batch,
                .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
-               .compress_frequencies = compress_frequencies};
+               .compress_frequencies = compress_frequencies,
+               .routing_observer = routing_observer};
   const Activations& a = step.a;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
     const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
@@ -374,6 +377,31 @@ Matrix<const float> Model::MtpLogits(std::span<const std::int32_t> rows) {
   Check(m.weights.mtp.has_value(), "MTP logits of a model loaded without its MTP head");
   return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), rows,
                 m.weights.mtp->hc_head, m.weights.mtp->norm);
+}
+
+Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {
+  Impl& m = *impl_;
+  if (sequence < 0 || sequence >= m.options.max_sequences) {
+    return MakeError(ErrorCode::kInvalidArgument, "sequence: expected 0 to {}, found {}",
+                     m.options.max_sequences - 1, sequence);
+  }
+  if (n_tokens < 1 || n_tokens > m.options.max_context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "sequence {}: expected 1 to {} tokens (the context), found {}", sequence,
+                     m.options.max_context, n_tokens);
+  }
+  for (std::int64_t layer = 0; layer < m.cache->n_layers(); ++layer) {
+    FillRandomly(m.cache->Layer(layer), sequence, n_tokens,
+                 seed + static_cast<std::uint64_t>(layer));
+  }
+  const Progress filled = {.stands = n_tokens, .newest = n_tokens};
+  m.progress[static_cast<std::size_t>(sequence)] = filled;
+  m.mtp_progress[static_cast<std::size_t>(sequence)] = filled;
+  return {};
+}
+
+void Model::ObserveRouting(RoutingObserver observer) {
+  impl_->routing_observer = std::move(observer);
 }
 
 Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {

@@ -24,6 +24,7 @@
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
 #include "model/batch.h"
+#include "model/routing_observer.h"
 
 namespace fathom {
 
@@ -73,6 +74,15 @@ class Model {
   Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.
   Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);
+
+  // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and
+  // compressed rows (kv_cache/random_fill.h), the same for the same seed. For measurements at a
+  // depth that would take minutes to compute; the next position is n_tokens. Errors, with nothing
+  // changed: a sequence or number of tokens out of range.
+  Status FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed);
+
+  // From now on `observer` is told the experts of every layer; an empty one ends that.
+  void ObserveRouting(RoutingObserver observer);
 
   // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);

@@ -12,8 +12,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kCommands[] = {"generate", "chat",  "inspect", "tokenize",
-                                     "encode",   "parse", "logits",  "make-slice"};
+constexpr const char* kCommands[] = {"generate", "chat",   "inspect",    "tokenize", "encode",
+                                     "parse",    "logits", "make-slice", "bench"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -43,7 +43,8 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2, "generate chat inspect tokenize encode parse logits make-slice");
+  ExpectRefusal(RunProgram({}), 2,
+                "generate chat inspect tokenize encode parse logits make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {
@@ -137,6 +138,7 @@ TEST(UsageTest, ModelsThatAreNotThereAreNamed) {
        {std::vector<std::string>{"generate", "x"},
         {"tokenize", "x"},
         {"chat"},
+        {"bench"},
         {"logits", "--tokens", "1", "--out", empty + "/out"}}) {
     std::vector<std::string> arguments = command;
     arguments.insert(arguments.end(), {"--model", missing});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/cpu/kernel_tables.h"
 
 namespace fathom {
 namespace {
@@ -30,22 +31,10 @@ void CheckMix(const HcMix& mix, std::int64_t rows) {
         "hyper-connections: shapes of the mix");
 }
 
-const cpu::Kernels& TableOf(Isa isa) {
-  Check(isa != Isa::kScalar, "the scalar instruction set is the reference backend");
-  switch (isa) {
-    case Isa::kAvx512Bf16:
-      return avx512_bf16::Table();
-    case Isa::kAvx512:
-      return avx512::Table();
-    default:
-      return avx2::Table();
-  }
-}
-
 }  // namespace
 
 CpuBackend::CpuBackend(Isa isa, int n_threads)
-    : kernels_(TableOf(isa)),
+    : kernels_(cpu::TableOf(isa)),
       team_(n_threads),
       name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
                         n_threads == 1 ? "" : "s")) {}

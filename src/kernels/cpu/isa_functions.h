@@ -36,6 +36,9 @@ void Attend(const cpu::AttentionTask& task);
 void Pool(const cpu::PoolTask& task);
 // indexer.cc
 void IndexScores(const cpu::IndexTask& task);
+// roofline.cc
+int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern);
+float MultiplyAdds(int64_t count);
 
 }  // namespace fathom::KERNEL_ISA
 

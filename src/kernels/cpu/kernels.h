@@ -137,6 +137,15 @@ struct IndexTask {
 };
 inline constexpr int64_t kIndexGroupBytes = 128 * kIndexLanes;
 
+// --- The limits of the machine (kernels/roofline.h)
+
+struct ReadPattern {
+  int streams = 1;                // places read in turn: 1, or 4 equal parts of the bytes
+  int64_t prefetch_distance = 0;  // bytes ahead of the loads; 0: left to the hardware
+};
+inline constexpr int64_t kReadUnit = 1024;        // bytes, of which ReadMemory takes multiples
+inline constexpr int64_t kMultiplyAddUnit = 192;  // the same for MultiplyAdds
+
 struct Kernels {
   bool fp4_planes;  // whether few rows are fastest as kFp4Planes
   // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of quantised formats.
@@ -168,6 +177,11 @@ struct Kernels {
   void (*attention)(const AttentionTask& task);
   void (*pool)(const PoolTask& task);
   void (*index_scores)(const IndexTask& task);
+
+  // Reads `bytes` once; returns something that depends on all of them.
+  int32_t (*read_memory)(const void* data, int64_t bytes, const ReadPattern& pattern);
+  // Does `count` multiply-adds of fp32 in registers; returns something that depends on them.
+  float (*multiply_adds)(int64_t count);
 };
 
 }  // namespace fathom::cpu

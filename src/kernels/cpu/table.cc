@@ -24,6 +24,8 @@ const cpu::Kernels& Table() {
       .attention = Attend,
       .pool = Pool,
       .index_scores = IndexScores,
+      .read_memory = ReadMemory,
+      .multiply_adds = MultiplyAdds,
   };
   return kTable;
 }

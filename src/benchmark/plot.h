@@ -1,0 +1,19 @@
+// The rows of a benchmark as a picture: throughput against depth.
+#ifndef FATHOM_BENCHMARK_PLOT_H_
+#define FATHOM_BENCHMARK_PLOT_H_
+
+#include <string>
+
+#include "benchmark/report.h"
+
+namespace fathom::benchmark {
+
+// An SVG file. One panel for decoding and one for prefill, where there are such rows: tokens per
+// second, from 0, over the tokens in the cache. Rows that differ in depth alone are one line; a
+// point is the median, the bar through it goes from the slowest to the fastest repetition, its
+// title says the numbers.
+std::string ToSvg(const Report& report);
+
+}  // namespace fathom::benchmark
+
+#endif  // FATHOM_BENCHMARK_PLOT_H_

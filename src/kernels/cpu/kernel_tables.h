@@ -1,0 +1,15 @@
+// Which table of kernels belongs to which instruction set.
+#ifndef FATHOM_KERNELS_CPU_KERNEL_TABLES_H_
+#define FATHOM_KERNELS_CPU_KERNEL_TABLES_H_
+
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/kernels.h"
+
+namespace fathom::cpu {
+
+// isa: any but kScalar, which has no vector kernels. Only a machine that has it may call them.
+const Kernels& TableOf(Isa isa);
+
+}  // namespace fathom::cpu
+
+#endif  // FATHOM_KERNELS_CPU_KERNEL_TABLES_H_

@@ -1,0 +1,67 @@
+// The two loops that show what the machine can do: kernels/roofline.h runs and times them.
+#include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/simd.h"
+
+namespace fathom::KERNEL_ISA {
+namespace {
+
+constexpr int64_t kCacheLine = 64;
+constexpr int64_t kStep = 4 * kCacheLine;  // bytes of a stream that are read before the next one's
+
+template <int kStreams>
+int32_t ReadStreams(const uint8_t* data, int64_t bytes, int64_t prefetch_distance) {
+  constexpr int kLoads = static_cast<int>(kStep / static_cast<int64_t>(sizeof(I32)));
+  // Several sums per stream, so that none waits for the last one's addition.
+  I32 sums[4] = {SetInt(0), SetInt(0), SetInt(0), SetInt(0)};
+  const int64_t part = bytes / kStreams;
+  for (int64_t i = 0; i < part; i += kStep) {
+    for (int stream = 0; stream < kStreams; ++stream) {
+      const uint8_t* p = data + stream * part + i;
+      if (prefetch_distance > 0) {
+        for (int64_t line = 0; line < kStep; line += kCacheLine) {
+          __builtin_prefetch(p + prefetch_distance + line);
+        }
+      }
+      for (int j = 0; j < kLoads; ++j) {
+        sums[j % 4] = Add(sums[j % 4], LoadInt(p + j * static_cast<int64_t>(sizeof(I32))));
+      }
+    }
+  }
+  int32_t lanes[kLanes];
+  StoreInt(lanes, Add(Add(sums[0], sums[1]), Add(sums[2], sums[3])));
+  uint32_t total = 0;
+  for (const int32_t lane : lanes) {
+    total += static_cast<uint32_t>(lane);
+  }
+  return static_cast<int32_t>(total);
+}
+
+}  // namespace
+
+int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern) {
+  const auto* p = static_cast<const uint8_t*>(data);
+  return pattern.streams == 1 ? ReadStreams<1>(p, bytes, pattern.prefetch_distance)
+                              : ReadStreams<4>(p, bytes, pattern.prefetch_distance);
+}
+
+float MultiplyAdds(int64_t count) {
+  constexpr int kChains = 12;  // more than latency times units
+  F32 chains[kChains];
+  for (int i = 0; i < kChains; ++i) {
+    chains[i] = Set(static_cast<float>(i));
+  }
+  const F32 factor = Set(0.5f);
+  const F32 term = Set(1.0f);
+  for (int64_t i = 0; i < count; i += kChains * kLanes) {
+    for (F32& chain : chains) {
+      chain = MulAdd(chain, factor, term);
+    }
+  }
+  F32 sum = chains[0];
+  for (int i = 1; i < kChains; ++i) {
+    sum = sum + chains[i];
+  }
+  return MaxLanes(sum);
+}
+
+}  // namespace fathom::KERNEL_ISA

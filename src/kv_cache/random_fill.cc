@@ -1,0 +1,83 @@
+#include "kv_cache/random_fill.h"
+
+#include <cstddef>
+#include <cstring>
+
+namespace fathom {
+namespace {
+
+// SplitMix64: quick, and any seed does.
+class RandomWords {
+ public:
+  explicit RandomWords(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t Next() {
+    state_ += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+
+  // Fills memory with random words of which only the bits `random` are random, the others `fixed`.
+  void Fill(void* data, std::int64_t bytes, std::uint64_t random, std::uint64_t fixed) {
+    auto* p = static_cast<std::byte*>(data);
+    for (std::int64_t i = 0; i < bytes; i += 8) {
+      const std::uint64_t word = (Next() & random) | fixed;
+      std::memcpy(p + i, &word, static_cast<std::size_t>(bytes - i < 8 ? bytes - i : 8));
+    }
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Sign, mantissa and the lowest exponent bit are random, so that magnitudes are 1/2 to 2.
+void FillNumbers(const Matrix<Bf16>& m, RandomWords& words) {
+  words.Fill(m.data, m.rows * m.cols * static_cast<std::int64_t>(sizeof(Bf16)), 0x80FF80FF80FF80FFu,
+             0x3F003F003F003F00u);
+}
+
+void FillNumbers(const Matrix<float>& m, RandomWords& words) {
+  words.Fill(m.data, m.rows * m.cols * static_cast<std::int64_t>(sizeof(float)),
+             0x80FFFFFF80FFFFFFu, 0x3F0000003F000000u);
+}
+
+// Any nibble is an E2M1 value; scales of 1/8 to 1.
+void FillIndexRows(const Matrix<std::uint8_t>& m, RandomWords& words) {
+  constexpr std::int64_t kCodes = kIndexDim / 2;
+  for (std::int64_t row = 0; row < m.rows; ++row) {
+    words.Fill(m.Row(row), kCodes, ~std::uint64_t{0}, 0);
+    words.Fill(m.Row(row) + kCodes, kPackedIndexBytes - kCodes, 0x0303030303030303u,
+               0x7C7C7C7C7C7C7C7Cu);
+  }
+}
+
+void FillCompressor(CompressorCache& cache, std::int64_t sequence, std::int64_t n_tokens,
+                    RandomWords& words) {
+  if (cache.ratio == 0) {
+    return;
+  }
+  const std::int64_t n_rows = VisibleRows(n_tokens - 1, cache.ratio);
+  const std::int64_t first = sequence * cache.capacity;
+  if (cache.rows.rows > 0) {
+    FillNumbers(cache.rows.Rows(first, n_rows), words);
+  }
+  if (cache.packed_rows.rows > 0) {
+    FillIndexRows(cache.packed_rows.Rows(first, n_rows), words);
+  }
+  FillNumbers(cache.tail_values.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
+  FillNumbers(cache.tail_scores.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
+}
+
+}  // namespace
+
+void FillRandomly(LayerCache& layer, std::int64_t sequence, std::int64_t n_tokens,
+                  std::uint64_t seed) {
+  RandomWords words(seed);
+  FillNumbers(layer.window.rows.Rows(sequence * layer.window.slots, layer.window.slots), words);
+  FillCompressor(layer.compressor, sequence, n_tokens, words);
+  FillCompressor(layer.indexer, sequence, n_tokens, words);
+}
+
+}  // namespace fathom

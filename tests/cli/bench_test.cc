@@ -1,0 +1,86 @@
+// fathom bench: its forms of output on the embedded model, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/cli/program.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Little memory and few tokens: the figures mean nothing.
+ProgramRun Bench(std::vector<std::string> options) {
+  options.insert(options.begin(), {"bench", "--bandwidth-mib", "8", "--threads", "2"});
+  return RunProgram(options);
+}
+
+TEST(BenchTest, JsonHasTheRowsAndTheLimits) {
+  const ProgramRun run = Bench({"--rows", "pp32,tg4,tg4@64,tg4x2", "--reps", "2", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const nlohmann::json json = ParseOutput(run);
+  EXPECT_EQ(json["model"], "fairy");
+  EXPECT_EQ(json["threads"], 2);
+  EXPECT_EQ(json["repetitions"], 2);
+  ASSERT_EQ(json["rows"].size(), 4u);
+  const char* names[] = {"pp32", "tg4", "tg4@64", "tg4x2"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const nlohmann::json& row = json["rows"][i];
+    EXPECT_EQ(row["name"], names[i]);
+    EXPECT_GT(row["tok_s"]["min"], 0.0);
+    EXPECT_GE(row["tok_s"]["median"], row["tok_s"]["min"]);
+    EXPECT_GE(row["tok_s"]["max"], row["tok_s"]["median"]);
+    EXPECT_GT(row["gb_s"], 0.0);
+    EXPECT_GT(row["gflop_s"], 0.0);
+    EXPECT_GT(row["roofline"]["read_gb_s"], 0.0);
+    EXPECT_GT(row["roofline"]["fma_gflop_s"], 0.0);
+    EXPECT_EQ(row["roofline"], json["roofline"]);
+  }
+  EXPECT_EQ(run.error, "");  // the formulas agree with the tensors
+}
+
+TEST(BenchTest, PrintsATableAndDrawsAPlot) {
+  const TemporaryDirectory directory;
+  const std::string plot = directory.path() / "speed.svg";
+  const ProgramRun run = Bench({"--rows", "tg2,tg2@3", "--reps", "1", "--plot", plot, "--cpu-isa",
+                                "scalar", "--model", ProjectPath("models/fairy/")});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_THAT(run.out, HasSubstr("model     fairy, 0.02 GB"));
+  EXPECT_THAT(run.out, HasSubstr("1 thread, scalar, pages of 4 KiB"));
+  EXPECT_THAT(run.out, HasSubstr("\ntg2@3 "));
+  EXPECT_THAT(ReadFile(plot), HasSubstr("<title>tg2@3: "));
+}
+
+TEST(BenchTest, PrintsCommaSeparatedValues) {
+  const ProgramRun run = Bench({"--rows", "pp5", "--chunk", "2", "--reps", "1", "--csv"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_THAT(run.out, ::testing::StartsWith("name,tok_s_min,"));
+  EXPECT_THAT(run.out, HasSubstr("\npp5,"));
+}
+
+TEST(BenchTest, RefusesRowsThatAreNone) {
+  ExpectRefusal(Bench({"--rows", "pp32,tg"}), 2, "row \"tg\": expected ppN, tgN");
+  ExpectRefusal(Bench({"--rows", "tg4x0"}), 2, "row \"tg4x0\"");
+  ExpectRefusal(Bench({"--rows", ""}), 2, "--rows");
+  ExpectRefusal(Bench({"--rows", "tg4,tg4"}), 2, "found twice");
+  ExpectRefusal(Bench({"--rows", "tg1,tg4@65533"}), 1,
+                "row \"tg4@65533\": expected at most 65536 positions, those of this model, found "
+                "65537");
+}
+
+TEST(BenchTest, RefusesOtherBadValues) {
+  ExpectRefusal(Bench({"--rows", "tg1", "--reps", "0"}), 2, "--reps");
+  ExpectRefusal(Bench({"--rows", "tg1", "--chunk", "0"}), 2, "--chunk");
+  ExpectRefusal(Bench({"--rows", "tg1", "--json", "--csv"}), 2, "--csv");
+  const TemporaryDirectory directory;
+  ExpectRefusal(Bench({"--rows", "tg1", "--plot", directory.path()}), 1, "found a directory");
+  ExpectRefusal(Bench({"--rows", "tg1", "--plot", directory.path() / "no" / "plot.svg"}), 1,
+                "plot.svg: cannot write");
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+}  // namespace
+}  // namespace fathom::testing

@@ -1,0 +1,139 @@
+// The random cache: all that a query may read is written with numbers, and nothing else is touched.
+#include "kv_cache/random_fill.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/reference/reference_backend.h"
+#include "kv_cache/sequence_cache.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kContext = 700;
+constexpr std::int64_t kSequences = 3;
+constexpr std::int64_t kTokens = 517;
+
+std::string Bytes(const void* data, std::int64_t bytes) {
+  return {static_cast<const char*>(data), static_cast<std::size_t>(bytes)};
+}
+
+template <class T>
+std::string RowBytes(const Matrix<T>& m, std::int64_t first, std::int64_t count) {
+  return Bytes(m.Row(first), count * m.cols * static_cast<std::int64_t>(sizeof(T)));
+}
+
+class RandomFillTest : public ::testing::TestWithParam<int> {
+ protected:
+  RandomFillTest() {
+    const CacheShape shape = {.head_dim = 96,
+                              .sliding_window = 10,
+                              .ratios = {GetParam()},
+                              .max_context = kContext,
+                              .n_sequences = kSequences,
+                              .rollback = 3};
+    cache_.emplace(SequenceCache::Create(backend_, shape).value());
+  }
+  LayerCache& layer() { return cache_->Layer(0); }
+
+  // Everything the layer holds for one sequence.
+  std::string BytesOf(std::int64_t sequence) {
+    const LayerCache& l = layer();
+    std::string all = RowBytes(l.window.rows, sequence * l.window.slots, l.window.slots);
+    for (const CompressorCache* c : {&l.compressor, &l.indexer}) {
+      if (c->ratio != 0) {
+        all += RowBytes(c->tail_values, sequence * c->tail_slots, c->tail_slots);
+        all += RowBytes(c->tail_scores, sequence * c->tail_slots, c->tail_slots);
+        all += RowBytes(c->rows, sequence * c->capacity, c->rows.rows > 0 ? c->capacity : 0);
+        all += RowBytes(c->packed_rows, sequence * c->capacity,
+                        c->packed_rows.rows > 0 ? c->capacity : 0);
+      }
+    }
+    return all;
+  }
+
+  ReferenceBackend backend_;
+  std::optional<SequenceCache> cache_;
+};
+
+void ExpectOrdinary(float x) {
+  ASSERT_GE(std::fabs(x), 0.5f);
+  ASSERT_LT(std::fabs(x), 2.0f);
+}
+
+void ExpectOrdinaryTails(const CompressorCache& cache, std::int64_t sequence) {
+  for (std::int64_t slot = 0; slot < cache.tail_slots; ++slot) {
+    for (const Matrix<float>* tail : {&cache.tail_values, &cache.tail_scores}) {
+      for (const float x : tail->RowSpan(sequence * cache.tail_slots + slot)) {
+        ExpectOrdinary(x);
+      }
+    }
+  }
+}
+
+TEST_P(RandomFillTest, WritesNumbersWhereAQueryReads) {
+  FillRandomly(layer(), 1, kTokens, 7);
+  const LayerCache& l = layer();
+  for (std::int64_t slot = 0; slot < l.window.slots; ++slot) {
+    for (const Bf16 x : l.window.rows.RowSpan(l.window.slots + slot)) {
+      ExpectOrdinary(ToFloat(x));
+    }
+  }
+  if (l.ratio == 0) {
+    return;
+  }
+  const std::int64_t n_rows = kTokens / l.ratio;
+  for (std::int64_t row = 0; row < n_rows; ++row) {
+    for (const Bf16 x : l.compressor.rows.RowSpan(l.compressor.capacity + row)) {
+      ExpectOrdinary(ToFloat(x));
+    }
+  }
+  ExpectOrdinaryTails(l.compressor, 1);
+  if (l.ratio == 4) {
+    for (std::int64_t row = 0; row < n_rows; ++row) {
+      const std::uint8_t* packed = l.indexer.packed_rows.Row(l.indexer.capacity + row);
+      for (std::int64_t i = kIndexDim / 2; i < kPackedIndexBytes; ++i) {
+        ASSERT_GE(packed[i], 124);
+        ASSERT_LE(packed[i], 127);
+      }
+    }
+    ExpectOrdinaryTails(l.indexer, 1);
+  }
+}
+
+TEST_P(RandomFillTest, LeavesOtherSequencesAndLaterRowsAlone) {
+  const std::string zeros = BytesOf(0);
+  FillRandomly(layer(), 1, kTokens, 7);
+  EXPECT_EQ(BytesOf(0), zeros);
+  EXPECT_EQ(BytesOf(2), zeros);
+  const CompressorCache& c = layer().compressor;
+  if (c.ratio != 0) {
+    const std::int64_t later = c.capacity - kTokens / c.ratio;
+    const std::string rest = RowBytes(c.rows, 2 * c.capacity - later, later);
+    EXPECT_EQ(rest, std::string(rest.size(), '\0'));
+  }
+}
+
+TEST_P(RandomFillTest, TheSeedSaysWhich) {
+  FillRandomly(layer(), 0, kTokens, 7);
+  FillRandomly(layer(), 1, kTokens, 7);
+  FillRandomly(layer(), 2, kTokens, 8);
+  EXPECT_EQ(BytesOf(0), BytesOf(1));
+  EXPECT_NE(BytesOf(0), BytesOf(2));
+}
+
+TEST_P(RandomFillTest, TakesAnyNumberOfTokens) {
+  for (const std::int64_t n_tokens : {std::int64_t{0}, std::int64_t{1}, kContext}) {
+    FillRandomly(layer(), 2, n_tokens, 1);
+  }
+  EXPECT_EQ(BytesOf(1), std::string(BytesOf(1).size(), '\0'));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ratios, RandomFillTest, ::testing::Values(0, 4, 128));
+
+}  // namespace
+}  // namespace fathom
