@@ -22,10 +22,21 @@ template <class Format>
 constexpr int kMostFewRows = kFewRows;
 template <>
 constexpr int kMostFewRows<Fp4Planes> = cpu::kPlaneRows;
+template <>
+constexpr int kMostFewRows<Fp8AsBf16> = 2;  // expanding costs more than a panel
+
+// Weight rows at once: one sequential stream is fastest, but with more rows of activations the
+// loads of these are the limit. Measured.
+template <class Format, int kRows>
+constexpr int kColumnsOf = kRegisters == 16 || kRows < 2 ? 1
+                           : Format::kChains == 2        ? 2
+                                                         : 4;
+template <int kRows>
+constexpr int kColumnsOf<Fp8AsBf16, kRows> = 1;
 
 // The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>
-using Sums = F32[kColumns][kRows][Format::kSums];
+using Sums = F32[kRows][kColumns][Format::kSums];
 
 // Adds one slice of a block of kColumns weight rows to the sums of activation row m.
 template <class Format, int kRows, int kColumns>
@@ -39,18 +50,18 @@ template <class Format, int kRows, int kColumns>
     const float* const x_scales[1] = {row.scales + x_block};
     F32* lanes[1][kColumns];
     for (int c = 0; c < kColumns; ++c) {
-      lanes[0][c] = &sums[c][m][slice];
+      lanes[0][c] = &sums[m][c][slice];
     }
     Format::Add(
         weight, [&](int c) { return expanded[c][s].scale; }, x, x_scales, lanes);
   } else {
     F32 chains[1][kColumns];
     for (int c = 0; c < kColumns; ++c) {
-      chains[0][c] = sums[c][m][slice];
+      chains[0][c] = sums[m][c][slice];
     }
     AddChains<Format::kXStride>(weight, 0, Format::kOperands, x, /*start=*/false, chains);
     for (int c = 0; c < kColumns; ++c) {
-      sums[c][m][slice] = chains[0][c];
+      sums[m][c][slice] = chains[0][c];
     }
   }
 }
@@ -69,13 +80,16 @@ template <class Format, int kRows, int kColumns>
       for (int s = 0; s < Format::kSlicesPerPart; ++s) {
         AddSlice<Format, kRows, kColumns>(expanded, s * kParts + part, m, rows[m], x_block, sums);
       }
+      if constexpr (kRows * kColumns > 16) {
+        ForgetMemory();
+      }
     }
   }
   if constexpr (Format::kWholeBlocks) {
     for (int c = 0; c < kColumns; ++c) {
       const float scale = Fp8Scale(weights[c], block);
       for (int m = 0; m < kRows; ++m) {
-        F32* const lanes[1] = {sums[c][m]};
+        F32* const lanes[1] = {sums[m][c]};
         Format::Close(Format::Factor(scale, rows[m].scales + x_block), lanes);
       }
     }
@@ -96,10 +110,13 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
     }
   }
   for (int64_t block = first; block < end; ++block) {
-    const uint8_t* ahead =
-        weights[kColumns - 1].bytes + block * Format::kBlockBytes + kPrefetchBytes;
-    for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-      __builtin_prefetch(ahead + line, 0, 2);
+    // Of several rows: the place of the next ones.
+    const int64_t distance = kColumns == 1 ? kPrefetchBytes : kColumns * product.row_bytes;
+    for (const WeightRow& row : weights) {
+      const uint8_t* ahead = row.bytes + block * Format::kBlockBytes + distance;
+      for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
+        __builtin_prefetch(ahead + line, 0, 2);
+      }
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);
   }
@@ -115,7 +132,7 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
   }
   for (int c = 0; c < kColumns; ++c) {
     for (int m = 0; m < kRows; ++m) {
-      __builtin_memcpy(out[m][column + c], sums[c][m], sizeof(sums[c][m]));
+      __builtin_memcpy(out[m][column + c], sums[m][c], sizeof(sums[m][c]));
     }
   }
 }
@@ -125,7 +142,7 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
 template <class Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, int64_t n, int count,
                    const ProductRow (&rows)[kRows]) {
-  constexpr int kColumns = kRows >= 4 && kRegisters == 32 ? 2 : 1;
+  constexpr int kColumns = kColumnsOf<Format, kRows>;
   const int64_t blocks = product.k / kBlock;
   const bool rest = product.k % kBlock != 0;
   float parts[kMaxParts][kRows][kGroup];
@@ -227,8 +244,8 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  product.t <= kFewRows ? MultiplyFew<Format>(product, first, end)
-                        : MultiplyMany<Format>(product, first, end);
+  product.t <= kMostFewRows<Format> ? MultiplyFew<Format>(product, first, end)
+                                    : MultiplyMany<Format>(product, first, end);
 }
 
 }  // namespace

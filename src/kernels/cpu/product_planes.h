@@ -34,6 +34,7 @@ struct Fp4Planes {
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
   static constexpr int kSums = kSlices;
+  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 64;
   struct Block {
     I32 w[2];  // even and odd columns
