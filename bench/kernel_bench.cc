@@ -153,8 +153,9 @@ void Attention(benchmark::State& state, Isa isa, int n_threads, std::int64_t t, 
   const BatchArrays batch = OneSegment(16000, static_cast<std::int32_t>(t));
   const std::vector<Bf16> q = RandomNumbers(t * kHeads * kHeadDim);
   const std::vector<Bf16> keys = RandomNumbers(t * kHeadDim);
-  std::vector<Bf16> window = RandomNumbers(kSlots * kHeadDim);
-  std::vector<Bf16> rows = RandomNumbers(kCapacity * kHeadDim);
+  constexpr KeyLayout kLayout = {kHeadDim, 2 * kPairs};
+  std::vector<std::uint8_t> window(kSlots * KeyBytes(kLayout), 0x40);
+  std::vector<std::uint8_t> rows(kCapacity * KeyBytes(kLayout), 0x40);
   const std::vector<float> sinks(kHeads);
   const std::vector<float> angles(static_cast<std::size_t>(t * kPairs), 0.5f);
   std::vector<std::int32_t> selected(static_cast<std::size_t>(t * top));
@@ -164,9 +165,9 @@ void Attention(benchmark::State& state, Isa isa, int n_threads, std::int64_t t, 
   std::vector<Bf16> out(q.size());
   LayerCache cache;
   cache.ratio = 4;
-  cache.window = {.rows = {window.data(), kSlots, kHeadDim}, .slots = kSlots};
+  cache.window = {.rows = {{window.data(), kSlots, KeyBytes(kLayout)}, kLayout}, .slots = kSlots};
   cache.compressor.ratio = 4;
-  cache.compressor.rows = {rows.data(), kCapacity, kHeadDim};
+  cache.compressor.rows = {{rows.data(), kCapacity, KeyBytes(kLayout)}, kLayout};
   cache.compressor.capacity = kCapacity;
   for (auto _ : state) {
     backend->SparseAttention({.q = {q.data(), t, kHeads * kHeadDim},

@@ -11,7 +11,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
-constexpr std::int64_t kSimulationGroup = 64;
 // What an operation does per number, in multiply-adds of a product.
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kActivationWork = 64;

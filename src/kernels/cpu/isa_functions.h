@@ -23,6 +23,7 @@ void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d,
 void QueryHead(uint16_t* q, int64_t head_dim, float eps, const cpu::RotaryRow& rope);
 void Rotate(uint16_t* x, const cpu::RotaryRow& rope);
 void SimulateFp8(uint16_t* x, int64_t n);
+void PackKey(const uint16_t* x, const KeyLayout& layout, uint8_t* packed);
 void PackIndex(const uint16_t* x, uint8_t* packed);
 // hyper_connection.cc
 void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "kernels/key_layout.h"
+
 namespace fathom::cpu {
 
 // --- Matrix products
@@ -89,19 +91,25 @@ struct HyperRows {
   float* chains = nullptr;  // [4 d / 128 rounded up, rows, kHyperLanes]; null: none
 };
 
-// Up to 16 heads of one token against a list of keys. The more, the less it costs that keys are
-// transposed for the scores; values are read once per kHeadGroup heads.
-inline constexpr int kTaskHeads = 16;
-inline constexpr int kHeadGroup = 4;
-inline constexpr int64_t kAttentionBlock = 64;   // slots that share one maximum
-inline constexpr int64_t kAttentionChain = 128;  // dimensions that are transposed at once
+// Up to 64 heads of one token against a list of keys. The more, the less it costs that keys are
+// unpacked and transposed; fewer than kHeadGroup are not worth a task of their own.
+inline constexpr int kTaskHeads = 64;
+inline constexpr int kHeadGroup = 8;
+inline constexpr int64_t kAttentionBlock = 64;       // slots that share one maximum
+inline constexpr int64_t kAttentionValueSlots = 65;  // memory for a block of keys
+inline constexpr int64_t kAttentionChain = 128;      // dimensions and
+inline constexpr int64_t kAttentionTile = 32;        // slots that are transposed at once
 struct AttentionTask {
-  const uint16_t* q = nullptr;            // [heads, head_dim]
-  int64_t heads = 0;                      // 1 ... kTaskHeads
-  int64_t head_dim = 0;                   // a multiple of 32
-  float scale = 0;                        // 1 / sqrt(head_dim)
-  const uint16_t* const* keys = nullptr;  // [n_slots], null: masked
+  const uint16_t* q = nullptr;  // [heads, head_dim]
+  int64_t heads = 0;            // 1 ... kTaskHeads
+  int64_t head_dim = 0;         // a multiple of 32; plain dimensions: of 64
+  float scale = 0;              // 1 / sqrt(head_dim)
+  // [n_slots], null: masked. Slots [first_own, end_own) are keys of the batch, bf16; the others
+  // are cached keys.
+  const uint8_t* const* keys = nullptr;
   int64_t n_slots = 0;
+  int64_t first_own = 0;
+  int64_t end_own = 0;
   const float* sinks = nullptr;  // [heads]
   RotaryRow rope;                // rotated back at the end
   float* scratch = nullptr;      // AttentionScratch(head_dim) floats
@@ -109,7 +117,7 @@ struct AttentionTask {
 };
 constexpr int64_t AttentionScratch(int64_t head_dim) {
   return kTaskHeads * (PreparedStride(head_dim) + head_dim + kAttentionBlock) +
-         kAttentionChain * kAttentionBlock;
+         kAttentionChain * kAttentionTile + head_dim * kAttentionValueSlots / 2;
 }
 
 // Pools the slots of one compressed row. values[s] and scores[s] point to the channels of slot s;
@@ -148,7 +156,9 @@ struct Kernels {
                  int64_t n, uint16_t* out);
   void (*query_head)(uint16_t* q, int64_t head_dim, float eps, const RotaryRow& rope);
   void (*rotate)(uint16_t* x, const RotaryRow& rope);
-  void (*simulate_fp8)(uint16_t* x, int64_t n);            // n: a multiple of 64
+  void (*simulate_fp8)(uint16_t* x, int64_t n);  // n: a multiple of 64
+  // x [head_dim] -> packed [KeyBytes]; the plain dimensions are quantised.
+  void (*pack_key)(const uint16_t* x, const KeyLayout& layout, uint8_t* packed);
   void (*pack_index)(const uint16_t* x, uint8_t* packed);  // Hadamard, then FP4: [128] -> [68]
   void (*add)(const float* a, int64_t n, float* sum);      // sum += a
   void (*add_bf16)(const uint16_t* a, int64_t n, uint16_t* sum);

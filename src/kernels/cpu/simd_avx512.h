@@ -141,10 +141,10 @@ inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   Transpose(rows, columns);
 }
 
-// 8 bf16 numbers of kLanes rows, from rows[l] + offset.
-inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+// 8 bf16 numbers of kLanes rows, `stride` numbers apart.
+inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]) {
   const auto load = [&](int l) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + l * stride));
   };
   __m512i r[4];
   for (int i = 0; i < 4; ++i) {

@@ -11,6 +11,7 @@ const cpu::Kernels& Table() {
       .query_head = QueryHead,
       .rotate = Rotate,
       .simulate_fp8 = SimulateFp8,
+      .pack_key = PackKey,
       .pack_index = PackIndex,
       .add = AddRow,
       .add_bf16 = AddBf16Row,
