@@ -255,7 +255,7 @@ void RegisterAll(Isa isa, int n_threads) {
   for (const std::int64_t t : {1, 64}) {
     add(fmt::format("attention/tokens:{}/selected:512", t), Attention, t, std::int64_t{512});
   }
-  for (const std::int64_t rows : {1024, 65536}) {
+  for (const std::int64_t rows : {1024, 16384, 65536}) {
     add(fmt::format("select_rows/rows:{}", rows), SelectRows, rows);
   }
   for (const std::int64_t t : {1, 64}) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -58,19 +59,53 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
   }
 }
 
-// chosen = the ids of its size highest scores, best first, ties lowest id first. ids: room for all.
-void ChooseBest(std::span<const float> scores, std::span<std::int32_t> ids,
-                std::span<std::int32_t> chosen) {
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto better = [&](std::int32_t a, std::int32_t b) {
-    const float x = scores[static_cast<std::size_t>(a)];
-    const float y = scores[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  };
-  const auto middle = ids.begin() + std::ssize(chosen);
-  std::nth_element(ids.begin(), middle, ids.end(), better);
-  std::sort(ids.begin(), middle, better);
-  std::copy(ids.begin(), middle, chosen.begin());
+// A finite or infinite bf16 number by its rank: 0 is -inf.
+float NumberOfRank(int rank) {
+  constexpr int kNumbers = 0x7F81;  // of either sign, zero and infinity included
+  const int magnitude = rank < kNumbers ? kNumbers - 1 - rank : rank - kNumbers;
+  return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
+}
+
+// The largest number that at least `count` of the scores reach. They are bf16 and not NaN.
+float Threshold(const cpu::Kernels& kernels, std::span<const float> scores, std::int64_t count) {
+  int reached = 0;
+  int too_large = 2 * 0x7F81;
+  while (too_large - reached > 1) {
+    const int middle = (reached + too_large) / 2;
+    const bool enough =
+        kernels.count_at_least(scores.data(), std::ssize(scores), NumberOfRank(middle)) >= count;
+    (enough ? reached : too_large) = middle;
+  }
+  return NumberOfRank(reached);
+}
+
+// Unsigned numbers in the opposite order of scores; zeros of both signs are equal.
+std::uint64_t DescendingKey(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
+  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
+}
+
+// chosen = the ids of its size highest scores, best first, ties lowest id first. There are more
+// scores than that. order: room for `chosen`.
+void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
+                std::span<std::uint64_t> order, std::span<std::int32_t> chosen) {
+  const float threshold = Threshold(kernels, scores, std::ssize(chosen));
+  std::size_t equal = chosen.size();  // to be taken of those at the threshold
+  for (const float score : scores) {
+    equal -= score > threshold ? 1 : 0;
+  }
+  std::size_t n = 0;
+  for (std::size_t i = 0; n < chosen.size(); ++i) {
+    if (scores[i] < threshold || (scores[i] == threshold && equal == 0)) {
+      continue;
+    }
+    equal -= scores[i] == threshold ? 1 : 0;
+    order[n++] = DescendingKey(scores[i]) << 32 | i;
+  }
+  const auto end = order.begin() + std::ssize(chosen);
+  std::sort(order.begin(), end);
+  std::transform(order.begin(), end, chosen.begin(),
+                 [](std::uint64_t key) { return static_cast<std::int32_t>(key & 0xFFFFFFFFu); });
 }
 
 cpu::IndexTask TaskOf(const IndexQueryBlock& block, const std::uint8_t* rows, float* scores) {
@@ -128,7 +163,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
       return ListAll(visible, rows.RowSpan(row));
     }
     const std::span<float> all_scores = Piece(scratch_.row_scores, piece, team_.n_threads());
-    const std::span<std::int32_t> all_ids = Piece(scratch_.row_ids, piece, team_.n_threads());
+    const std::span<std::uint64_t> order = Piece(scratch_.row_order, piece, team_.n_threads());
     const auto n = static_cast<std::size_t>(visible);
     Check(n <= all_scores.size(), "SelectRows: more rows than Reserve announced");
     IndexQueryBlock block;
@@ -147,7 +182,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     } else {
       score(0, visible);
     }
-    ChooseBest(all_scores.first(n), all_ids.first(n), rows.RowSpan(row));
+    ChooseBest(kernels_, all_scores.first(n), order, rows.RowSpan(row));
   };
   if (share_rows) {
     for (std::int64_t row = 0; row < t; ++row) {

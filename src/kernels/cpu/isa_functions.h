@@ -37,6 +37,7 @@ void Attend(const cpu::AttentionTask& task);
 void Pool(const cpu::PoolTask& task);
 // indexer.cc
 void IndexScores(const cpu::IndexTask& task);
+int64_t CountAtLeast(const float* x, int64_t n, float threshold);
 
 }  // namespace fathom::KERNEL_ISA
 

@@ -228,9 +228,10 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(v, 16), 4), mask));
 }
 
-inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
-inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
-inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
+  return {_mm256_add_epi16(sums.v, _mm256_maddubs_epi16(a.v, b.v))};
+}
+inline I32 SumOfByteProducts(I32 sums) { return {_mm256_madd_epi16(sums.v, _mm256_set1_epi16(1))}; }
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA

@@ -23,6 +23,7 @@ const cpu::Kernels& Table() {
       .attention = Attend,
       .pool = Pool,
       .index_scores = IndexScores,
+      .count_at_least = CountAtLeast,
   };
   return kTable;
 }
