@@ -1,6 +1,7 @@
 // Attention of some heads of one token over a list of keys (docs/numerics.md 7). The keys of a
 // block are unpacked once for all heads. Scores are computed with keys in the lanes, values are
 // added with dimensions in the lanes.
+#include "kernels/cpu/chains.h"
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/rotary.h"
 #include "kernels/cpu/simd.h"
@@ -16,8 +17,7 @@ constexpr int64_t kChunk = 2 * kLanes;          // dimensions of a register of b
 // Slots from one chunk of the unpacked keys to the next: one more than there are, because a power
 // of two would put the chunks of a key in the same set of the first-level cache.
 constexpr int64_t kChunkStride = cpu::kAttentionValueSlots * kChunk;
-// Heads that share a load of keys: with two vectors of each, as many sums as registers hold.
-constexpr int kHeads = kParts == 1 ? 8 : 6;
+constexpr int64_t kPartStride = cpu::kAttentionPartStride;  // from head to head of a part of q
 
 // A block of slots, and which of them have a key.
 struct Block {
@@ -29,40 +29,18 @@ struct Block {
 // The pieces of a task's scratch memory.
 struct Workspace {
   explicit Workspace(const cpu::AttentionTask& task)
-      : q_stride(cpu::PreparedStride(task.head_dim)),
-        q(task.scratch),
-        o(q + cpu::kTaskHeads * q_stride),
+      : q(task.scratch),
+        o(q + cpu::AttentionParts(task.head_dim) * cpu::kTaskHeads * kPartStride),
         z(o + cpu::kTaskHeads * task.head_dim),
         columns(z + cpu::kTaskHeads * kBlock),
         values(reinterpret_cast<uint16_t*>(columns + kChain * kTile)) {}
 
-  int64_t q_stride;
-  float* q;          // [heads, head_dim], q_stride apart
+  float* q;          // [parts of kChain dimensions][kTaskHeads], kPartStride apart
   float* o;          // [heads, head_dim]: chunks of even and odd dimensions
   float* z;          // [heads, kBlock]: scores, then probabilities
   float* columns;    // [kChain, kTile]: a part of the keys, transposed
   uint16_t* values;  // [head_dim / kChunk][slots][kChunk]: the keys
 };
-
-template <int kCount>
-struct HeadCount {
-  static constexpr int value = kCount;
-};
-
-// Calls body(HeadCount<n>, head) for groups of n heads, as large as registers allow.
-template <class Body>
-void ForHeads(int64_t heads, const Body& body) {
-  int64_t head = 0;
-  for (; head + kHeads <= heads; head += kHeads) {
-    body(HeadCount<kHeads>(), head);
-  }
-  for (; head + 4 <= heads; head += 4) {
-    body(HeadCount<4>(), head);
-  }
-  for (; head < heads; ++head) {
-    body(HeadCount<1>(), head);
-  }
-}
 
 // --- Unpacking
 
@@ -147,36 +125,6 @@ void TransposeTile(const uint16_t* values, int64_t first, int64_t n, int64_t slo
   }
 }
 
-// z[h][j] += the chain of q_h and column j over n dimensions, for kVectors vectors of columns.
-template <int kCount, int kVectors>
-void AddChains(const float* q, int64_t q_stride, const float* columns, int64_t n, float* z) {
-  F32 chain[kCount][kVectors];
-  for (auto& head : chain) {
-    for (F32& lanes : head) {
-      lanes = Zero();
-    }
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    F32 keys[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      keys[v] = Load(columns + i * kTile + v * kLanes);
-      Keep(keys[v]);
-    }
-    for (int h = 0; h < kCount; ++h) {
-      const F32 x = Set(q[h * q_stride + i]);
-      for (int v = 0; v < kVectors; ++v) {
-        chain[h][v] = MulAdd(x, keys[v], chain[h][v]);
-      }
-    }
-  }
-  for (int h = 0; h < kCount; ++h) {
-    for (int v = 0; v < kVectors; ++v) {
-      float* sums = z + h * kBlock + v * kLanes;
-      Store(sums, Load(sums) + chain[h][v]);
-    }
-  }
-}
-
 // The scores of all heads; -inf where masked.
 void ScoreBlock(const cpu::AttentionTask& task, const Block& block, const Workspace& work) {
   for (int64_t i = 0; i < task.heads * kBlock; i += kLanes) {
@@ -187,17 +135,8 @@ void ScoreBlock(const cpu::AttentionTask& task, const Block& block, const Worksp
     for (int64_t tile = 0; tile < block.end; tile += kTile) {
       const int64_t slots = block.end - tile < kTile ? block.end - tile : kTile;
       TransposeTile(work.values + tile * kChunk, first, n, slots, work.columns);
-      ForHeads(task.heads, [&](auto count, int64_t head) {
-        const float* q = work.q + head * work.q_stride + first;
-        float* z = work.z + head * kBlock + tile;
-        int64_t j = 0;
-        for (; j + 2 * kLanes <= slots; j += 2 * kLanes) {
-          AddChains<count.value, 2>(q, work.q_stride, work.columns + j, n, z + j);
-        }
-        for (; j < slots; j += kLanes) {
-          AddChains<count.value, 1>(q, work.q_stride, work.columns + j, n, z + j);
-        }
-      });
+      AddAllChains<kPartStride, kTile>(work.q + first / kChain * cpu::kTaskHeads * kPartStride,
+                                       task.heads, work.columns, slots, n, work.z + tile, kBlock);
     }
   }
   for (int64_t i = 0; i < task.heads * kBlock; i += kLanes) {
@@ -294,7 +233,7 @@ void AddBlock(const cpu::AttentionTask& task, const Block& block, const Workspac
     factors[head] = Advance(work.z + head * kBlock, state[head]);
   }
   for (int64_t chunk = 0; chunk < task.head_dim / kChunk; ++chunk) {
-    ForHeads(task.heads, [&](auto count, int64_t head) {
+    ForRowGroups(task.heads, [&](auto count, int64_t head) {
       AddValues<count.value>(block, work.z + head * kBlock, factors + head,
                              work.values + chunk * kChunkStride, task.head_dim,
                              work.o + head * task.head_dim + chunk * kChunk);
@@ -317,8 +256,10 @@ void FinishHead(const cpu::AttentionTask& task, const Softmax& state, const floa
 void Attend(const cpu::AttentionTask& task) {
   const Workspace work(task);
   for (int64_t head = 0; head < task.heads; ++head) {
-    Prepare(cpu::ProductFormat::kF32, task.q + head * task.head_dim, task.head_dim,
-            work.q + head * work.q_stride, nullptr);
+    for (int64_t i = 0; i < task.head_dim; i += kLanes) {
+      float* part = work.q + (i / kChain * cpu::kTaskHeads + head) * kPartStride;
+      Store(part + i % kChain, LoadBf16(task.q + head * task.head_dim + i));
+    }
   }
   for (int64_t i = 0; i < task.heads * task.head_dim; i += kLanes) {
     Store(work.o + i, Zero());

@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
 constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
-constexpr int kQueryOffset = 12;            // kernels.h: bytes are twice the value + 12
+constexpr int kRowOffset = 12;              // what the kernel adds to twice the value of a row
 constexpr std::int64_t kScoreWork = 64;     // of one head and row, in multiply-adds of a product
 constexpr std::int64_t kPackWork = 64 * kIndexDim;
 
 // The queries of one token as Kernels::index_scores reads them.
 struct IndexQueryBlock {
-  alignas(64) std::array<std::uint8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
+  alignas(64) std::array<std::int8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
+  alignas(64) std::array<std::int32_t, kMaxHeadGroups * kGroups * cpu::kIndexLanes> offsets;
   alignas(64) std::array<float, kMaxHeadGroups * kGroups * cpu::kIndexLanes> scales;
   alignas(64) std::array<float, kMaxHeadGroups * cpu::kIndexLanes> weights;
   std::int64_t head_groups = 0;
@@ -32,8 +33,8 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
                    IndexQueryBlock& block) {
   const std::int64_t heads = std::ssize(head_weights);
   block.head_groups = (heads + cpu::kIndexLanes - 1) / cpu::kIndexLanes;
-  std::fill_n(block.bytes.begin(), block.head_groups * cpu::kIndexGroupBytes,
-              static_cast<std::uint8_t>(kQueryOffset));
+  std::fill_n(block.bytes.begin(), block.head_groups * cpu::kIndexGroupBytes, std::int8_t{0});
+  std::fill_n(block.offsets.begin(), block.head_groups * kGroups * cpu::kIndexLanes, 0);
   std::fill_n(block.scales.begin(), block.head_groups * kGroups * cpu::kIndexLanes, 0.0f);
   std::fill_n(block.weights.begin(), block.head_groups * cpu::kIndexLanes, 0.0f);
   const auto weight_scale = static_cast<float>(
@@ -42,13 +43,15 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
     const std::int64_t group = head / cpu::kIndexLanes;
     const std::int64_t lane = head % cpu::kIndexLanes;
     const std::uint8_t* packed = queries.data() + head * kPackedIndexBytes;
-    std::uint8_t* bytes = block.bytes.data() + group * cpu::kIndexGroupBytes + lane * 4;
+    std::int8_t* bytes = block.bytes.data() + group * cpu::kIndexGroupBytes + lane * 4;
     for (std::int64_t i = 0; i < kIndexDim; ++i) {
       // 16 bytes of a group: first their low nibbles, then the high ones.
       const std::int64_t in_group = i % 32;
       const int nibble = packed[i / 32 * 16 + in_group % 16] >> (in_group < 16 ? 0 : 4) & 15;
       const int twice = static_cast<int>(2.0f * E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
-      bytes[i / 4 * 4 * cpu::kIndexLanes + i % 4] = static_cast<std::uint8_t>(twice + kQueryOffset);
+      bytes[i / 4 * 4 * cpu::kIndexLanes + i % 4] = static_cast<std::int8_t>(twice);
+      const std::int64_t sums = (group * kGroups + i / 32) * cpu::kIndexLanes + lane;
+      block.offsets[static_cast<std::size_t>(sums)] += kRowOffset * twice;
     }
     for (std::int64_t g = 0; g < kGroups; ++g) {
       block.scales[static_cast<std::size_t>((group * kGroups + g) * cpu::kIndexLanes + lane)] =
@@ -110,6 +113,7 @@ void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
 
 cpu::IndexTask TaskOf(const IndexQueryBlock& block, const std::uint8_t* rows, float* scores) {
   return {.bytes = block.bytes.data(),
+          .offsets = block.offsets.data(),
           .scales = block.scales.data(),
           .weights = block.weights.data(),
           .head_groups = block.head_groups,

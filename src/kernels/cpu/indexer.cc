@@ -10,21 +10,17 @@ constexpr int64_t kIndexDim = 128;
 constexpr int64_t kGroups = 4;  // of 32 columns
 constexpr int64_t kQuads = 8;   // of 4 columns in a group
 constexpr int64_t kPackedBytes = 68;
-constexpr int kQueryOffset = 12;  // makes twice a query's value an unsigned byte
 
-// One row of the index: twice its values in the order of ExpandTwice, what the offset of the
-// queries adds to the sum of each group, and the scales.
+// One row of the index: twice its values + 12, which makes them unsigned, in the order of
+// ExpandTwice; and the scales.
 struct IndexRow {
   int32_t quads[kGroups * kQuads];
-  int32_t offsets[kGroups];
   float scales[kGroups];
 };
 
 void ExpandRow(const uint8_t* packed, IndexRow& row) {
   for (int64_t g = 0; g < kGroups; ++g) {
-    int8_t bytes[32];
-    row.offsets[g] = kQueryOffset * ExpandTwice(packed + 16 * g, bytes);
-    __builtin_memcpy(row.quads + kQuads * g, bytes, sizeof(bytes));
+    ExpandTwice(packed + 16 * g, row.quads + kQuads * g);
     row.scales[g] = FromE8m0(packed[kIndexDim / 2 + g]);
   }
 }
@@ -33,8 +29,8 @@ void ExpandRow(const uint8_t* packed, IndexRow& row) {
 template <int kRows>
 void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const IndexRow* rows,
                 F32 (*lanes)[kParts]) {
-  const uint8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
-  const float* scales = task.scales + heads * kGroups * cpu::kIndexLanes + part * kLanes;
+  const int8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
+  const int64_t groups = heads * kGroups * cpu::kIndexLanes + part * kLanes;
   F32 products[kRows];
   for (F32& product : products) {
     product = Zero();
@@ -47,12 +43,13 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
     for (int64_t q = g * kQuads; q < (g + 1) * kQuads; ++q) {
       const I32 query = LoadInt(bytes + q * 4 * cpu::kIndexLanes);
       for (int r = 0; r < kRows; ++r) {
-        sums[r] = AddByteProducts(sums[r], query, SetInt(rows[r].quads[q]));
+        sums[r] = AddByteProducts(sums[r], SetInt(rows[r].quads[q]), query);
       }
     }
-    const F32 query_scales = Load(scales + g * cpu::kIndexLanes);
+    const I32 offset = LoadInt(task.offsets + groups + g * cpu::kIndexLanes);
+    const F32 query_scales = Load(task.scales + groups + g * cpu::kIndexLanes);
     for (int r = 0; r < kRows; ++r) {
-      const I32 sum = Subtract(SumOfByteProducts(sums[r]), SetInt(rows[r].offsets[g]));
+      const I32 sum = Subtract(SumOfByteProducts(sums[r]), offset);
       const F32 c = ToFloat(sum) * Set(0.25f);
       const F32 scale = query_scales * Set(rows[r].scales[g]);
       products[r] = g == 0 ? c * scale : MulAdd(c, scale, products[r]);
@@ -60,7 +57,7 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
   }
   const F32 weights = Load(task.weights + heads * cpu::kIndexLanes + part * kLanes);
   for (int r = 0; r < kRows; ++r) {
-    const F32 positive = Max(RoundToBf16(products[r]), Zero());
+    const F32 positive = RoundNumberToBf16(Max(products[r], Zero()));  // 0 for NaN
     lanes[r][part] = lanes[r][part] + RoundToBf16(positive * weights);
   }
 }

@@ -115,8 +115,15 @@ struct AttentionTask {
   float* scratch = nullptr;      // AttentionScratch(head_dim) floats
   uint16_t* out = nullptr;       // [heads, head_dim]
 };
+// Queries are kept in parts of kAttentionChain dimensions, a little more than that apart: a power
+// of two would put them in the same few sets of the first-level cache.
+inline constexpr int64_t kAttentionPartStride = kAttentionChain + 4;
+constexpr int64_t AttentionParts(int64_t head_dim) {
+  return (head_dim + kAttentionChain - 1) / kAttentionChain;
+}
 constexpr int64_t AttentionScratch(int64_t head_dim) {
-  return kTaskHeads * (PreparedStride(head_dim) + head_dim + kAttentionBlock) +
+  return kTaskHeads *
+             (AttentionParts(head_dim) * kAttentionPartStride + head_dim + kAttentionBlock) +
          kAttentionChain * kAttentionTile + head_dim * kAttentionValueSlots / 2;
 }
 
@@ -133,11 +140,12 @@ struct PoolTask {
 // Index queries of one token, laid out for Kernels::index_scores by prepare_index.
 inline constexpr int64_t kIndexLanes = 16;
 struct IndexTask {
-  const uint8_t* bytes = nullptr;  // [head groups][32 quads][16 heads][4]: twice the value + 12
-  const float* scales = nullptr;   // [head groups][4][16]
-  const float* weights = nullptr;  // [head groups][16]
-  int64_t head_groups = 0;         // of 16 heads, padded with zeros
-  const uint8_t* rows = nullptr;   // packed index rows, 68 bytes each
+  const int8_t* bytes = nullptr;     // [head groups][32 quads][16 heads][4]: twice the value
+  const int32_t* offsets = nullptr;  // [head groups][4][16]: 12 times the sum of these
+  const float* scales = nullptr;     // [head groups][4][16]
+  const float* weights = nullptr;    // [head groups][16]
+  int64_t head_groups = 0;           // of 16 heads, padded with zeros
+  const uint8_t* rows = nullptr;     // packed index rows, 68 bytes each
   int64_t first = 0;
   int64_t end = 0;
   float* scores = nullptr;  // scores[first ... end) are written

@@ -33,6 +33,10 @@ inline void StoreInt(void* p, I32 x) { _mm256_storeu_si256(static_cast<__m256i*>
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+x"(x.v)); }
+inline F32 Kept(F32 x) {
+  Keep(x);
+  return x;
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }

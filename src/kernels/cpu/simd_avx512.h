@@ -30,6 +30,10 @@ inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+v"(x.v)); }
+inline F32 Kept(F32 x) {
+  Keep(x);
+  return x;
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
