@@ -133,8 +133,8 @@ void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int6
   }
 }
 
-// A block of columns for many tokens, copied because rows that are a power of two apart would meet
-// in the same few sets of the first-level cache.
+// A block of columns (at most kChain, a multiple of 16) for many tokens, copied because rows that
+// are a power of two apart would meet in the same few sets of the first-level cache.
 struct TileBlock {
   float fn[kGates][kRowStride];
   uint16_t x[kTile][kChain + 8];
@@ -142,13 +142,18 @@ struct TileBlock {
 };
 
 void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-              int64_t first, int64_t n, TileBlock& block) {
+              int64_t first, int64_t n, TileBlock& block, SquareLanes* squares) {
   for (int64_t gate = 0; gate < w.gates; ++gate) {
-    __builtin_memcpy(block.fn[gate], w.fn + gate * width + first,
-                     static_cast<size_t>(n) * sizeof(float));
+    for (int64_t k = 0; k < n; k += kLanes) {
+      Store(block.fn[gate] + k, Load(w.fn + gate * width + first + k));
+    }
   }
   for (int64_t t = 0; t < count; ++t) {
-    __builtin_memcpy(block.x[t], streams + t * width + first, static_cast<size_t>(n) * 2);
+    const uint16_t* x = streams + t * width + first;
+    for (int64_t k = 0; k < n; k += 16) {
+      __builtin_memcpy(block.x[t] + k, x + k, 16 * sizeof(uint16_t));
+    }
+    AddSquares(x, n, squares[t]);
   }
   for (int64_t k = 0; k < n; k += 8) {
     for (int64_t t = 0; t < count; t += kLanes) {
@@ -166,15 +171,19 @@ void MixTile(const cpu::HyperWeights& w, int64_t d, const uint16_t* streams, int
              float (*m)[kGates]) {
   const int64_t width = kStreams * d;
   float sums[kGates][kTile] = {};
+  SquareLanes squares[kTile];
+  for (SquareLanes& one : squares) {
+    Clear(one);
+  }
   TileBlock block;
   for (int64_t first = 0; first < width; first += kChain) {
     const int64_t n = width - first < kChain ? width - first : kChain;
-    LoadTile(w, width, streams, count, first, n, block);
+    LoadTile(w, width, streams, count, first, n, block, squares);
     AddAllChains<kRowStride, kTile>(block.fn[0], w.gates, block.columns[0], count, n, sums[0],
                                     kTile);
   }
   for (int64_t t = 0; t < count; ++t) {
-    const float r = InverseNorm(streams + t * width, width, w.norm_eps);
+    const float r = InverseNorm(squares[t], width, w.norm_eps);
     for (int64_t gate = 0; gate < w.gates; ++gate) {
       m[t][gate] = sums[gate][t] * r;
     }
