@@ -149,7 +149,13 @@ TEST_P(ConformanceCache, SelectRows) {
               static_cast<std::uint8_t>(data.Integer(100, 140));
         }
       }
-      const Array<Bf16> weights = data.Bf16s(t * heads);
+      Array<Bf16> weights = data.Bf16s(t * heads);
+      // Scores that are all -inf, some infinite, all equal, and mostly negative.
+      const float infinity = std::numeric_limits<float>::infinity();
+      weights.all()[0] = ToBf16(std::nanf(""));
+      weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
+      std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
+      std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
       for (const std::int64_t top : {1, 32, 300, 512}) {
         ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
           Array<std::int32_t> rows(t * top);

@@ -69,17 +69,30 @@ float NumberOfRank(int rank) {
   return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
 }
 
-// The largest number that at least `count` of the scores reach. They are bf16 and not NaN.
-float Threshold(const cpu::Kernels& kernels, std::span<const float> scores, std::int64_t count) {
+// The largest number that at least `count` of the scores reach, and how many are above it. The
+// scores are bf16 and not NaN.
+struct Threshold {
+  float score = 0.0f;
+  std::int64_t above = 0;
+};
+Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scores,
+                        std::int64_t count) {
+  Threshold threshold;
   int reached = 0;
   int too_large = 2 * 0x7F81;
   while (too_large - reached > 1) {
     const int middle = (reached + too_large) / 2;
-    const bool enough =
-        kernels.count_at_least(scores.data(), std::ssize(scores), NumberOfRank(middle)) >= count;
-    (enough ? reached : too_large) = middle;
+    const std::int64_t found =
+        kernels.count_at_least(scores.data(), std::ssize(scores), NumberOfRank(middle));
+    if (found >= count) {
+      reached = middle;
+    } else {
+      too_large = middle;
+      threshold.above = found;
+    }
   }
-  return NumberOfRank(reached);
+  threshold.score = NumberOfRank(reached);
+  return threshold;
 }
 
 // Unsigned numbers in the opposite order of scores; zeros of both signs are equal.
@@ -92,17 +105,13 @@ std::uint64_t DescendingKey(float score) {
 // scores than that. order: room for `chosen`.
 void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
                 std::span<std::uint64_t> order, std::span<std::int32_t> chosen) {
-  const float threshold = Threshold(kernels, scores, std::ssize(chosen));
-  std::size_t equal = chosen.size();  // to be taken of those at the threshold
-  for (const float score : scores) {
-    equal -= score > threshold ? 1 : 0;
-  }
+  const Threshold threshold = FindThreshold(kernels, scores, std::ssize(chosen));
+  std::int64_t equal = std::ssize(chosen) - threshold.above;  // to be taken at the threshold
   std::size_t n = 0;
   for (std::size_t i = 0; n < chosen.size(); ++i) {
-    if (scores[i] < threshold || (scores[i] == threshold && equal == 0)) {
+    if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
       continue;
     }
-    equal -= scores[i] == threshold ? 1 : 0;
     order[n++] = DescendingKey(scores[i]) << 32 | i;
   }
   const auto end = order.begin() + std::ssize(chosen);

@@ -141,17 +141,18 @@ struct TileBlock {
   float columns[kChain][kTile];  // x, transposed
 };
 
+// Kept, and the way over fp32: GCC would make slow string instructions of plain copies.
 void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
               int64_t first, int64_t n, TileBlock& block, SquareLanes* squares) {
   for (int64_t gate = 0; gate < w.gates; ++gate) {
     for (int64_t k = 0; k < n; k += kLanes) {
-      Store(block.fn[gate] + k, Load(w.fn + gate * width + first + k));
+      Store(block.fn[gate] + k, Kept(Load(w.fn + gate * width + first + k)));
     }
   }
   for (int64_t t = 0; t < count; ++t) {
     const uint16_t* x = streams + t * width + first;
-    for (int64_t k = 0; k < n; k += 16) {
-      __builtin_memcpy(block.x[t] + k, x + k, 16 * sizeof(uint16_t));
+    for (int64_t k = 0; k < n; k += kLanes) {
+      StoreHigh16(block.x[t] + k, Bits(LoadBf16(x + k)));
     }
     AddSquares(x, n, squares[t]);
   }

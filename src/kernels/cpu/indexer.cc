@@ -31,6 +31,8 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
                 F32 (*lanes)[kParts]) {
   const int8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
   const int64_t groups = heads * kGroups * cpu::kIndexLanes + part * kLanes;
+  // From +0, where the definition starts from the first product: only a sum of zeros can differ, in
+  // its sign, which the maximum with 0 takes away.
   F32 products[kRows];
   for (F32& product : products) {
     product = Zero();
@@ -52,7 +54,7 @@ void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const Index
       const I32 sum = Subtract(SumOfByteProducts(sums[r]), offset);
       const F32 c = ToFloat(sum) * Set(0.25f);
       const F32 scale = query_scales * Set(rows[r].scales[g]);
-      products[r] = g == 0 ? c * scale : MulAdd(c, scale, products[r]);
+      products[r] = MulAdd(c, scale, products[r]);
     }
   }
   const F32 weights = Load(task.weights + heads * cpu::kIndexLanes + part * kLanes);

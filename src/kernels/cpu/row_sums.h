@@ -25,7 +25,16 @@ inline void Clear(SquareLanes& squares) {
 
 // Adds x[i]^2, i < n; what was added before was a multiple of 32 numbers.
 inline void AddSquares(const uint16_t* x, int64_t n, SquareLanes& squares) {
-  for (int64_t first = 0; first < n; first += 32) {
+  int64_t first = 0;
+  for (; first + 32 <= n; first += 32) {
+    for (int half = 0; half < 2; ++half) {
+      for (int part = 0; part < kParts; ++part) {
+        const F32 value = LoadBf16(x + first + 16 * half + part * kLanes);
+        squares.lanes[half][part] = MulAdd(value, value, squares.lanes[half][part]);
+      }
+    }
+  }
+  if (first < n) {
     for (int half = 0; half < 2; ++half) {
       for (int part = 0; part < kParts; ++part) {
         const int64_t i = first + 16 * half + part * kLanes;
