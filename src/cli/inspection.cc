@@ -45,7 +45,7 @@ LayerCounts CountLayers(const ModelConfig& config) {
 
 // Of one sequence in the main layers, as this program stores it.
 CacheMemory MeasureCache(const ModelConfig& config) {
-  CacheShape shape = {.head_dim = config.head_dim,
+  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
                       .ratios = config.compress_ratios,
                       .max_context = config.max_position_embeddings,

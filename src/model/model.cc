@@ -19,7 +19,7 @@ namespace fathom {
 namespace {
 
 CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) {
-  CacheShape shape = {.head_dim = config.head_dim,
+  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
                       .ratios = config.compress_ratios,
                       .max_context = options.max_context,

@@ -56,6 +56,7 @@ class CpuBackend final : public ReferenceBackend {
                 CompressorCache& cache) override;
   void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                        Matrix<Bf16> out) override;
+  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
 
   // cpu_indexer.cc
   void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;

@@ -30,6 +30,10 @@ inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+v"(x.v)); }
+inline F32 Kept(F32 x) {
+  Keep(x);
+  return x;
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -141,10 +145,10 @@ inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   Transpose(rows, columns);
 }
 
-// 8 bf16 numbers of kLanes rows, from rows[l] + offset.
-inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+// 8 bf16 numbers of kLanes rows, `stride` numbers apart.
+inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]) {
   const auto load = [&](int l) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + l * stride));
   };
   __m512i r[4];
   for (int i = 0; i < 4; ++i) {
@@ -225,11 +229,20 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
 }
 
-// Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
-// and the sum of a lane's two 16-bit numbers.
-inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
-inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
-inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
+// Adds the four products of a lane's unsigned bytes a and signed bytes b to sums, which
+// SumOfByteProducts turns into integers. Without VNNI the sums are kept as two halves of 16 bits:
+// the caller sees to it that these do not overflow.
+#if defined(__AVX512VNNI__)
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
+  return {_mm512_dpbusd_epi32(sums.v, a.v, b.v)};
+}
+inline I32 SumOfByteProducts(I32 sums) { return sums; }
+#else
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
+  return {_mm512_add_epi16(sums.v, _mm512_maddubs_epi16(a.v, b.v))};
+}
+inline I32 SumOfByteProducts(I32 sums) { return {_mm512_madd_epi16(sums.v, _mm512_set1_epi16(1))}; }
+#endif
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
