@@ -47,12 +47,11 @@ bool Uniform(std::span<const ExpertWeights> experts) {
   });
 }
 
-// The product of t prepared rows with w; what it reads and writes is left to the caller.
-cpu::Product ExpertProduct(const Weight& w, std::int64_t t) {
-  cpu::Product product = ProductOf(w, /*quantize=*/true);
+// The product, of t prepared rows.
+cpu::Product WithRows(cpu::Product product, std::int64_t t) {
   product.t = t;
-  product.x_stride = cpu::PreparedStride(w.k);
-  product.scale_stride = w.k / kFp8Block;
+  product.x_stride = cpu::PreparedStride(product.k);
+  product.scale_stride = product.k / kFp8Block;
   return product;
 }
 
@@ -118,7 +117,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
 
 // The gate and up rows of all experts are one loop, so that all threads are busy even with one
 // token.
-void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
+void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts, std::int64_t max_rows) {
   const std::int64_t width = experts[0].w1.n;
   std::size_t count = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
@@ -128,7 +127,7 @@ void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
       if (first < end) {
         const Weight& w = gate ? experts[e].w1 : experts[e].w3;
         cpu::Product& product = scratch_.products[count++];
-        product = ExpertProduct(w, end - first);
+        product = WithRows(QuantizedProductOf(w, max_rows), end - first);
         product.x = scratch_.activations.data();
         product.x_scales = scratch_.scales.data();
         product.rows_in = scratch_.pair_tokens.data() + first;
@@ -140,14 +139,15 @@ void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
   Multiply(scratch_.products.first(count));
 }
 
-void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows) {
+void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, std::int64_t max_rows,
+                                Matrix<Bf16> rows) {
   std::size_t count = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const std::int32_t first = scratch_.first_pair[e];
     const std::int32_t end = scratch_.first_pair[e + 1];
     if (first < end) {
       cpu::Product& product = scratch_.products[count++];
-      product = ExpertProduct(experts[e].w2, end - first);
+      product = WithRows(QuantizedProductOf(experts[e].w2, max_rows), end - first);
       product.x = scratch_.hidden.data() + first * product.x_stride;
       product.x_scales = scratch_.hidden_scales.data() + first * product.scale_stride;
       product.rows_out = scratch_.pair_rows.data() + first;
@@ -163,11 +163,16 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                             std::span<const ExpertWeights> experts, float clamp,
                             Matrix<Bf16> rows) {
   SortPairs(routing, std::ssize(experts));
-  Prepare(ProductFormatOf(experts[0].w1, /*quantize=*/true), x.data, x.cols, x.rows, x.cols,
+  std::int64_t max_rows = 0;  // of any expert
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    max_rows =
+        std::max<std::int64_t>(max_rows, scratch_.first_pair[e + 1] - scratch_.first_pair[e]);
+  }
+  Prepare(QuantizedProductOf(experts[0].w1, max_rows).format, x.data, x.cols, x.rows, x.cols,
           scratch_.activations.data(), scratch_.scales.data());
-  MultiplyInputs(experts);
+  MultiplyInputs(experts, max_rows);
   const std::int64_t width = experts[0].w1.n;
-  const cpu::ProductFormat hidden_format = ProductFormatOf(experts[0].w2, /*quantize=*/true);
+  const cpu::ProductFormat hidden_format = QuantizedProductOf(experts[0].w2, max_rows).format;
   ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
@@ -178,7 +183,7 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                        scratch_.hidden_scales.data() + i * (width / kFp8Block));
     }
   });
-  MultiplyHidden(experts, rows);
+  MultiplyHidden(experts, max_rows, rows);
 }
 
 void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,

@@ -26,9 +26,7 @@ std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int6
   return begin <= 0 ? 0 : std::min(n, (begin + column_work - 1) / column_work);
 }
 
-}  // namespace
-
-cpu::ProductFormat ProductFormatOf(const Weight& w, bool quantize) {
+cpu::ProductFormat FormatOf(const Weight& w, bool quantize) {
   switch (w.format) {
     case WeightFormat::kF32:
       return cpu::ProductFormat::kF32;
@@ -43,9 +41,11 @@ cpu::ProductFormat ProductFormatOf(const Weight& w, bool quantize) {
   return cpu::ProductFormat::kBf16;
 }
 
+}  // namespace
+
 cpu::Product ProductOf(const Weight& w, bool quantize) {
   CheckWeight(w);
-  return {.format = ProductFormatOf(w, quantize),
+  return {.format = FormatOf(w, quantize),
           .e8m0_scales = w.format != WeightFormat::kFp8 || w.scale_format == ScaleFormat::kE8m0,
           .weights = reinterpret_cast<const std::uint8_t*>(w.data),
           .scales = reinterpret_cast<const std::uint8_t*>(w.scales),
@@ -54,6 +54,15 @@ cpu::Product ProductOf(const Weight& w, bool quantize) {
           .n = w.n,
           .k = w.k,
           .k_parts = w.k_parts};
+}
+
+cpu::Product CpuBackend::QuantizedProductOf(const Weight& w, std::int64_t max_rows) const {
+  cpu::Product product = ProductOf(w, /*quantize=*/true);
+  if (product.format == cpu::ProductFormat::kFp4 && kernels_.fp4_planes &&
+      max_rows <= cpu::kPlaneRows) {
+    product.format = cpu::ProductFormat::kFp4Planes;
+  }
+  return product;
 }
 
 std::int64_t CpuBackend::TileRows(std::int64_t k) const {
@@ -95,7 +104,7 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
   Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
-  cpu::Product product = ProductOf(w, /*quantize=*/true);
+  cpu::Product product = QuantizedProductOf(w, x.rows);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
   product.x_scales = scratch_.scales.data();

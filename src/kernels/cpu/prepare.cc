@@ -14,10 +14,12 @@
 //                       kFp4  column 8 l + j, times scale / 2: its weights are twice the value;
 //                     with a pair of columns per lane, upper half first,
 //                       kFp8  columns 64 (j / 2) + 4 l + 2 (j % 2) and the next, times scale,
-//                       kFp4  columns 8 l + j + 4 and 8 l + j, times scale / 2.
+//                       kFp4  columns 8 l + j + 4 and 8 l + j, times scale / 2;
+//   kFp4Planes        integers, see product_planes.h.
 // These powers of two are exact, see product_formats.h: scale is at least 2^-22, and |x| below
 // 2^120 cannot overflow.
 #include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/product_planes.h"
 #include "kernels/cpu/simd.h"
 
 namespace fathom::KERNEL_ISA {
@@ -84,6 +86,48 @@ void PrepareFp4(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
+// The digits of one block (product_planes.h); returns whether C is needed.
+bool StorePlanes(const float* values, uint8_t* out) {
+  bool any_c = false;
+  for (int slice = 0; slice < kParts; ++slice) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      int32_t sum_ab = 0;
+      int32_t sum_c = 0;
+      for (int i = 0; i < 8; ++i) {  // columns of the lane
+        const auto n = static_cast<int32_t>(512.0f * values[8 * (slice * kLanes + lane) + i]);
+        const int32_t c = n & 7;
+        const int32_t above = n >> 3;
+        const auto b = static_cast<int8_t>(above & 255);
+        const int32_t a = (above - b) >> 8;
+        const auto put = [&](Plane even, int32_t digit) {
+          const int plane = even + (even == kEvenC ? i % 2 : 2 * (i % 2));
+          out[plane * kPlaneBytes + 4 * lane + i / 2] = static_cast<uint8_t>(digit);
+        };
+        put(kEvenA, a);
+        put(kEvenB, b);
+        put(kEvenC, c);
+        sum_ab += above;
+        sum_c += c;
+      }
+      const int32_t offsets[2] = {-kWeightOffset * sum_ab, -kWeightOffset * sum_c};
+      __builtin_memcpy(out + kOffsetAB * kPlaneBytes + 4 * lane, &offsets[0], 4);
+      __builtin_memcpy(out + kOffsetC * kPlaneBytes + 4 * lane, &offsets[1], 4);
+      any_c = any_c || sum_c != 0;
+    }
+    out += 8 * kPlaneBytes;
+  }
+  return any_c;
+}
+
+void PrepareFp4Planes(const uint16_t* x, int64_t k, float* out, float* scales) {
+  for (int64_t block = 0; block < k / kBlock; ++block) {
+    float values[kBlock];
+    const float scale = QuantizeBlock(x + block * kBlock, values);
+    const bool any_c = StorePlanes(values, reinterpret_cast<uint8_t*>(out + block * kBlock));
+    scales[block] = any_c ? scale * -0x1p-10f : scale * 0x1p-7f;
+  }
+}
+
 void PreparePairs(const uint16_t* x, int64_t k, float* out) {
   constexpr int64_t kStep = 2 * kLanes;  // columns of a register of pairs
   for (int64_t block = 0; block < k; block += kBlock) {
@@ -125,6 +169,8 @@ void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out
       return PrepareFp8(x, k, out, scales);
     case cpu::ProductFormat::kFp4:
       return PrepareFp4(x, k, out, scales);
+    case cpu::ProductFormat::kFp4Planes:
+      return PrepareFp4Planes(x, k, out, scales);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_panel.h"
+#include "kernels/cpu/product_planes.h"
 #include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
 
@@ -14,6 +15,11 @@ constexpr int64_t kPrefetchBytes = 2048;    // hides the latency of memory; meas
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
+
+template <class Format>
+constexpr int kMostFewRows = kFewRows;
+template <>
+constexpr int kMostFewRows<Fp4Planes> = cpu::kPlaneRows;
 
 // The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>
@@ -175,10 +181,14 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
     default:
       break;
   }
-  if constexpr (kFewRows > 2) {
+  constexpr int kMost = kMostFewRows<Format>;
+  if constexpr (kMost > 2) {
+    if (product.t == 3) {
+      return MultiplyFewRows<Format, 3>(product, first, end);
+    }
+  }
+  if constexpr (kMost > 3) {
     switch (product.t) {
-      case 3:
-        return MultiplyFewRows<Format, 3>(product, first, end);
       case 4:
         return MultiplyFewRows<Format, 4>(product, first, end);
       case 5:
@@ -236,6 +246,8 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
       return MultiplyFormat<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:
       return MultiplyFormat<Fp4>(product, first, end);
+    case cpu::ProductFormat::kFp4Planes:
+      return MultiplyFew<Fp4Planes>(product, first, end);
   }
 }
 

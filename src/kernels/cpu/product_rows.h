@@ -31,7 +31,9 @@ inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
   const int64_t scale_bytes =
       product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
   // FP8 scales belong to 128 weight rows, FP4 scales to one.
-  const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
+  const bool fp4 = product.format == cpu::ProductFormat::kFp4 ||
+                   product.format == cpu::ProductFormat::kFp4Planes;
+  const int64_t rows_per_scale = fp4 ? 1 : kBlock;
   const uint8_t* scales =
       product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
   return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};

@@ -205,10 +205,13 @@ inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
 inline F32 ExpandFp4Scales(const uint8_t* p, int part) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
-  const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi32_si128(bytes));
+  // Each lane's byte to bits 16 ... 23, then to the exponent.
+  const __m256i first = _mm256_set1_epi32(static_cast<int32_t>(0x80008080));
+  const __m256i second = _mm256_set1_epi32(static_cast<int32_t>(0x80018080));
   const __m256i select =
-      _mm256_add_epi32(_mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1), _mm256_set1_epi32(2 * part));
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_permutevar8x32_epi32(wide, select), 23))};
+      _mm256_add_epi8(_mm256_blend_epi32(first, second, 0xF0), _mm256_set1_epi32(part << 17));
+  const __m256i moved = _mm256_shuffle_epi8(_mm256_set1_epi32(bytes), select);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(moved, 7))};
 }
 
 inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
@@ -232,10 +235,18 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(v, 16), 4), mask));
 }
 
-inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
-  return {_mm256_add_epi16(sums.v, _mm256_maddubs_epi16(a.v, b.v))};
+inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
+inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
+inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }
+inline I32 SumHalves16By256(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(256))}; }
+
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, MultiplyBytes(a, b)); }
+inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }
+
+inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), index.v)};
 }
-inline I32 SumOfByteProducts(I32 sums) { return {_mm256_madd_epi16(sums.v, _mm256_set1_epi16(1))}; }
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA

@@ -200,9 +200,14 @@ inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
 inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
-  const __m512i select = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-  const __m512i wide = _mm512_castsi128_si512(_mm_cvtepu8_epi32(_mm_cvtsi32_si128(bytes)));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_permutexvar_epi32(select, wide), 23))};
+  // Each lane's byte to bits 16 ... 23, then to the exponent.
+  const int32_t select = static_cast<int32_t>(0x80008080);
+  const __m512i selects = _mm512_setr_epi32(
+      select, select, select, select, select + 0x10000, select + 0x10000, select + 0x10000,
+      select + 0x10000, select + 0x20000, select + 0x20000, select + 0x20000, select + 0x20000,
+      select + 0x30000, select + 0x30000, select + 0x30000, select + 0x30000);
+  const __m512i moved = _mm512_shuffle_epi8(_mm512_set1_epi32(bytes), selects);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(moved, 7))};
 }
 
 // E4M3: lane l has 4 bytes; w[j] is the value of byte j times 2^-120. Shifting the sign and the
@@ -229,6 +234,14 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
 }
 
+// Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
+// and the sum of a lane's two 16-bit numbers.
+inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
+inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
+inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
+// 256 times that.
+inline I32 SumHalves16By256(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(256))}; }
+
 // Adds the four products of a lane's unsigned bytes a and signed bytes b to sums, which
 // SumOfByteProducts turns into integers. Without VNNI the sums are kept as two halves of 16 bits:
 // the caller sees to it that these do not overflow.
@@ -238,11 +251,15 @@ inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
 }
 inline I32 SumOfByteProducts(I32 sums) { return sums; }
 #else
-inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
-  return {_mm512_add_epi16(sums.v, _mm512_maddubs_epi16(a.v, b.v))};
-}
-inline I32 SumOfByteProducts(I32 sums) { return {_mm512_madd_epi16(sums.v, _mm512_set1_epi16(1))}; }
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, MultiplyBytes(a, b)); }
+inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }
 #endif
+
+// Byte i: table[index byte i], of indices 0 ... 15.
+inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(bytes), index.v)};
+}
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA

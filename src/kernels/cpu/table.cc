@@ -1,9 +1,11 @@
 #include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/simd.h"
 
 namespace fathom::KERNEL_ISA {
 
 const cpu::Kernels& Table() {
   static constexpr cpu::Kernels kTable = {
+      .fp4_planes = kOperandColumns == 1,
       .prepare = Prepare,
       .product = MultiplyRows,
       .rms_norm = RmsNormRow,
