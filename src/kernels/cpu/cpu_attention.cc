@@ -1,6 +1,5 @@
 // Attention and compressors: which rows an operation reads, and in what order.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "base/check.h"
@@ -102,13 +101,11 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t task_heads = TaskHeads(heads, out.rows, team_.n_threads());
   const std::int64_t groups = (heads + task_heads - 1) / task_heads;
-  std::atomic<int> next_piece = 0;
   const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
                             (input.sliding_window + input.selected.cols);
-  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
-    const int piece = next_piece.fetch_add(1);
-    const std::span<const Bf16*> keys = Piece(scratch_.keys, piece, team_.n_threads());
-    const std::span<float> floats = Piece(scratch_.attention, piece, team_.n_threads());
+  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
+    const std::span<const Bf16*> keys = Piece(scratch_.keys, worker, team_.n_threads());
+    const std::span<float> floats = Piece(scratch_.attention, worker, team_.n_threads());
     Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
           "SparseAttention: a larger head than Reserve announced");
     std::int64_t listed_row = -1;
@@ -153,11 +150,9 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
     const std::int64_t first_row = segment.first_position / cache.ratio;
     const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
     Check(end_row <= cache.capacity, "Compress: more rows than the cache holds");
-    std::atomic<int> next_piece = 0;
     const std::int64_t work = cache.Span() * width * kExpWork;
-    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end) {
-      const std::span<float> angles =
-          Piece(scratch_.angles, next_piece.fetch_add(1), team_.n_threads());
+    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
+      const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
       Check(2 * pairs <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
         const std::int64_t stored = segment.sequence * cache.capacity + w;
