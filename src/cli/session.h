@@ -19,7 +19,9 @@ namespace fathom::cli {
 class Session {
  public:
   // Shows a progress bar where that is wanted and tells the log about the checkpoint. Ctrl-C ends
-  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself.
+  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself. The
+  // weights lie where `run` wants them, whatever `options` says. The calling thread, which is the
+  // one to run the model, is bound to a processor if `run` asks for that.
   static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
                               const ModelOptions& options, Interrupt* interrupt, Log& log);
 

@@ -11,6 +11,7 @@
 #include "kernels/rope.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
+#include "model/block_read_ahead.h"
 #include "model/expert_admission.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
@@ -115,6 +116,7 @@ struct Model::Impl {
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
   std::optional<ExpertAdmission> admission;
+  BlockReadAhead read_ahead;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
   std::vector<Progress> progress;      // per sequence, of the main model
@@ -177,6 +179,9 @@ Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
     if (Status bound = Bind(); !bound) {
       return bound;
     }
+  }
+  if (!options.weights.Any()) {
+    read_ahead = BlockReadAhead(checkpoint, config.num_hidden_layers);
   }
   return CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team);
 }
@@ -326,8 +331,10 @@ Status Model::Forward(const Batch& batch) {
     return status;
   }
   const Step step = m.MakeStep(view);
+  m.read_ahead.Ask(0);
   m.backend.Embed(view, m.weights.embed, step.a.streams);
   for (std::size_t i = 0; i < m.weights.layers.size(); ++i) {
+    m.read_ahead.Ask(static_cast<std::int64_t>(i) + 1);
     if (Status ran = RunBlock(step, m.weights.layers[i],
                               m.cache->Layer(static_cast<std::int64_t>(i)), step.a.streams);
         !ran) {
