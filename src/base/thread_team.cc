@@ -1,6 +1,7 @@
 #include "base/thread_team.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "base/check.h"
@@ -9,9 +10,11 @@
 namespace fathom {
 namespace {
 
-// About 20 microseconds: longer than the serial code between two operations of a decoding step,
-// shorter than anything a competing process would notice.
-constexpr int kSpins = 4000;
+// About 20 microseconds: longer than the serial code between two operations of a decoding step.
+constexpr int kMostSpins = 4000;
+constexpr int kFewestSpins = 64;
+// A wait that sleeping did not make longer than this would better have been spun through.
+constexpr auto kShortWait = std::chrono::microseconds(100);
 
 // A piece is this part of what is left of a share: the first ones are long, and the last ones, on
 // which the threads meet, are single grains.
@@ -21,18 +24,6 @@ void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-// Returns once `value` differs from `old`: spins for a while, then sleeps in the kernel.
-template <class T>
-void WaitWhileEqual(const std::atomic<T>& value, T old) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (value.load(std::memory_order_acquire) != old) {
-      return;
-    }
-    Pause();
-  }
-  value.wait(old, std::memory_order_acquire);
 }
 
 struct Range {
@@ -69,6 +60,20 @@ Range TakePiece(std::atomic<std::uint64_t>& left, bool from_front) {
 }
 
 }  // namespace
+
+void ThreadTeam::Patience::WaitWhileEqual(const std::atomic<std::uint32_t>& value,
+                                          std::uint32_t old) {
+  for (int i = 0; i < n_spins_; ++i) {
+    if (value.load(std::memory_order_acquire) != old) {
+      return;
+    }
+    Pause();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  value.wait(old, std::memory_order_acquire);
+  const bool was_short = std::chrono::steady_clock::now() - start < kShortWait;
+  n_spins_ = was_short ? std::min(2 * n_spins_, kMostSpins) : std::max(n_spins_ / 2, kFewestSpins);
+}
 
 ThreadTeam::ThreadTeam(int n_threads, std::span<const int> processors)
     : n_threads_(n_threads), shares_(static_cast<std::size_t>(std::max(n_threads, 1))) {
@@ -121,7 +126,7 @@ void ThreadTeam::Run(std::int64_t count, std::int64_t grain, Task task) {
   RunPieces(0);
   for (std::uint32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
        left = unfinished_.load(std::memory_order_acquire)) {
-    WaitWhileEqual(unfinished_, left);
+    patience_.WaitWhileEqual(unfinished_, left);
   }
   running_.store(false, std::memory_order_release);
 }
@@ -159,9 +164,10 @@ void ThreadTeam::RunPieces(int worker) {
 }
 
 void ThreadTeam::WorkerLoop(int worker) {
+  Patience patience;
   std::uint32_t seen = 0;
   while (true) {
-    WaitWhileEqual(generation_, seen);
+    patience.WaitWhileEqual(generation_, seen);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) {
       return;

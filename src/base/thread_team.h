@@ -65,6 +65,18 @@ class ThreadTeam {
     std::atomic<std::uint64_t> left = 0;
   };
 
+  // How long one thread spins before it sleeps. Long while waits are short: that is a team with the
+  // processors to itself. Where another process has them, waits take milliseconds; spinning then
+  // takes time from that process and, by way of it, from the thread waited for.
+  class Patience {
+   public:
+    // Returns once `value` differs from `old`.
+    void WaitWhileEqual(const std::atomic<std::uint32_t>& value, std::uint32_t old);
+
+   private:
+    int n_spins_ = 1000;
+  };
+
   void Run(std::int64_t count, std::int64_t grain, Task task);
   void RunPieces(int worker);
   Share* FullestShare();
@@ -77,6 +89,7 @@ class ThreadTeam {
   std::int64_t count_ = 0;
   std::int64_t grain_ = 1;
   std::atomic<bool> running_ = false;
+  Patience patience_;  // of the caller of For
   std::vector<Share> shares_;
   // One more for every loop: what idle threads wait for.
   alignas(64) std::atomic<std::uint32_t> generation_ = 0;
