@@ -222,8 +222,8 @@ struct Fp8WholeBlocks : Fp8 {
   }
 };
 
-// One block of unquantised weights: operand (i, a) belongs to accumulator a, and its activations
-// are x[m] + 32 i.
+// One block of unquantised weights: operand (i, a) belongs to accumulator a, and its activations are
+// x[m] + 32 i.
 template <class Block, int kRows, int kColumns>
 [[gnu::always_inline]] inline void AddPlainChains(const Block* const (&b)[kColumns], int a,
                                                   const float* const (&x)[kRows],

@@ -52,8 +52,9 @@ using RowSums = F32[kGroup][kParts][Format::kAccumulators];
 // rows.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
-                               const ProductRow* rows,
-                               RowSums<Format>* sums) requires Format::kQuantized {
+                               const ProductRow* rows, RowSums<Format>* sums)
+  requires Format::kQuantized
+{
   for (int64_t i = 0; i < count; ++i) {
     BlockRows<kRows> at;
     for (int m = 0; m < kRows; ++m) {
@@ -89,8 +90,9 @@ template <class Format, int kRows>
 // Unquantised formats have one chain for all blocks: it stays in registers.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
-                               const ProductRow* rows,
-                               RowSums<Format>* sums) requires(!Format::kQuantized) {
+                               const ProductRow* rows, RowSums<Format>* sums)
+  requires(!Format::kQuantized)
+{
   for (int part = 0; part < kParts; ++part) {
     for (int a = 0; a < 2; ++a) {
       F32 chains[kRows][kGroup];
