@@ -1,6 +1,5 @@
 // Attention and compressors: which rows an operation reads, and in what order.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "base/check.h"
@@ -110,13 +109,11 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t task_heads = TaskHeads(heads, out.rows, team_.n_threads());
   const std::int64_t groups = (heads + task_heads - 1) / task_heads;
-  std::atomic<int> next_piece = 0;
   const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
                             (input.sliding_window + input.selected.cols);
-  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
-    const int piece = next_piece.fetch_add(1);
-    const std::span<const std::uint8_t*> keys = Piece(scratch_.keys, piece, team_.n_threads());
-    const std::span<float> floats = Piece(scratch_.attention, piece, team_.n_threads());
+  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
+    const std::span<const std::uint8_t*> keys = Piece(scratch_.keys, worker, team_.n_threads());
+    const std::span<float> floats = Piece(scratch_.attention, worker, team_.n_threads());
     Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
           "SparseAttention: a larger head than Reserve announced");
     cpu::AttentionTask task = {
@@ -163,13 +160,11 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
     const std::int64_t first_row = segment.first_position / cache.ratio;
     const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
     Check(end_row <= cache.capacity, "Compress: more rows than the cache holds");
-    std::atomic<int> next_piece = 0;
     const std::int64_t work = cache.Span() * width * kExpWork;
-    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end) {
-      const int piece = next_piece.fetch_add(1);
-      const std::span<float> angles = Piece(scratch_.angles, piece, team_.n_threads());
+    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
+      const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
       Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
-      std::uint16_t* row = Bits(Piece(scratch_.row, piece, team_.n_threads()).data());
+      std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
         const std::int64_t stored = segment.sequence * cache.capacity + w;
         PoolRow(kernels_, input, segment, cache, w, row);

@@ -32,9 +32,9 @@ void CheckMix(const HcMix& mix, std::int64_t rows) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(Isa isa, int n_threads)
+CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
     : kernels_(cpu::TableOf(isa)),
-      team_(n_threads),
+      team_(n_threads, processors),
       name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
                         n_threads == 1 ? "" : "s")) {}
 

@@ -25,8 +25,8 @@ namespace fathom {
 // announced there is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {
  public:
-  // isa: any but kScalar, present on this machine (registry.h checks).
-  CpuBackend(Isa isa, int n_threads);
+  // isa: any but kScalar, present on this machine (registry.h checks); processors: as ThreadTeam.
+  CpuBackend(Isa isa, int n_threads, std::span<const int> processors = {});
   std::string_view Name() const override { return name_; }
   Status Reserve(const StepLimits& limits) override;
 

@@ -1,7 +1,6 @@
 // The indexer: packing queries, scoring compressed rows, choosing the best.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -167,7 +166,6 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
   }
   const bool share_rows = t < team_.n_threads();
-  std::atomic<int> next_piece = 0;
   const auto select = [&](std::int64_t row, int piece) {
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
@@ -205,10 +203,9 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
   }
   // At least as many rows are scored as are chosen.
   ForItems(t, rows.cols * head_weights.cols * kScoreWork,
-           [&](std::int64_t first, std::int64_t end) {
-             const int piece = next_piece.fetch_add(1);
+           [&](std::int64_t first, std::int64_t end, int worker) {
              for (std::int64_t row = first; row < end; ++row) {
-               select(row, piece);
+               select(row, worker);
              }
            });
 }
