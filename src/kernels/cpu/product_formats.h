@@ -285,16 +285,15 @@ struct Fp8AsBf16 : Bf16Pairs {
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[2]) {
     const float scale = Fp8Scale(row, block);
-    const uint8_t* codes = row.bytes + block * kBlockBytes + 2 * kLanes * part;
     // Times a power of two that is neither small nor (for the factor) large, every E4M3 value is a
     // bf16 number.
     const bool exact = row.e8m0_scales && scale >= 0x1p-100f && scale <= 0x1p7f;
-    const F32 factor = Set(exact ? 0x1p120f * scale : 0x1p120f);
+    const F32 factor = Set(exact ? scale / kFp8PairsUnit : 1.0f / kFp8PairsUnit);
+    Pairs pairs[kOperands];
+    ExpandFp8PairsBlock(row.bytes + block * kBlockBytes, part, pairs);
     for (int i = 0; i < kOperands; ++i) {
-      Pairs pairs;
-      ExpandFp8Pairs(codes + 32 * i, pairs.even, pairs.odd);
-      out[0].w[i] = pairs.even * factor;
-      out[1].w[i] = pairs.odd * factor;
+      out[0].w[i] = pairs[i].even * factor;
+      out[1].w[i] = pairs[i].odd * factor;
     }
     if (!exact) {
       for (int i = 0; i < kOperands; ++i) {

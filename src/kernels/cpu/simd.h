@@ -14,18 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// clang-format off
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
 #include "kernels/cpu/simd_avx512.h"
-#include "kernels/cpu/simd_bf16_operands.h"
-#elif defined(__AVX512F__)
-#include "kernels/cpu/simd_avx512.h"
-#include "kernels/cpu/simd_float_operands.h"
 #else
 #include "kernels/cpu/simd_avx2.h"
-#include "kernels/cpu/simd_float_operands.h"
 #endif
-// clang-format on
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -53,11 +46,6 @@ struct VectorOps {
 // What is in memory stays there: GCC otherwise holds on to sums that outnumber the registers, in
 // copies on the stack that it stores beside the originals.
 [[gnu::always_inline]] inline void ForgetMemory() { asm volatile("" : : : "memory"); }
-
-// --- Operands of products: F32, and what simd_*_operands.h calls Operand
-
-inline void LoadTo(const float* p, F32& x) { x = Load(p); }
-inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
 // instantiated here.
@@ -196,7 +184,18 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
                    _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(v, 4), nibble)));
 }
 
+// --- Operands of products: F32, and what the files below call Operand
+
+inline void LoadTo(const float* p, F32& x) { x = Load(p); }
+inline F32 Multiply(F32 a, F32 b) { return a * b; }
+
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
+
+#if defined(__AVX512BF16__)
+#include "kernels/cpu/simd_bf16_operands.h"
+#else
+#include "kernels/cpu/simd_float_operands.h"
+#endif
 
 #endif  // FATHOM_KERNELS_CPU_SIMD_H_

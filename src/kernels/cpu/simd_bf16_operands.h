@@ -71,11 +71,9 @@ constexpr Fp8Table MakeFp8Table() {
 }
 constexpr Fp8Table kFp8Table = MakeFp8Table();
 
-// E4M3: lane l has 4 bytes; w[j] has the values of bytes 2j (high) and 2j+1 (low).
-inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
-  const __m512i order =
-      _mm512_broadcast_i32x4(_mm_setr_epi8(1, 0, 5, 4, 9, 8, 13, 12, 3, 2, 7, 6, 11, 10, 15, 14));
-  const __m512i codes = _mm512_shuffle_epi8(_mm512_loadu_si512(p), order);
+// The bf16 numbers of 64 codes: words[0] has those of bytes 0 ... 7 of every quarter, words[1]
+// those of bytes 8 ... 15.
+inline void LookUpFp8(__m512i codes, __m512i (&words)[2]) {
   const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.high), codes,
                                                 _mm512_load_si512(kFp8Table.high + 64));
   const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.low), codes,
@@ -83,8 +81,37 @@ inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
   const __m512i sign = _mm512_set1_epi8(static_cast<char>(0x80));
   // high | (codes & sign)
   const __m512i signed_high = _mm512_ternarylogic_epi32(high, codes, sign, 0xF8);
-  w[0].v = _mm512_unpacklo_epi8(low, signed_high);
-  w[1].v = _mm512_unpackhi_epi8(low, signed_high);
+  words[0] = _mm512_unpacklo_epi8(low, signed_high);
+  words[1] = _mm512_unpackhi_epi8(low, signed_high);
+}
+
+// E4M3: lane l has 4 bytes; w[j] has the values of bytes 2j (high) and 2j+1 (low).
+inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
+  const __m512i order =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(1, 0, 5, 4, 9, 8, 13, 12, 3, 2, 7, 6, 11, 10, 15, 14));
+  __m512i words[2];
+  LookUpFp8(_mm512_shuffle_epi8(_mm512_loadu_si512(p), order), words);
+  w[0].v = words[0];
+  w[1].v = words[1];
+}
+
+// 128 E4M3 codes: out[i] has the values of columns 32 i ... 32 i + 31.
+inline constexpr float kFp8PairsUnit = 1.0f;
+inline void ExpandFp8PairsBlock(const uint8_t* p, int, Pairs (&out)[4]) {
+  // Quarter q of a register of 64: columns 8 q ... 8 q + 7, then those 32 further on.
+  const __m512i order = _mm512_setr_epi64(0x0706050403020100, 0x2726252423222120,  //
+                                          0x0F0E0D0C0B0A0908, 0x2F2E2D2C2B2A2928,  //
+                                          0x1716151413121110, 0x3736353433323130,  //
+                                          0x1F1E1D1C1B1A1918, 0x3F3E3D3C3B3A3938);
+  for (int half = 0; half < 2; ++half) {
+    __m512i words[2];
+    LookUpFp8(_mm512_permutexvar_epi8(order, _mm512_loadu_si512(p + 64 * half)), words);
+    for (int i = 0; i < 2; ++i) {
+      const I32 both = {words[i]};
+      out[2 * half + i] = {FromBits(ShiftLeft<16>(both)),
+                           FromBits(And(both, SetInt(static_cast<int32_t>(0xFFFF0000u))))};
+    }
+  }
 }
 
 }  // namespace
