@@ -19,7 +19,7 @@ namespace {
 class FilledCache {
  public:
   FilledCache(Backend& backend, int ratio, std::int64_t depth, std::int64_t t)
-      : shape_{.head_dim = kHeadDim,
+      : shape_{.keys = {kHeadDim, 2 * kRopePairs},
                .sliding_window = kWindow,
                .ratios = {ratio},
                .max_context = depth + t} {

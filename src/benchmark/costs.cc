@@ -129,8 +129,8 @@ Costs OutsideLayers(const ModelConfig& config) {
   return costs;
 }
 
-CachedRowBytes RowsOfThisProgram(const ModelConfig& config) {
-  const CacheShape shape = {.head_dim = config.head_dim};
+CachedRowBytes CachedRowBytesOf(const ModelConfig& config) {
+  const CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim}};
   return {.window = Number(BytesOf({.window_slots = 1}, shape).constant),
           .compressed = Number(BytesOf({.compressed_rows = 1}, shape).growing),
           .index = Number(BytesOf({.index_rows = 1}, shape).growing)};
@@ -178,12 +178,8 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint) {
 }
 
 ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
-    : ModelCosts(config, formats, RowsOfThisProgram(config)) {}
-
-ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats,
-                       const CachedRowBytes& rows)
     : config_(config),
-      cached_(rows),
+      cached_(CachedRowBytesOf(config)),
       outside_(OutsideLayers(config)),
       embed_row_bytes_(Number(2 * config.hidden_size)) {
   LayerBuilder builder(config_, formats);

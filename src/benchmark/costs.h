@@ -65,7 +65,7 @@ struct LayerCosts {
   double table_row_bytes = 0;
 };
 
-// Bytes of cached rows, as the caches of this program keep them.
+// Bytes of one cached row of each kind.
 struct CachedRowBytes {
   double window = 0;
   double compressed = 0;
@@ -76,8 +76,6 @@ struct CachedRowBytes {
 class ModelCosts {
  public:
   ModelCosts(const ModelConfig& config, const StoredFormats& formats);
-  // With other rows in the caches than this program's; for comparison with published figures.
-  ModelCosts(const ModelConfig& config, const StoredFormats& formats, const CachedRowBytes& rows);
 
   const std::vector<LayerCosts>& layers() const { return layers_; }
 

@@ -16,7 +16,7 @@ struct Report {
   double weight_gb = 0;
   std::string isa;
   int n_threads = 1;
-  std::int64_t page_bytes = 4096;  // of the weights and of what the read bandwidth was measured on
+  std::int64_t page_bytes = 4096;  // of what the read bandwidth was measured on
   std::int64_t chunk = 0;          // most tokens of a prefill step
   int n_repetitions = 0;
   Roofline roofline;         // the best of all measurements of this run

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/processors.h"
 #include "base/thread_team.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_header.h"
@@ -109,7 +110,7 @@ class CheckpointReader {
     // Parsing JSON is the whole cost of opening; more threads than this gain nothing.
     constexpr std::int64_t kMostThreads = 8;
     const std::int64_t n_threads = std::clamp<std::int64_t>(
-        AvailableProcessors(), 1, std::clamp<std::int64_t>(n_shards, 1, kMostThreads));
+        AvailableCores(), 1, std::clamp<std::int64_t>(n_shards, 1, kMostThreads));
     ThreadTeam team(static_cast<int>(n_threads));
     team.For(n_shards, 1, [this](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -267,6 +268,19 @@ std::vector<const Checkpoint::Tensor*> Checkpoint::TensorsByName() const {
   std::sort(sorted.begin(), sorted.end(),
             [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
   return sorted;
+}
+
+std::vector<std::span<const std::byte>> Checkpoint::Memory() const {
+  std::vector<std::span<const std::byte>> memory;
+  for (const MappedFile& file : files_) {
+    if (!file.bytes().empty()) {
+      memory.push_back(file.bytes());
+    }
+  }
+  for (const PageMemory& copy : copies_) {
+    memory.emplace_back(copy.bytes());
+  }
+  return memory;
 }
 
 bool IsAligned(const TensorView& view) {

@@ -1,8 +1,10 @@
-// Which backend runs the model.
+// Which backend runs the model, and on which processors.
 #ifndef FATHOM_CLI_BACKEND_CHOICE_H_
 #define FATHOM_CLI_BACKEND_CHOICE_H_
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/log.h"
@@ -15,9 +17,15 @@ namespace fathom::cli {
 // The instruction set asked for, or the best of this machine.
 Result<Isa> ChooseIsa(const RunOptions& run);
 
+// The processor of each thread, the first one that of the thread that runs the model; empty if
+// threads are not to be bound. Error: more threads are to be bound than there are cores, or a
+// processor was named that this process may not use.
+Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
+
 // The CPU backend with the threads and the instruction set asked for. Error: this machine or this
 // build does not have the instruction set.
-Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run, Log& log);
+Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
+                                               std::span<const int> processors, Log& log);
 
 }  // namespace fathom::cli
 

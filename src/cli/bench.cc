@@ -23,7 +23,6 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-constexpr std::int64_t kPageBytes = 4096;  // of the mapped files
 
 Result<benchmark::Plan> MakePlan(const BenchCommand& command, const ModelConfig& config) {
   benchmark::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
@@ -85,7 +84,9 @@ Status RunBench(const BenchCommand& command, Log& log) {
   const Result<std::unique_ptr<RooflineProbe>> probe =
       RooflineProbe::Create({.isa = *isa,
                              .n_threads = command.run.n_threads,
-                             .buffer_bytes = command.bandwidth_mib * kMebibyte});
+                             .buffer_bytes = command.bandwidth_mib * kMebibyte,
+                             .huge_pages = command.run.weights.huge_pages,
+                             .processors = session->processors()});
   if (!probe) return Unexpected(probe.error());
 
   Result<std::vector<benchmark::RowResult>> rows = [&] {
@@ -104,7 +105,7 @@ Status RunBench(const BenchCommand& command, Log& log) {
       .weight_gb = 1e-9 * static_cast<double>(session->model().weight_bytes()),
       .isa = std::string(Name(*isa)),
       .n_threads = (*probe)->options().n_threads,
-      .page_bytes = kPageBytes,
+      .page_bytes = (*probe)->page_bytes(),
       .chunk = plan->chunk,
       .n_repetitions = plan->n_repetitions,
       .roofline = (*probe)->Best(),

@@ -30,13 +30,55 @@ void AddModel(CLI::App* command, std::filesystem::path& model) {
 }
 
 CLI::Option* AddThreads(CLI::App* command, int& n_threads) {
-  return command->add_option("--threads", n_threads, "Threads (default: the processors there are)")
+  return command
+      ->add_option("--threads", n_threads,
+                   "Threads (default: the physical cores this process may use)")
       ->type_name("N")
       ->check(Integer(1, 4096));
 }
 
-void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
-  AddThreads(command, run.n_threads)->group(kModelGroup);
+void AddRunThreads(CLI::App* command, RunOptions& run) {
+  CLI::Option* threads = AddThreads(command, run.n_threads)->group(kModelGroup);
+  CLI::Option* pin = command
+                         ->add_option_function<std::string>(
+                             "--pin", [&run](const std::string& name) { run.pin = name == "on"; },
+                             "Bind each thread to a physical core of its own: on or off (default: "
+                             "off)")
+                         ->type_name("MODE")
+                         ->check(OneOf({"on", "off"}))
+                         ->group(kModelGroup);
+  command
+      ->add_option_function<std::string>(
+          "--cpus",
+          [&run](const std::string& list) {
+            run.processors = ProcessorsOf(list);
+            run.n_threads = static_cast<int>(run.processors.size());
+          },
+          "One thread bound to each of these processors, like 0-3,8")
+      ->type_name("LIST")
+      ->check(Processors())
+      ->excludes(threads)
+      ->excludes(pin)
+      ->group(kModelGroup);
+}
+
+void AddWeightMemory(CLI::App* command, WeightMemory& memory) {
+  command
+      ->add_flag("--preload", memory.preload,
+                 "Read all weights before the first token, with all threads")
+      ->group(kModelGroup);
+  command
+      ->add_flag("--lock", memory.lock, "Read all weights and keep them in memory (RLIMIT_MEMLOCK)")
+      ->group(kModelGroup);
+  command
+      ->add_flag("--huge-pages", memory.huge_pages,
+                 "Copy all weights into huge pages: reads faster, loads slower")
+      ->group(kModelGroup);
+}
+
+void AddMachine(CLI::App* command, RunOptions& run) {
+  AddRunThreads(command, run);
+  AddWeightMemory(command, run.weights);
   command
       ->add_option(
           "--cpu-isa", run.cpu_isa,
@@ -48,7 +90,7 @@ void AddThreadsAndIsa(CLI::App* command, RunOptions& run) {
 
 void AddRun(CLI::App* command, RunOptions& run) {
   AddModel(command, run.model);
-  AddThreadsAndIsa(command, run);
+  AddMachine(command, run);
   command
       ->add_option("--context", run.n_context,
                    "Tokens of prompt and answer together that memory is taken for")
@@ -299,7 +341,7 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
   command->add_flag("--mtp", options.mtp,
                     "Also mtp_logits, F32 [tokens - 1, vocabulary], of the MTP head");
   AddModel(command, options.run.model);
-  AddThreadsAndIsa(command, options.run);
+  AddMachine(command, options.run);
   command->footer(
       "Examples:\n"
       "  fathom logits --tokens \"0 17 42 99\" --out logits.safetensors\n"
@@ -388,7 +430,7 @@ void AddBench(CLI::App& app, BenchCommand& options) {
   command->add_option("--plot", options.plot, "Also draw throughput against depth, as SVG")
       ->type_name("FILE");
   AddModel(command, options.run.model);
-  AddThreadsAndIsa(command, options.run);
+  AddMachine(command, options.run);
   command->footer(
       "Read GB/s is compared with the read bandwidth of the machine, GFLOP/s with its fp32\n"
       "multiply-adds, both measured in the same run with the same threads.\n"

@@ -4,10 +4,12 @@
 
 #include <utility>
 
+#include "base/processors.h"
 #include "base/thread_team.h"
 #include "checkpoint/weight_binder.h"
 #include "kv_cache/layout.h"
 #include "model/model.h"
+#include "model/weight_values.h"
 #include "model/weights.h"
 
 namespace fathom::cli {
@@ -45,7 +47,7 @@ LayerCounts CountLayers(const ModelConfig& config) {
 
 // Of one sequence in the main layers, as this program stores it.
 CacheMemory MeasureCache(const ModelConfig& config) {
-  CacheShape shape = {.head_dim = config.head_dim,
+  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
                       .ratios = config.compress_ratios,
                       .max_context = config.max_position_embeddings,
@@ -81,8 +83,8 @@ void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspect
     inspection.warnings.push_back(*std::move(warning));
   }
   if (deep) {
-    ThreadTeam team(AvailableProcessors());
-    const Status checked = CheckWeightValues(checkpoint, config, team, {});
+    ThreadTeam team(AvailableCores());
+    const Status checked = CheckWeightValues(checkpoint, config, WeightValues::kAll, team);
     if (!checked) {
       AddProblems(inspection, "values", {checked.error()});
     }

@@ -78,6 +78,40 @@ std::optional<std::vector<int>> ParseRatios(std::string_view text) {
   return ratios;
 }
 
+// "3" or "0-3".
+std::optional<std::pair<int, int>> ParseRange(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = ParseInteger<int>(text.substr(0, dash));
+  const auto last =
+      dash == std::string_view::npos ? first : ParseInteger<int>(text.substr(dash + 1));
+  constexpr int kLargest = 65535;
+  if (!first || !last || *first < 0 || *last < *first || *last > kLargest) {
+    return std::nullopt;
+  }
+  return std::pair(*first, *last);
+}
+
+std::optional<std::vector<int>> ParseProcessors(std::string_view text) {
+  std::vector<int> processors;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const auto range = ParseRange(text.substr(0, comma));
+    if (!range) {
+      return std::nullopt;
+    }
+    for (int i = range->first; i <= range->second; ++i) {
+      if (std::find(processors.begin(), processors.end(), i) != processors.end()) {
+        return std::nullopt;
+      }
+      processors.push_back(i);
+    }
+    if (comma == std::string_view::npos) {
+      return processors;
+    }
+    text.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 CLI::Validator OneOf(std::vector<std::string> allowed) {
@@ -135,6 +169,15 @@ CLI::Validator BenchRows() {
 CLI::Validator LogitBias() {
   return Expect("ID=VALUE with a value from -100 to 100",
                 [](const std::string& text) { return ParseLogitBias(text).has_value(); });
+}
+
+CLI::Validator Processors() {
+  return Expect("numbers of processors and ranges of them, each once, like 0-3,8",
+                [](const std::string& text) { return ParseProcessors(text).has_value(); });
+}
+
+std::vector<int> ProcessorsOf(const std::string& text) {
+  return ParseProcessors(text).value_or(std::vector<int>());
 }
 
 std::pair<Token, float> LogitBiasOf(const std::string& text) {

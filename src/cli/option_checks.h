@@ -41,6 +41,11 @@ CLI::Validator Ratios();
 // What Ratios has accepted.
 std::vector<int> RatiosOf(const std::string& text);
 
+// Numbers of processors and ranges of them, each once: 0-3,8
+CLI::Validator Processors();
+// What Processors has accepted, in its order.
+std::vector<int> ProcessorsOf(const std::string& text);
+
 }  // namespace fathom::cli
 
 #endif  // FATHOM_CLI_OPTION_CHECKS_H_

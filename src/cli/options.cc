@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "base/thread_team.h"
+#include "base/processors.h"
 #include "cli/command_options.h"
 #include "cli/version.h"
 
@@ -32,7 +32,7 @@ ParsedCommands Defaults() {
   ParsedCommands commands;
   const std::filesystem::path model = Environment("FATHOM_MODEL");
   const RunOptions run = {
-      .model = model, .n_threads = AvailableProcessors(), .cpu_isa = "", .n_context = {}};
+      .model = model, .n_threads = AvailableCores(), .cpu_isa = "", .n_context = {}};
   commands.generate.run = run;
   commands.chat.run = run;
   commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";

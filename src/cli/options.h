@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "checkpoint/weight_memory.h"
 #include "cli/log.h"
 
 namespace fathom::cli {
@@ -22,6 +23,9 @@ struct RunOptions {
   int n_threads = 1;                      // >= 1
   std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
   std::optional<std::int64_t> n_context;  // tokens; what is missing is up to the command
+  bool pin = false;                       // bind each thread to a physical core
+  std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
+  WeightMemory weights{};
 };
 
 // What was asked for; the rest is up to generation_config.json.

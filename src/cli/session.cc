@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/processors.h"
 #include "cli/backend_choice.h"
 #include "cli/progress.h"
 
@@ -20,13 +21,18 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
                               const ModelOptions& options, Interrupt* interrupt, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   Session session;
-  Result<std::unique_ptr<Backend>> backend = ChooseBackend(run, log);
+  const Result<std::vector<int>> processors = ChooseProcessors(run);
+  if (!processors) return Unexpected(processors.error());
+  Result<std::unique_ptr<Backend>> backend = ChooseBackend(run, *processors, log);
   if (!backend) return Unexpected(backend.error());
   session.backend_ = *std::move(backend);
 
+  ModelOptions with_memory = options;
+  with_memory.weights = run.weights;
+  with_memory.n_load_threads = run.n_threads;
   ProgressBar bar("loading " + directory.filename().string());
   Result<std::unique_ptr<Model>> model =
-      Model::Load(directory, *session.backend_, options, [&](double share) {
+      Model::Load(directory, *session.backend_, with_memory, [&](double share) {
         bar.Update(share);
         if (interrupt != nullptr) {
           interrupt->EndProgramIfPressed();
@@ -34,6 +40,11 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
       });
   if (!model) return Unexpected(model.error());
   session.model_ = *std::move(model);
+  // Not before: the threads that load inherit what the thread that starts them is bound to.
+  if (!processors->empty() && !BindThisThread(processors->front())) {
+    log.Warn("cannot bind the first thread to processor {}", processors->front());
+  }
+  session.processors_ = *processors;
   session.load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/interrupt.h"
@@ -19,18 +20,24 @@ namespace fathom::cli {
 class Session {
  public:
   // Shows a progress bar where that is wanted and tells the log about the checkpoint. Ctrl-C ends
-  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself.
+  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself. The
+  // weights lie where `run` wants them, whatever `options` says. The calling thread, which is the
+  // one to run the model, is bound to a processor if `run` asks for that.
   static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
                               const ModelOptions& options, Interrupt* interrupt, Log& log);
 
   Model& model() const { return *model_; }
   double load_seconds() const { return load_seconds_; }
+  // What the threads of the backend are bound to, the calling one first; empty: not bound. Threads
+  // started from now on inherit the binding of the one that starts them.
+  const std::vector<int>& processors() const { return processors_; }
 
  private:
   Session() = default;
 
   std::unique_ptr<Backend> backend_;  // before the model, which must not outlive it
   std::unique_ptr<Model> model_;
+  std::vector<int> processors_;
   double load_seconds_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/float_types.h"
 #include "base/tensor.h"
+#include "kernels/key_layout.h"
 
 namespace fathom {
 
@@ -41,10 +42,18 @@ struct RopeRows {
   Matrix<const float> sin;
 };
 
+// Cached keys, FP8-simulated: kernels/key_layout.h.
+struct KeyRows {
+  Matrix<std::uint8_t> bytes;  // [rows, KeyBytes(layout)]
+  KeyLayout layout;
+
+  std::uint8_t* Row(std::int64_t i) const { return bytes.Row(i); }
+};
+
 // The last `slots` window keys of every sequence. Position p of sequence s is row
 // s * slots + p % slots. slots >= sliding_window (+ positions that may be rolled back).
 struct WindowCache {
-  Matrix<Bf16> rows;  // [sequences * slots, head_dim]
+  KeyRows rows;  // sequences * slots
   std::int64_t slots = 0;
 };
 
@@ -54,7 +63,7 @@ struct WindowCache {
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
   // Finished rows of sequence s begin at row s * capacity. Exactly one of the two is not empty:
-  Matrix<Bf16> rows;                 // main: [.., head_dim], FP8-simulated
+  KeyRows rows;                      // main
   Matrix<std::uint8_t> packed_rows;  // indexer: [.., 68], see kPackedIndexBytes
   std::int64_t capacity = 0;
   // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.

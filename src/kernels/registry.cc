@@ -9,7 +9,8 @@
 
 namespace fathom {
 
-Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads) {
+Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
+                                                std::span<const int> processors) {
   if (n_threads < 1) {
     return MakeError(ErrorCode::kInvalidArgument, "threads: expected at least 1, found {}",
                      n_threads);
@@ -29,7 +30,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_th
   if (chosen == Isa::kScalar) {
     return std::make_unique<ReferenceBackend>();
   }
-  return std::make_unique<CpuBackend>(chosen, n_threads);
+  return std::make_unique<CpuBackend>(chosen, n_threads, processors);
 }
 
 }  // namespace fathom

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/result.h"
 #include "kernels/backend.h"
@@ -12,10 +13,12 @@
 namespace fathom {
 
 // The backend of this machine's processor with n_threads >= 1 threads (those of the caller
-// included). `isa` forces an instruction set; without it the widest one present is taken. kScalar
-// is the reference backend, on one thread. Errors: the machine does not have `isa` (the message
-// names what it has), or n_threads < 1.
-Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads);
+// included), bound to the n_threads `processors` if there are any (ThreadTeam). `isa` forces an
+// instruction set; without it the widest one present is taken. kScalar is the reference backend, on
+// one thread. Errors: the machine does not have `isa` (the message names what it has), or n_threads
+// < 1.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
+                                                std::span<const int> processors = {});
 
 }  // namespace fathom
 

@@ -1,6 +1,7 @@
 #include "kernels/roofline.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +10,6 @@
 
 #include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
-#include "kernels/host_buffer.h"
 
 namespace fathom {
 namespace {
@@ -74,6 +74,21 @@ double Time(ThreadTeam& team, const Body& body) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// As checkpoint/weight_memory.cc takes huge pages; memory that is not to have them must say so.
+Result<PageMemory> Allocate(std::int64_t bytes, bool huge_pages) {
+  if (huge_pages) {
+    Result<PageMemory> reserved = PageMemory::AllocateReserved(bytes);
+    if (reserved) {
+      return reserved;
+    }
+  }
+  Result<PageMemory> memory = PageMemory::Allocate(bytes);
+  if (memory && !huge_pages) {
+    ::madvise(memory->bytes().data(), memory->bytes().size(), MADV_NOHUGEPAGE);
+  }
+  return memory;
+}
+
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
@@ -92,33 +107,33 @@ Result<std::unique_ptr<RooflineProbe>> RooflineProbe::Create(const RooflineOptio
   RooflineOptions used = options;
   if (used.isa == Isa::kScalar) {
     used.n_threads = 1;
+    while (used.processors.size() > 1) {
+      used.processors.pop_back();
+    }
   }
   const std::int64_t unit = used.n_threads * cpu::kReadUnit;
   used.buffer_bytes = (used.buffer_bytes + unit - 1) / unit * unit;
-  Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(used.buffer_bytes);
-  if (!buffer) {
-    return MakeError(buffer.error().code, "memory to measure the bandwidth with: {}",
-                     buffer.error().message);
+  Result<PageMemory> memory = Allocate(used.buffer_bytes, used.huge_pages);
+  if (!memory) {
+    return MakeError(memory.error().code, "memory to measure the bandwidth with: {}",
+                     memory.error().message);
   }
-  // Advice: where a kernel has no huge pages there are none, for the weights neither.
-  const std::span<std::byte> bytes = (*buffer)->bytes();
-  ::madvise(bytes.data(), bytes.size(), used.huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  std::unique_ptr<RooflineProbe> probe(new RooflineProbe(used, std::move(*buffer)));
+  std::unique_ptr<RooflineProbe> probe(new RooflineProbe(used, *std::move(memory)));
   probe->Fill();
   return probe;
 }
 
-RooflineProbe::RooflineProbe(const RooflineOptions& options, std::unique_ptr<Buffer> buffer)
+RooflineProbe::RooflineProbe(const RooflineOptions& options, PageMemory memory)
     : options_(options),
-      buffer_(std::move(buffer)),
-      team_(options.n_threads),
+      memory_(std::move(memory)),
+      team_(options.n_threads, options.processors),
       sink_(static_cast<std::size_t>(options.n_threads)) {}
 
 // Until it is written, all of the memory is one page of zeros.
 void RooflineProbe::Fill() {
   const std::int64_t part = options_.buffer_bytes / options_.n_threads;
   Time(team_, [&](std::int64_t thread) {
-    std::memset(buffer_->bytes().data() + thread * part, static_cast<int>(thread % 255 + 1),
+    std::memset(memory_.bytes().data() + thread * part, static_cast<int>(thread % 255 + 1),
                 static_cast<std::size_t>(part));
   });
 }
@@ -131,7 +146,7 @@ double RooflineProbe::MeasureRead() {
     for (const cpu::ReadPattern& pattern : kPatterns) {
       const double seconds = Time(team_, [&](std::int64_t thread) {
         sink_[static_cast<std::size_t>(thread)] +=
-            loops.read_memory(buffer_->bytes().data() + thread * part, part, pattern);
+            loops.read_memory(memory_.bytes().data() + thread * part, part, pattern);
       });
       best = std::max(best, static_cast<double>(options_.buffer_bytes) / seconds);
     }
@@ -150,6 +165,11 @@ double RooflineProbe::MeasureMultiplyAdds() {
     best = std::max(best, static_cast<double>(2 * kMultiplyAdds * options_.n_threads) / seconds);
   }
   return best * 1e-9;
+}
+
+std::int64_t RooflineProbe::page_bytes() const {
+  return BytesInHugePages(memory_.bytes()) >= options_.buffer_bytes / 2 ? kHugePageBytes
+                                                                        : ::sysconf(_SC_PAGESIZE);
 }
 
 Roofline RooflineProbe::Measure() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/pages.h"
 #include "base/result.h"
 #include "base/thread_team.h"
 #include "kernels/backend.h"
@@ -24,7 +25,9 @@ struct RooflineOptions {
   int n_threads = 1;
   // Read in one go; far more than the caches hold, or it is their speed that is measured.
   std::int64_t buffer_bytes = std::int64_t{1} << 30;
-  bool huge_pages = false;  // as the weights lie: 2 MiB pages, else those of 4 KiB
+  bool huge_pages = false;  // ask for pages of 2 MiB, where copied weights lie; else of 4 KiB
+  // Of the threads (ThreadTeam), the first one that of the calling thread; empty: not bound.
+  std::vector<int> processors;
 };
 
 // Owns the memory that is read and the threads that read it, each a contiguous part. Measures
@@ -46,15 +49,17 @@ class RooflineProbe {
   int n_measurements() const { return static_cast<int>(measured_.size()); }
 
   const RooflineOptions& options() const { return options_; }
+  // Of the memory that is read: what the kernel gave, huge_pages or not.
+  std::int64_t page_bytes() const;
 
  private:
-  RooflineProbe(const RooflineOptions& options, std::unique_ptr<Buffer> buffer);
+  RooflineProbe(const RooflineOptions& options, PageMemory memory);
   void Fill();
   double MeasureRead();
   double MeasureMultiplyAdds();
 
   const RooflineOptions options_;
-  std::unique_ptr<Buffer> buffer_;
+  PageMemory memory_;
   ThreadTeam team_;
   std::vector<Roofline> measured_;
   std::vector<std::int64_t> sink_;  // per thread: keeps the results alive

@@ -7,7 +7,9 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kSimulationGroup = 64;  // numbers that share a scale of the FP8 simulation
+bool Holds(const KeyRows& rows, const KeyLayout& layout) {
+  return rows.layout == layout && rows.bytes.cols == KeyBytes(layout);
+}
 
 }  // namespace
 
@@ -23,11 +25,18 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
             input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
         "SparseAttention: shapes of the RoPE rows");
   Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
+  const KeyLayout layout = {.head_dim = head_dim, .rope_dims = 2 * input.rope.cos.cols};
   Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
-            cache.window.rows.cols == head_dim,
+            Holds(cache.window.rows, layout),
         "SparseAttention: shapes of the window");
-  Check(cache.ratio == 0 || cache.compressor.rows.cols == head_dim,
+  Check(cache.ratio == 0 || Holds(cache.compressor.rows, layout),
         "SparseAttention: shapes of the compressed rows");
+}
+
+void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache) {
+  Check(keys.rows == batch.n_tokens() && cache.rows.layout.head_dim == keys.cols &&
+            Holds(cache.rows, cache.rows.layout) && cache.slots > 0,
+        "AppendWindow: shapes");
 }
 
 void CheckCompress(const CompressorInput& input, const BatchView& batch,
@@ -41,13 +50,12 @@ void CheckCompress(const CompressorInput& input, const BatchView& batch,
   Check(cache.tail_values.cols == inputs && cache.tail_scores.cols == inputs &&
             cache.tail_slots >= cache.Span() - 1,
         "Compress: shapes of the tail");
-  Check((cache.rows.cols == width && cache.packed_rows.cols == 0) ||
-            (cache.rows.cols == 0 && cache.packed_rows.cols == kPackedIndexBytes &&
-             width == kIndexDim),
+  const KeyLayout layout = {.head_dim = width, .rope_dims = 2 * std::ssize(input.frequencies)};
+  Check(PlainDims(layout) >= 0, "Compress: RoPE dimensions");
+  const bool packed = cache.packed_rows.cols == kPackedIndexBytes && width == kIndexDim;
+  Check(cache.rows.bytes.cols == 0 ? packed
+                                   : cache.packed_rows.cols == 0 && Holds(cache.rows, layout),
         "Compress: shapes of the rows");
-  const std::int64_t plain = width - 2 * std::ssize(input.frequencies);
-  Check(plain >= 0 && (cache.packed_rows.cols > 0 || plain % kSimulationGroup == 0),
-        "Compress: RoPE dimensions");
 }
 
 void CheckIndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<const std::uint8_t> out) {

@@ -56,6 +56,15 @@ struct Weight {
   std::int64_t ScaleColumns() const {
     return format == WeightFormat::kFp4 ? k / kFp4Block : (k + kFp8Block - 1) / kFp8Block;
   }
+  std::span<const std::byte> Bytes() const {
+    return {data, static_cast<std::size_t>(n * RowBytes())};
+  }
+  // Empty for kF32 and kBf16.
+  std::span<const std::byte> ScaleBytes() const {
+    const std::int64_t rows = format == WeightFormat::kFp4 ? n : (n + kFp8Block - 1) / kFp8Block;
+    const std::int64_t size = scale_format == ScaleFormat::kF32 ? 4 : 1;
+    return {scales, scales == nullptr ? 0 : static_cast<std::size_t>(rows * ScaleColumns() * size)};
+  }
   // The scale of kFp8 block (row / 128, block).
   float Fp8Scale(std::int64_t row, std::int64_t block) const {
     const std::int64_t i = row / kFp8Block * ScaleColumns() + block;

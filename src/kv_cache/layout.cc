@@ -1,6 +1,5 @@
 #include "kv_cache/layout.h"
 
-#include "base/float_types.h"
 #include "kernels/layer_cache.h"
 
 namespace fathom {
@@ -14,7 +13,7 @@ LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
   const CompressorCache compressor{.ratio = ratio};
   layout.compressed_rows = shape.max_context / ratio;
   layout.tail_slots = compressor.Span() + shape.rollback;
-  layout.tail_width = compressor.Overlap() * shape.head_dim;
+  layout.tail_width = compressor.Overlap() * shape.keys.head_dim;
   if (ratio == 4) {
     layout.index_rows = layout.compressed_rows;
     layout.index_tail_width = compressor.Overlap() * kIndexDim;
@@ -23,7 +22,7 @@ LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
 }
 
 LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape) {
-  const auto row = shape.head_dim * static_cast<std::int64_t>(sizeof(Bf16));
+  const auto row = KeyBytes(shape.keys);
   const auto tail = layout.tail_slots * 2 * static_cast<std::int64_t>(sizeof(float));
   return {
       .constant = layout.window_slots * row + tail * (layout.tail_width + layout.index_tail_width),
@@ -45,7 +44,7 @@ double BytesPerToken(const CacheShape& shape) {
   double bytes = 0.0;
   for (const int ratio : shape.ratios) {
     if (ratio != 0) {
-      const auto row = static_cast<double>(shape.head_dim) * sizeof(Bf16);
+      const auto row = static_cast<double>(KeyBytes(shape.keys));
       bytes += (row + (ratio == 4 ? static_cast<double>(kPackedIndexBytes) : 0.0)) / ratio;
     }
   }

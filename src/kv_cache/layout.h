@@ -1,7 +1,7 @@
 // How much memory the cached state of a sequence takes, per kind of layer (spec/model.md 5.8).
 //
-//   every layer   window keys     [window_slots, head_dim] bf16
-//   ratio 4, 128  compressed rows [context / ratio, head_dim] bf16
+//   every layer   window keys     [window_slots, 584 bytes for V4: kernels/key_layout.h]
+//   ratio 4, 128  compressed rows [context / ratio, the same]
 //                 tail            [tail_slots, overlap * head_dim] fp32 values, and as many scores
 //   ratio 4       indexer rows    [context / 4, 68 bytes]
 //                 tail            [tail_slots, 2 * 128] fp32 values, and as many scores
@@ -13,10 +13,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/key_layout.h"
+
 namespace fathom {
 
 struct CacheShape {
-  std::int64_t head_dim = 0;
+  KeyLayout keys;  // of the window and of compressed rows
   std::int64_t sliding_window = 0;
   std::vector<int> ratios;       // of every layer that caches, draft layers included
   std::int64_t max_context = 0;  // positions per sequence

@@ -1,5 +1,6 @@
 #include "kv_cache/random_fill.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -33,14 +34,26 @@ class RandomWords {
 };
 
 // Sign, mantissa and the lowest exponent bit are random, so that magnitudes are 1/2 to 2.
-void FillNumbers(const Matrix<Bf16>& m, RandomWords& words) {
-  words.Fill(m.data, m.rows * m.cols * static_cast<std::int64_t>(sizeof(Bf16)), 0x80FF80FF80FF80FFu,
+void FillBf16(void* numbers, std::int64_t count, RandomWords& words) {
+  words.Fill(numbers, count * static_cast<std::int64_t>(sizeof(Bf16)), 0x80FF80FF80FF80FFu,
              0x3F003F003F003F00u);
 }
 
 void FillNumbers(const Matrix<float>& m, RandomWords& words) {
   words.Fill(m.data, m.rows * m.cols * static_cast<std::int64_t>(sizeof(float)),
              0x80FFFFFF80FFFFFFu, 0x3F0000003F000000u);
+}
+
+// E4M3 codes whose magnitudes are 1/2 to 2, with scales of 1 for all.
+void FillKeys(const KeyRows& keys, std::int64_t first, std::int64_t count, RandomWords& words) {
+  const std::int64_t plain = PlainDims(keys.layout);
+  const std::int64_t n_scales = (plain + kSimulationGroup - 1) / kSimulationGroup;
+  for (std::int64_t row = first; row < first + count; ++row) {
+    std::uint8_t* key = keys.Row(row);
+    words.Fill(key, plain, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
+    FillBf16(key + plain, keys.layout.rope_dims, words);
+    std::fill_n(key + ScaleOffset(keys.layout), n_scales, std::uint8_t{127});
+  }
 }
 
 // Any nibble is an E2M1 value; scales of 1/8 to 1.
@@ -60,8 +73,8 @@ void FillCompressor(CompressorCache& cache, std::int64_t sequence, std::int64_t 
   }
   const std::int64_t n_rows = VisibleRows(n_tokens - 1, cache.ratio);
   const std::int64_t first = sequence * cache.capacity;
-  if (cache.rows.rows > 0) {
-    FillNumbers(cache.rows.Rows(first, n_rows), words);
+  if (cache.rows.bytes.rows > 0) {
+    FillKeys(cache.rows, first, n_rows, words);
   }
   if (cache.packed_rows.rows > 0) {
     FillIndexRows(cache.packed_rows.Rows(first, n_rows), words);
@@ -75,7 +88,7 @@ void FillCompressor(CompressorCache& cache, std::int64_t sequence, std::int64_t 
 void FillRandomly(LayerCache& layer, std::int64_t sequence, std::int64_t n_tokens,
                   std::uint64_t seed) {
   RandomWords words(seed);
-  FillNumbers(layer.window.rows.Rows(sequence * layer.window.slots, layer.window.slots), words);
+  FillKeys(layer.window.rows, sequence * layer.window.slots, layer.window.slots, words);
   FillCompressor(layer.compressor, sequence, n_tokens, words);
   FillCompressor(layer.indexer, sequence, n_tokens, words);
 }

@@ -7,6 +7,12 @@
 namespace fathom {
 namespace {
 
+KeyRows CarveKeys(Carver& carver, const CacheShape& shape, std::int64_t per_sequence) {
+  return {
+      .bytes = carver.Take<std::uint8_t>(shape.n_sequences * per_sequence, KeyBytes(shape.keys)),
+      .layout = shape.keys};
+}
+
 CompressorCache CarveCompressor(Carver& carver, int ratio, std::int64_t n_sequences,
                                 std::int64_t tail_slots, std::int64_t tail_width) {
   CompressorCache cache{.ratio = ratio};
@@ -20,13 +26,12 @@ LayerCache CarveLayer(Carver& carver, int ratio, const CacheShape& shape) {
   const LayerLayout layout = LayoutOf(ratio, shape);
   LayerCache layer{.ratio = ratio};
   layer.window.slots = layout.window_slots;
-  layer.window.rows = carver.Take<Bf16>(shape.n_sequences * layout.window_slots, shape.head_dim);
+  layer.window.rows = CarveKeys(carver, shape, layout.window_slots);
   if (layout.tail_slots > 0) {
     layer.compressor =
         CarveCompressor(carver, ratio, shape.n_sequences, layout.tail_slots, layout.tail_width);
     layer.compressor.capacity = layout.compressed_rows;
-    layer.compressor.rows =
-        carver.Take<Bf16>(shape.n_sequences * layout.compressed_rows, shape.head_dim);
+    layer.compressor.rows = CarveKeys(carver, shape, layout.compressed_rows);
   }
   if (layout.index_tail_width > 0) {
     layer.indexer = CarveCompressor(carver, ratio, shape.n_sequences, layout.tail_slots,

@@ -73,7 +73,7 @@ void Attention(const Step& step, const AttentionWeights& weights, LayerCache& ca
 }
 
 // a.u -> a.y (spec/model.md 7).
-void MixtureOfExperts(const Step& step, const MoeWeights& weights) {
+Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& weights) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
   const Activations& a = step.a;
@@ -86,6 +86,12 @@ void MixtureOfExperts(const Step& step, const MoeWeights& weights) {
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
+  if (!step.admission.Complete(block)) {
+    backend.Synchronize();
+    if (Status admitted = step.admission.Admit(block, weights, routing.ids); !admitted) {
+      return admitted;
+    }
+  }
   if (step.routing_observer) {
     backend.Synchronize();
     step.routing_observer(routing.ids);
@@ -97,12 +103,13 @@ void MixtureOfExperts(const Step& step, const MoeWeights& weights) {
   backend.SwiGlu(a.gate, a.up, config.swiglu_limit, a.gate);
   backend.Linear(a.gate, weights.shared_experts.w2, a.y);
   backend.CombineExperts(a.expert_rows, a.y, a.y);
+  return {};
 }
 
 }  // namespace
 
-void RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
-              Matrix<Bf16> streams) {
+Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
+                Matrix<Bf16> streams) {
   Backend& backend = step.backend;
   const Activations& a = step.a;
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
@@ -115,8 +122,11 @@ void RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
-  MixtureOfExperts(step, weights.ffn);
+  if (Status ran = MixtureOfExperts(step, weights.index, weights.ffn); !ran) {
+    return ran;
+  }
   backend.HcPost(a.y, mix, streams);
+  return {};
 }
 
 }  // namespace fathom

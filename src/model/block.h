@@ -5,8 +5,10 @@
 
 #include <span>
 
+#include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
+#include "model/expert_admission.h"
 #include "model/routing_observer.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -21,6 +23,7 @@ struct Step {
   Activations a;  // with batch.n_tokens() rows
   std::span<const float> compress_frequencies;
   const RoutingObserver& routing_observer;  // may be empty
+  ExpertAdmission& admission;
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,
@@ -34,9 +37,10 @@ struct Step {
   }
 };
 
-// streams [t, 4 d] in place. Reads and extends the layer's cache.
-void RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
-              Matrix<Bf16> streams);
+// streams [t, 4 d] in place. Reads and extends the layer's cache. Error: the weights of an expert
+// that is needed are invalid; what streams and cache hold then is of no use.
+Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
+                Matrix<Bf16> streams);
 
 }  // namespace fathom
 

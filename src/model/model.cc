@@ -12,6 +12,9 @@
 #include "kv_cache/random_fill.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
+#include "model/block_read_ahead.h"
+#include "model/expert_admission.h"
+#include "model/weight_values.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
@@ -19,7 +22,7 @@ namespace fathom {
 namespace {
 
 CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) {
-  CacheShape shape = {.head_dim = config.head_dim,
+  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
                       .ratios = config.compress_ratios,
                       .max_context = options.max_context,
@@ -113,6 +116,8 @@ struct Model::Impl {
   ModelWeights weights;
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
+  std::optional<ExpertAdmission> admission;
+  BlockReadAhead read_ahead;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
   std::vector<Progress> progress;      // per sequence, of the main model
@@ -121,16 +126,19 @@ struct Model::Impl {
   std::int64_t last_rows = 0;      // of the last Forward
   std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
 
+  Status FindHead();
   Status Bind();
+  Status HoldAndCheck(const LoadProgress& progress);
   Status Allocate();
+  void StartAnew(const BatchView& batch, std::vector<Progress>& done) const;
   Status CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const;
   Step MakeStep(const BatchView& batch);
   Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
                            const HcWeights& hc_head, std::span<const Bf16> norm);
 };
 
-// Finds the weights and what there is to say about them.
-Status Model::Impl::Bind() {
+// Finds the draft head and what there is to say about the checkpoint.
+Status Model::Impl::FindHead() {
   Result<DraftHead> found = FindDraftHead(checkpoint);
   if (!found) {
     return Unexpected(found.error());
@@ -152,9 +160,32 @@ Status Model::Impl::Bind() {
                      checkpoint.path().string(),
                      head.kind == HeadKind::kNone ? "no mtp.* tensors" : "a DSpark drafter");
   }
+  return {};
+}
+
+Status Model::Impl::Bind() {
   WeightBinder binder(checkpoint);
   weights = BindWeights(checkpoint, config, options.with_mtp, binder);
   return binder.Finish();
+}
+
+// Brings the weights to where they are wanted and checks their values. The names and shapes have
+// been found right before anything is read; weights that were moved are bound again.
+Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
+  ThreadTeam team(options.n_load_threads);
+  if (Status held = HoldWeights(checkpoint, options.weights, team, load_progress, warnings);
+      !held) {
+    return held;
+  }
+  if (options.weights.huge_pages) {
+    if (Status bound = Bind(); !bound) {
+      return bound;
+    }
+  }
+  if (!options.weights.Any()) {
+    read_ahead = BlockReadAhead(checkpoint, config.num_hidden_layers);
+  }
+  return CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team);
 }
 
 Status Model::Impl::Allocate() {
@@ -181,6 +212,7 @@ Status Model::Impl::Allocate() {
                        .beta_fast = config.rope_scaling.beta_fast,
                        .beta_slow = config.rope_scaling.beta_slow,
                        .original_length = config.rope_scaling.original_max_position_embeddings});
+  admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts);
   progress.resize(static_cast<std::size_t>(options.max_sequences));
   mtp_progress = progress;
   return {};
@@ -204,11 +236,13 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& director
                                              .options = options,
                                              .config = std::move(*config),
                                              .checkpoint = std::move(*checkpoint)});
+  if (Status status = impl->FindHead(); !status) {
+    return Unexpected(status.error());
+  }
   if (Status status = impl->Bind(); !status) {
     return Unexpected(status.error());
   }
-  ThreadTeam team(AvailableProcessors());
-  if (Status status = CheckWeightValues(impl->checkpoint, impl->config, team, progress); !status) {
+  if (Status status = impl->HoldAndCheck(progress); !status) {
     return Unexpected(status.error());
   }
   if (Status status = impl->Allocate(); !status) {
@@ -275,7 +309,8 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
                .batch = batch,
                .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
                .compress_frequencies = compress_frequencies,
-               .routing_observer = routing_observer};
+               .routing_observer = routing_observer,
+               .admission = *admission};
   const Activations& a = step.a;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
     const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
@@ -285,6 +320,13 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
   return step;
 }
 
+// After a step that ended halfway: caches of its sequences have been overwritten.
+void Model::Impl::StartAnew(const BatchView& batch, std::vector<Progress>& done) const {
+  for (const Segment& segment : batch.segments) {
+    done[static_cast<std::size_t>(segment.sequence)] = {};
+  }
+}
+
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
@@ -292,10 +334,17 @@ Status Model::Forward(const Batch& batch) {
     return status;
   }
   const Step step = m.MakeStep(view);
+  m.read_ahead.Ask(0);
   m.backend.Embed(view, m.weights.embed, step.a.streams);
   for (std::size_t i = 0; i < m.weights.layers.size(); ++i) {
-    RunBlock(step, m.weights.layers[i], m.cache->Layer(static_cast<std::int64_t>(i)),
-             step.a.streams);
+    m.read_ahead.Ask(static_cast<std::int64_t>(i) + 1);
+    if (Status ran = RunBlock(step, m.weights.layers[i],
+                              m.cache->Layer(static_cast<std::int64_t>(i)), step.a.streams);
+        !ran) {
+      m.StartAnew(view, m.progress);
+      m.last_rows = 0;
+      return ran;
+    }
   }
   for (const Segment& segment : view.segments) {
     m.progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
@@ -364,7 +413,13 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   m.backend.RmsNorm(a.u, mtp.enorm, eps, a.u);
   m.backend.Linear(a.u, mtp.e_proj, a.y);
   m.backend.AddToStreams(a.y, a.mtp_streams);
-  RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
+  if (Status ran =
+          RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
+      !ran) {
+    m.StartAnew(view, m.mtp_progress);
+    m.last_mtp_rows = 0;
+    return ran;
+  }
   for (const Segment& segment : view.segments) {
     m.mtp_progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
   }
@@ -413,10 +468,10 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   if (Status status = m.CheckBatch(view, m.progress); !status) {
     return status;
   }
-  RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
-           m.cache->Layer(layer), streams);
+  const Status ran = RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
+                              m.cache->Layer(layer), streams);
   m.backend.Synchronize();
-  return {};
+  return ran;
 }
 
 }  // namespace fathom

@@ -22,6 +22,7 @@
 #include "base/tensor.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/weight_memory.h"
 #include "kernels/backend.h"
 #include "model/batch.h"
 #include "model/routing_observer.h"
@@ -34,9 +35,12 @@ struct ModelOptions {
   std::int64_t max_batch_tokens = 256;  // rows of one Forward
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
   bool with_mtp = false;                // load the MTP head; an error if the checkpoint has none
+  WeightMemory weights;                 // whether Load reads them, and where to
+  int n_load_threads = 1;               // that Load uses
 };
 
-// Called during Load with the share of bytes checked so far, 0 to 1. From the loading thread.
+// Called with the share of the weights read so far, 0 to 1, if Load is to read them. From the
+// loading thread.
 using LoadProgress = std::function<void(double share)>;
 
 // Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
@@ -62,7 +66,9 @@ class Model {
   // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
   // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens (of all
   // it has computed, those taken back included); position 0 starts it anew. Errors, with nothing
-  // changed: a token id, position, sequence or batch size out of range.
+  // changed: a token id, position, sequence or batch size out of range. Error kInvalidData: the
+  // scales of an expert that is used for the first time are no numbers (the message names the
+  // tensor; Load checks all others). The batch's sequences must then begin at position 0 again.
   Status Forward(const Batch& batch);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.

@@ -1,12 +1,11 @@
-// CheckWeightValues: what only the bytes of a tensor can tell.
+#include "model/weight_values.h"
+
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
-#include <string>
-
-#include "model/weights.h"
+#include <string_view>
+#include <vector>
 
 namespace fathom {
 namespace {
@@ -20,78 +19,74 @@ T LoadUnaligned(const std::byte* bytes) {
   return value;
 }
 
-bool EndsWith(std::string_view text, std::string_view end) { return text.ends_with(end); }
-
-// A scale that is no number: the index of the first one, or -1.
-std::int64_t FirstBadScale(const TensorView& tensor) {
-  const std::byte* begin = tensor.bytes.data();
-  if (tensor.dtype == DType::kF8E8M0) {
-    const void* found = std::memchr(begin, kE8m0NaN, tensor.bytes.size());
-    return found == nullptr ? -1 : static_cast<const std::byte*>(found) - begin;
-  }
-  const auto count = static_cast<std::int64_t>(tensor.bytes.size() / sizeof(float));
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(LoadUnaligned<float>(begin + i * 4))) {
-      return i;
-    }
-  }
-  return -1;
+bool IsScale(std::string_view name) { return name.ends_with(".scale"); }
+bool IsExpertTable(std::string_view name) { return name.ends_with("tid2eid"); }
+bool IsRoutedExpert(std::string_view name) {
+  return name.find(".ffn.experts.") != std::string_view::npos;
 }
 
-std::optional<Error> CheckTensor(std::string_view name, const TensorView& tensor,
-                                 const ModelConfig& config) {
-  if (EndsWith(name, ".scale")) {
-    const std::int64_t bad = FirstBadScale(tensor);
-    if (bad >= 0) {
-      return Error{
-          ErrorCode::kInvalidData,
-          fmt::format("{}: expected finite scales, found NaN{} at element {}", name,
-                      tensor.dtype == DType::kF8E8M0 ? " (byte 255)" : " or infinity", bad)};
-    }
-  } else if (EndsWith(name, "tid2eid")) {
-    const auto count = static_cast<std::int64_t>(tensor.bytes.size() / sizeof(std::int64_t));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto id = LoadUnaligned<std::int64_t>(tensor.bytes.data() + i * 8);
-      if (id < 0 || id >= config.n_routed_experts) {
-        return Error{ErrorCode::kInvalidData,
-                     fmt::format("{}: expected expert ids 0 to {}, found {} at element {}", name,
-                                 config.n_routed_experts - 1, id, i)};
-      }
+std::optional<std::string> FindBadId(std::span<const std::byte> ids, std::int64_t n_experts) {
+  for (std::size_t i = 0; i < ids.size() / sizeof(std::int64_t); ++i) {
+    const auto id = LoadUnaligned<std::int64_t>(ids.data() + i * sizeof(std::int64_t));
+    if (id < 0 || id >= n_experts) {
+      return fmt::format("expected expert ids 0 to {}, found {} at element {}", n_experts - 1, id,
+                         i);
     }
   }
   return std::nullopt;
 }
 
+std::optional<std::string> FindBadValue(const Checkpoint::Tensor& tensor,
+                                        const ModelConfig& config) {
+  return IsScale(tensor.name) ? FindBadScale(tensor.view.bytes, tensor.view.dtype == DType::kF8E8M0
+                                                                    ? ScaleFormat::kE8m0
+                                                                    : ScaleFormat::kF32)
+                              : FindBadId(tensor.view.bytes, config.n_routed_experts);
+}
+
 }  // namespace
 
-Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config, ThreadTeam& team,
-                         const std::function<void(double)>& progress) {
+std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format) {
+  if (format == ScaleFormat::kE8m0) {
+    if (scales.empty()) {
+      return std::nullopt;
+    }
+    const void* found = std::memchr(scales.data(), kE8m0NaN, scales.size());
+    return found == nullptr
+               ? std::nullopt
+               : std::optional(fmt::format("expected finite scales, found NaN (byte 255) at "
+                                           "element {}",
+                                           static_cast<const std::byte*>(found) - scales.data()));
+  }
+  for (std::size_t i = 0; i < scales.size() / sizeof(float); ++i) {
+    if (!std::isfinite(LoadUnaligned<float>(scales.data() + i * sizeof(float)))) {
+      return fmt::format("expected finite scales, found NaN or infinity at element {}", i);
+    }
+  }
+  return std::nullopt;
+}
+
+Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
+                         WeightValues which, ThreadTeam& team) {
   std::vector<const Checkpoint::Tensor*> tensors;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    if (EndsWith(tensor.name, ".scale") || EndsWith(tensor.name, "tid2eid")) {
+    if ((IsScale(tensor.name) || IsExpertTable(tensor.name)) &&
+        (which == WeightValues::kAll || !IsRoutedExpert(tensor.name))) {
       tensors.push_back(&tensor);
     }
   }
-  // In rounds, so that progress is reported from this thread and the first problems end the check.
-  constexpr std::size_t kRound = 256;
   constexpr std::size_t kShown = 20;
   std::mutex mutex;
   std::vector<std::string> problems;
-  for (std::size_t first = 0; first < tensors.size() && problems.size() < kShown; first += kRound) {
-    const std::size_t count = std::min(kRound, tensors.size() - first);
-    team.For(static_cast<std::int64_t>(count), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const Checkpoint::Tensor& tensor = *tensors[first + static_cast<std::size_t>(i)];
-        if (std::optional<Error> error = CheckTensor(tensor.name, tensor.view, config)) {
-          const std::lock_guard lock(mutex);
-          problems.push_back(std::move(error->message));
-        }
+  team.For(std::ssize(tensors), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Checkpoint::Tensor& tensor = *tensors[static_cast<std::size_t>(i)];
+      if (const std::optional<std::string> problem = FindBadValue(tensor, config)) {
+        const std::lock_guard lock(mutex);
+        problems.push_back(fmt::format("{}: {}", tensor.name, *problem));
       }
-    });
-    if (progress) {
-      progress(static_cast<double>(first + count) / static_cast<double>(tensors.size()));
     }
-  }
+  });
   if (problems.empty()) {
     return {};
   }

@@ -35,6 +35,9 @@ class Scope {
  public:
   Scope(Source& source, std::string prefix) : source_(source), prefix_(std::move(prefix)) {}
 
+  // Without the dot at its end.
+  std::string Name() const { return prefix_.substr(0, prefix_.size() - 1); }
+
   Scope Inner(std::string_view name) const { return {source_, prefix_ + std::string(name)}; }
 
   template <class T>
@@ -170,7 +173,8 @@ AttentionWeights BindAttention(const Scope& scope, const ModelConfig& config, in
 MoeWeights BindMoe(const Scope& scope, const ModelConfig& config, bool hash_routed) {
   const std::int64_t hidden = config.hidden_size;
   const std::int64_t width = config.moe_intermediate_size;
-  MoeWeights moe{.gate = scope.Bf16Matrix("gate", config.n_routed_experts, hidden)};
+  MoeWeights moe{.name = scope.Name(),
+                 .gate = scope.Bf16Matrix("gate", config.n_routed_experts, hidden)};
   if (hash_routed) {
     moe.tid2eid = scope.Table<std::int64_t>("gate.tid2eid", DType::kI64, config.vocab_size,
                                             config.num_experts_per_tok);
@@ -192,8 +196,10 @@ MoeWeights BindMoe(const Scope& scope, const ModelConfig& config, bool hash_rout
   return moe;
 }
 
-BlockWeights BindBlock(const Scope& scope, const ModelConfig& config, int ratio, bool hash_routed) {
+BlockWeights BindBlock(const Scope& scope, const ModelConfig& config, std::int64_t index, int ratio,
+                       bool hash_routed) {
   return {
+      .index = index,
       .ratio = ratio,
       .attn_norm = scope.Vector<Bf16>("attn_norm.weight", DType::kBF16, config.hidden_size),
       .ffn_norm = scope.Vector<Bf16>("ffn_norm.weight", DType::kBF16, config.hidden_size),
@@ -217,14 +223,14 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
   weights.norm = scope.Vector<Bf16>("norm.weight", DType::kBF16, hidden);
   weights.head = scope.Bf16Matrix("head", config.vocab_size, hidden);
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    weights.layers.push_back(BindBlock(scope.Inner(fmt::format("layers.{}.", i)), config,
+    weights.layers.push_back(BindBlock(scope.Inner(fmt::format("layers.{}.", i)), config, i,
                                        config.compress_ratios[static_cast<std::size_t>(i)],
                                        i < config.num_hash_layers));
   }
   if (bind_mtp) {
     const Scope mtp = scope.Inner("mtp.0.");
     weights.mtp = MtpWeights{
-        .block = BindBlock(mtp, config, 0, false),
+        .block = BindBlock(mtp, config, config.num_hidden_layers, 0, false),
         .enorm = mtp.Vector<Bf16>("enorm.weight", DType::kBF16, hidden),
         .hnorm = mtp.Vector<Bf16>("hnorm.weight", DType::kBF16, hidden),
         .norm = mtp.Vector<Bf16>("norm.weight", DType::kBF16, hidden),

@@ -7,14 +7,13 @@
 #define FATHOM_MODEL_WEIGHTS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/tensor.h"
-#include "base/thread_team.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
@@ -50,6 +49,7 @@ struct AttentionWeights {
 };
 
 struct MoeWeights {
+  std::string name;                    // of all its tensors: "layers.3.ffn"
   Weight gate;                         // [experts, hidden] BF16
   std::span<const float> bias;         // [experts]; empty in hash layers
   Matrix<const std::int64_t> tid2eid;  // [vocab, experts per token]; empty in learned layers
@@ -58,6 +58,7 @@ struct MoeWeights {
 };
 
 struct BlockWeights {
+  std::int64_t index = 0;  // among all blocks; that of the MTP head follows the layers
   int ratio = 0;
   std::span<const Bf16> attn_norm;  // [hidden]
   std::span<const Bf16> ffn_norm;
@@ -92,11 +93,6 @@ struct ModelWeights {
 // binder and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,
                          WeightBinder& binder);
-
-// Reads all values that could be invalid: scales (E8M0 255 and F32 that is not finite) and expert
-// ids. Touches a sixteenth of the files. `progress` gets the share done; may be empty.
-Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config, ThreadTeam& team,
-                         const std::function<void(double)>& progress);
 
 }  // namespace fathom
 

@@ -1,9 +1,12 @@
 // fathom bench: its forms of output on the embedded model, and what it refuses.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
+#include "base/processors.h"
 #include "tests/cli/program.h"
 #include "tests/testing/shared_data.h"
 
@@ -40,6 +43,26 @@ TEST(BenchTest, JsonHasTheRowsAndTheLimits) {
     EXPECT_EQ(row["roofline"], json["roofline"]);
   }
   EXPECT_EQ(run.error, "");  // the formulas agree with the tensors
+}
+
+// The model and what it is compared with use the same pages and processors.
+TEST(BenchTest, MeasuresOnTheMemoryAndTheProcessorsAskedFor) {
+  const std::vector<std::string> options = {"bench", "--bandwidth-mib", "8", "--rows",
+                                            "tg1",   "--reps",          "1", "--json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), options.begin(), options.end());
+    const ProgramRun run = RunProgram(more);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return run;
+  };
+  EXPECT_EQ(ParseOutput(with({}))["page_bytes"], 4096);
+  const ProgramRun huge = with({"--huge-pages"});
+  if (huge.error.empty()) {  // else the kernel gave the model none
+    EXPECT_EQ(ParseOutput(huge)["page_bytes"], 2 << 20);
+  }
+  const std::vector<int> allowed = AllowedProcessors();
+  EXPECT_EQ(ParseOutput(with({"--cpus", fmt::format("{}", fmt::join(allowed, ","))}))["threads"],
+            allowed.size());
 }
 
 TEST(BenchTest, PrintsATableAndDrawsAPlot) {

@@ -63,8 +63,8 @@ TEST(InspectTest, JsonHasTheSameNumbers) {
   EXPECT_EQ(object["dtypes"]["I64"], json({{"tensors", 2}, {"bytes", 131072}}));
   EXPECT_EQ(object["layers"]["ratio_4"], 3);
   EXPECT_EQ(object["draft_head"]["kind"], "MTP");
-  // 3 layers of ratio 4: (2 * 128 + 68) / 4 bytes per token; 2 of ratio 128: 2 * 128 / 128.
-  EXPECT_EQ(object["memory"]["kv_bytes_per_1000_tokens"], 1000 * (3 * 81 + 2 * 2));
+  // 3 layers of ratio 4: (200 + 68) / 4 bytes per token; 2 of ratio 128: 200 / 128.
+  EXPECT_EQ(object["memory"]["kv_bytes_per_1000_tokens"], 1000 * 3 * 67 + 2 * 1000 * 200 / 128);
 }
 
 TEST(InspectTest, OracleCheckpointsHaveNoProblems) {

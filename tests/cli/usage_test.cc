@@ -116,6 +116,13 @@ INSTANTIATE_TEST_SUITE_P(
                       BadValue{"--seed", "-1", "from 0 to 2^64 - 1"},
                       BadValue{"--seed", "18446744073709551616", "from 0 to 2^64 - 1"},
                       BadValue{"--threads", "0", "a whole number from 1"},
+                      BadValue{"--pin", "yes", "one of on off"},
+                      BadValue{"--cpus", "", "numbers of processors and ranges of them"},
+                      BadValue{"--cpus", "1-", "numbers of processors and ranges of them"},
+                      BadValue{"--cpus", "3-1", "numbers of processors and ranges of them"},
+                      BadValue{"--cpus", "0,0-1", "each once"},
+                      BadValue{"--cpus", "0,-1", "numbers of processors and ranges of them"},
+                      BadValue{"--cpus", "70000", "numbers of processors and ranges of them"},
                       BadValue{"--context", "0", "a whole number of at least 1"},
                       BadValue{"--cpu-isa", "sse9", "scalar avx2 avx512 avx512_bf16"},
                       BadValue{"--log-level", "loud", "trace debug info warn error off"}));

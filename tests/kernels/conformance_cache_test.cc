@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "kernels/reference/quantize.h"
 #include "kernels/rope.h"
 #include "tests/kernels/conformance.h"
 
@@ -23,6 +26,35 @@ Batch MixedBatch(std::int32_t prompt, std::int32_t start, std::int32_t chunk, st
   batch.Add(0, start, chunk);
   batch.Add(2, single, 1);
   return batch;
+}
+
+// Keys of a window of 40 slots, from infinity to NaN: what is stored is what simulation gives.
+TEST_P(ConformanceCache, AppendWindow) {
+  Data data(6);
+  constexpr std::int64_t kSlots = 40;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special[] = {infinity, -infinity, std::nanf(""), -std::nanf(""), -0.0f, 3e38f};
+  for (const Kind kind : kKinds) {
+    for (const KeyLayout& layout : {KeyLayout{512, 64}, KeyLayout{128, 64}, KeyLayout{64, 64},
+                                    KeyLayout{70, 6}, KeyLayout{64, 0}, KeyLayout{90, 7}}) {
+      for (const Batch& batch : {MixedBatch(100, 77, 3, 40), MixedBatch(1, 39, 2, 0)}) {
+        Array<Bf16> keys = data.Bf16s(batch.n() * layout.head_dim, kind);
+        for (const float x : special) {
+          keys.all()[static_cast<std::size_t>(data.Integer(0, batch.n() * layout.head_dim - 1))] =
+              ToBf16(x);
+        }
+        ExpectSame(fmt::format("{} dimensions, {} rotated", layout.head_dim, layout.rope_dims),
+                   [&](Backend& backend) {
+                     Array<std::uint8_t> rows(kSequences * kSlots * KeyBytes(layout));
+                     WindowCache cache = {
+                         .rows = {rows.As(kSequences * kSlots, KeyBytes(layout)), layout},
+                         .slots = kSlots};
+                     backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
+                     return BytesOf(rows);
+                   });
+      }
+    }
+  }
 }
 
 struct CompressCase {
@@ -53,11 +85,13 @@ class ConformanceCompress : public ConformanceCache {
       Array<float> new_scores = scores;
       Array<float> new_tail_values = tail_values;
       Array<float> new_tail_scores = tail_scores;
-      Array<Bf16> rows(c.packed ? 0 : kSequences * kCapacity * c.width);
+      const KeyLayout layout = {c.width, 2 * c.pairs};
+      const std::int64_t row_bytes = c.packed ? 0 : KeyBytes(layout);
+      Array<std::uint8_t> rows(kSequences * kCapacity * row_bytes);
       Array<std::uint8_t> packed(c.packed ? kSequences * kCapacity * kPackedIndexBytes : 0);
       CompressorCache cache = {
           .ratio = c.ratio,
-          .rows = c.packed ? Matrix<Bf16>() : rows.As(kSequences * kCapacity, c.width),
+          .rows = {rows.As(kSequences * kCapacity, row_bytes), layout},
           .packed_rows = c.packed ? packed.As(kSequences * kCapacity, kPackedIndexBytes)
                                   : Matrix<std::uint8_t>(),
           .capacity = kCapacity,
@@ -115,7 +149,13 @@ TEST_P(ConformanceCache, SelectRows) {
               static_cast<std::uint8_t>(data.Integer(100, 140));
         }
       }
-      const Array<Bf16> weights = data.Bf16s(t * heads);
+      Array<Bf16> weights = data.Bf16s(t * heads);
+      // Scores that are all -inf, some infinite, all equal, and mostly negative.
+      const float infinity = std::numeric_limits<float>::infinity();
+      weights.all()[0] = ToBf16(std::nanf(""));
+      weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
+      std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
+      std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
       for (const std::int64_t top : {1, 32, 300, 512}) {
         ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
           Array<std::int32_t> rows(t * top);
@@ -126,6 +166,16 @@ TEST_P(ConformanceCache, SelectRows) {
       }
     }
   }
+}
+
+// Random cached keys.
+Array<std::uint8_t> PackedKeys(Data& data, std::int64_t rows, const KeyLayout& layout, Kind kind) {
+  const Array<Bf16> keys = data.Bf16s(rows * layout.head_dim, kind);
+  Array<std::uint8_t> packed(rows * KeyBytes(layout));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    PackKey(keys.data() + row * layout.head_dim, layout, packed.data() + row * KeyBytes(layout));
+  }
+  return packed;
 }
 
 struct AttentionCase {
@@ -146,8 +196,9 @@ class ConformanceAttention : public ConformanceCache {
     const Array<Bf16> q = data.Bf16s(t * c.heads * c.head_dim, kind);
     const Array<Bf16> keys = data.Bf16s(t * c.head_dim, kind);
     const Array<float> sinks = data.Floats(c.heads);
-    Array<Bf16> window = data.Bf16s(kSequences * slots * c.head_dim, kind);
-    Array<Bf16> compressed = data.Bf16s(kSequences * kCapacity * c.head_dim, kind);
+    const KeyLayout layout = {c.head_dim, 2 * c.pairs};
+    Array<std::uint8_t> window = PackedKeys(data, kSequences * slots, layout, kind);
+    Array<std::uint8_t> compressed = PackedKeys(data, kSequences * kCapacity, layout, kind);
     const Angles angles(data, t, c.pairs);
     Array<std::int32_t> selected(t * c.top);
     for (std::int64_t row = 0; row < t && c.top > 0; ++row) {
@@ -160,10 +211,11 @@ class ConformanceAttention : public ConformanceCache {
     }
     LayerCache cache;
     cache.ratio = c.ratio;
-    cache.window = {.rows = window.As(kSequences * slots, c.head_dim), .slots = slots};
+    cache.window = {.rows = {window.As(kSequences * slots, KeyBytes(layout)), layout},
+                    .slots = slots};
     if (c.ratio != 0) {
       cache.compressor.ratio = c.ratio;
-      cache.compressor.rows = compressed.As(kSequences * kCapacity, c.head_dim);
+      cache.compressor.rows = {compressed.As(kSequences * kCapacity, KeyBytes(layout)), layout};
       cache.compressor.capacity = kCapacity;
     }
     const AttentionInput input = {.q = q.As(t, c.heads * c.head_dim),
@@ -200,13 +252,17 @@ TEST_P(ConformanceAttention, AllLayerKinds) {
 TEST_P(ConformanceAttention, OddShapes) {
   Data data(4);
   const Batch batch = MixedBatch(9, 300, 5, 600);
-  for (const std::int64_t heads : {1, 2, 3, 5, 11, 20, 37}) {
-    Compare(data, {.ratio = 4, .heads = heads, .head_dim = 64, .pairs = 9, .window = 37, .top = 29},
+  for (const std::int64_t heads : {1, 2, 3, 5, 11, 20, 37, 67, 130}) {
+    Compare(data,
+            {.ratio = 4, .heads = heads, .head_dim = 96, .pairs = 16, .window = 37, .top = 29},
             batch, Kind::kNormal);
   }
   Compare(data, {.heads = 2, .head_dim = 512, .pairs = 32, .window = 128}, batch, Kind::kNormal);
-  Compare(data, {.heads = 2, .head_dim = 96, .pairs = 0, .window = 1}, batch, Kind::kNormal);
-  Compare(data, {.heads = 5, .head_dim = 160, .pairs = 8, .window = 70}, batch, Kind::kNormal);
+  Compare(data, {.heads = 2, .head_dim = 64, .pairs = 0, .window = 1}, batch, Kind::kNormal);
+  Compare(data, {.heads = 5, .head_dim = 160, .pairs = 16, .window = 70}, batch, Kind::kNormal);
+  Compare(data, {.heads = 3, .head_dim = 64, .pairs = 32, .window = 70}, batch, Kind::kNormal);
+  // Left to the reference:
+  Compare(data, {.heads = 2, .head_dim = 96, .pairs = 9, .window = 37}, batch, Kind::kNormal);
   Compare(data, {.heads = 2, .head_dim = 36, .pairs = 2, .window = 8}, batch, Kind::kNormal);
 }
 

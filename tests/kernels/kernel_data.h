@@ -11,6 +11,7 @@
 #include "base/float_types.h"
 #include "base/tensor.h"
 #include "kernels/layer_cache.h"
+#include "kernels/reference/quantize.h"
 #include "kernels/rope.h"
 
 namespace fathom::testing {
@@ -33,6 +34,32 @@ struct Owned {
   }
   const T& at(std::int64_t row, std::int64_t col) const {
     return data[static_cast<std::size_t>(row * cols + col)];
+  }
+};
+
+// Cached keys with their memory.
+struct OwnedKeys {
+  KeyLayout layout;
+  Owned<std::uint8_t> bytes;
+
+  OwnedKeys() = default;
+  OwnedKeys(std::int64_t n_rows, const KeyLayout& key_layout)
+      : layout(key_layout), bytes(n_rows, KeyBytes(key_layout)) {}
+  // keys [.., head_dim], packed.
+  OwnedKeys(const Owned<Bf16>& keys, const KeyLayout& key_layout)
+      : OwnedKeys(keys.rows, key_layout) {
+    for (std::int64_t row = 0; row < keys.rows; ++row) {
+      PackKey(keys.view().Row(row), layout, bytes.view().Row(row));
+    }
+  }
+
+  KeyRows view() { return {bytes.view(), layout}; }
+  Owned<Bf16> Unpacked() const {
+    Owned<Bf16> keys(bytes.rows, layout.head_dim);
+    for (std::int64_t row = 0; row < keys.rows; ++row) {
+      UnpackKey(bytes.view().Row(row), layout, keys.view().Row(row));
+    }
+    return keys;
   }
 };
 

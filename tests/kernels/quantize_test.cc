@@ -88,6 +88,69 @@ TEST(SimulateFp8, GroupsOf64HaveTheirOwnScales) {
   EXPECT_EQ(again.data, simulated.data);
 }
 
+// Every code with every scale that the floor and bf16 leave, and the sign of zero.
+TEST(PackKey, SimulatedKeysComeBackToTheBit) {
+  const KeyLayout layout = {.head_dim = 64 + 6, .rope_dims = 6};
+  for (int exponent = -22; exponent <= 118; ++exponent) {
+    for (int first = 0; first < 256; first += 64) {
+      std::vector<Bf16> x(70, ToBf16(0.1f));
+      for (int i = 0; i < 64; ++i) {
+        const float value = E4m3ToFloat(static_cast<std::uint8_t>(first + i));
+        x[static_cast<std::size_t>(i)] = ToBf16(std::ldexp(value, exponent));
+      }
+      SimulateFp8(x.data(), 64);
+      std::vector<std::uint8_t> packed(static_cast<std::size_t>(KeyBytes(layout)), 0xEE);
+      std::vector<Bf16> unpacked(70);
+      PackKey(x.data(), layout, packed.data());
+      UnpackKey(packed.data(), layout, unpacked.data());
+      ASSERT_EQ(unpacked, x) << "exponent " << exponent << " codes from " << first;
+    }
+  }
+}
+
+// Unpacked is what SimulateFp8 makes of numbers that were not simulated, whatever they are.
+TEST(PackKey, OtherNumbersComeBackSimulated) {
+  Random random(7);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special[] = {infinity, -infinity, std::nanf(""), -std::nanf(""), -0.0f, 3.3e38f};
+  for (int trial = 0; trial < 400; ++trial) {
+    const KeyLayout layout = {.head_dim = 192 + 2 * (trial % 5), .rope_dims = 2 * (trial % 5)};
+    auto x = random.Bf16s(1, layout.head_dim, std::ldexp(1.0f, random.Below(250) - 130));
+    for (int i = 0; i < trial % 4; ++i) {
+      x.at(0, random.Below(192)) = ToBf16(special[random.Below(6)]);
+    }
+    std::vector<std::uint8_t> packed(static_cast<std::size_t>(KeyBytes(layout)), 0xEE);
+    std::vector<Bf16> unpacked(x.data.size());
+    PackKey(x.data.data(), layout, packed.data());
+    UnpackKey(packed.data(), layout, unpacked.data());
+    SimulateFp8(x.data.data(), 192);
+    ASSERT_EQ(unpacked, x.data) << "trial " << trial;
+  }
+}
+
+TEST(PackKey, ShorterLastGroupHasAScaleToo) {
+  const KeyLayout layout = {.head_dim = 75, .rope_dims = 2};
+  std::vector<Bf16> x(75, ToBf16(-448.0f));
+  std::fill_n(x.begin() + 64, 9, ToBf16(7.0f));
+  std::vector<std::uint8_t> packed(static_cast<std::size_t>(KeyBytes(layout)), 0xEE);
+  PackKey(x.data(), layout, packed.data());
+  EXPECT_EQ(packed.size(), 80u);  // 73 + 4 + 2, and one of padding
+  EXPECT_EQ(packed[0], 0xFE);
+  EXPECT_EQ(packed[72], 0x7E);
+  EXPECT_EQ(packed[77], 127);
+  EXPECT_EQ(packed[78], 127 - 6);
+  EXPECT_EQ(packed[79], 0);
+  std::vector<Bf16> unpacked(75);
+  UnpackKey(packed.data(), layout, unpacked.data());
+  EXPECT_EQ(unpacked, x);
+}
+
+TEST(KeyLayout, RowOfV4Takes584Bytes) {
+  const KeyLayout layout = {.head_dim = 512, .rope_dims = 64};
+  EXPECT_EQ(ScaleOffset(layout), 576);
+  EXPECT_EQ(KeyBytes(layout), 584);
+}
+
 TEST(RotateHadamard, MatchesTheDefinition) {
   Random random(3);
   const auto x = random.Bf16s(1, 128);

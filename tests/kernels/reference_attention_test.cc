@@ -13,6 +13,7 @@ namespace {
 
 using testing::Batch;
 using testing::Owned;
+using testing::OwnedKeys;
 using testing::Random;
 using testing::RopeTable;
 using testing::ToDouble;
@@ -20,6 +21,7 @@ using testing::ToDouble;
 constexpr std::int64_t kHeadDim = 64;
 constexpr std::int64_t kHeads = 3;
 constexpr std::int64_t kPairs = 16;
+constexpr KeyLayout kLayout = {kHeadDim, 2 * kPairs};
 
 // One attention layer, the queries and keys of whole sequences, and its finished compressed rows.
 struct Layer {
@@ -30,7 +32,8 @@ struct Layer {
   std::int64_t sequences = 2;
   Owned<Bf16> q{};     // [sequences * length, heads * head_dim]
   Owned<Bf16> keys{};  // [sequences * length, head_dim]
-  Owned<Bf16> rows{};
+  OwnedKeys packed_rows{};
+  Owned<Bf16> rows{};  // the same
   Owned<std::int32_t> selected{};
   std::vector<float> sinks = {0.5f, -2.0f, 3.0f};
   std::vector<float> frequencies = RopeFrequencies(2 * kPairs, 10000.0f, {});
@@ -39,9 +42,10 @@ struct Layer {
   void Fill(std::uint32_t seed) {
     Random random(seed);
     q = random.Bf16s(sequences * length, kHeads * kHeadDim, 2.0f);
-    keys = random.Bf16s(sequences * length, kHeadDim);
+    keys = OwnedKeys(random.Bf16s(sequences * length, kHeadDim), kLayout).Unpacked();
     capacity = ratio == 0 ? 0 : length / ratio + 1;
-    rows = random.Bf16s(sequences * capacity, ratio == 0 ? 0 : kHeadDim);
+    packed_rows = {random.Bf16s(sequences * capacity, kHeadDim), kLayout};
+    rows = packed_rows.Unpacked();
     selected = {sequences * length, top_k, -1};
     for (std::int64_t row = 0; row < selected.rows; ++row) {
       std::vector<std::int32_t> visible;
@@ -69,12 +73,12 @@ Owned<T> TakeRows(const Owned<T>& from, const Layer& layer, std::int64_t first, 
 // Runs all sequences in chunks of the given sizes (the last one repeated), with a window of
 // `slots`.
 Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks, std::int64_t slots) {
-  Owned<Bf16> window(layer.sequences * slots, kHeadDim, ToBf16(100.0f));
+  OwnedKeys window({layer.sequences * slots, kHeadDim, ToBf16(100.0f)}, kLayout);
   LayerCache cache;
   cache.ratio = layer.ratio;
   cache.window = {.rows = window.view(), .slots = slots};
   cache.compressor.ratio = layer.ratio;
-  cache.compressor.rows = layer.rows.view();
+  cache.compressor.rows = layer.packed_rows.view();
   cache.compressor.capacity = layer.capacity;
   Owned<Bf16> result(layer.sequences * layer.length, kHeads * kHeadDim);
   ReferenceBackend backend;
@@ -204,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceAttentionChunks,
 TEST(ReferenceAttention, SinkTakesItsShareByHand) {
   const Owned<Bf16> q(1, kHeadDim, ToBf16(0.0f));
   const Owned<Bf16> keys(1, kHeadDim, ToBf16(2.0f));
-  Owned<Bf16> window(8, kHeadDim, ToBf16(2.0f));
+  OwnedKeys window({8, kHeadDim, ToBf16(2.0f)}, {kHeadDim, 0});
   LayerCache cache;
   cache.window = {.rows = window.view(), .slots = 8};
   const RopeTable none(std::vector<std::int32_t>{6}, {});
@@ -236,7 +240,7 @@ TEST(ReferenceAttention, ProbabilitiesAreRoundedBesideTheValuesOnly) {
   batch.Add(0, 1, 1);
   Owned<Bf16> q(1, kHeadDim);
   q.at(0, 0) = ToBf16(-8.0f);  // the square root of head_dim
-  Owned<Bf16> window(4, kHeadDim);
+  OwnedKeys window(4, {kHeadDim, 0});
   LayerCache cache;
   cache.window = {.rows = window.view(), .slots = 4};
   int rounded = 0;

@@ -12,6 +12,7 @@ namespace {
 
 using testing::Batch;
 using testing::Owned;
+using testing::OwnedKeys;
 using testing::Random;
 using testing::ToDouble;
 
@@ -40,7 +41,7 @@ struct Compressor {
 };
 
 struct Cache {
-  Owned<Bf16> rows;
+  OwnedKeys rows;
   Owned<std::uint8_t> packed_rows;
   Owned<float> tail_values;
   Owned<float> tail_scores;
@@ -53,7 +54,7 @@ struct Cache {
     if (c.packed) {
       packed_rows = {c.sequences * capacity, kPackedIndexBytes};
     } else {
-      rows = {c.sequences * capacity, c.width};
+      rows = {c.sequences * capacity, {c.width, 2 * std::ssize(c.frequencies)}};
     }
     view = {.ratio = c.ratio,
             .rows = rows.view(),
@@ -131,6 +132,7 @@ std::vector<double> ExactRow(const Compressor& c, std::int64_t sequence, std::in
 // rounded ones, its result is rounded and, of a rotated pair, the rotation's: 4 * 2^-8, the last
 // three relative to the pair. E4M3 adds 2^-4 of the number or half a subnormal step.
 void ExpectRows(const Compressor& c, const Cache& cache) {
+  const Owned<Bf16> rows = cache.rows.Unpacked();
   for (std::int64_t s = 0; s < c.sequences; ++s) {
     for (std::int64_t w = 0; w < c.length / c.ratio; ++w) {
       const std::vector<double> exact = ExactRow(c, s, w);
@@ -140,7 +142,7 @@ void ExpectRows(const Compressor& c, const Cache& cache) {
         const double partner = exact[static_cast<std::size_t>(i ^ 1)];
         const double bound = i < plain ? (0x1p-4 + 4 * 0x1p-8) * std::fabs(x) + 3e-5
                                        : 4.05 * 0x1p-8 * std::hypot(x, partner);
-        ASSERT_NEAR(ToDouble(cache.rows.at(s * cache.view.capacity + w, i)), x, bound)
+        ASSERT_NEAR(ToDouble(rows.at(s * cache.view.capacity + w, i)), x, bound)
             << "sequence " << s << " row " << w << " number " << i;
       }
     }
@@ -216,7 +218,7 @@ TEST_P(ReferenceCompressorChunks, GiveTheSameRows) {
         for (std::int64_t first = 0; first < c.length; first += GetParam()) {
           Step(c, first, std::min<std::int64_t>(GetParam(), c.length - first), cut);
         }
-        EXPECT_TRUE(cut.rows.data == whole.rows.data);
+        EXPECT_TRUE(cut.rows.bytes.data == whole.rows.bytes.data);
         EXPECT_EQ(cut.packed_rows.data, whole.packed_rows.data);
       }
     }

@@ -3,8 +3,11 @@
 #include "kernels/roofline.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "kernels/cpu/kernel_tables.h"
@@ -55,6 +58,18 @@ TEST(Roofline, BestAndMedianAreOfAllMeasurements) {
     EXPECT_LE((*probe)->Median().read_gb_s, best);
     EXPECT_LE((*probe)->Median().fma_gflop_s, (*probe)->Best().fma_gflop_s);
   }
+}
+
+TEST(Roofline, SaysWhichPagesTheKernelGave) {
+  RooflineOptions options = {.buffer_bytes = 2 * kHugePageBytes};
+  EXPECT_EQ((*RooflineProbe::Create(options).value()).page_bytes(), ::sysconf(_SC_PAGESIZE));
+  options.huge_pages = true;
+  std::string setting;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
+  if (setting.empty() || setting.find("[never]") != std::string::npos) {
+    GTEST_SKIP() << "the system gives no huge pages";
+  }
+  EXPECT_EQ((*RooflineProbe::Create(options).value()).page_bytes(), kHugePageBytes);
 }
 
 TEST(Roofline, MemoryThatIsNotThereIsAnError) {

@@ -1,4 +1,4 @@
-// The bytes of cached state against the formulas of spec/flops_bytes.md 3: bf16 rows of 1024 bytes,
+// The bytes of cached state against the formulas of spec/flops_bytes.md 3: FP8 rows of 584 bytes,
 // FP4 indexer rows of 68 bytes, fp32 compressor inputs.
 #include "kv_cache/layout.h"
 
@@ -12,7 +12,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kWindowBytes = 128 * 1024;
+constexpr std::int64_t kRowBytes = 584;
+constexpr std::int64_t kWindowBytes = 128 * kRowBytes;
 constexpr std::int64_t kCsaTailBytes = 8 * 1024 * 2 * 4 + 8 * 256 * 2 * 4;
 constexpr std::int64_t kHcaTailBytes = 128 * 512 * 2 * 4;
 
@@ -25,7 +26,7 @@ std::vector<int> Alternating(std::vector<int> first, std::size_t n_layers) {
 }
 
 CacheShape Shape(std::vector<int> ratios, std::int64_t max_context, std::int64_t rollback = 0) {
-  return {.head_dim = 512,
+  return {.keys = {512, 64},
           .sliding_window = 128,
           .ratios = std::move(ratios),
           .max_context = max_context,
@@ -38,12 +39,12 @@ struct Published {
   std::int64_t n_window_only;
   std::int64_t n_csa;
   std::int64_t n_hca;
-  double bytes_per_token;  // (1024 + 68) / 4 and 1024 / 128 bytes a layer
+  double bytes_per_token;  // (584 + 68) / 4 and 584 / 128 bytes a layer
 };
 
 std::vector<Published> PublishedModels() {
-  return {{"Flash", Alternating({0, 0}, 43), 2, 21, 20, 21 * (256.0 + 17.0) + 20 * 8.0},
-          {"Pro", Alternating({128, 128}, 61), 0, 30, 31, 30 * (256.0 + 17.0) + 31 * 8.0}};
+  return {{"Flash", Alternating({0, 0}, 43), 2, 21, 20, 3514.25},
+          {"Pro", Alternating({128, 128}, 61), 0, 30, 31, 5031.4375}};
 }
 
 TEST(Layout, LayerListsAreThePublishedOnes) {
@@ -63,8 +64,8 @@ TEST(Layout, BytesOfThePublishedModels) {
       EXPECT_EQ(bytes.constant,
                 n_layers * kWindowBytes + model.n_csa * kCsaTailBytes + model.n_hca * kHcaTailBytes)
           << model.name;
-      EXPECT_EQ(bytes.growing,
-                model.n_csa * (context / 4) * (1024 + 68) + model.n_hca * (context / 128) * 1024)
+      EXPECT_EQ(bytes.growing, model.n_csa * (context / 4) * (kRowBytes + 68) +
+                                   model.n_hca * (context / 128) * kRowBytes)
           << model.name;
       EXPECT_EQ(BytesPerToken(shape), model.bytes_per_token) << model.name;
       EXPECT_EQ(BytesPerToken(shape) * static_cast<double>(context),
@@ -73,13 +74,13 @@ TEST(Layout, BytesOfThePublishedModels) {
   }
 }
 
-// The sums that the specification states in megabytes (its window and state rows, bf16).
+// The sums that the specification states in megabytes (its window and state rows).
 TEST(Layout, ConstantsAreThoseOfTheSpecification) {
   const auto constant = [](const std::vector<int>& ratios) {
     return static_cast<double>(BytesPerSequence(Shape(ratios, 4)).constant);
   };
-  EXPECT_NEAR(constant(PublishedModels()[0].ratios), 5.64e6 + 12.21e6, 0.01e6);
-  EXPECT_NEAR(constant(PublishedModels()[1].ratios), 8.00e6 + 18.71e6, 0.01e6);
+  EXPECT_NEAR(constant(PublishedModels()[0].ratios), 3.21e6 + 12.21e6, 0.01e6);
+  EXPECT_NEAR(constant(PublishedModels()[1].ratios), 4.56e6 + 18.71e6, 0.01e6);
 }
 
 TEST(Layout, RollbackAddsItsPositionsToWindowAndTails) {
@@ -94,7 +95,7 @@ TEST(Layout, RollbackAddsItsPositionsToWindowAndTails) {
     const std::int64_t inputs = without.tail_width + without.index_tail_width;
     const LayerBytes bytes_without = BytesOf(without, Shape({ratio}, 1000, 0));
     const LayerBytes bytes_with = BytesOf(with, Shape({ratio}, 1000, 8));
-    EXPECT_EQ(bytes_with.constant - bytes_without.constant, 8 * (1024 + inputs * 2 * 4));
+    EXPECT_EQ(bytes_with.constant - bytes_without.constant, 8 * (kRowBytes + inputs * 2 * 4));
     EXPECT_EQ(bytes_with.growing, bytes_without.growing);
   }
 }

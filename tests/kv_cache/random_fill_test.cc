@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kv_cache/sequence_cache.h"
 
@@ -30,12 +31,13 @@ std::string RowBytes(const Matrix<T>& m, std::int64_t first, std::int64_t count)
 class RandomFillTest : public ::testing::TestWithParam<int> {
  protected:
   RandomFillTest() {
-    const CacheShape shape = {.head_dim = 96,
-                              .sliding_window = 10,
-                              .ratios = {GetParam()},
-                              .max_context = kContext,
-                              .n_sequences = kSequences,
-                              .rollback = 3};
+    const CacheShape shape = {
+        .keys = {160, 64},  // one and a half groups and the rotated dimensions
+        .sliding_window = 10,
+        .ratios = {GetParam()},
+        .max_context = kContext,
+        .n_sequences = kSequences,
+        .rollback = 3};
     cache_.emplace(SequenceCache::Create(backend_, shape).value());
   }
   LayerCache& layer() { return cache_->Layer(0); }
@@ -43,12 +45,13 @@ class RandomFillTest : public ::testing::TestWithParam<int> {
   // Everything the layer holds for one sequence.
   std::string BytesOf(std::int64_t sequence) {
     const LayerCache& l = layer();
-    std::string all = RowBytes(l.window.rows, sequence * l.window.slots, l.window.slots);
+    std::string all = RowBytes(l.window.rows.bytes, sequence * l.window.slots, l.window.slots);
     for (const CompressorCache* c : {&l.compressor, &l.indexer}) {
       if (c->ratio != 0) {
         all += RowBytes(c->tail_values, sequence * c->tail_slots, c->tail_slots);
         all += RowBytes(c->tail_scores, sequence * c->tail_slots, c->tail_slots);
-        all += RowBytes(c->rows, sequence * c->capacity, c->rows.rows > 0 ? c->capacity : 0);
+        all += RowBytes(c->rows.bytes, sequence * c->capacity,
+                        c->rows.bytes.rows > 0 ? c->capacity : 0);
         all += RowBytes(c->packed_rows, sequence * c->capacity,
                         c->packed_rows.rows > 0 ? c->capacity : 0);
       }
@@ -65,6 +68,17 @@ void ExpectOrdinary(float x) {
   ASSERT_LT(std::fabs(x), 2.0f);
 }
 
+// Two scales; then zeros.
+void ExpectOrdinaryKey(const KeyRows& keys, std::int64_t row) {
+  std::vector<Bf16> numbers(static_cast<std::size_t>(keys.layout.head_dim));
+  UnpackKey(keys.Row(row), keys.layout, numbers.data());
+  for (const Bf16 x : numbers) {
+    ExpectOrdinary(ToFloat(x));
+  }
+  const std::uint8_t* padding = keys.Row(row) + ScaleOffset(keys.layout) + 2;
+  EXPECT_EQ(Bytes(padding, keys.Row(row) + keys.bytes.cols - padding), std::string(6, '\0'));
+}
+
 void ExpectOrdinaryTails(const CompressorCache& cache, std::int64_t sequence) {
   for (std::int64_t slot = 0; slot < cache.tail_slots; ++slot) {
     for (const Matrix<float>* tail : {&cache.tail_values, &cache.tail_scores}) {
@@ -79,18 +93,14 @@ TEST_P(RandomFillTest, WritesNumbersWhereAQueryReads) {
   FillRandomly(layer(), 1, kTokens, 7);
   const LayerCache& l = layer();
   for (std::int64_t slot = 0; slot < l.window.slots; ++slot) {
-    for (const Bf16 x : l.window.rows.RowSpan(l.window.slots + slot)) {
-      ExpectOrdinary(ToFloat(x));
-    }
+    ExpectOrdinaryKey(l.window.rows, l.window.slots + slot);
   }
   if (l.ratio == 0) {
     return;
   }
   const std::int64_t n_rows = kTokens / l.ratio;
   for (std::int64_t row = 0; row < n_rows; ++row) {
-    for (const Bf16 x : l.compressor.rows.RowSpan(l.compressor.capacity + row)) {
-      ExpectOrdinary(ToFloat(x));
-    }
+    ExpectOrdinaryKey(l.compressor.rows, l.compressor.capacity + row);
   }
   ExpectOrdinaryTails(l.compressor, 1);
   if (l.ratio == 4) {
@@ -113,7 +123,7 @@ TEST_P(RandomFillTest, LeavesOtherSequencesAndLaterRowsAlone) {
   const CompressorCache& c = layer().compressor;
   if (c.ratio != 0) {
     const std::int64_t later = c.capacity - kTokens / c.ratio;
-    const std::string rest = RowBytes(c.rows, 2 * c.capacity - later, later);
+    const std::string rest = RowBytes(c.rows.bytes, 2 * c.capacity - later, later);
     EXPECT_EQ(rest, std::string(rest.size(), '\0'));
   }
 }

@@ -30,9 +30,9 @@ std::vector<Extent> Extents(SequenceCache& cache, const CacheShape& shape) {
   std::vector<Extent> extents;
   for (std::size_t i = 0; i < shape.ratios.size(); ++i) {
     const LayerCache& layer = cache.Layer(static_cast<std::int64_t>(i));
-    AddExtent(layer.window.rows, extents);
+    AddExtent(layer.window.rows.bytes, extents);
     for (const CompressorCache* compressor : {&layer.compressor, &layer.indexer}) {
-      AddExtent(compressor->rows, extents);
+      AddExtent(compressor->rows.bytes, extents);
       AddExtent(compressor->packed_rows, extents);
       AddExtent(compressor->tail_values, extents);
       AddExtent(compressor->tail_scores, extents);
@@ -45,7 +45,7 @@ std::vector<Extent> Extents(SequenceCache& cache, const CacheShape& shape) {
 
 // Small and odd sizes, so that matrices end between the 64-byte borders.
 std::vector<CacheShape> Shapes() {
-  const CacheShape base{.head_dim = 128, .sliding_window = 7, .ratios = {0, 4, 128, 4, 128, 0}};
+  const CacheShape base{.keys = {128, 64}, .sliding_window = 7, .ratios = {0, 4, 128, 4, 128, 0}};
   std::vector<CacheShape> shapes;
   for (const std::int64_t context : {1, 3, 4, 127, 128, 1001}) {
     for (const std::int64_t n_sequences : {1, 2, 5}) {
@@ -99,7 +99,7 @@ TEST(SequenceCache, MatricesAreAlignedAndDoNotOverlap) {
 
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
   ReferenceBackend backend;
-  const CacheShape shape{.head_dim = 256,
+  const CacheShape shape{.keys = {256, 64},
                          .sliding_window = 128,
                          .ratios = {0, 4, 128},
                          .max_context = 1000,
@@ -111,21 +111,22 @@ TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
     const LayerCache& layer = cache->Layer(i);
     EXPECT_EQ(layer.ratio, shape.ratios[static_cast<std::size_t>(i)]);
     EXPECT_EQ(layer.window.slots, 136);
-    EXPECT_EQ(layer.window.rows.rows, 3 * 136);
-    EXPECT_EQ(layer.window.rows.cols, 256);
+    EXPECT_EQ(layer.window.rows.bytes.rows, 3 * 136);
+    EXPECT_EQ(layer.window.rows.layout, (KeyLayout{256, 64}));
+    EXPECT_EQ(layer.window.rows.bytes.cols, 192 + 128 + 8);
   }
-  EXPECT_EQ(cache->Layer(0).compressor.rows.rows, 0);
+  EXPECT_EQ(cache->Layer(0).compressor.rows.bytes.rows, 0);
   EXPECT_EQ(cache->Layer(0).indexer.ratio, 0);
 
   const CompressorCache& csa = cache->Layer(1).compressor;
   EXPECT_EQ(csa.capacity, 250);
-  EXPECT_EQ(csa.rows.rows, 3 * 250);
+  EXPECT_EQ(csa.rows.bytes.rows, 3 * 250);
   EXPECT_EQ(csa.packed_rows.rows, 0);
   EXPECT_EQ(csa.tail_slots, 16);
   EXPECT_EQ(csa.tail_values.cols, 2 * 256);
   const CompressorCache& indexer = cache->Layer(1).indexer;
   EXPECT_EQ(indexer.capacity, 250);
-  EXPECT_EQ(indexer.rows.rows, 0);
+  EXPECT_EQ(indexer.rows.bytes.rows, 0);
   EXPECT_EQ(indexer.packed_rows.rows, 3 * 250);
   EXPECT_EQ(indexer.packed_rows.cols, 68);
   EXPECT_EQ(indexer.tail_scores.rows, 3 * 16);
@@ -142,7 +143,7 @@ TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
 // Nothing is said of how much memory a machine has, but no machine has this much.
 TEST(SequenceCache, TooMuchMemoryIsAnErrorThatNamesTheShape) {
   ReferenceBackend backend;
-  const CacheShape shape{.head_dim = 512,
+  const CacheShape shape{.keys = {512, 64},
                          .sliding_window = 128,
                          .ratios = {4},
                          .max_context = std::int64_t{1} << 40,

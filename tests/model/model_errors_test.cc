@@ -95,15 +95,128 @@ TEST(ModelLoad, ListsMissingAndMisshapenTensors) {
 TEST(ModelLoad, ScaleBytesMustBeNumbers) {
   EditedCheckpoint copy(Fairy());
   copy.Find("layers.1.attn.wq_b.scale").bytes[3] = '\xFF';
-  copy.Find("layers.2.ffn.experts.5.w1.scale").bytes[70] = '\xFF';
+  copy.Find("layers.2.ffn.shared_experts.w1.scale").bytes[2] = '\xFF';
   const Error error = LoadError(copy.Write());
   EXPECT_EQ(error.code, ErrorCode::kInvalidData);
   EXPECT_THAT(
       error.message,
       AllOf(HasSubstr("layers.1.attn.wq_b.scale: expected finite scales, found NaN (byte 255) at "
                       "element 3"),
-            HasSubstr("layers.2.ffn.experts.5.w1.scale: expected finite scales, found NaN (byte "
-                      "255) at element 70")));
+            HasSubstr("layers.2.ffn.shared_experts.w1.scale: expected finite scales, found NaN "
+                      "(byte 255) at element 2")));
+}
+
+Batch RandomBatch(const ModelConfig& config, std::int64_t n_tokens, unsigned seed) {
+  Batch batch;
+  batch.Add(0, 0, testing::RandomTokens(config, n_tokens, seed));
+  return batch;
+}
+
+// Scales of routed experts are read when the expert is first chosen (ExpertAdmission).
+class ExpertScales : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
+  const std::string name = std::string("layers.2.ffn.experts.5.") + GetParam() + ".scale";
+  EditedCheckpoint copy(Fairy());
+  copy.Find(name).bytes[70] = '\xFF';
+  testing::TestModel broken(copy.Write(), kSmall);
+  testing::TestModel whole(Fairy(), kSmall);
+  const std::int64_t vocab = whole.model().config().vocab_size;
+  const std::vector<std::int32_t> first = {0};
+  int n_refused = 0;
+  for (Token token = 0; token < 40; ++token) {
+    Batch batch;
+    batch.Add(0, 0, std::vector<Token>{token});
+    ASSERT_TRUE(whole.model().Forward(batch));
+    if (const Status ran = broken.model().Forward(batch); !ran) {
+      EXPECT_EQ(ran.error().code, ErrorCode::kInvalidData);
+      EXPECT_EQ(ran.error().message,
+                name + ": expected finite scales, found NaN (byte 255) at element 70");
+      ++n_refused;
+    } else {
+      EXPECT_EQ(std::memcmp(broken.model().Logits(first).data, whole.model().Logits(first).data,
+                            static_cast<std::size_t>(vocab) * sizeof(float)),
+                0);
+    }
+  }
+  EXPECT_GT(n_refused, 1) << "refused every time";
+  EXPECT_LT(n_refused, 40) << "tokens that do not need the expert run";
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"));
+
+TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
+  EditedCheckpoint copy(Fairy());
+  copy.Find("layers.3.ffn.experts.1.w2.scale").bytes[0] = '\xFF';
+  testing::TestModel broken(copy.Write(), kSmall);
+  testing::TestModel whole(Fairy(), kSmall);
+  Model& model = broken.model();
+  // A token that runs alone, then some that need the expert.
+  Token harmless = 0;
+  const auto one = [](Token token) {
+    Batch batch;
+    batch.Add(0, 0, std::vector<Token>{token});
+    return batch;
+  };
+  while (!model.Forward(one(harmless))) {
+    ++harmless;
+  }
+  Batch batch;
+  batch.Add(0, 1, testing::RandomTokens(model.config(), 15, 3));
+  batch.Add(1, 0, std::vector<Token>{harmless});
+  const Status ran = model.Forward(batch);
+  ASSERT_FALSE(ran);
+  EXPECT_THAT(ran.error().message, HasSubstr("layers.3.ffn.experts.1.w2.scale: expected finite"));
+  Batch next;
+  next.Add(0, 1, std::vector<Token>{harmless});
+  const Status refused = model.Forward(next);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "sequence 0: expected position 0 or 0 to 0, found 1");
+  ASSERT_TRUE(model.Forward(one(harmless)));
+  ASSERT_TRUE(whole.model().Forward(one(harmless)));
+  const std::vector<std::int32_t> first = {0};
+  EXPECT_EQ(std::memcmp(model.Logits(first).data, whole.model().Logits(first).data,
+                        static_cast<std::size_t>(model.config().vocab_size) * sizeof(float)),
+            0);
+}
+
+TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
+  EditedCheckpoint copy(Fairy());
+  for (EditedCheckpoint::Tensor& tensor : copy.tensors()) {
+    if (tensor.spec.name.starts_with("mtp.0.ffn.experts.") &&
+        tensor.spec.name.ends_with(".w3.scale")) {
+      tensor.bytes[1] = '\xFF';
+    }
+  }
+  ModelOptions options = kSmall;
+  options.with_mtp = true;
+  testing::TestModel broken(copy.Write(), options);
+  ASSERT_TRUE(broken.model().Forward(RandomBatch(broken.model().config(), 2, 1)));
+  Batch next;
+  next.Add(0, 0, std::vector<Token>{7});
+  const std::vector<std::int32_t> rows = {0};
+  const Status ran = broken.model().ForwardMtp(next, rows);
+  ASSERT_FALSE(ran);
+  EXPECT_THAT(ran.error().message,
+              AllOf(HasSubstr("mtp.0.ffn.experts."), HasSubstr(".w3.scale: expected finite")));
+}
+
+TEST(ModelLoad, WeightsGiveTheSameBitsWhereverTheyLie) {
+  const auto mini = testing::SharedData("oracle/flash-mini");
+  const std::filesystem::path directory = mini ? *mini : Fairy();
+  ModelOptions options{.max_context = 60, .max_batch_tokens = 60, .with_mtp = true};
+  testing::TestModel plain(directory, options);
+  const auto tokens = testing::RandomTokens(plain.model().config(), 60, 1);
+  const testing::Sequence expected = testing::RunAlone(plain.model(), tokens, {60});
+  options.n_load_threads = 2;
+  for (const WeightMemory& memory :
+       {WeightMemory{.huge_pages = true}, WeightMemory{.preload = true}}) {
+    options.weights = memory;
+    testing::TestModel other(directory, options);
+    EXPECT_EQ(other.model().weight_bytes(), plain.model().weight_bytes());
+    testing::ExpectSameBits(expected, testing::RunAlone(other.model(), tokens, {60}), 60,
+                            memory.huge_pages ? "huge pages" : "preloaded");
+  }
 }
 
 TEST(ModelLoad, FloatScalesMustBeFinite) {

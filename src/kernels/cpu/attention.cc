@@ -1,5 +1,7 @@
-// Attention of some heads of one token over a list of keys (docs/numerics.md 7). Scores are
-// computed with keys in the lanes, values are added with dimensions in the lanes.
+// Attention of some heads of one token over a list of keys (docs/numerics.md 7). The keys of a
+// block are unpacked once for all heads. Scores are computed with keys in the lanes, values are
+// added with dimensions in the lanes.
+#include "kernels/cpu/chains.h"
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/rotary.h"
 #include "kernels/cpu/simd.h"
@@ -9,111 +11,117 @@ namespace fathom::KERNEL_ISA {
 namespace {
 
 constexpr int64_t kBlock = cpu::kAttentionBlock;
-
 constexpr int64_t kChain = cpu::kAttentionChain;
+constexpr int64_t kTile = cpu::kAttentionTile;  // slots whose keys are transposed at once
+constexpr int64_t kChunk = 2 * kLanes;          // dimensions of a register of bf16
+// Slots from one chunk of the unpacked keys to the next: one more than there are, because a power
+// of two would put the chunks of a key in the same set of the first-level cache.
+constexpr int64_t kChunkStride = cpu::kAttentionValueSlots * kChunk;
+constexpr int64_t kPartStride = cpu::kAttentionPartStride;  // from head to head of a part of q
 
-// A block of slots, and those of its keys that are not masked.
+// A block of slots, and which of them have a key.
 struct Block {
   int64_t count = 0;  // of keys
   int64_t slots[kBlock];
-  const uint16_t* keys[kBlock];
-  int64_t rows_end = 0;          // behind the last slot with a key, a multiple of kLanes
-  const uint16_t* rows[kBlock];  // of the slots before; any key of the block where masked
+  int64_t end = 0;  // behind the last slot with a key, a multiple of kLanes
 };
-
-Block CollectBlock(const cpu::AttentionTask& task, int64_t first) {
-  Block block;
-  for (int64_t j = 0; j < kBlock && first + j < task.n_slots; ++j) {
-    if (task.keys[first + j] != nullptr) {
-      block.slots[block.count] = j;
-      block.keys[block.count] = task.keys[first + j];
-      ++block.count;
-    }
-  }
-  if (block.count > 0) {
-    const int64_t last = block.slots[block.count - 1];
-    block.rows_end = (last / kLanes + 1) * kLanes;
-    for (int64_t j = 0; j < block.rows_end; ++j) {
-      block.rows[j] = block.keys[0];
-    }
-    for (int64_t i = 0; i < block.count; ++i) {
-      block.rows[block.slots[i]] = block.keys[i];
-    }
-  }
-  return block;
-}
 
 // The pieces of a task's scratch memory.
 struct Workspace {
   explicit Workspace(const cpu::AttentionTask& task)
-      : q_stride(cpu::PreparedStride(task.head_dim)),
-        q(task.scratch),
-        o(q + cpu::kTaskHeads * q_stride),
+      : q(task.scratch),
+        o(q + cpu::AttentionParts(task.head_dim) * cpu::kTaskHeads * kPartStride),
         z(o + cpu::kTaskHeads * task.head_dim),
-        columns(z + cpu::kTaskHeads * kBlock) {}
+        columns(z + cpu::kTaskHeads * kBlock),
+        values(reinterpret_cast<uint16_t*>(columns + kChain * kTile)) {}
 
-  int64_t q_stride;
-  float* q;        // [heads, head_dim], q_stride apart
-  float* o;        // [heads, head_dim]
-  float* z;        // [heads, kBlock]
-  float* columns;  // [kChain, kBlock]: a part of the keys, transposed
+  float* q;          // [parts of kChain dimensions][kTaskHeads], kPartStride apart
+  float* o;          // [heads, head_dim]: chunks of even and odd dimensions
+  float* z;          // [heads, kBlock]: scores, then probabilities
+  float* columns;    // [kChain, kTile]: a part of the keys, transposed
+  uint16_t* values;  // [head_dim / kChunk][slots][kChunk]: the keys
 };
 
-// columns[i][j] = dimension first + i of row j.
-void TransposeRows(const Block& block, int64_t first, int64_t n, float* columns) {
-  for (int64_t j = 0; j < block.rows_end; j += kLanes) {
-    for (int64_t i = 0; i < n; i += 8) {
-      F32 values[8];
-      LoadBf16Columns(block.rows + j, first + i, values);
+// --- Unpacking
+
+// E4M3 numbers times 2^-120, as ExpandFp8Pairs gives them -> their values times scale.
+F32 ScaleCodes(F32 x, F32 scale) {
+  const F32 value = x * Set(0x1p120f);
+  const I32 sign = And(Bits(value), SetInt(static_cast<int32_t>(0x80000000u)));
+  const I32 nan = Or(sign, SetInt(0x7FC00000));  // where a code would be 480
+  return FromBits(SelectLess(Set(448.0f), Abs(value), nan, Bits(value))) * scale;
+}
+
+// The numbers are bf16 already.
+I32 JoinPairs(F32 even, F32 odd) { return Or(ShiftRight<16>(Bits(even)), Bits(odd)); }
+
+void UnpackKey(const uint8_t* packed, const KeyLayout& layout, uint16_t* values) {
+  const int64_t plain = PlainDims(layout);
+  const uint8_t* scales = packed + ScaleOffset(layout);
+  for (int64_t first = 0; first < plain; first += kSimulationGroup) {
+    const F32 scale = Set(FloatOf(static_cast<uint32_t>(scales[first / kSimulationGroup]) << 23));
+    for (int64_t i = first; i < first + kSimulationGroup; i += kChunk) {
+      F32 even;
+      F32 odd;
+      ExpandFp8Pairs(packed + i, even, odd);
+      StoreInt(values, JoinPairs(ScaleCodes(even, scale), ScaleCodes(odd, scale)));
+      values += kChunkStride;
+    }
+  }
+  for (int64_t i = 0; i < layout.rope_dims; i += kChunk) {
+    StoreInt(values, LoadInt(packed + plain + 2 * i));
+    values += kChunkStride;
+  }
+}
+
+void CopyKey(const uint8_t* key, int64_t head_dim, uint16_t* values) {
+  for (int64_t i = 0; i < head_dim; i += kChunk) {
+    StoreInt(values, LoadInt(key + 2 * i));
+    values += kChunkStride;
+  }
+}
+
+// Fills work.values with the keys of the block at slot `first`.
+Block UnpackBlock(const cpu::AttentionTask& task, int64_t first, const Workspace& work) {
+  constexpr int64_t kAhead = 4;  // keys that are on their way from memory
+  const KeyLayout layout = {task.head_dim, 2 * task.rope.pairs};
+  Block block;
+  for (int64_t j = 0; j < kBlock && first + j < task.n_slots; ++j) {
+    const int64_t slot = first + j;
+    if (slot + kAhead < task.n_slots && task.keys[slot + kAhead] != nullptr) {
+      for (int64_t i = 0; i < KeyBytes(layout); i += 64) {
+        __builtin_prefetch(task.keys[slot + kAhead] + i);
+      }
+    }
+    if (task.keys[slot] == nullptr) {
+      continue;
+    }
+    uint16_t* values = work.values + j * kChunk;
+    if (slot >= task.first_own && slot < task.end_own) {
+      CopyKey(task.keys[slot], task.head_dim, values);
+    } else {
+      UnpackKey(task.keys[slot], layout, values);
+    }
+    block.slots[block.count++] = j;
+    block.end = (j / kLanes + 1) * kLanes;
+  }
+  return block;
+}
+
+// --- Scores
+
+// columns[i][j] = dimension first + i of slot tile + j; what is in slots without a key is not used.
+void TransposeTile(const uint16_t* values, int64_t first, int64_t n, int64_t slots,
+                   float* columns) {
+  for (int64_t i = 0; i < n; i += 8) {
+    const uint16_t* chunk = values + (first + i) / kChunk * kChunkStride + (first + i) % kChunk;
+    for (int64_t j = 0; j < slots; j += kLanes) {
+      F32 numbers[8];
+      LoadBf16Columns(chunk + j * kChunk, kChunk, numbers);
       for (int64_t c = 0; c < 8; ++c) {
-        Store(columns + (i + c) * kBlock + j, values[c]);
+        Store(columns + (i + c) * kTile + j, numbers[c]);
       }
     }
-  }
-}
-
-// z[h][j] += the chain of q_h and column j over n dimensions, for kVectors vectors of columns.
-template <int kHeads, int kVectors>
-void AddChains(const float* q, int64_t q_stride, const float* columns, int64_t n, float* z) {
-  F32 chain[kHeads][kVectors];
-  for (auto& head : chain) {
-    for (F32& lanes : head) {
-      lanes = Zero();
-    }
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    F32 keys[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      keys[v] = Load(columns + i * kBlock + v * kLanes);
-      Keep(keys[v]);
-    }
-    for (int h = 0; h < kHeads; ++h) {
-      const F32 x = Set(q[h * q_stride + i]);
-      for (int v = 0; v < kVectors; ++v) {
-        chain[h][v] = MulAdd(x, keys[v], chain[h][v]);
-      }
-    }
-  }
-  for (int h = 0; h < kHeads; ++h) {
-    for (int v = 0; v < kVectors; ++v) {
-      float* sums = z + h * kBlock + v * kLanes;
-      Store(sums, Load(sums) + chain[h][v]);
-    }
-  }
-}
-
-template <int kHeads>
-void AddScores(const Workspace& work, int64_t head, int64_t first, int64_t n, int64_t rows_end) {
-  // As many chains at once as registers hold.
-  constexpr int kVectors = kParts == 1 || kHeads < 4 ? 4 : 2;
-  const float* q = work.q + head * work.q_stride + first;
-  float* z = work.z + head * kBlock;
-  int64_t j = 0;
-  for (; j + kVectors * kLanes <= rows_end; j += kVectors * kLanes) {
-    AddChains<kHeads, kVectors>(q, work.q_stride, work.columns + j, n, z + j);
-  }
-  for (; j < rows_end; j += kLanes) {
-    AddChains<kHeads, 1>(q, work.q_stride, work.columns + j, n, z + j);
   }
 }
 
@@ -124,13 +132,11 @@ void ScoreBlock(const cpu::AttentionTask& task, const Block& block, const Worksp
   }
   for (int64_t first = 0; first < task.head_dim; first += kChain) {
     const int64_t n = task.head_dim - first < kChain ? task.head_dim - first : kChain;
-    TransposeRows(block, first, n, work.columns);
-    int64_t head = 0;
-    for (; head + 4 <= task.heads; head += 4) {
-      AddScores<4>(work, head, first, n, block.rows_end);
-    }
-    for (; head < task.heads; ++head) {
-      AddScores<1>(work, head, first, n, block.rows_end);
+    for (int64_t tile = 0; tile < block.end; tile += kTile) {
+      const int64_t slots = block.end - tile < kTile ? block.end - tile : kTile;
+      TransposeTile(work.values + tile * kChunk, first, n, slots, work.columns);
+      AddAllChains<kPartStride, kTile>(work.q + first / kChain * cpu::kTaskHeads * kPartStride,
+                                       task.heads, work.columns, slots, n, work.z + tile, kBlock);
     }
   }
   for (int64_t i = 0; i < task.heads * kBlock; i += kLanes) {
@@ -148,6 +154,8 @@ void ScoreBlock(const cpu::AttentionTask& task, const Block& block, const Worksp
   }
 }
 
+// --- Softmax
+
 // The running maximum and sum of one head.
 struct Softmax {
   float maximum = -__builtin_inff();
@@ -163,8 +171,8 @@ float SumOf32(const float* lanes) {
   return sum;
 }
 
-// z [64], -inf where masked -> p [64]; returns the factor of what was added before.
-float Advance(const float* z, Softmax& state, float* p) {
+// z [64], -inf where masked, becomes p; returns the factor of what was added before.
+float Advance(float* z, Softmax& state) {
   F32 largest = Load(z);
   for (int64_t j = kLanes; j < kBlock; j += kLanes) {
     largest = Max(Load(z + j), largest);
@@ -174,7 +182,7 @@ float Advance(const float* z, Softmax& state, float* p) {
   F32 lanes[2][kParts];  // 32 lanes
   for (int64_t j = 0; j < kBlock; j += kLanes) {
     const F32 value = Exp<VectorOps>(Load(z + j) - Set(maximum));
-    Store(p + j, RoundToBf16(value));
+    Store(z + j, RoundToBf16(value));
     F32& lane = lanes[j / 16 % 2][j / kLanes % kParts];
     lane = j < 32 ? Zero() + value : lane + value;
   }
@@ -190,68 +198,46 @@ float Advance(const float* z, Softmax& state, float* p) {
   return factor;
 }
 
-// o_h = o_h * factors[h] + sum of p[h][j] v_j, in the columns order of prepared rows.
-template <int kHeads>
-void AddValues(const Block& block, const float (*p)[kBlock], const float* factors, int64_t head_dim,
-               float* o) {
-  float weights[kBlock][kHeads];
-  for (int64_t j = 0; j < block.count; ++j) {
-    for (int h = 0; h < kHeads; ++h) {
-      weights[j][h] = p[h][block.slots[j]];
-    }
-  }
-  for (int64_t column = 0; column < head_dim; column += 2 * kLanes) {
-    F32 even[kHeads];
-    F32 odd[kHeads];
-    for (int h = 0; h < kHeads; ++h) {
-      float* sums = o + h * head_dim + column;
-      even[h] = Load(sums) * Set(factors[h]);
-      odd[h] = Load(sums + kLanes) * Set(factors[h]);
-    }
-    for (int64_t j = 0; j < block.count; ++j) {
-      const Pairs value = LoadBf16Pairs(block.keys[j] + column);
-      for (int h = 0; h < kHeads; ++h) {
-        const F32 weight = Set(weights[j][h]);
-        even[h] = MulAdd(weight, value.even, even[h]);
-        odd[h] = MulAdd(weight, value.odd, odd[h]);
-      }
-    }
-    for (int h = 0; h < kHeads; ++h) {
-      float* sums = o + h * head_dim + column;
-      Store(sums, even[h]);
-      Store(sums + kLanes, odd[h]);
-    }
-  }
-}
+// --- Values
 
-// Adds the block to kHeads heads from `head`.
-template <int kHeads>
-void AddGroup(const Block& block, const Workspace& work, int64_t head, int64_t head_dim,
-              Softmax* state) {
-  float p[kHeads][kBlock];
-  float factors[kHeads];
-  for (int h = 0; h < kHeads; ++h) {
-    factors[h] = Advance(work.z + (head + h) * kBlock, state[head + h], p[h]);
+// o_h = o_h * factors[h] + sum of p[h][j] v_j, for one chunk of dimensions.
+template <int kCount>
+void AddValues(const Block& block, const float* p, const float* factors, const uint16_t* values,
+               int64_t head_dim, float* o) {
+  F32 even[kCount];
+  F32 odd[kCount];
+  for (int h = 0; h < kCount; ++h) {
+    even[h] = Load(o + h * head_dim) * Set(factors[h]);
+    odd[h] = Load(o + h * head_dim + kLanes) * Set(factors[h]);
   }
-  AddValues<kHeads>(block, p, factors, head_dim, work.o + head * head_dim);
+  for (int64_t i = 0; i < block.count; ++i) {
+    const int64_t j = block.slots[i];
+    const Pairs value = LoadBf16Pairs(values + j * kChunk);
+    for (int h = 0; h < kCount; ++h) {
+      const F32 weight = Set(p[h * kBlock + j]);
+      even[h] = MulAdd(weight, value.even, even[h]);
+      odd[h] = MulAdd(weight, value.odd, odd[h]);
+    }
+  }
+  for (int h = 0; h < kCount; ++h) {
+    Store(o + h * head_dim, even[h]);
+    Store(o + h * head_dim + kLanes, odd[h]);
+  }
 }
 
 void AddBlock(const cpu::AttentionTask& task, const Block& block, const Workspace& work,
               Softmax* state) {
   ScoreBlock(task, block, work);
-  int64_t head = 0;
-  for (; head + cpu::kHeadGroup <= task.heads; head += cpu::kHeadGroup) {
-    AddGroup<cpu::kHeadGroup>(block, work, head, task.head_dim, state);
+  float factors[cpu::kTaskHeads];
+  for (int64_t head = 0; head < task.heads; ++head) {
+    factors[head] = Advance(work.z + head * kBlock, state[head]);
   }
-  switch (task.heads - head) {
-    case 1:
-      return AddGroup<1>(block, work, head, task.head_dim, state);
-    case 2:
-      return AddGroup<2>(block, work, head, task.head_dim, state);
-    case 3:
-      return AddGroup<3>(block, work, head, task.head_dim, state);
-    default:
-      return;
+  for (int64_t chunk = 0; chunk < task.head_dim / kChunk; ++chunk) {
+    ForRowGroups(task.heads, [&](auto count, int64_t head) {
+      AddValues<count.value>(block, work.z + head * kBlock, factors + head,
+                             work.values + chunk * kChunkStride, task.head_dim,
+                             work.o + head * task.head_dim + chunk * kChunk);
+    });
   }
 }
 
@@ -270,15 +256,17 @@ void FinishHead(const cpu::AttentionTask& task, const Softmax& state, const floa
 void Attend(const cpu::AttentionTask& task) {
   const Workspace work(task);
   for (int64_t head = 0; head < task.heads; ++head) {
-    Prepare(cpu::ProductFormat::kF32, task.q + head * task.head_dim, task.head_dim,
-            work.q + head * work.q_stride, nullptr);
+    for (int64_t i = 0; i < task.head_dim; i += kLanes) {
+      float* part = work.q + (i / kChain * cpu::kTaskHeads + head) * kPartStride;
+      Store(part + i % kChain, LoadBf16(task.q + head * task.head_dim + i));
+    }
   }
   for (int64_t i = 0; i < task.heads * task.head_dim; i += kLanes) {
     Store(work.o + i, Zero());
   }
   Softmax state[cpu::kTaskHeads];
   for (int64_t first = 0; first < task.n_slots; first += kBlock) {
-    const Block block = CollectBlock(task, first);
+    const Block block = UnpackBlock(task, first, work);
     if (block.count > 0) {
       AddBlock(task, block, work, state);
     }

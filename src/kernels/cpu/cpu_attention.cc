@@ -1,6 +1,5 @@
 // Attention and compressors: which rows an operation reads, and in what order.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "base/check.h"
@@ -15,22 +14,29 @@ constexpr std::int64_t kElementWork = 8;  // of a number, in multiply-adds of a 
 constexpr std::int64_t kExpWork = 64;
 constexpr std::int64_t kSlotWork = 8;  // of a number of a key, for one head
 
-// Writes the addresses of the keys that row `row` of the batch sees, null where masked; returns how
-// many slots there are. Masked slots behind the last key are left out: they change nothing.
-std::int64_t ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-                      std::int64_t row, std::span<const Bf16*> keys) {
+const std::uint8_t* Bytes(const Bf16* x) { return reinterpret_cast<const std::uint8_t*>(x); }
+
+// Writes the addresses of the keys that row `row` of the batch sees, null where masked, and says in
+// the task which they are. Masked slots behind the last key are left out: they change nothing.
+void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+              std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task) {
   constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
   const Segment& segment = batch.SegmentOf(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
   Check(input.sliding_window <= std::ssize(keys), kTooMany);
   std::size_t n = 0;
-  for (std::int64_t p = std::max<std::int64_t>(0, position - input.sliding_window + 1);
-       p <= position; ++p) {
+  const std::int64_t oldest = std::max<std::int64_t>(0, position - input.sliding_window + 1);
+  for (std::int64_t p = oldest; p < segment.first_position; ++p) {
     keys[n++] =
-        p >= segment.first_position
-            ? input.keys.Row(segment.first_row + p - segment.first_position)
-            : cache.window.rows.Row(segment.sequence * cache.window.slots + p % cache.window.slots);
+        cache.window.rows.Row(segment.sequence * cache.window.slots + p % cache.window.slots);
   }
+  task.keys = keys.data();
+  task.first_own = static_cast<std::int64_t>(n);
+  for (std::int64_t p = std::max<std::int64_t>(segment.first_position, oldest); p <= position;
+       ++p) {
+    keys[n++] = Bytes(input.keys.Row(segment.first_row + p - segment.first_position));
+  }
+  task.end_own = task.n_slots = static_cast<std::int64_t>(n);
   const CompressorCache& compressor = cache.compressor;
   const std::int64_t visible = VisibleRows(position, cache.ratio);
   Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
@@ -40,25 +46,25 @@ std::int64_t ListKeys(const AttentionInput& input, const BatchView& batch, const
     --count;
   }
   if (count == 0) {
-    return static_cast<std::int64_t>(n);
+    return;
   }
   Check(input.sliding_window + count <= std::ssize(keys), kTooMany);
   for (; n < static_cast<std::size_t>(input.sliding_window); ++n) {
     keys[n] = nullptr;
   }
-  const Bf16* rows = compressor.rows.Row(segment.sequence * compressor.capacity);
+  const std::int64_t first_row = segment.sequence * compressor.capacity;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t c = all ? i : input.selected.Row(row)[i];
     Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys[n++] = c < 0 ? nullptr : rows + c * compressor.rows.cols;
+    keys[n++] = c < 0 ? nullptr : compressor.rows.Row(first_row + c);
   }
-  return static_cast<std::int64_t>(n);
+  task.n_slots = static_cast<std::int64_t>(n);
 }
 
 // Heads per task: as many as a task can have, fewer where threads would be left without one.
 std::int64_t TaskHeads(std::int64_t heads, std::int64_t rows, std::int64_t n_threads) {
   std::int64_t per_task = cpu::kTaskHeads;
-  while (per_task > cpu::kHeadGroup && rows * ((heads + per_task - 1) / per_task) < 2 * n_threads) {
+  while (per_task > cpu::kHeadGroup && rows * ((heads + per_task - 1) / per_task) < n_threads) {
     per_task /= 2;
   }
   return per_task;
@@ -96,41 +102,38 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
                                  const LayerCache& cache, Matrix<Bf16> out) {
   CheckAttention(input, batch, cache, out);
   const std::int64_t head_dim = input.keys.cols;
-  if (head_dim % 32 != 0) {
+  const KeyLayout layout = cache.window.rows.layout;
+  if (head_dim % 32 != 0 || PlainDims(layout) % kSimulationGroup != 0) {
     return ReferenceBackend::SparseAttention(input, batch, cache, out);
   }
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t task_heads = TaskHeads(heads, out.rows, team_.n_threads());
   const std::int64_t groups = (heads + task_heads - 1) / task_heads;
-  std::atomic<int> next_piece = 0;
   const std::int64_t work = kSlotWork * std::min(task_heads, heads) * head_dim *
                             (input.sliding_window + input.selected.cols);
-  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end) {
-    const int piece = next_piece.fetch_add(1);
-    const std::span<const Bf16*> keys = Piece(scratch_.keys, piece, team_.n_threads());
-    const std::span<float> floats = Piece(scratch_.attention, piece, team_.n_threads());
+  ForItems(out.rows * groups, work, [&](std::int64_t first, std::int64_t end, int worker) {
+    const std::span<const std::uint8_t*> keys = Piece(scratch_.keys, worker, team_.n_threads());
+    const std::span<float> floats = Piece(scratch_.attention, worker, team_.n_threads());
     Check(cpu::AttentionScratch(head_dim) <= std::ssize(floats),
           "SparseAttention: a larger head than Reserve announced");
+    cpu::AttentionTask task = {
+        .head_dim = head_dim,
+        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
+        .scratch = floats.data()};
     std::int64_t listed_row = -1;
-    std::int64_t n_slots = 0;
     for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t row = i / groups;
       if (row != listed_row) {
-        n_slots = ListKeys(input, batch, cache, row, keys);
+        ListKeys(input, batch, cache, row, keys, task);
         listed_row = row;
       }
       const std::int64_t head = i % groups * task_heads;
-      kernels_.attention(
-          {.q = Bits(input.q.Row(row) + head * head_dim),
-           .heads = std::min(task_heads, heads - head),
-           .head_dim = head_dim,
-           .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim))),
-           .keys = reinterpret_cast<const std::uint16_t* const*>(keys.data()),
-           .n_slots = n_slots,
-           .sinks = input.sinks.data() + head,
-           .rope = RotaryOf(input.rope, row),
-           .scratch = floats.data(),
-           .out = Bits(out.Row(row) + head * head_dim)});
+      task.q = Bits(input.q.Row(row) + head * head_dim);
+      task.heads = std::min(task_heads, heads - head);
+      task.sinks = input.sinks.data() + head;
+      task.rope = RotaryOf(input.rope, row);
+      task.out = Bits(out.Row(row) + head * head_dim);
+      kernels_.attention(task);
     }
   });
 }
@@ -138,6 +141,10 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
 void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
                           CompressorCache& cache) {
   CheckCompress(input, batch, cache);
+  const bool packed = cache.packed_rows.cols > 0;
+  if (!packed && PlainDims(cache.rows.layout) % kSimulationGroup != 0) {
+    return ReferenceBackend::Compress(input, batch, cache);
+  }
   const std::int64_t inputs = input.scores.cols;
   ForItems(batch.n_tokens(), inputs * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
@@ -153,17 +160,13 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
     const std::int64_t first_row = segment.first_position / cache.ratio;
     const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
     Check(end_row <= cache.capacity, "Compress: more rows than the cache holds");
-    std::atomic<int> next_piece = 0;
     const std::int64_t work = cache.Span() * width * kExpWork;
-    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end) {
-      const std::span<float> angles =
-          Piece(scratch_.angles, next_piece.fetch_add(1), team_.n_threads());
-      Check(2 * pairs <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
+    ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
+      const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
+      Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
+      std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
         const std::int64_t stored = segment.sequence * cache.capacity + w;
-        Bf16 packed_source[kIndexDim];
-        const bool packed = cache.packed_rows.cols > 0;
-        std::uint16_t* row = Bits(packed ? packed_source : cache.rows.Row(stored));
         PoolRow(kernels_, input, segment, cache, w, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
         RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
@@ -171,12 +174,30 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
         if (packed) {
           kernels_.pack_index(row, cache.packed_rows.Row(stored));
         } else {
-          kernels_.simulate_fp8(row, plain);
+          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(stored));
         }
       }
     });
   }
   StoreTail(input, batch, cache);
+}
+
+void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) {
+  CheckAppend(keys, batch, cache);
+  if (PlainDims(cache.rows.layout) % kSimulationGroup != 0) {
+    return ReferenceBackend::AppendWindow(keys, batch, cache);
+  }
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t skipped = std::max<std::int64_t>(0, segment.n_tokens - cache.slots);
+    const std::int64_t work = keys.cols * kElementWork;
+    ForItems(segment.n_tokens - skipped, work, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = skipped + first; i < skipped + end; ++i) {
+        const std::int64_t slot = (segment.first_position + i) % cache.slots;
+        kernels_.pack_key(Bits(keys.Row(segment.first_row + i)), cache.rows.layout,
+                          cache.rows.Row(segment.sequence * cache.slots + slot));
+      }
+    });
+  }
 }
 
 // After the rows are made: they read the old tail.

@@ -12,7 +12,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
-constexpr std::int64_t kSimulationGroup = 64;
 // What an operation does per number, in multiply-adds of a product.
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kActivationWork = 64;
@@ -33,9 +32,9 @@ void CheckMix(const HcMix& mix, std::int64_t rows) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(Isa isa, int n_threads)
+CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
     : kernels_(cpu::TableOf(isa)),
-      team_(n_threads),
+      team_(n_threads, processors),
       name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
                         n_threads == 1 ? "" : "s")) {}
 
@@ -71,6 +70,9 @@ void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float cl
 }
 
 void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
+  // The gates of a few rows are in the lanes: 24 are three registers of 8, but one and a half
+  // of 16.
+  const cpu::Kernels& kernels = rows.count < 16 ? avx2::Table() : kernels_;
   const std::int64_t width = kStreams * rows.d;
   const std::int64_t blocks = (width + cpu::kHyperBlock - 1) / cpu::kHyperBlock;
   const std::int64_t block_work = rows.count * w.gates * cpu::kHyperBlock * kGateWork;
@@ -79,13 +81,13 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
       blocks * block_work >= 2 * kShareWork && n_chains <= std::ssize(scratch_.hyper_chains)) {
     rows.chains = scratch_.hyper_chains.data();
     ForItems(blocks, block_work, [&](std::int64_t first, std::int64_t end) {
-      kernels_.hyper_chains(w, rows, first, end);
+      kernels.hyper_chains(w, rows, first, end);
     });
   }
   const std::int64_t mix_work = rows.chains == nullptr ? width * w.gates * kGateWork : width;
   const std::int64_t sinkhorn_work = w.gates == kGates ? kSinkhornWork : 0;
   ForItems(rows.count, mix_work + sinkhorn_work,
-           [&](std::int64_t first, std::int64_t end) { kernels_.hyper_pre(w, rows, first, end); });
+           [&](std::int64_t first, std::int64_t end) { kernels.hyper_pre(w, rows, first, end); });
 }
 
 void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,

@@ -25,8 +25,8 @@ namespace fathom {
 // announced there is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {
  public:
-  // isa: any but kScalar, present on this machine (registry.h checks).
-  CpuBackend(Isa isa, int n_threads);
+  // isa: any but kScalar, present on this machine (registry.h checks); processors: as ThreadTeam.
+  CpuBackend(Isa isa, int n_threads, std::span<const int> processors = {});
   std::string_view Name() const override { return name_; }
   Status Reserve(const StepLimits& limits) override;
 
@@ -56,6 +56,7 @@ class CpuBackend final : public ReferenceBackend {
                 CompressorCache& cache) override;
   void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                        Matrix<Bf16> out) override;
+  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
 
   // cpu_indexer.cc
   void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;

@@ -1,6 +1,5 @@
 // Mixture of experts: routing, and the products of each expert with the tokens that chose it.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -64,10 +63,8 @@ void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, 
         "Route: shapes");
   Check(std::ssize(bias) == logits.cols, "Route: shape of the bias");
   const auto n_experts = static_cast<std::size_t>(logits.cols);
-  std::atomic<int> next_piece = 0;
-  ForItems(logits.rows, logits.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
-    const std::span<float> piece =
-        Piece(scratch_.expert_scores, next_piece.fetch_add(1), team_.n_threads());
+  const auto choose = [&](std::int64_t first, std::int64_t end, int worker) {
+    const std::span<float> piece = Piece(scratch_.expert_scores, worker, team_.n_threads());
     Check(2 * n_experts <= piece.size(), "Route: more experts than Reserve announced");
     const std::span<float> scores = piece.first(n_experts);
     const std::span<float> choice = piece.subspan(n_experts, n_experts);
@@ -87,7 +84,8 @@ void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, 
         out.weights.Row(row)[i] = scores[static_cast<std::size_t>(ids[i])] / sum * scale;
       }
     }
-  });
+  };
+  ForItems(logits.rows, logits.cols * kActivationWork, choose);
 }
 
 // Counting sort of the tile's (token, slot) pairs by expert.

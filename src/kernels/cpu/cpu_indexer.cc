@@ -1,7 +1,7 @@
 // The indexer: packing queries, scoring compressed rows, choosing the best.
 #include <algorithm>
 #include <array>
-#include <atomic>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
 constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
-constexpr int kQueryOffset = 12;            // kernels.h: bytes are twice the value + 12
+constexpr int kRowOffset = 12;              // what the kernel adds to twice the value of a row
 constexpr std::int64_t kScoreWork = 64;     // of one head and row, in multiply-adds of a product
 constexpr std::int64_t kPackWork = 64 * kIndexDim;
 
 // The queries of one token as Kernels::index_scores reads them.
 struct IndexQueryBlock {
-  alignas(64) std::array<std::uint8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
+  alignas(64) std::array<std::int8_t, kMaxHeadGroups * cpu::kIndexGroupBytes> bytes;
+  alignas(64) std::array<std::int32_t, kMaxHeadGroups * kGroups * cpu::kIndexLanes> offsets;
   alignas(64) std::array<float, kMaxHeadGroups * kGroups * cpu::kIndexLanes> scales;
   alignas(64) std::array<float, kMaxHeadGroups * cpu::kIndexLanes> weights;
   std::int64_t head_groups = 0;
@@ -31,8 +32,8 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
                    IndexQueryBlock& block) {
   const std::int64_t heads = std::ssize(head_weights);
   block.head_groups = (heads + cpu::kIndexLanes - 1) / cpu::kIndexLanes;
-  std::fill_n(block.bytes.begin(), block.head_groups * cpu::kIndexGroupBytes,
-              static_cast<std::uint8_t>(kQueryOffset));
+  std::fill_n(block.bytes.begin(), block.head_groups * cpu::kIndexGroupBytes, std::int8_t{0});
+  std::fill_n(block.offsets.begin(), block.head_groups * kGroups * cpu::kIndexLanes, 0);
   std::fill_n(block.scales.begin(), block.head_groups * kGroups * cpu::kIndexLanes, 0.0f);
   std::fill_n(block.weights.begin(), block.head_groups * cpu::kIndexLanes, 0.0f);
   const auto weight_scale = static_cast<float>(
@@ -41,13 +42,15 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
     const std::int64_t group = head / cpu::kIndexLanes;
     const std::int64_t lane = head % cpu::kIndexLanes;
     const std::uint8_t* packed = queries.data() + head * kPackedIndexBytes;
-    std::uint8_t* bytes = block.bytes.data() + group * cpu::kIndexGroupBytes + lane * 4;
+    std::int8_t* bytes = block.bytes.data() + group * cpu::kIndexGroupBytes + lane * 4;
     for (std::int64_t i = 0; i < kIndexDim; ++i) {
       // 16 bytes of a group: first their low nibbles, then the high ones.
       const std::int64_t in_group = i % 32;
       const int nibble = packed[i / 32 * 16 + in_group % 16] >> (in_group < 16 ? 0 : 4) & 15;
       const int twice = static_cast<int>(2.0f * E2m1ToFloat(static_cast<std::uint8_t>(nibble)));
-      bytes[i / 4 * 4 * cpu::kIndexLanes + i % 4] = static_cast<std::uint8_t>(twice + kQueryOffset);
+      bytes[i / 4 * 4 * cpu::kIndexLanes + i % 4] = static_cast<std::int8_t>(twice);
+      const std::int64_t sums = (group * kGroups + i / 32) * cpu::kIndexLanes + lane;
+      block.offsets[static_cast<std::size_t>(sums)] += kRowOffset * twice;
     }
     for (std::int64_t g = 0; g < kGroups; ++g) {
       block.scales[static_cast<std::size_t>((group * kGroups + g) * cpu::kIndexLanes + lane)] =
@@ -58,23 +61,67 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
   }
 }
 
-// chosen = the ids of its size highest scores, best first, ties lowest id first. ids: room for all.
-void ChooseBest(std::span<const float> scores, std::span<std::int32_t> ids,
-                std::span<std::int32_t> chosen) {
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto better = [&](std::int32_t a, std::int32_t b) {
-    const float x = scores[static_cast<std::size_t>(a)];
-    const float y = scores[static_cast<std::size_t>(b)];
-    return x > y || (x == y && a < b);
-  };
-  const auto middle = ids.begin() + std::ssize(chosen);
-  std::nth_element(ids.begin(), middle, ids.end(), better);
-  std::sort(ids.begin(), middle, better);
-  std::copy(ids.begin(), middle, chosen.begin());
+// A finite or infinite bf16 number by its rank: 0 is -inf.
+float NumberOfRank(int rank) {
+  constexpr int kNumbers = 0x7F81;  // of either sign, zero and infinity included
+  const int magnitude = rank < kNumbers ? kNumbers - 1 - rank : rank - kNumbers;
+  return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
+}
+
+// The largest number that at least `count` of the scores reach, and how many are above it. The
+// scores are bf16 and not NaN.
+struct Threshold {
+  float score = 0.0f;
+  std::int64_t above = 0;
+};
+Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scores,
+                        std::int64_t count) {
+  Threshold threshold;
+  int reached = 0;
+  int too_large = 2 * 0x7F81;
+  while (too_large - reached > 1) {
+    const int middle = (reached + too_large) / 2;
+    const std::int64_t found =
+        kernels.count_at_least(scores.data(), std::ssize(scores), NumberOfRank(middle));
+    if (found >= count) {
+      reached = middle;
+    } else {
+      too_large = middle;
+      threshold.above = found;
+    }
+  }
+  threshold.score = NumberOfRank(reached);
+  return threshold;
+}
+
+// Unsigned numbers in the opposite order of scores; zeros of both signs are equal.
+std::uint64_t DescendingKey(float score) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
+  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
+}
+
+// chosen = the ids of its size highest scores, best first, ties lowest id first. There are more
+// scores than that. order: room for `chosen`.
+void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
+                std::span<std::uint64_t> order, std::span<std::int32_t> chosen) {
+  const Threshold threshold = FindThreshold(kernels, scores, std::ssize(chosen));
+  std::int64_t equal = std::ssize(chosen) - threshold.above;  // to be taken at the threshold
+  std::size_t n = 0;
+  for (std::size_t i = 0; n < chosen.size(); ++i) {
+    if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
+      continue;
+    }
+    order[n++] = DescendingKey(scores[i]) << 32 | i;
+  }
+  const auto end = order.begin() + std::ssize(chosen);
+  std::sort(order.begin(), end);
+  std::transform(order.begin(), end, chosen.begin(),
+                 [](std::uint64_t key) { return static_cast<std::int32_t>(key & 0xFFFFFFFFu); });
 }
 
 cpu::IndexTask TaskOf(const IndexQueryBlock& block, const std::uint8_t* rows, float* scores) {
   return {.bytes = block.bytes.data(),
+          .offsets = block.offsets.data(),
           .scales = block.scales.data(),
           .weights = block.weights.data(),
           .head_groups = block.head_groups,
@@ -119,7 +166,6 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
   }
   const bool share_rows = t < team_.n_threads();
-  std::atomic<int> next_piece = 0;
   const auto select = [&](std::int64_t row, int piece) {
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
@@ -128,7 +174,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
       return ListAll(visible, rows.RowSpan(row));
     }
     const std::span<float> all_scores = Piece(scratch_.row_scores, piece, team_.n_threads());
-    const std::span<std::int32_t> all_ids = Piece(scratch_.row_ids, piece, team_.n_threads());
+    const std::span<std::uint64_t> order = Piece(scratch_.row_order, piece, team_.n_threads());
     const auto n = static_cast<std::size_t>(visible);
     Check(n <= all_scores.size(), "SelectRows: more rows than Reserve announced");
     IndexQueryBlock block;
@@ -147,7 +193,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     } else {
       score(0, visible);
     }
-    ChooseBest(all_scores.first(n), all_ids.first(n), rows.RowSpan(row));
+    ChooseBest(kernels_, all_scores.first(n), order, rows.RowSpan(row));
   };
   if (share_rows) {
     for (std::int64_t row = 0; row < t; ++row) {
@@ -157,10 +203,9 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
   }
   // At least as many rows are scored as are chosen.
   ForItems(t, rows.cols * head_weights.cols * kScoreWork,
-           [&](std::int64_t first, std::int64_t end) {
-             const int piece = next_piece.fetch_add(1);
+           [&](std::int64_t first, std::int64_t end, int worker) {
              for (std::int64_t row = first; row < end; ++row) {
-               select(row, piece);
+               select(row, worker);
              }
            });
 }

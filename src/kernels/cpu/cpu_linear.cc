@@ -21,9 +21,13 @@ void CheckWeight(const Weight& w) {
 // Multiply-adds of one output column, with what expanding its weights costs.
 std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (product.t + 2); }
 
-// The columns of a product whose work begins in [begin, end), in units of work.
+// Columns that are multiplied together: no piece of a product ends inside a group of them.
+constexpr std::int64_t kColumnGroup = 16;
+
+// The first column of the piece that begins at `begin`, in units of work.
 std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int64_t n) {
-  return begin <= 0 ? 0 : std::min(n, (begin + column_work - 1) / column_work);
+  const std::int64_t group_work = kColumnGroup * column_work;
+  return begin <= 0 ? 0 : std::min(n, (begin + group_work - 1) / group_work * kColumnGroup);
 }
 
 cpu::ProductFormat FormatOf(const Weight& w, bool quantize) {

@@ -1,4 +1,5 @@
 // Hyper-connections (docs/numerics.md 5).
+#include "kernels/cpu/chains.h"
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/row_sums.h"
 #include "kernels/cpu/simd.h"
@@ -14,6 +15,7 @@ constexpr int64_t kChain = cpu::kHyperBlock;     // columns per fma chain
 constexpr int64_t kRowStride = kChain + 4;       // rows of fn in different sets of the cache
 constexpr int kTokenTile = 8;                    // tokens that share a transposed vector of gates
 constexpr int64_t kTokens = cpu::kHyperFewRows;  // tokens whose gates are computed together
+constexpr int64_t kTile = 32;                    // and of many tokens, which are lanes then
 
 // 128 columns of the gates' rows and of the tokens' streams.
 struct MixBlock {
@@ -131,7 +133,65 @@ void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int6
   }
 }
 
-// m[t] for `count` tokens from `first_row`. 4 d: a multiple of 16.
+// A block of columns (at most kChain, a multiple of 16) for many tokens, copied because rows that
+// are a power of two apart would meet in the same few sets of the first-level cache.
+struct TileBlock {
+  float fn[kGates][kRowStride];
+  uint16_t x[kTile][kChain + 8];
+  float columns[kChain][kTile];  // x, transposed
+};
+
+// Kept, and the way over fp32: GCC would make slow string instructions of plain copies.
+void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
+              int64_t first, int64_t n, TileBlock& block, SquareLanes* squares) {
+  for (int64_t gate = 0; gate < w.gates; ++gate) {
+    for (int64_t k = 0; k < n; k += kLanes) {
+      Store(block.fn[gate] + k, Kept(Load(w.fn + gate * width + first + k)));
+    }
+  }
+  for (int64_t t = 0; t < count; ++t) {
+    const uint16_t* x = streams + t * width + first;
+    for (int64_t k = 0; k < n; k += kLanes) {
+      StoreHigh16(block.x[t] + k, Bits(LoadBf16(x + k)));
+    }
+    AddSquares(x, n, squares[t]);
+  }
+  for (int64_t k = 0; k < n; k += 8) {
+    for (int64_t t = 0; t < count; t += kLanes) {
+      F32 values[8];
+      LoadBf16Columns(block.x[t] + k, kChain + 8, values);
+      for (int64_t c = 0; c < 8; ++c) {
+        Store(block.columns[k + c] + t, values[c]);
+      }
+    }
+  }
+}
+
+// m[t] for `count` tokens, a multiple of kLanes, at most kTile.
+void MixTile(const cpu::HyperWeights& w, int64_t d, const uint16_t* streams, int64_t count,
+             float (*m)[kGates]) {
+  const int64_t width = kStreams * d;
+  float sums[kGates][kTile] = {};
+  SquareLanes squares[kTile];
+  for (SquareLanes& one : squares) {
+    Clear(one);
+  }
+  TileBlock block;
+  for (int64_t first = 0; first < width; first += kChain) {
+    const int64_t n = width - first < kChain ? width - first : kChain;
+    LoadTile(w, width, streams, count, first, n, block, squares);
+    AddAllChains<kRowStride, kTile>(block.fn[0], w.gates, block.columns[0], count, n, sums[0],
+                                    kTile);
+  }
+  for (int64_t t = 0; t < count; ++t) {
+    const float r = InverseNorm(squares[t], width, w.norm_eps);
+    for (int64_t gate = 0; gate < w.gates; ++gate) {
+      m[t][gate] = sums[gate][t] * r;
+    }
+  }
+}
+
+// m[t] for a few tokens from `first_row`. 4 d: a multiple of 16.
 void Mix(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first_row, int64_t count,
          float (*m)[kGates]) {
   const int64_t width = kStreams * rows.d;
@@ -272,10 +332,16 @@ void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t
 
 void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end) {
   const int64_t width = kStreams * rows.d;
-  for (int64_t begin = first; begin < end; begin += kTokens) {
-    const int64_t count = end - begin < kTokens ? end - begin : kTokens;
-    float m[kTokens][kGates];
-    Mix(w, rows, begin, count, m);
+  int64_t count = 0;
+  for (int64_t begin = first; begin < end; begin += count) {
+    float m[kTile][kGates];
+    if (rows.chains == nullptr && end - begin >= kLanes) {
+      count = end - begin < kTile ? (end - begin) / kLanes * kLanes : kTile;
+      MixTile(w, rows.d, rows.streams + begin * width, count, m);
+    } else {
+      count = end - begin < kTokens ? end - begin : kTokens;
+      Mix(w, rows, begin, count, m);
+    }
     ComputeAllGates(w, count, m);
     for (int64_t t = 0; t < count; ++t) {
       const int64_t row = begin + t;

@@ -10,61 +10,111 @@ constexpr int64_t kIndexDim = 128;
 constexpr int64_t kGroups = 4;  // of 32 columns
 constexpr int64_t kQuads = 8;   // of 4 columns in a group
 constexpr int64_t kPackedBytes = 68;
-constexpr int kQueryOffset = 12;  // makes twice a query's value an unsigned byte
 
-// One row of the index: twice its values in the order of ExpandTwice, what the offset of the
-// queries adds to the sum of each group, and the scales.
+// One row of the index: twice its values + 12, which makes them unsigned, in the order of
+// ExpandTwice; and the scales.
 struct IndexRow {
   int32_t quads[kGroups * kQuads];
-  int32_t offsets[kGroups];
   float scales[kGroups];
 };
 
 void ExpandRow(const uint8_t* packed, IndexRow& row) {
   for (int64_t g = 0; g < kGroups; ++g) {
-    int8_t bytes[32];
-    row.offsets[g] = kQueryOffset * ExpandTwice(packed + 16 * g, bytes);
-    __builtin_memcpy(row.quads + kQuads * g, bytes, sizeof(bytes));
+    ExpandTwice(packed + 16 * g, row.quads + kQuads * g);
     row.scales[g] = FromE8m0(packed[kIndexDim / 2 + g]);
   }
 }
 
-// What lanes [part * kLanes, ...) of one group of 16 heads add to the score.
-F32 WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const IndexRow& row) {
-  const uint8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
-  const float* scales = task.scales + heads * kGroups * cpu::kIndexLanes + part * kLanes;
-  F32 product = Zero();
-  for (int64_t g = 0; g < kGroups; ++g) {
-    // At most 8 * 2 * 24 * 12 = 4608: no 16-bit sum overflows.
-    I32 sums = SetInt(0);
-    for (int64_t q = g * kQuads; q < (g + 1) * kQuads; ++q) {
-      sums = Add16(sums,
-                   MultiplyBytes(LoadInt(bytes + q * 4 * cpu::kIndexLanes), SetInt(row.quads[q])));
-    }
-    const F32 c = ToFloat(Subtract(SumHalves16(sums), SetInt(row.offsets[g]))) * Set(0.25f);
-    const F32 scale = Load(scales + g * cpu::kIndexLanes) * Set(row.scales[g]);
-    product = g == 0 ? c * scale : MulAdd(c, scale, product);
+// What lanes [part * kLanes, ...) of one group of 16 heads add to the scores of kRows rows.
+template <int kRows>
+void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const IndexRow* rows,
+                F32 (*lanes)[kParts]) {
+  const int8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
+  const int64_t groups = heads * kGroups * cpu::kIndexLanes + part * kLanes;
+  // From +0, where the definition starts from the first product: only a sum of zeros can differ, in
+  // its sign, which the maximum with 0 takes away.
+  F32 products[kRows];
+  for (F32& product : products) {
+    product = Zero();
   }
-  const F32 positive = Max(RoundToBf16(product), Zero());
-  return RoundToBf16(positive * Load(task.weights + heads * cpu::kIndexLanes + part * kLanes));
+  for (int64_t g = 0; g < kGroups; ++g) {
+    I32 sums[kRows];  // of at most 8 * 2 * 24 * 12 = 4608 in 16 bits
+    for (I32& sum : sums) {
+      sum = SetInt(0);
+    }
+    for (int64_t q = g * kQuads; q < (g + 1) * kQuads; ++q) {
+      const I32 query = LoadInt(bytes + q * 4 * cpu::kIndexLanes);
+      for (int r = 0; r < kRows; ++r) {
+        sums[r] = AddByteProducts(sums[r], SetInt(rows[r].quads[q]), query);
+      }
+    }
+    const I32 offset = LoadInt(task.offsets + groups + g * cpu::kIndexLanes);
+    const F32 query_scales = Load(task.scales + groups + g * cpu::kIndexLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const I32 sum = Subtract(SumOfByteProducts(sums[r]), offset);
+      const F32 c = ToFloat(sum) * Set(0.25f);
+      const F32 scale = query_scales * Set(rows[r].scales[g]);
+      products[r] = MulAdd(c, scale, products[r]);
+    }
+  }
+  const F32 weights = Load(task.weights + heads * cpu::kIndexLanes + part * kLanes);
+  for (int r = 0; r < kRows; ++r) {
+    const F32 positive = RoundNumberToBf16(Max(products[r], Zero()));  // 0 for NaN
+    lanes[r][part] = lanes[r][part] + RoundToBf16(positive * weights);
+  }
+}
+
+// The scores of rows [first, first + kRows).
+template <int kRows>
+void ScoreRows(const cpu::IndexTask& task, int64_t first) {
+  IndexRow rows[kRows];
+  F32 lanes[kRows][kParts];
+  for (int r = 0; r < kRows; ++r) {
+    ExpandRow(task.rows + (first + r) * kPackedBytes, rows[r]);
+    for (F32& lane : lanes[r]) {
+      lane = Zero();
+    }
+  }
+  for (int64_t heads = 0; heads < task.head_groups; ++heads) {
+    for (int part = 0; part < kParts; ++part) {
+      WeighHeads<kRows>(task, heads, part, rows, lanes);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    const float score = RoundToBf16(TreeSum(lanes[r]));
+    task.scores[first + r] = score == score ? score : -__builtin_inff();
+  }
 }
 
 }  // namespace
 
 void IndexScores(const cpu::IndexTask& task) {
-  for (int64_t i = task.first; i < task.end; ++i) {
-    IndexRow row;
-    ExpandRow(task.rows + i * kPackedBytes, row);
-    F32 lanes[kParts];
-    for (int part = 0; part < kParts; ++part) {
-      lanes[part] = Zero();
-      for (int64_t heads = 0; heads < task.head_groups; ++heads) {
-        lanes[part] = lanes[part] + WeighHeads(task, heads, part, row);
-      }
-    }
-    const float score = RoundToBf16(TreeSum(lanes));
-    task.scores[i] = score == score ? score : -__builtin_inff();
+  constexpr int kRows = kParts == 1 ? 8 : 4;  // that share a load of queries
+  int64_t i = task.first;
+  for (; i + kRows <= task.end; i += kRows) {
+    ScoreRows<kRows>(task, i);
   }
+  for (; i < task.end; ++i) {
+    ScoreRows<1>(task, i);
+  }
+}
+
+int64_t CountAtLeast(const float* x, int64_t n, float threshold) {
+  I32 counts = SetInt(0);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    counts = Add(counts, SelectAtMost(Set(threshold), Load(x + i), SetInt(1), SetInt(0)));
+  }
+  int32_t lanes[kLanes];
+  StoreInt(lanes, counts);
+  int64_t count = 0;
+  for (const int32_t lane : lanes) {
+    count += lane;
+  }
+  for (; i < n; ++i) {
+    count += x[i] >= threshold ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace fathom::KERNEL_ISA

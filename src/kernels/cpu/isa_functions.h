@@ -23,6 +23,7 @@ void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d,
 void QueryHead(uint16_t* q, int64_t head_dim, float eps, const cpu::RotaryRow& rope);
 void Rotate(uint16_t* x, const cpu::RotaryRow& rope);
 void SimulateFp8(uint16_t* x, int64_t n);
+void PackKey(const uint16_t* x, const KeyLayout& layout, uint8_t* packed);
 void PackIndex(const uint16_t* x, uint8_t* packed);
 // hyper_connection.cc
 void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
@@ -36,6 +37,7 @@ void Attend(const cpu::AttentionTask& task);
 void Pool(const cpu::PoolTask& task);
 // indexer.cc
 void IndexScores(const cpu::IndexTask& task);
+int64_t CountAtLeast(const float* x, int64_t n, float threshold);
 // roofline.cc
 int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern);
 float MultiplyAdds(int64_t count);

@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "kernels/key_layout.h"
+
 namespace fathom::cpu {
 
 // --- Matrix products
@@ -90,27 +92,40 @@ struct HyperRows {
   float* chains = nullptr;  // [4 d / 128 rounded up, rows, kHyperLanes]; null: none
 };
 
-// Up to 16 heads of one token against a list of keys. The more, the less it costs that keys are
-// transposed for the scores; values are read once per kHeadGroup heads.
-inline constexpr int kTaskHeads = 16;
-inline constexpr int kHeadGroup = 4;
-inline constexpr int64_t kAttentionBlock = 64;   // slots that share one maximum
-inline constexpr int64_t kAttentionChain = 128;  // dimensions that are transposed at once
+// Up to 64 heads of one token against a list of keys. The more, the less it costs that keys are
+// unpacked and transposed; fewer than kHeadGroup are not worth a task of their own.
+inline constexpr int kTaskHeads = 64;
+inline constexpr int kHeadGroup = 8;
+inline constexpr int64_t kAttentionBlock = 64;       // slots that share one maximum
+inline constexpr int64_t kAttentionValueSlots = 65;  // memory for a block of keys
+inline constexpr int64_t kAttentionChain = 128;      // dimensions and
+inline constexpr int64_t kAttentionTile = 32;        // slots that are transposed at once
 struct AttentionTask {
-  const uint16_t* q = nullptr;            // [heads, head_dim]
-  int64_t heads = 0;                      // 1 ... kTaskHeads
-  int64_t head_dim = 0;                   // a multiple of 32
-  float scale = 0;                        // 1 / sqrt(head_dim)
-  const uint16_t* const* keys = nullptr;  // [n_slots], null: masked
+  const uint16_t* q = nullptr;  // [heads, head_dim]
+  int64_t heads = 0;            // 1 ... kTaskHeads
+  int64_t head_dim = 0;         // a multiple of 32; plain dimensions: of 64
+  float scale = 0;              // 1 / sqrt(head_dim)
+  // [n_slots], null: masked. Slots [first_own, end_own) are keys of the batch, bf16; the others
+  // are cached keys.
+  const uint8_t* const* keys = nullptr;
   int64_t n_slots = 0;
+  int64_t first_own = 0;
+  int64_t end_own = 0;
   const float* sinks = nullptr;  // [heads]
   RotaryRow rope;                // rotated back at the end
   float* scratch = nullptr;      // AttentionScratch(head_dim) floats
   uint16_t* out = nullptr;       // [heads, head_dim]
 };
+// Queries are kept in parts of kAttentionChain dimensions, a little more than that apart: a power
+// of two would put them in the same few sets of the first-level cache.
+inline constexpr int64_t kAttentionPartStride = kAttentionChain + 4;
+constexpr int64_t AttentionParts(int64_t head_dim) {
+  return (head_dim + kAttentionChain - 1) / kAttentionChain;
+}
 constexpr int64_t AttentionScratch(int64_t head_dim) {
-  return kTaskHeads * (PreparedStride(head_dim) + head_dim + kAttentionBlock) +
-         kAttentionChain * kAttentionBlock;
+  return kTaskHeads *
+             (AttentionParts(head_dim) * kAttentionPartStride + head_dim + kAttentionBlock) +
+         kAttentionChain * kAttentionTile + head_dim * kAttentionValueSlots / 2;
 }
 
 // Pools the slots of one compressed row. values[s] and scores[s] point to the channels of slot s;
@@ -126,11 +141,12 @@ struct PoolTask {
 // Index queries of one token, laid out for Kernels::index_scores by prepare_index.
 inline constexpr int64_t kIndexLanes = 16;
 struct IndexTask {
-  const uint8_t* bytes = nullptr;  // [head groups][32 quads][16 heads][4]: twice the value + 12
-  const float* scales = nullptr;   // [head groups][4][16]
-  const float* weights = nullptr;  // [head groups][16]
-  int64_t head_groups = 0;         // of 16 heads, padded with zeros
-  const uint8_t* rows = nullptr;   // packed index rows, 68 bytes each
+  const int8_t* bytes = nullptr;     // [head groups][32 quads][16 heads][4]: twice the value
+  const int32_t* offsets = nullptr;  // [head groups][4][16]: 12 times the sum of these
+  const float* scales = nullptr;     // [head groups][4][16]
+  const float* weights = nullptr;    // [head groups][16]
+  int64_t head_groups = 0;           // of 16 heads, padded with zeros
+  const uint8_t* rows = nullptr;     // packed index rows, 68 bytes each
   int64_t first = 0;
   int64_t end = 0;
   float* scores = nullptr;  // scores[first ... end) are written
@@ -159,7 +175,9 @@ struct Kernels {
                  int64_t n, uint16_t* out);
   void (*query_head)(uint16_t* q, int64_t head_dim, float eps, const RotaryRow& rope);
   void (*rotate)(uint16_t* x, const RotaryRow& rope);
-  void (*simulate_fp8)(uint16_t* x, int64_t n);            // n: a multiple of 64
+  void (*simulate_fp8)(uint16_t* x, int64_t n);  // n: a multiple of 64
+  // x [head_dim] -> packed [KeyBytes]; the plain dimensions are quantised.
+  void (*pack_key)(const uint16_t* x, const KeyLayout& layout, uint8_t* packed);
   void (*pack_index)(const uint16_t* x, uint8_t* packed);  // Hadamard, then FP4: [128] -> [68]
   void (*add)(const float* a, int64_t n, float* sum);      // sum += a
   void (*add_bf16)(const uint16_t* a, int64_t n, uint16_t* sum);
@@ -177,6 +195,8 @@ struct Kernels {
   void (*attention)(const AttentionTask& task);
   void (*pool)(const PoolTask& task);
   void (*index_scores)(const IndexTask& task);
+  // How many of x [n] are at least `threshold`; n < 2^31.
+  int64_t (*count_at_least)(const float* x, int64_t n, float threshold);
 
   // Reads `bytes` once; returns something that depends on all of them.
   int32_t (*read_memory)(const void* data, int64_t bytes, const ReadPattern& pattern);

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int64_t kIndexDim = 128;
 constexpr int64_t kIndexGroup = 32;
-constexpr int64_t kSimulationGroup = 64;
 constexpr int64_t kIndexVectors = kIndexDim / kLanes;
 
 // One stage of the Hadamard transform inside registers: lane i with i & kStride == 0 becomes
@@ -50,6 +49,23 @@ void RotateHadamard(F32 (&v)[kIndexVectors]) {
   for (F32& x : v) {
     x = RoundToBf16(x * Set(0.08838834764831845f));
   }
+}
+
+// The scale of a group of the FP8 simulation.
+float GroupScale(const uint16_t* x) {
+  F32 largest = Zero();
+  for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
+    largest = Max(Abs(LoadBf16(x + i)), largest);
+  }
+  return PowerOfTwoScale(MaxLanes(largest), 1e-4f, 448.0f);
+}
+
+// The codes of x as FloatToE4m3 gives them. Times 2^-120 an E4M3 value has its exponent and
+// mantissa bits in the upper half of an fp32, subnormals included.
+I32 E4m3Codes(F32 x) {
+  const I32 bits = ShiftRight<20>(Bits(RoundToE4m3(x) * Set(0x1p-120f)));
+  const I32 magnitude = SelectNan(x, SetInt(0x7F), And(bits, SetInt(0x7F)));
+  return Or(magnitude, And(ShiftRight<24>(Bits(x)), SetInt(0x80)));
 }
 
 // E2M1 codes: the magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 with ties to the even code.
@@ -97,16 +113,32 @@ void Rotate(uint16_t* x, const cpu::RotaryRow& rope) { RotatePairs(x, rope, 1.0f
 void SimulateFp8(uint16_t* x, int64_t n) {
   for (int64_t first = 0; first < n; first += kSimulationGroup) {
     uint16_t* group = x + first;
-    F32 largest = Zero();
-    for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
-      largest = Max(Abs(LoadBf16(group + i)), largest);
-    }
-    const float scale = PowerOfTwoScale(MaxLanes(largest), 1e-4f, 448.0f);
+    const float scale = GroupScale(group);
     const F32 inverse = Set(1.0f / scale);
     for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
       StoreBf16(group + i, RoundToE4m3(LoadBf16(group + i) * inverse) * Set(scale));
     }
   }
+}
+
+void PackKey(const uint16_t* x, const KeyLayout& layout, uint8_t* packed) {
+  const int64_t plain = PlainDims(layout);
+  uint8_t* scales = packed + ScaleOffset(layout);
+  __builtin_memset(scales, 0, static_cast<size_t>(KeyBytes(layout) - ScaleOffset(layout)));
+  for (int64_t first = 0; first < plain; first += kSimulationGroup) {
+    const uint16_t* group = x + first;
+    const float scale = GroupScale(group);
+    const F32 inverse = Set(1.0f / scale);
+    int32_t codes[kSimulationGroup];
+    for (int64_t i = 0; i < kSimulationGroup; i += kLanes) {
+      StoreInt(codes + i, E4m3Codes(LoadBf16(group + i) * inverse));
+    }
+    for (int64_t i = 0; i < kSimulationGroup; ++i) {
+      packed[first + i] = static_cast<uint8_t>(codes[i]);
+    }
+    scales[first / kSimulationGroup] = static_cast<uint8_t>(BitsOf(scale) >> 23);
+  }
+  __builtin_memcpy(packed + plain, x + plain, static_cast<size_t>(2 * layout.rope_dims));
 }
 
 void PackIndex(const uint16_t* x, uint8_t* packed) {

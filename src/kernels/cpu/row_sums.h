@@ -9,34 +9,62 @@ namespace {
 
 inline float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
-// The sum of x[i]^2, i < n: the product of x with itself in the order of BF16 weights, 32 lanes.
-inline float SumOfSquares(const uint16_t* x, int64_t n) {
+// A sum of squares in the making: the product of numbers with themselves in the order of BF16
+// weights, 32 lanes.
+struct SquareLanes {
   F32 lanes[2][kParts];
-  for (auto& half : lanes) {
+};
+
+inline void Clear(SquareLanes& squares) {
+  for (auto& half : squares.lanes) {
     for (F32& lane : half) {
       lane = Zero();
     }
   }
-  for (int64_t first = 0; first < n; first += 32) {
+}
+
+// Adds x[i]^2, i < n; what was added before was a multiple of 32 numbers.
+inline void AddSquares(const uint16_t* x, int64_t n, SquareLanes& squares) {
+  int64_t first = 0;
+  for (; first + 32 <= n; first += 32) {
+    for (int half = 0; half < 2; ++half) {
+      for (int part = 0; part < kParts; ++part) {
+        const F32 value = LoadBf16(x + first + 16 * half + part * kLanes);
+        squares.lanes[half][part] = MulAdd(value, value, squares.lanes[half][part]);
+      }
+    }
+  }
+  if (first < n) {
     for (int half = 0; half < 2; ++half) {
       for (int part = 0; part < kParts; ++part) {
         const int64_t i = first + 16 * half + part * kLanes;
         if (i < n) {
           const F32 value = LoadBf16Some(x + i, static_cast<int>(n - i < kLanes ? n - i : kLanes));
-          lanes[half][part] = MulAdd(value, value, lanes[half][part]);
+          squares.lanes[half][part] = MulAdd(value, value, squares.lanes[half][part]);
         }
       }
     }
   }
-  for (int part = 0; part < kParts; ++part) {
-    lanes[0][part] = lanes[0][part] + lanes[1][part];
-  }
-  return TreeSum(lanes[0]);
 }
 
-// What a row is multiplied with by the RMS norm.
+inline float SumOf(const SquareLanes& squares) {
+  F32 sums[kParts];
+  for (int part = 0; part < kParts; ++part) {
+    sums[part] = squares.lanes[0][part] + squares.lanes[1][part];
+  }
+  return TreeSum(sums);
+}
+
+// What a row of n numbers with these squares is multiplied with by the RMS norm.
+inline float InverseNorm(const SquareLanes& squares, int64_t n, float eps) {
+  return 1.0f / SquareRootOf(SumOf(squares) / static_cast<float>(n) + eps);
+}
+
 inline float InverseNorm(const uint16_t* x, int64_t n, float eps) {
-  return 1.0f / SquareRootOf(SumOfSquares(x, n) / static_cast<float>(n) + eps);
+  SquareLanes squares;
+  Clear(squares);
+  AddSquares(x, n, squares);
+  return InverseNorm(squares, n, eps);
 }
 
 }  // namespace

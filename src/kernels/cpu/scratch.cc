@@ -54,9 +54,10 @@ std::int64_t Carve(const StepLimits& limits, std::int64_t threads, std::byte* ba
   carver.Take(threads * (limits.sliding_window + limits.max_compressed_rows), s.keys);
   carver.Take(threads * cpu::AttentionScratch(limits.head_dim), s.attention);
   carver.Take(threads * limits.max_compressed_rows, s.row_scores);
-  carver.Take(threads * limits.max_compressed_rows, s.row_ids);
+  carver.Take(threads * limits.max_compressed_rows, s.row_order);
   carver.Take(threads * 2 * limits.n_experts, s.expert_scores);
   carver.Take(threads * std::max(limits.head_dim, kIndexDim), s.angles);
+  carver.Take(threads * std::max(limits.head_dim, kIndexDim), s.row);
   return carver.used();
 }
 

@@ -37,12 +37,13 @@ struct Scratch {
   std::span<std::int32_t> first_pair;   // [n_experts + 1]
   std::span<cpu::Product> products;     // [2 * n_experts]
 
-  std::span<const Bf16*> keys;      // per thread: [sliding_window + max_compressed_rows]
-  std::span<float> attention;       // per thread: AttentionScratch(head_dim)
-  std::span<float> row_scores;      // per thread: [max_compressed_rows]
-  std::span<std::int32_t> row_ids;  // per thread: [max_compressed_rows]
-  std::span<float> expert_scores;   // per thread: [2 * n_experts]
-  std::span<float> angles;          // per thread: [max(head_dim, 128)]
+  std::span<const std::uint8_t*> keys;  // per thread: [sliding_window + max_compressed_rows]
+  std::span<float> attention;           // per thread: AttentionScratch(head_dim)
+  std::span<float> row_scores;          // per thread: [max_compressed_rows]
+  std::span<std::uint64_t> row_order;   // per thread: [max_compressed_rows]
+  std::span<float> expert_scores;       // per thread: [2 * n_experts]
+  std::span<float> angles;              // per thread: [max(head_dim, 128)]
+  std::span<Bf16> row;                  // per thread: [max(head_dim, 128)]
 };
 
 // Piece `index` of `count` equal pieces.

@@ -88,6 +88,14 @@ inline F32 RoundToBf16(F32 x) {
   return FromBits(And(Bf16Bits(x), SetInt(static_cast<int32_t>(0xFFFF0000u))));
 }
 
+// The same where x is not NaN.
+inline F32 RoundNumberToBf16(F32 x) {
+  const I32 bits = Bits(x);
+  const I32 odd = And(ShiftRight<16>(bits), SetInt(1));
+  const I32 rounded = Add(Add(bits, SetInt(0x7FFF)), odd);
+  return FromBits(And(rounded, SetInt(static_cast<int32_t>(0xFFFF0000u))));
+}
+
 inline F32 Abs(F32 x) { return FromBits(And(Bits(x), SetInt(0x7FFFFFFF))); }
 
 // The E4M3 value nearest to x, clamped to +-448 (FloatToE4m3 and back).
@@ -165,22 +173,15 @@ inline void StoreSome(float* p, F32 x, int n) { n == kLanes ? Store(p, x) : Stor
 
 // --- Packed FP4 vectors of the indexer
 
-// 16 bytes of E2M1 pairs: out [32] is twice their values, the 16 low nibbles first. Returns the sum
-// of out.
-inline int ExpandTwice(const uint8_t* p, int8_t* out) {
-  const __m128i table = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+// 16 bytes of E2M1 pairs -> 32 bytes: twice their values + 12, the 16 low nibbles first.
+inline void ExpandTwice(const uint8_t* p, void* out) {
+  const __m128i table = _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
   const __m128i nibble = _mm_set1_epi8(15);
   const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  const __m128i low = _mm_shuffle_epi8(table, _mm_and_si128(v, nibble));
-  const __m128i high = _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(v, 4), nibble));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), low);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16), high);
-  const __m128i ones = _mm_set1_epi8(1);
-  const __m128i pairs = _mm_add_epi16(_mm_maddubs_epi16(ones, low), _mm_maddubs_epi16(ones, high));
-  __m128i sum = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-  return _mm_cvtsi128_si32(sum);
+  auto* halves = static_cast<__m128i*>(out);
+  _mm_storeu_si128(halves, _mm_shuffle_epi8(table, _mm_and_si128(v, nibble)));
+  _mm_storeu_si128(halves + 1,
+                   _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(v, 4), nibble)));
 }
 
 // --- Operands of products: F32, and what the files below call Operand

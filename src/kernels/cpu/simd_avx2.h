@@ -33,6 +33,10 @@ inline void StoreInt(void* p, I32 x) { _mm256_storeu_si256(static_cast<__m256i*>
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+x"(x.v)); }
+inline F32 Kept(F32 x) {
+  Keep(x);
+  return x;
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
@@ -149,9 +153,9 @@ inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   Transpose(rows, columns);
 }
 
-inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]) {
   const auto load = [&](int l) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + l * stride));
   };
   __m256i r[4];
   for (int i = 0; i < 4; ++i) {
@@ -234,8 +238,10 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
 inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }
-
 inline I32 SumHalves16By256(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(256))}; }
+
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, MultiplyBytes(a, b)); }
+inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }
 
 inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));

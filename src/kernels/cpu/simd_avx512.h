@@ -30,6 +30,10 @@ inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+v"(x.v)); }
+inline F32 Kept(F32 x) {
+  Keep(x);
+  return x;
+}
 
 inline F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }
@@ -141,10 +145,10 @@ inline void LoadColumns(const float* p, int64_t stride, F32 (&columns)[4]) {
   Transpose(rows, columns);
 }
 
-// 8 bf16 numbers of kLanes rows, from rows[l] + offset.
-inline void LoadBf16Columns(const uint16_t* const* rows, int64_t offset, F32 (&columns)[8]) {
+// 8 bf16 numbers of kLanes rows, `stride` numbers apart.
+inline void LoadBf16Columns(const uint16_t* p, int64_t stride, F32 (&columns)[8]) {
   const auto load = [&](int l) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows[l] + offset));
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + l * stride));
   };
   __m512i r[4];
   for (int i = 0; i < 4; ++i) {
@@ -237,6 +241,19 @@ inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
 // 256 times that.
 inline I32 SumHalves16By256(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(256))}; }
+
+// Adds the four products of a lane's unsigned bytes a and signed bytes b to sums, which
+// SumOfByteProducts turns into integers. Without VNNI the sums are kept as two halves of 16 bits:
+// the caller sees to it that these do not overflow.
+#if defined(__AVX512VNNI__)
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
+  return {_mm512_dpbusd_epi32(sums.v, a.v, b.v)};
+}
+inline I32 SumOfByteProducts(I32 sums) { return sums; }
+#else
+inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, MultiplyBytes(a, b)); }
+inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }
+#endif
 
 // Byte i: table[index byte i], of indices 0 ... 15.
 inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {

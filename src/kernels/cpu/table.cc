@@ -13,6 +13,7 @@ const cpu::Kernels& Table() {
       .query_head = QueryHead,
       .rotate = Rotate,
       .simulate_fp8 = SimulateFp8,
+      .pack_key = PackKey,
       .pack_index = PackIndex,
       .add = AddRow,
       .add_bf16 = AddBf16Row,
@@ -24,6 +25,7 @@ const cpu::Kernels& Table() {
       .attention = Attend,
       .pool = Pool,
       .index_scores = IndexScores,
+      .count_at_least = CountAtLeast,
       .read_memory = ReadMemory,
       .multiply_adds = MultiplyAdds,
   };

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "kernels/math.h"
 #include "kernels/reference/lanes.h"
+#include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
 #include "kernels/shape_checks.h"
@@ -20,8 +21,15 @@ constexpr std::int64_t kBlock = 64;   // slots that share one maximum
 constexpr std::int64_t kChain = 128;  // dimensions per fma chain of a score
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The slots of a query in their order: the key (which is the value too), null where masked.
-using KeyList = std::vector<const Bf16*>;
+// The slots of a query in their order: the key (which is the value too), empty where masked.
+using Key = std::vector<Bf16>;
+using KeyList = std::vector<Key>;
+
+Key Unpack(const KeyRows& rows, std::int64_t row) {
+  Key key(static_cast<std::size_t>(rows.layout.head_dim));
+  UnpackKey(rows.Row(row), rows.layout, key.data());
+  return key;
+}
 
 // The keys that row `row` of the batch sees.
 KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
@@ -31,25 +39,28 @@ KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerC
   KeyList keys;
   for (std::int64_t p = std::max<std::int64_t>(0, position - input.sliding_window + 1);
        p <= position; ++p) {
-    const bool in_batch = p >= segment.first_position;
-    keys.push_back(in_batch ? input.keys.Row(segment.first_row + p - segment.first_position)
-                            : cache.window.rows.Row(segment.sequence * cache.window.slots +
-                                                    p % cache.window.slots));
+    if (p >= segment.first_position) {
+      const auto own = input.keys.RowSpan(segment.first_row + p - segment.first_position);
+      keys.emplace_back(own.begin(), own.end());
+    } else {
+      const std::int64_t slot = p % cache.window.slots;
+      keys.push_back(Unpack(cache.window.rows, segment.sequence * cache.window.slots + slot));
+    }
   }
-  keys.resize(static_cast<std::size_t>(input.sliding_window), nullptr);
+  keys.resize(static_cast<std::size_t>(input.sliding_window));
   const CompressorCache& compressor = cache.compressor;
   const std::int64_t first = segment.sequence * compressor.capacity;
   const std::int64_t visible = VisibleRows(position, cache.ratio);
   Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
   if (input.selected.cols == 0) {
     for (std::int64_t c = 0; c < visible; ++c) {
-      keys.push_back(compressor.rows.Row(first + c));
+      keys.push_back(Unpack(compressor.rows, first + c));
     }
     return keys;
   }
   for (const std::int32_t c : input.selected.RowSpan(row)) {
     Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys.push_back(c < 0 ? nullptr : compressor.rows.Row(first + c));
+    keys.push_back(c < 0 ? Key() : Unpack(compressor.rows, first + c));
   }
   return keys;
 }
@@ -75,23 +86,24 @@ float SumOfProbabilities(const float* p, std::int64_t n) {
 }
 
 // Adds one block of at most 64 slots.
-void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, OnlineSoftmax& state) {
+void AddBlock(const Bf16* q, std::span<const Key> keys, float scale, OnlineSoftmax& state) {
   const std::int64_t head_dim = std::ssize(state.o);
   float z[kBlock];
   float maximum = state.maximum;
   for (std::size_t j = 0; j < keys.size(); ++j) {
     z[j] = kMinusInfinity;
-    if (keys[j] != nullptr) {
-      z[j] = scale * ChainProduct(
-                         head_dim, kChain, [&](std::int64_t i) { return ToFloat(q[i]); },
-                         [&](std::int64_t i) { return ToFloat(keys[j][i]); });
+    if (!keys[j].empty()) {
+      z[j] = scale *
+             ChainProduct(
+                 head_dim, kChain, [&](std::int64_t i) { return ToFloat(q[i]); },
+                 [&](std::int64_t i) { return ToFloat(keys[j][static_cast<std::size_t>(i)]); });
       maximum = std::max(maximum, z[j]);
     }
   }
   const float c = Exp<ScalarOps>(state.maximum - maximum);
   float p[kBlock];
   for (std::size_t j = 0; j < keys.size(); ++j) {
-    p[j] = keys[j] == nullptr ? 0.0f : Exp<ScalarOps>(z[j] - maximum);
+    p[j] = keys[j].empty() ? 0.0f : Exp<ScalarOps>(z[j] - maximum);
   }
   const float sum = SumOfProbabilities(p, std::ssize(keys));
   state.sum = state.sum * c + sum;
@@ -100,9 +112,8 @@ void AddBlock(const Bf16* q, std::span<const Bf16* const> keys, float scale, Onl
     o = o * c;
   }
   for (std::size_t j = 0; j < keys.size(); ++j) {
-    for (std::int64_t i = 0; keys[j] != nullptr && i < head_dim; ++i) {
-      float& o = state.o[static_cast<std::size_t>(i)];
-      o = std::fma(RoundToBf16(p[j]), ToFloat(keys[j][i]), o);
+    for (std::size_t i = 0; i < keys[j].size(); ++i) {
+      state.o[i] = std::fma(RoundToBf16(p[j]), ToFloat(keys[j][i]), state.o[i]);
     }
   }
 }
@@ -112,10 +123,10 @@ void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t hea
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
   OnlineSoftmax state;
   state.o.resize(static_cast<std::size_t>(head_dim));
-  const std::span<const Bf16* const> all = keys;
+  const std::span<const Key> all = keys;
   for (std::size_t first = 0; first < all.size(); first += kBlock) {
     const auto block = all.subspan(first, std::min<std::size_t>(kBlock, all.size() - first));
-    if (std::any_of(block.begin(), block.end(), [](const Bf16* key) { return key != nullptr; })) {
+    if (std::any_of(block.begin(), block.end(), [](const Key& key) { return !key.empty(); })) {
       AddBlock(q, block, scale, state);
     }
   }
@@ -146,15 +157,14 @@ void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchV
 
 void ReferenceBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch,
                                     WindowCache& cache) {
-  Check(keys.rows == batch.n_tokens() && cache.rows.cols == keys.cols && cache.slots > 0,
-        "AppendWindow: shapes");
+  CheckAppend(keys, batch, cache);
   for (const Segment& segment : batch.segments) {
     // Of more tokens than slots only the last ones stay.
     for (std::int64_t i = std::max<std::int64_t>(0, segment.n_tokens - cache.slots);
          i < segment.n_tokens; ++i) {
       const std::int64_t slot = (segment.first_position + i) % cache.slots;
-      std::copy_n(keys.Row(segment.first_row + i), keys.cols,
-                  cache.rows.Row(segment.sequence * cache.slots + slot));
+      PackKey(keys.Row(segment.first_row + i), cache.rows.layout,
+              cache.rows.Row(segment.sequence * cache.slots + slot));
     }
   }
 }

@@ -92,8 +92,7 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
     RotateHadamard(row.data());
     PackFp4(row.data(), cache.packed_rows.Row(stored));
   } else {
-    SimulateFp8(row.data(), plain);
-    std::copy(row.begin(), row.end(), cache.rows.Row(stored));
+    PackKey(row.data(), cache.rows.layout, cache.rows.Row(stored));
   }
 }
 

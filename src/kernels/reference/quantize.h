@@ -5,17 +5,20 @@
 #ifndef FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
 #define FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/float_types.h"
+#include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
 
 namespace fathom {
 
-inline constexpr std::int64_t kSimulationGroup = 64;  // numbers that share a scale in a cached row
-inline constexpr std::int64_t kIndexGroup = 32;       // numbers that share a scale of index vectors
+inline constexpr std::int64_t kIndexGroup = 32;  // numbers that share a scale of index vectors
 
 // The largest magnitude of x [n]; NaN does not count.
 static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
@@ -47,6 +50,32 @@ static inline void SimulateFp8(Bf16* x, std::int64_t n) {
       x[first + i] = ToBf16(E4m3ToFloat(codes[i]) * scale);
     }
   }
+}
+
+// x [head_dim] in the layout of cached keys, its plain dimensions quantised. What was simulated
+// before comes back to the bit from UnpackKey; other numbers come back simulated.
+static inline void PackKey(const Bf16* x, const KeyLayout& layout, std::uint8_t* packed) {
+  const std::int64_t plain = PlainDims(layout);
+  std::uint8_t* scales = packed + ScaleOffset(layout);
+  std::fill(scales, packed + KeyBytes(layout), std::uint8_t{0});
+  for (std::int64_t first = 0; first < plain; first += kSimulationGroup) {
+    const std::int64_t n = std::min(kSimulationGroup, plain - first);
+    const float scale = QuantizeE4m3(x + first, n, packed + first);
+    scales[first / kSimulationGroup] =
+        static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(scale) >> 23);
+  }
+  std::memcpy(packed + plain, x + plain, static_cast<std::size_t>(2 * layout.rope_dims));
+}
+
+// The numbers [head_dim] of a cached key.
+static inline void UnpackKey(const std::uint8_t* packed, const KeyLayout& layout, Bf16* x) {
+  const std::int64_t plain = PlainDims(layout);
+  const std::uint8_t* scales = packed + ScaleOffset(layout);
+  for (std::int64_t i = 0; i < plain; ++i) {
+    const auto exponent = static_cast<std::uint32_t>(scales[i / kSimulationGroup]);
+    x[i] = ToBf16(E4m3ToFloat(packed[i]) * std::bit_cast<float>(exponent << 23));
+  }
+  std::memcpy(x + plain, packed + plain, static_cast<std::size_t>(2 * layout.rope_dims));
 }
 
 // The orthonormal Hadamard transform of x [128], in place. Its own inverse up to rounding.

@@ -1,0 +1,153 @@
+#include "base/processors.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace fathom {
+namespace {
+
+constexpr int kMostProcessors = 1 << 16;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// A set of processors of any size: the plain cpu_set_t ends at 1024.
+class Mask {
+ public:
+  Mask() : sets_(kMostProcessors / CPU_SETSIZE) { CPU_ZERO_S(bytes(), sets_.data()); }
+  cpu_set_t* data() { return sets_.data(); }
+  std::size_t bytes() const { return sets_.size() * sizeof(cpu_set_t); }
+  void Add(int processor) { CPU_SET_S(static_cast<std::size_t>(processor), bytes(), sets_.data()); }
+  bool Has(int processor) {
+    return CPU_ISSET_S(static_cast<std::size_t>(processor), bytes(), sets_.data());
+  }
+
+ private:
+  std::vector<cpu_set_t> sets_;
+};
+
+std::optional<std::string> FirstLine(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) ? std::optional(line) : std::nullopt;
+}
+
+std::optional<double> FirstNumber(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+double Ratio(std::optional<double> quota, std::optional<double> period) {
+  return quota && period && *quota > 0 && *period > 0 ? *quota / *period : kNoLimit;
+}
+
+// cpu.max is "QUOTA PERIOD" in microseconds, or "max PERIOD".
+double LimitV2(const std::filesystem::path& group) {
+  const std::string line = FirstLine(group / "cpu.max").value_or("");
+  const std::size_t blank = line.find(' ');
+  return blank == std::string::npos
+             ? kNoLimit
+             : Ratio(FirstNumber(line), FirstNumber(std::string_view(line).substr(blank + 1)));
+}
+
+// A quota of -1 is none.
+double LimitV1(const std::filesystem::path& group) {
+  return Ratio(FirstNumber(FirstLine(group / "cpu.cfs_quota_us").value_or("")),
+               FirstNumber(FirstLine(group / "cpu.cfs_period_us").value_or("")));
+}
+
+// The smallest limit of `group` ("/a/b") and those above it. A container may not see the upper
+// folders of its own path; what it does see is mounted at `mount`.
+template <class Limit>
+double SmallestLimit(const std::filesystem::path& mount, std::string_view group,
+                     const Limit& limit) {
+  double smallest = kNoLimit;
+  std::filesystem::path relative = std::filesystem::path(group).relative_path();
+  while (true) {
+    smallest = std::min(smallest, limit(mount / relative));
+    if (relative.empty()) {
+      return smallest;
+    }
+    relative = relative.parent_path();
+  }
+}
+
+}  // namespace
+
+std::vector<int> AllowedProcessors() {
+  Mask mask;
+  std::vector<int> allowed;
+  if (::sched_getaffinity(0, mask.bytes(), mask.data()) == 0) {
+    for (int i = 0; i < kMostProcessors; ++i) {
+      if (mask.Has(i)) {
+        allowed.push_back(i);
+      }
+    }
+  }
+  return allowed.empty() ? std::vector<int>{0} : allowed;
+}
+
+std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root) {
+  std::vector<int> first;
+  std::vector<std::string> cores;  // as the list of their processors, the same for all of them
+  for (const int processor : allowed) {
+    const auto list =
+        FirstLine(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /
+                  "topology/thread_siblings_list");
+    if (list && std::find(cores.begin(), cores.end(), *list) != cores.end()) {
+      continue;
+    }
+    if (list) {
+      cores.push_back(*list);
+    }
+    first.push_back(processor);
+  }
+  return first;
+}
+
+double ProcessorQuota(const std::filesystem::path& root) {
+  const std::filesystem::path mount = root / "sys/fs/cgroup";
+  // Lines are NUMBER:CONTROLLERS:PATH; version 2 has no controllers.
+  std::ifstream file(root / "proc/self/cgroup");
+  double smallest = kNoLimit;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) {
+      continue;
+    }
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string_view group = std::string_view(line).substr(second + 1);
+    if (controllers.empty()) {
+      smallest = std::min({smallest, SmallestLimit(mount, group, LimitV2),
+                           SmallestLimit(mount / "unified", group, LimitV2)});
+    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      smallest = std::min({smallest, SmallestLimit(mount / "cpu", group, LimitV1),
+                           SmallestLimit(mount / controllers, group, LimitV1)});
+    }
+  }
+  return smallest;
+}
+
+int AvailableCores() {
+  const auto cores = static_cast<double>(OnePerCore(AllowedProcessors()).size());
+  return static_cast<int>(std::max(1.0, std::floor(std::min(cores, ProcessorQuota()))));
+}
+
+bool BindThisThread(int processor) {
+  if (processor < 0 || processor >= kMostProcessors) {
+    return false;
+  }
+  Mask mask;
+  mask.Add(processor);
+  return ::sched_setaffinity(0, mask.bytes(), mask.data()) == 0;
+}
+
+}  // namespace fathom

@@ -1,0 +1,44 @@
+// How attention keys are cached: FP8 codes, their scales, and the rotated dimensions in bf16.
+//
+// A key has head_dim numbers, the last rope_dims of them rotated. The others, FP8-simulated
+// (docs/numerics.md 4), are E4M3 codes times a power of two per 64 numbers, which is how they are
+// stored: nothing is lost. One row, for V4 of 448 + 128 + 7 + 1 = 584 bytes:
+//
+//   [plain]            E4M3 codes; plain = head_dim - rope_dims
+//   [2 * rope_dims]    bf16
+//   [plain / 64 up]    scales, E8M0: the exponent bits of the fp32 number
+//   zeros up to a multiple of 8
+//
+// The value of a code is E4m3ToFloat(code) * scale; the scale byte 255 is the infinity that
+// PowerOfTwoScale gives for infinite numbers, so even these come back as the simulation has them.
+//
+// `static`: see kernels/math.h.
+#ifndef FATHOM_KERNELS_KEY_LAYOUT_H_
+#define FATHOM_KERNELS_KEY_LAYOUT_H_
+
+#include <stdint.h>
+
+namespace fathom {
+
+inline constexpr int64_t kSimulationGroup = 64;  // numbers that share a scale of the FP8 simulation
+
+struct KeyLayout {
+  int64_t head_dim = 0;
+  int64_t rope_dims = 0;
+  friend bool operator==(const KeyLayout&, const KeyLayout&) = default;
+};
+
+static constexpr int64_t PlainDims(const KeyLayout& layout) {
+  return layout.head_dim - layout.rope_dims;
+}
+static constexpr int64_t ScaleOffset(const KeyLayout& layout) {
+  return PlainDims(layout) + 2 * layout.rope_dims;
+}
+static constexpr int64_t KeyBytes(const KeyLayout& layout) {
+  const int64_t scales = (PlainDims(layout) + kSimulationGroup - 1) / kSimulationGroup;
+  return (ScaleOffset(layout) + scales + 7) / 8 * 8;
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_KEY_LAYOUT_H_

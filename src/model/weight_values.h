@@ -1,0 +1,35 @@
+// What only the bytes of a tensor can tell: scales that are no numbers, experts that do not exist.
+#ifndef FATHOM_MODEL_WEIGHT_VALUES_H_
+#define FATHOM_MODEL_WEIGHT_VALUES_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/thread_team.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "kernels/weight_format.h"
+
+namespace fathom {
+
+// The first scale that is no number (E8M0 255, F32 that is not finite) in words: "expected finite
+// scales, found NaN (byte 255) at element 3"; nullopt if there is none. Any alignment.
+std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format);
+
+// Which tensors CheckWeightValues reads.
+enum class WeightValues {
+  kAll,             // a sixteenth of the files
+  kOutsideExperts,  // a few megabytes: not the scales of routed experts, which ExpertAdmission
+                    // reads
+};
+
+// Reads the values that could be invalid: scales and expert ids. The error lists the first 20.
+Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
+                         WeightValues which, ThreadTeam& team);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_WEIGHT_VALUES_H_

@@ -1,0 +1,93 @@
+#include "checkpoint/weight_memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/testing/shared_data.h"
+
+namespace fathom {
+namespace {
+
+struct Held {
+  Status status;
+  std::vector<double> progress;
+  std::vector<std::string> warnings;
+};
+
+Held Hold(Checkpoint& checkpoint, const WeightMemory& memory, int n_threads = 2) {
+  Held held;
+  ThreadTeam team(n_threads);
+  held.status = HoldWeights(
+      checkpoint, memory, team, [&](double share) { held.progress.push_back(share); },
+      held.warnings);
+  return held;
+}
+
+Checkpoint OpenFairy() {
+  Result<Checkpoint> checkpoint = Checkpoint::Open(testing::ProjectPath("models/fairy"));
+  EXPECT_TRUE(checkpoint) << checkpoint.error().message;
+  return checkpoint ? *std::move(checkpoint) : Checkpoint();
+}
+
+TEST(WeightMemory, NothingIsDoneUnasked) {
+  Checkpoint checkpoint = OpenFairy();
+  const std::byte* before = checkpoint.tensors().front().view.bytes.data();
+  const Held held = Hold(checkpoint, {});
+  EXPECT_TRUE(held.status);
+  EXPECT_TRUE(held.progress.empty());
+  EXPECT_EQ(checkpoint.tensors().front().view.bytes.data(), before);
+}
+
+TEST(WeightMemory, CopiesEveryTensorAndReleasesTheFiles) {
+  const Checkpoint original = OpenFairy();
+  for (const int n_threads : {1, 3}) {
+    Checkpoint checkpoint = OpenFairy();
+    const Held held = Hold(checkpoint, {.huge_pages = true}, n_threads);
+    ASSERT_TRUE(held.status) << held.status.error().message;
+    ASSERT_EQ(checkpoint.tensors().size(), original.tensors().size());
+    for (std::size_t i = 0; i < original.tensors().size(); ++i) {
+      const TensorView& from = original.tensors()[i].view;
+      const TensorView& to = checkpoint.tensors()[i].view;
+      ASSERT_EQ(to.bytes.size(), from.bytes.size());
+      ASSERT_EQ(std::memcmp(to.bytes.data(), from.bytes.data(), to.bytes.size()), 0)
+          << original.tensors()[i].name;
+      EXPECT_TRUE(IsAligned(to));
+      EXPECT_EQ(checkpoint.Find(original.tensors()[i].name), &to);
+    }
+    EXPECT_EQ(checkpoint.Memory().size(), original.shards().size()) << "copies only";
+    EXPECT_THAT(held.progress,
+                ::testing::Each(::testing::AllOf(::testing::Gt(0.0), ::testing::Le(1.0))));
+  }
+}
+
+TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
+  Checkpoint checkpoint = OpenFairy();
+  const Held held = Hold(checkpoint, {.preload = true}, 1);
+  ASSERT_TRUE(held.status);
+  ASSERT_FALSE(held.progress.empty());
+  EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
+}
+
+// In a process of its own, to which the kernel gives no huge pages.
+TEST(WeightMemoryDeathTest, WarnsIfThereAreNoHugePages) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto hold = [] {
+    ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    Checkpoint checkpoint = OpenFairy();
+    const Held held = Hold(checkpoint, {.huge_pages = true});
+    std::fputs(held.warnings.empty() ? "no warning" : held.warnings.front().c_str(), stderr);
+    std::exit(held.status ? 0 : 1);
+  };
+  EXPECT_EXIT(hold(), ::testing::ExitedWithCode(0),
+              "the kernel gave huge pages for 0.0 of .* MB of weights");
+}
+
+}  // namespace
+}  // namespace fathom
