@@ -62,16 +62,16 @@ std::string ToTable(const Report& report) {
   std::string text = fmt::format(
       "model     {}, {:.2f} GB of weights\n"
       "machine   {} thread{}, {}, pages of {} KiB\n"
-      "roofline  read {:.2f} GB/s, fma {:.1f} GFLOP/s: the best of {} measurements around the rows "
-      "(median\n"
-      "          {:.2f} and {:.1f})\n"
+      "roofline  read {:.2f} GB/s, fma {:.1f} GFLOP/s: the median of {} measurements between the "
+      "repetitions\n"
+      "          (best: {:.2f} and {:.1f})\n"
       "rows      {} repetition{} each after a warm-up, prefill in chunks of {}; rates at the "
       "median\n\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n",
       report.model, report.weight_gb, report.n_threads, report.n_threads == 1 ? "" : "s",
       report.isa, report.page_bytes / 1024, report.roofline.read_gb_s, report.roofline.fma_gflop_s,
-      report.n_rooflines, report.median_roofline.read_gb_s, report.median_roofline.fma_gflop_s,
+      report.n_rooflines, report.best_roofline.read_gb_s, report.best_roofline.fma_gflop_s,
       report.n_repetitions, report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "",
       "read", "% of", "", "% of", "row", "min", "median", "max", "GB/s", "limit", "GFLOP/s",
       "limit");
@@ -93,7 +93,7 @@ std::string ToJson(const Report& report) {
                        {"chunk", report.chunk},
                        {"repetitions", report.n_repetitions},
                        {"roofline", ToJson(report.roofline)},
-                       {"roofline_median", ToJson(report.median_roofline)},
+                       {"roofline_best", ToJson(report.best_roofline)},
                        {"roofline_measurements", report.n_rooflines},
                        {"rows", ordered_json::array()}};
   for (const RowResult& row : report.rows) {

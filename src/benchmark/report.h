@@ -19,8 +19,8 @@ struct Report {
   std::int64_t page_bytes = 4096;  // of what the read bandwidth was measured on
   std::int64_t chunk = 0;          // most tokens of a prefill step
   int n_repetitions = 0;
-  Roofline roofline;         // the best of all measurements of this run
-  Roofline median_roofline;  // their median
+  Roofline roofline;       // the median of all measurements of this run
+  Roofline best_roofline;  // the best of them
   int n_rooflines = 0;
   std::vector<RowResult> rows;
 };

@@ -134,7 +134,7 @@ Result<double> TimeOnce(RowRunner& runner) {
 }
 
 Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& row,
-                         const Plan& plan) {
+                         const Plan& plan, RooflineProbe& probe) {
   RowRunner runner(model, row, plan.chunk);
   ExpertCounter experts(model.config().n_routed_experts);
   model.ObserveRouting([&](Matrix<const std::int32_t> ids) { experts.Add(ids); });
@@ -145,6 +145,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   const auto n_tokens = static_cast<double>(row.n_total());
   std::vector<double> tok_s;
   for (int i = 0; i < plan.n_repetitions; ++i) {
+    probe.Measure();
     const Result<double> seconds = TimeOnce(runner);
     if (!seconds) return Unexpected(seconds.error());
     tok_s.push_back(n_tokens / *seconds);
@@ -188,16 +189,15 @@ Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, co
                                        RooflineProbe& probe, const RowProgress& progress) {
   Check(plan.n_repetitions >= 1 && plan.chunk >= 1, "a benchmark without repetitions");
   std::vector<RowResult> results;
-  probe.Measure();
   for (const RowSpec& row : plan.rows) {
     if (progress) {
       progress(results.size(), row);
     }
-    const Result<RowResult> result = RunRow(model, costs, row, plan);
+    const Result<RowResult> result = RunRow(model, costs, row, plan, probe);
     if (!result) return Unexpected(result.error());
     results.push_back(*result);
-    probe.Measure();
   }
+  probe.Measure();
   return results;
 }
 

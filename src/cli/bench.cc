@@ -108,8 +108,8 @@ Status RunBench(const BenchCommand& command, Log& log) {
       .page_bytes = (*probe)->page_bytes(),
       .chunk = plan->chunk,
       .n_repetitions = plan->n_repetitions,
-      .roofline = (*probe)->Best(),
-      .median_roofline = (*probe)->Median(),
+      .roofline = (*probe)->Median(),
+      .best_roofline = (*probe)->Best(),
       .n_rooflines = (*probe)->n_measurements(),
       .rows = *std::move(rows)};
   if (!command.plot.empty()) {

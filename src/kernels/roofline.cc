@@ -17,8 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Which way is fastest differs between processors, instruction sets and numbers of threads.
-constexpr cpu::ReadPattern kPatterns[] = {{1, 0}, {1, 1024}, {1, 4096},
-                                          {4, 0}, {4, 1024}, {4, 4096}};
+constexpr cpu::ReadPattern kPatterns[] = {{1, 0}, {1, 1024}, {1, 4096}, {1, 4096, true},
+                                          {4, 0}, {4, 1024}, {4, 4096}, {4, 4096, true}};
 constexpr int kReadRounds = 2;
 constexpr int kMultiplyRounds = 4;
 // Per thread: 5 ms of an AVX-512 core.

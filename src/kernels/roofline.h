@@ -42,8 +42,9 @@ class RooflineProbe {
   // the buffer a dozen times takes. Returns the best of each.
   Roofline Measure();
 
-  // Over all measurements so far; at least one. The best is what percentages refer to: a machine
-  // that reached it once can reach it.
+  // Over all measurements so far; at least one. The median is what percentages refer to: the
+  // bandwidth of a shared machine drifts within minutes, and a moment's best says little about
+  // another.
   Roofline Best() const;
   Roofline Median() const;
   int n_measurements() const { return static_cast<int>(measured_.size()); }

@@ -158,6 +158,7 @@ inline constexpr int64_t kIndexGroupBytes = 128 * kIndexLanes;
 struct ReadPattern {
   int streams = 1;                // places read in turn: 1, or 4 equal parts of the bytes
   int64_t prefetch_distance = 0;  // bytes ahead of the loads; 0: left to the hardware
+  bool second_level = false;      // the cache that is prefetched into, instead of the first
 };
 inline constexpr int64_t kReadUnit = 1024;        // bytes, of which ReadMemory takes multiples
 inline constexpr int64_t kMultiplyAddUnit = 192;  // the same for MultiplyAdds

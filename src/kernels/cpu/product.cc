@@ -137,41 +137,51 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
   }
 }
 
-// Columns [n, n + count), count <= kGroup, of kRows activation rows. kColumns at a time: one
-// sequential stream of weights is fastest, but with more rows the loads of these are the limit.
+// The sums of every part of k, of the columns of a group.
+template <class Format, int kRows>
+using GroupSums = F32[kMaxParts][kRows][kGroup][Format::kSums];
+
+// kColumns weight rows from `n`, columns of the group from `column`: all parts of a row before the
+// next row.
+template <class Format, int kRows, int kColumns>
+[[gnu::always_inline]] inline void SumParts(const cpu::Product& product, int64_t n,
+                                            const ProductRow (&rows)[kRows],
+                                            GroupSums<Format, kRows>& sums, int column) {
+  WeightRow weights[kColumns];
+  for (int i = 0; i < kColumns; ++i) {
+    weights[i] = RowOf(product, n + i);
+  }
+  const int64_t blocks = product.k / kBlock;
+  const bool rest = product.k % kBlock != 0;
+  for (int p = 0; p < product.k_parts; ++p) {
+    SumColumns<Format, kRows, kColumns>(product, weights, rows, blocks * p / product.k_parts,
+                                        blocks * (p + 1) / product.k_parts, rest, sums[p], column);
+  }
+}
+
+// Columns [n, n + count), count <= kGroup, of kRows activation rows.
 template <class Format, int kRows>
 void MultiplyGroup(const cpu::Product& product, int64_t n, int count,
                    const ProductRow (&rows)[kRows]) {
   constexpr int kColumns = kColumnsOf<Format, kRows>;
-  const int64_t blocks = product.k / kBlock;
-  const bool rest = product.k % kBlock != 0;
+  GroupSums<Format, kRows> sums;
+  int c = 0;
+  for (; c + kColumns <= count; c += kColumns) {
+    SumParts<Format, kRows, kColumns>(product, n + c, rows, sums, c);
+  }
+  for (; c < kGroup; ++c) {  // absent columns: the last one again
+    SumParts<Format, kRows, 1>(product, n + (c < count ? c : count - 1), rows, sums, c);
+  }
   float parts[kMaxParts][kRows][kGroup];
   for (int p = 0; p < product.k_parts; ++p) {
-    const int64_t first = blocks * p / product.k_parts;
-    const int64_t end = blocks * (p + 1) / product.k_parts;
-    F32 sums[kRows][kGroup][Format::kSums] = {};
-    for (int c = 0; c < count;) {
-      if (c + kColumns <= count) {
-        WeightRow weights[kColumns];
-        for (int i = 0; i < kColumns; ++i) {
-          weights[i] = RowOf(product, n + c + i);
-        }
-        SumColumns<Format, kRows, kColumns>(product, weights, rows, first, end, rest, sums, c);
-        c += kColumns;
-      } else {
-        const WeightRow weights[1] = {RowOf(product, n + c)};
-        SumColumns<Format, kRows, 1>(product, weights, rows, first, end, rest, sums, c);
-        ++c;
-      }
-    }
     for (int m = 0; m < kRows; ++m) {
-      Format::Finish(sums[m], parts[p][m]);
+      Format::Finish(sums[p][m], parts[p][m]);
     }
   }
   AddParts(product.k_parts, kRows * kGroup, parts[0][0], kRows * kGroup);
   for (int m = 0; m < kRows; ++m) {
-    for (int c = 0; c < count; ++c) {
-      WriteValue(product, m, n + c, parts[0][m][c]);
+    for (int i = 0; i < count; ++i) {
+      WriteValue(product, m, n + i, parts[0][m][i]);
     }
   }
 }

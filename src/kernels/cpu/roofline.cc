@@ -9,7 +9,8 @@ constexpr int64_t kCacheLine = 64;
 constexpr int64_t kStep = 4 * kCacheLine;  // bytes of a stream that are read before the next one's
 
 template <int kStreams>
-int32_t ReadStreams(const uint8_t* data, int64_t bytes, int64_t prefetch_distance) {
+int32_t ReadStreams(const uint8_t* data, int64_t bytes, const cpu::ReadPattern& pattern) {
+  const int64_t distance = pattern.prefetch_distance;
   constexpr int kLoads = static_cast<int>(kStep / static_cast<int64_t>(sizeof(I32)));
   // Several sums per stream, so that none waits for the last one's addition.
   I32 sums[4] = {SetInt(0), SetInt(0), SetInt(0), SetInt(0)};
@@ -17,9 +18,10 @@ int32_t ReadStreams(const uint8_t* data, int64_t bytes, int64_t prefetch_distanc
   for (int64_t i = 0; i < part; i += kStep) {
     for (int stream = 0; stream < kStreams; ++stream) {
       const uint8_t* p = data + stream * part + i;
-      if (prefetch_distance > 0) {
+      if (distance > 0) {
         for (int64_t line = 0; line < kStep; line += kCacheLine) {
-          __builtin_prefetch(p + prefetch_distance + line);
+          pattern.second_level ? __builtin_prefetch(p + distance + line, 0, 2)
+                               : __builtin_prefetch(p + distance + line);
         }
       }
       for (int j = 0; j < kLoads; ++j) {
@@ -40,8 +42,8 @@ int32_t ReadStreams(const uint8_t* data, int64_t bytes, int64_t prefetch_distanc
 
 int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& pattern) {
   const auto* p = static_cast<const uint8_t*>(data);
-  return pattern.streams == 1 ? ReadStreams<1>(p, bytes, pattern.prefetch_distance)
-                              : ReadStreams<4>(p, bytes, pattern.prefetch_distance);
+  return pattern.streams == 1 ? ReadStreams<1>(p, bytes, pattern)
+                              : ReadStreams<4>(p, bytes, pattern);
 }
 
 float MultiplyAdds(int64_t count) {
