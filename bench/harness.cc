@@ -59,7 +59,7 @@ Roofline Rooflines::Of(const Setting& setting) {
     entry.probe->Measure();
     entry.measured = now;
   }
-  return entry.probe->Best();
+  return entry.probe->Median();
 }
 
 void Registrar::Add(const std::string& name, Body body) const {

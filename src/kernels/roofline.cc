@@ -141,17 +141,19 @@ void RooflineProbe::Fill() {
 double RooflineProbe::MeasureRead() {
   const Loops loops = LoopsOf(options_.isa);
   const std::int64_t part = options_.buffer_bytes / options_.n_threads;
+  reads_.resize(std::size(kPatterns));
   double best = 0;
   for (int round = 0; round < kReadRounds; ++round) {
-    for (const cpu::ReadPattern& pattern : kPatterns) {
+    for (std::size_t i = 0; i < std::size(kPatterns); ++i) {
       const double seconds = Time(team_, [&](std::int64_t thread) {
         sink_[static_cast<std::size_t>(thread)] +=
-            loops.read_memory(memory_.bytes().data() + thread * part, part, pattern);
+            loops.read_memory(memory_.bytes().data() + thread * part, part, kPatterns[i]);
       });
-      best = std::max(best, static_cast<double>(options_.buffer_bytes) / seconds);
+      reads_[i].push_back(1e-9 * static_cast<double>(options_.buffer_bytes) / seconds);
+      best = std::max(best, reads_[i].back());
     }
   }
-  return best * 1e-9;
+  return best;
 }
 
 double RooflineProbe::MeasureMultiplyAdds() {
@@ -189,13 +191,16 @@ Roofline RooflineProbe::Best() const {
 
 Roofline RooflineProbe::Median() const {
   Check(!measured_.empty(), "a roofline that was not measured");
-  std::vector<double> reads;
+  Roofline median;
+  for (const std::vector<double>& reads : reads_) {
+    median.read_gb_s = std::max(median.read_gb_s, fathom::Median(reads));
+  }
   std::vector<double> multiplies;
   for (const Roofline& one : measured_) {
-    reads.push_back(one.read_gb_s);
     multiplies.push_back(one.fma_gflop_s);
   }
-  return {.read_gb_s = fathom::Median(reads), .fma_gflop_s = fathom::Median(multiplies)};
+  median.fma_gflop_s = fathom::Median(multiplies);
+  return median;
 }
 
 }  // namespace fathom

@@ -42,9 +42,9 @@ class RooflineProbe {
   // the buffer a dozen times takes. Returns the best of each.
   Roofline Measure();
 
-  // Over all measurements so far; at least one. The median is what percentages refer to: the
-  // bandwidth of a shared machine drifts within minutes, and a moment's best says little about
-  // another.
+  // Over all measurements so far; at least one. The median is what percentages refer to: the way of
+  // reading whose median is highest. The bandwidth of a shared machine drifts within minutes and
+  // comes in bursts; a moment's best says little about what lasts.
   Roofline Best() const;
   Roofline Median() const;
   int n_measurements() const { return static_cast<int>(measured_.size()); }
@@ -63,7 +63,8 @@ class RooflineProbe {
   PageMemory memory_;
   ThreadTeam team_;
   std::vector<Roofline> measured_;
-  std::vector<std::int64_t> sink_;  // per thread: keeps the results alive
+  std::vector<std::vector<double>> reads_;  // GB/s of every way of reading
+  std::vector<std::int64_t> sink_;          // per thread: keeps the results alive
 };
 
 }  // namespace fathom

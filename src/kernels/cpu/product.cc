@@ -33,6 +33,8 @@ constexpr int kColumnsOf = kRegisters == 16 || kRows < 2 ? 1
                                                          : 4;
 template <int kRows>
 constexpr int kColumnsOf<Fp8AsBf16, kRows> = 1;
+template <int kRows>
+constexpr int kColumnsOf<Bf16Pairs, kRows> = kRegisters == 16 ? 1 : 4;
 
 // The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>
