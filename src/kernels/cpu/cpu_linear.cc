@@ -137,7 +137,7 @@ void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out
 }
 
 // Every (row, group) is prepared as a row of its own; the groups of a chunk are products that run
-// as one loop.
+// as one loop. As many groups at once as leave room for all rows, so that weights are read once.
 void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                Matrix<Bf16> out) {
   Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
@@ -147,7 +147,8 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
   const std::int64_t group_rows = w.n / groups;
   const std::int64_t stride = cpu::PreparedStride(w.k);
   const std::int64_t fitting = TileRows(w.k);
-  const std::int64_t chunk = std::min({groups, kMaxChunk, fitting});
+  const std::int64_t chunk = std::clamp<std::int64_t>(fitting / std::max<std::int64_t>(x.rows, 1),
+                                                      1, std::min(groups, kMaxChunk));
   const std::int64_t tile = fitting / chunk;
   for (std::int64_t first = 0; first < x.rows; first += tile) {
     const std::int64_t t = std::min(tile, x.rows - first);
