@@ -46,7 +46,7 @@ class RunnerTest : public ::testing::Test {
         RunRows(*model, costs, plan, *probe,
                 [&](std::size_t n_done, const RowSpec&) { EXPECT_EQ(n_done, n_begun++); });
     EXPECT_TRUE(results) << results.error().message;
-    EXPECT_EQ(probe->n_measurements(), static_cast<int>(plan.rows.size()) + 1);
+    EXPECT_EQ(probe->n_measurements(), static_cast<int>(plan.rows.size()) * plan.n_repetitions + 1);
     single_ = costs.Dense(1, 1);
     routed_ = costs.RoutedPerToken();
     first_ = costs.Attention(0);
