@@ -9,7 +9,7 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 256;
-// Enough for the groups of wo_a, which count as rows, at any batch size.
+// All groups of wo_a at once, each of which counts as a row, for one token; fewer at once for more.
 constexpr std::int64_t kMinTileRows = 16;
 
 // Hands out pieces of memory; without a base it only counts.
