@@ -170,8 +170,8 @@ struct Fp8 {
     F32 chains[kRows][kColumns];
     AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
     for (int m = 0; m < kRows; ++m) {
-      const F32 factor = Set(Factor(scale(0), x_scales[m]));
       for (int c = 0; c < kColumns; ++c) {
+        const F32 factor = Set(Factor(scale(c), x_scales[m]));
         *sums[m][c] = MulAdd(chains[m][c], factor, *sums[m][c]);
       }
     }
