@@ -31,6 +31,8 @@ constexpr int kColumnsOf = kRegisters == 16 || kRows < 2 ? 1
                                                          : 4;
 template <int kRows>
 constexpr int kColumnsOf<Bf16Pairs, kRows> = kRegisters == 16 ? 1 : 4;
+template <int kRows>
+constexpr int kColumnsOf<Bf16ByBlocks, kRows> = kColumnsOf<Bf16Pairs, kRows>;
 
 // The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>

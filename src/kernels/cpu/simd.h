@@ -189,18 +189,8 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
 inline void LoadTo(const float* p, F32& x) { x = Load(p); }
 inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
-// 4 bf16 numbers of kLanes lanes each: the first two of every lane, then the others. Numbers below
-// 2^-50 become zero, see product_formats.h.
-struct LanePairs {
-  I32 pairs[2];
-};
-inline LanePairs LoadLanePairs(const uint16_t* p) {
-  constexpr int16_t kSmallest = (127 - 50) << 7;
-  I32 first;
-  I32 second;
-  LoadWords(p, first, second);
-  return {{ZeroBelow16(first, kSmallest), ZeroBelow16(second, kSmallest)}};
-}
+// Of products by blocks: bf16 numbers below 2^-50 count as zero.
+inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA

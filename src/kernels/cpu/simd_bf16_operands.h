@@ -97,14 +97,21 @@ inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
 
 inline void StoreTo(float* p, Operand x) { _mm512_storeu_si512(p, x.v); }
 
-// bf16: lane l has 4 numbers; w[j] has numbers 2j (high) and 2j+1 (low).
+// bf16: lane l has 4 numbers; w[j] has numbers 2j (high) and 2j+1 (low), zero where they do not
+// count.
 inline void ExpandBf16(const uint16_t* p, Operand (&w)[2]) {
-  const LanePairs lanes = LoadLanePairs(p);
-  w[0].v = _mm512_rol_epi32(lanes.pairs[0].v, 16);
-  w[1].v = _mm512_rol_epi32(lanes.pairs[1].v, 16);
+  const __m512i a = _mm512_loadu_si512(p);
+  const __m512i b = _mm512_loadu_si512(p + 32);
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int j = 0; j < 2; ++j) {
+    // Numbers 4 l + 2 j of both registers to the upper halves, those behind them to the lower ones.
+    const __m512i place = _mm512_add_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32(0x40004)),
+                                           _mm512_set1_epi32(2 * j * 0x10001 + 1));
+    w[j].v = ZeroBelow16({_mm512_permutex2var_epi16(a, place, b)}, kSmallestBits).v;
+  }
 }
 
-// What ExpandFp8 made of weights, times a factor from 1 to 2, rounded to bf16.
+// What ExpandFp8 made of weights, times a factor of a magnitude from 1 to 2, rounded to bf16.
 inline Operand ScaledFp8(Operand w, float factor) {
   const I32 both = {w.v};
   const I32 upper = SetInt(static_cast<int32_t>(0xFFFF0000u));

@@ -11,16 +11,18 @@ inline constexpr int kOperandColumns = 1;  // per lane
 
 inline void StoreTo(float* p, Operand x) { Store(p, x); }
 
-// bf16: lane l has 4 numbers; w[j] is number j.
+// bf16: lane l has 4 numbers; w[j] is number j, zero where it does not count.
 inline void ExpandBf16(const uint16_t* p, Operand (&w)[4]) {
-  const LanePairs lanes = LoadLanePairs(p);
+  I32 pairs[2];
+  LoadWords(p, pairs[0], pairs[1]);
   for (int i = 0; i < 2; ++i) {
-    w[2 * i] = FromBits(ShiftLeft<16>(lanes.pairs[i]));
-    w[2 * i + 1] = FromBits(And(lanes.pairs[i], SetInt(static_cast<int32_t>(0xFFFF0000u))));
+    const I32 pair = ZeroBelow16(pairs[i], kSmallestBits);
+    w[2 * i] = FromBits(ShiftLeft<16>(pair));
+    w[2 * i + 1] = FromBits(And(pair, SetInt(static_cast<int32_t>(0xFFFF0000u))));
   }
 }
 
-// What ExpandFp8 made of a weight, times a factor from 1 to 2, rounded to bf16.
+// What ExpandFp8 made of a weight, times a factor of a magnitude from 1 to 2, rounded to bf16.
 inline Operand ScaledFp8(Operand w, float factor) {
   return RoundNumberToBf16(w * Set(factor * 0x1p120f)) * Set(0x1p-120f);
 }
