@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tests/kernels/conformance.h"
 
 namespace fathom::conformance {
@@ -146,6 +149,9 @@ TEST_P(ConformanceLinear, PartsOfK) {
   }
 }
 
+// Beyond it the product of a group is not defined.
+constexpr std::uint8_t kLargestGroupedScale = 127 + 63;
+
 TEST_P(ConformanceLinear, Grouped) {
   Data data(6);
   struct Case {
@@ -155,21 +161,69 @@ TEST_P(ConformanceLinear, Grouped) {
     std::int64_t group_rows;
     std::int64_t k;
   };
-  const Case cases[] = {{WeightFormat::kBf16, ScaleFormat::kE8m0, 2, 33, 100},
+  const Case cases[] = {{WeightFormat::kF32, ScaleFormat::kE8m0, 2, 9, 128},
+                        {WeightFormat::kBf16, ScaleFormat::kE8m0, 2, 33, 100},
                         {WeightFormat::kBf16, ScaleFormat::kE8m0, 17, 5, 128},
+                        {WeightFormat::kBf16, ScaleFormat::kE8m0, 3, 70, 256},
                         {WeightFormat::kFp8, ScaleFormat::kE8m0, 3, 70, 256},
+                        {WeightFormat::kFp8, ScaleFormat::kE8m0, 17, 5, 128},
+                        {WeightFormat::kFp8, ScaleFormat::kF32, 3, 70, 256},
                         {WeightFormat::kFp8, ScaleFormat::kF32, 8, 20, 384}};
   for (const Case& c : cases) {
     for (const Kind kind : kKinds) {
-      const OwnedWeight w = MakeWeight(data, c.format, c.scale_format,
-                                       {.n = c.groups * c.group_rows, .k = c.k}, kind);
-      for (const std::int64_t t : {0, 1, 2, 5, 21}) {
+      OwnedWeight w = MakeWeight(data, c.format, c.scale_format,
+                                 {.n = c.groups * c.group_rows, .k = c.k}, kind);
+      for (std::uint8_t& scale : w.scale_bytes.all()) {
+        scale = std::min(scale, kLargestGroupedScale);
+      }
+      for (const std::int64_t t : {0, 1, 2, 3, 5, 8, 21, 70}) {
         const Array<Bf16> x = data.Bf16s(t * c.groups * c.k, kind);
         ExpectSame(fmt::format("groups {} k {} t {}", c.groups, c.k, t), [&](Backend& backend) {
           Array<Bf16> out(t * w.view.n);
           backend.GroupedLinear(x.As(t, c.groups * c.k), w.view, c.groups, out.As(t, w.view.n));
           return BytesOf(out);
         });
+      }
+    }
+  }
+}
+
+// Numbers around the smallest that count (2^-50), alone in their block and not, of both signs, with
+// weights of either sign of zero: whatever becomes of them is the same.
+TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
+  Data data(8);
+  constexpr std::int64_t kWidth = 512;
+  constexpr std::int64_t kGroupRows = 37;
+  const auto near_smallest = [&](std::int64_t n) {
+    Array<Bf16> numbers = data.Bf16s(n);
+    for (Bf16& x : numbers.all()) {
+      const auto exponent = static_cast<int>(data.Integer(-53, -48));
+      const bool exact = data.Integer(0, 3) == 0;
+      x = ToBf16(std::ldexp(exact ? std::copysign(1.0f, ToFloat(x)) : ToFloat(x), exponent));
+    }
+    return numbers;
+  };
+  for (const ScaleFormat scale_format : {ScaleFormat::kE8m0, ScaleFormat::kF32}) {
+    for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kBf16}) {
+      for (const Kind kind : {Kind::kNormal, Kind::kTiny}) {
+        OwnedWeight w =
+            MakeWeight(data, format, scale_format, {.n = 2 * kGroupRows, .k = kWidth}, kind);
+        if (format == WeightFormat::kBf16) {
+          w.bf16 = near_smallest(2 * kGroupRows * kWidth);
+          w.view.data = reinterpret_cast<const std::byte*>(w.bf16.data());
+        }
+        for (const int parts : {1, 4}) {
+          w.view.k_parts = parts;
+          for (const std::int64_t t : {1, 4, 13}) {
+            const Array<Bf16> x = near_smallest(t * 2 * kWidth);
+            ExpectSame(fmt::format("format {} parts {} t {}", static_cast<int>(format), parts, t),
+                       [&](Backend& backend) {
+                         Array<Bf16> out(t * w.view.n);
+                         backend.GroupedLinear(x.As(t, 2 * kWidth), w.view, 2, out.As(t, w.view.n));
+                         return BytesOf(out);
+                       });
+          }
+        }
       }
     }
   }

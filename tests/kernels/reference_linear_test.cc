@@ -307,28 +307,111 @@ TEST(ReferenceLinear, F32AndBf16AgreeWithDoubleArithmetic) {
   }
 }
 
-TEST(ReferenceLinear, GroupedFp8IsTheBf16ProductOfDequantisedWeights) {
-  Random random(6);
-  const std::int64_t groups = 3, rows_per_group = 50, k = 256;
-  const auto x = random.Bf16s(2, groups * k);
-  const TestWeight fp8 = RandomFp8(random, groups * rows_per_group, k, ScaleFormat::kF32);
-  Owned<Bf16> dequantised(groups * rows_per_group, k);
-  for (std::int64_t i = 0; i < dequantised.rows; ++i) {
-    for (std::int64_t j = 0; j < k; ++j) {
-      // One rounding to fp32, one to bf16, as the official conversion does.
-      dequantised.at(i, j) = ToBf16(static_cast<float>(fp8.Value(i, j)));
+// x [256] times w [256], in the order of FP8 products.
+float SumByBlocks(const Bf16* x, const Bf16* w) {
+  float lane[16] = {};
+  for (int block = 0; block < 2; ++block) {
+    for (int c = 0; c < 16; ++c) {
+      float chain = -0.0f;
+      for (const int half : {0, 64}) {
+        for (int k = 128 * block + half + 4 * c; k < 128 * block + half + 4 * c + 4; ++k) {
+          chain = std::fma(ToFloat(x[k]), ToFloat(w[k]), chain);
+        }
+      }
+      lane[c] += chain;
     }
   }
+  float half[4];
+  for (int l = 0; l < 4; ++l) {
+    half[l] = (lane[l] + lane[8 + l]) + (lane[4 + l] + lane[12 + l]);
+  }
+  return (half[0] + half[2]) + (half[1] + half[3]);
+}
+
+TEST(ReferenceLinear, GroupedFp8IsTheProductOfDequantisedWeights) {
+  Random random(6);
+  constexpr std::int64_t kGroups = 3, kGroupRows = 50, k = 256;
+  const auto x = random.Bf16s(2, kGroups * k);
+  for (const ScaleFormat format : {ScaleFormat::kE8m0, ScaleFormat::kF32}) {
+    const TestWeight fp8 = RandomFp8(random, kGroups * kGroupRows, k, format);
+    Owned<Bf16> dequantised(kGroups * kGroupRows, k);
+    for (std::int64_t i = 0; i < dequantised.rows; ++i) {
+      for (std::int64_t j = 0; j < k; ++j) {
+        // One rounding to fp32, one to bf16, as the official conversion does.
+        dequantised.at(i, j) = ToBf16(static_cast<float>(fp8.Value(i, j)));
+      }
+    }
+    ReferenceBackend backend;
+    Owned<Bf16> out(2, kGroups * kGroupRows);
+    backend.GroupedLinear(x.view(), fp8.weight, kGroups, out.view());
+    Owned<Bf16> from_bf16(2, kGroups * kGroupRows);
+    backend.GroupedLinear(x.view(),
+                          {.format = WeightFormat::kBf16,
+                           .data = AsBytes(dequantised),
+                           .scales = nullptr,
+                           .n = dequantised.rows,
+                           .k = k},
+                          kGroups, from_bf16.view());
+    for (std::int64_t row = 0; row < 2; ++row) {
+      for (std::int64_t i = 0; i < dequantised.rows; ++i) {
+        const Bf16 expected =
+            ToBf16(SumByBlocks(x.view().Row(row) + i / kGroupRows * k, dequantised.view().Row(i)));
+        EXPECT_EQ(out.at(row, i), expected);
+        EXPECT_EQ(from_bf16.at(row, i), expected);
+      }
+    }
+  }
+}
+
+// One group: x, in every column but the first, times weights of 2^-9, with x [0] times 1.
+float GroupedRow(float first, float others, float scale) {
+  Owned<Bf16> x(1, 128, ToBf16(others));
+  x.at(0, 0) = ToBf16(first);
+  Owned<std::uint8_t> data(1, 128, 0x01);
+  data.at(0, 0) = 0x38;
+  const Owned<float> scales(1, 1, scale);
+  Owned<Bf16> out(1, 1);
+  ReferenceBackend().GroupedLinear(x.view(),
+                                   {.format = WeightFormat::kFp8,
+                                    .scale_format = ScaleFormat::kF32,
+                                    .data = AsBytes(data),
+                                    .scales = AsBytes(scales),
+                                    .n = 1,
+                                    .k = 128},
+                                   1, out.view());
+  return ToFloat(out.at(0, 0));
+}
+
+TEST(ReferenceLinear, GroupedExtremes) {
+  EXPECT_EQ(GroupedRow(0.0f, 0x1p-50f, 1.0f), ToFloat(ToBf16(127 * 0x1p-59f)));
+  EXPECT_EQ(GroupedRow(0.0f, 0x1p-51f, 1.0f), 0.0f);
+  EXPECT_EQ(GroupedRow(0x1p-50f, -0x1p-51f, -1.0f), -0x1p-50f);
+  EXPECT_EQ(GroupedRow(0x1p63f, 0.0f, 0x1p63f), 0x1p126f);
+  EXPECT_EQ(GroupedRow(1.0f, 0.0f, 0x1p-126f), 0x1p-126f);
+  EXPECT_EQ(GroupedRow(0x1p20f, 0.0f, 0x1p-127f), 0.0f);  // subnormal
+}
+
+TEST(ReferenceLinear, GroupedBf16OfAnyWidthIsInTheOrderOfBf16) {
+  Random random(6);
+  const std::int64_t groups = 3, rows_per_group = 50, k = 200;
+  const auto x = random.Bf16s(2, groups * k);
+  const auto numbers = random.Bf16s(groups * rows_per_group, k);
   ReferenceBackend backend;
   Owned<Bf16> out(2, groups * rows_per_group);
-  backend.GroupedLinear(x.view(), fp8.weight, groups, out.view());
+  backend.GroupedLinear(x.view(),
+                        {.format = WeightFormat::kBf16,
+                         .data = AsBytes(numbers),
+                         .scales = nullptr,
+                         .n = numbers.rows,
+                         .k = k},
+                        groups, out.view());
   for (std::int64_t g = 0; g < groups; ++g) {
     Owned<Bf16> part(2, k);
     for (std::int64_t row = 0; row < 2; ++row) {
       std::copy_n(x.view().Row(row) + g * k, k, part.view().Row(row));
     }
     const Weight w = {.format = WeightFormat::kBf16,
-                      .data = AsBytes(dequantised) + g * rows_per_group * k * 2,
+                      .data = AsBytes(numbers) + g * rows_per_group * k * 2,
                       .scales = nullptr,
                       .n = rows_per_group,
                       .k = k};

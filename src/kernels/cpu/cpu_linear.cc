@@ -30,12 +30,14 @@ std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int6
   return begin <= 0 ? 0 : std::min(n, (begin + group_work - 1) / group_work * kColumnGroup);
 }
 
+// Activations are quantised for FP8 and FP4 weights, or never.
 cpu::ProductFormat FormatOf(const Weight& w, bool quantize) {
   switch (w.format) {
     case WeightFormat::kF32:
       return cpu::ProductFormat::kF32;
     case WeightFormat::kBf16:
-      return cpu::ProductFormat::kBf16;
+      return quantize || w.k % kFp8Block != 0 ? cpu::ProductFormat::kBf16
+                                              : cpu::ProductFormat::kBf16ByBlocks;
     case WeightFormat::kFp8:
       return quantize ? cpu::ProductFormat::kFp8 : cpu::ProductFormat::kFp8AsBf16;
     case WeightFormat::kFp4:
@@ -146,6 +148,7 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
   constexpr std::int64_t kMaxChunk = 16;
   const std::int64_t group_rows = w.n / groups;
   const std::int64_t stride = cpu::PreparedStride(w.k);
+  const std::int64_t scale_stride = w.k / kFp8Block;
   const std::int64_t fitting = TileRows(w.k);
   const std::int64_t chunk = std::clamp<std::int64_t>(fitting / std::max<std::int64_t>(x.rows, 1),
                                                       1, std::min(groups, kMaxChunk));
@@ -159,10 +162,12 @@ void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64
         cpu::Product& product = products[static_cast<std::size_t>(i)];
         product = ProductOf(w, /*quantize=*/false);
         float* prepared = scratch_.activations.data() + i * t * stride;
-        Prepare(product.format, x.Row(first) + (group + i) * w.k, x.cols, t, w.k, prepared,
-                scratch_.scales.data());
+        float* scales = scratch_.scales.data() + i * t * scale_stride;
+        Prepare(product.format, x.Row(first) + (group + i) * w.k, x.cols, t, w.k, prepared, scales);
         product.x = prepared;
         product.x_stride = stride;
+        product.x_scales = scales;
+        product.scale_stride = scale_stride;
         product.t = t;
         product.out_stride = out.cols;
         product.first_row = (group + i) * group_rows;

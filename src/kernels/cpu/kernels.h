@@ -18,10 +18,11 @@ namespace fathom::cpu {
 enum class ProductFormat : int {
   kF32,
   kBf16,
-  kFp8,        // activations quantised
-  kFp8AsBf16,  // weights bf16(e4m3 * scale), activations not quantised (wo_a)
-  kFp4,        // activations quantised
-  kFp4Planes,  // the same weights with activations as integers: at most kPlaneRows of them
+  kBf16ByBlocks,  // in the order of kFp8 (wo_a)
+  kFp8,           // activations quantised
+  kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (wo_a)
+  kFp4,           // activations quantised
+  kFp4Planes,     // the same weights with activations as integers: at most kPlaneRows of them
 };
 inline constexpr int64_t kPlaneRows = 3;
 
@@ -50,7 +51,7 @@ struct Product {
   int k_parts = 1;
   int64_t t = 0;
   const float* x = nullptr;         // prepared rows, x_stride floats apart
-  const float* x_scales = nullptr;  // [.., k / 128], scale_stride apart; quantised formats only
+  const float* x_scales = nullptr;  // [.., k / 128], scale_stride apart; not of kF32 and kBf16
   int64_t x_stride = 0;
   int64_t scale_stride = 0;
   const int32_t* rows_in = nullptr;
@@ -165,7 +166,7 @@ inline constexpr int64_t kMultiplyAddUnit = 192;  // the same for MultiplyAdds
 
 struct Kernels {
   bool fp4_planes;  // whether few rows are fastest as kFp4Planes
-  // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of quantised formats.
+  // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of all but kF32 and kBf16.
   void (*prepare)(ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
   // Rows [first, end) of the product's n; row i of the weight is column i of the output.
   void (*product)(const Product& product, int64_t first, int64_t end);

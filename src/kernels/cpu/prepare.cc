@@ -2,23 +2,26 @@
 //
 // The prepared row holds, per block of 128 columns, the operands of every slice of lanes
 // (product_formats.h): [slice][operand][kLanes].
-//   kF32              the numbers in their order.
-//   kBf16, kFp8AsBf16 the slices of even columns, then those of odd columns: a register of bf16
-//                     pairs is split by a shift and a mask.
-//   kFp8, kFp4        lanes of kOperandColumns columns each (simd_*_operands.h). Lane l of operand
-//   j
-//                     has, with one column per lane,
-//                       kFp8  column 64 (j / 4) + 4 l + j % 4, times 2^118: the kernel's weights
-//                       are
-//                             times 2^-120; the row's scales are times 4,
-//                       kFp4  column 8 l + j, times scale / 2: its weights are twice the value;
-//                     with a pair of columns per lane, upper half first,
-//                       kFp8  columns 64 (j / 2) + 4 l + 2 (j % 2) and the next, times scale,
-//                       kFp4  columns 8 l + j + 4 and 8 l + j, times scale / 2;
-//   kFp4Planes        integers, see product_planes.h.
+//   kF32   the numbers in their order.
+//   kBf16  the slices of even columns, then those of odd columns: a register of bf16 pairs is split
+//          by a shift and a mask.
+//   kFp8, kFp8AsBf16, kBf16ByBlocks, kFp4
+//          lanes of kOperandColumns columns each (simd_*_operands.h). Lane l of operand j has, with
+//          one column per lane,
+//            kFp8           column 64 (j / 4) + 4 l + j % 4, times 2^118: the kernel's weights are
+//                           times 2^-120; the row's scales are times 4,
+//            kFp8AsBf16     the same column, times 2^60; the row's scales are 2^60,
+//            kBf16ByBlocks  the same column; the row's scales are 1,
+//            kFp4           column 8 l + j, times scale / 2: its weights are twice the value;
+//          with a pair of columns per lane, upper half first,
+//            kFp8           columns 64 (j / 2) + 4 l + 2 (j % 2) and the next, times scale,
+//            kFp8AsBf16, kBf16ByBlocks  the same columns,
+//            kFp4           columns 8 l + j + 4 and 8 l + j, times scale / 2;
+//   kFp4Planes  integers, see product_planes.h.
 // These powers of two are exact, see product_formats.h: scale is at least 2^-22, and |x| below
 // 2^120 cannot overflow.
 #include "kernels/cpu/isa_functions.h"
+#include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_planes.h"
 #include "kernels/cpu/simd.h"
 
@@ -71,6 +74,24 @@ void PrepareFp8(const uint16_t* x, int64_t k, float* out, float* scales) {
                     constexpr int kHalf = 4 / kOperandColumns;
                     return 64 * (j / kHalf) + 4 * lane + kOperandColumns * (j % kHalf) + i;
                   });
+  }
+}
+
+// Not quantised: what Bf16ByBlocks makes of weights, times a power of two where operands are fp32.
+void PrepareByBlocks(const uint16_t* x, int64_t k, float factor, float* out, float* scales) {
+  for (int64_t block = 0; block < k / kBlock; ++block) {
+    for (int part = 0; part < kParts; ++part) {
+      Operand operands[8 / kOperandColumns];
+      ExpandHalves(x + block * kBlock + part * (kLanes * 4), ExpandBf16, operands);
+      for (const Operand& operand : operands) {
+        StoreTo(out, operand);
+        if constexpr (kOperandColumns == 1) {
+          Store(out, Load(out) * Set(factor));
+        }
+        out += kLanes;
+      }
+    }
+    scales[block] = factor;
   }
 }
 
@@ -163,8 +184,11 @@ void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out
     case cpu::ProductFormat::kF32:
       return PrepareNatural(x, k, out);
     case cpu::ProductFormat::kBf16:
-    case cpu::ProductFormat::kFp8AsBf16:
       return PreparePairs(x, k, out);
+    case cpu::ProductFormat::kBf16ByBlocks:
+      return PrepareByBlocks(x, k, 1.0f, out, scales);
+    case cpu::ProductFormat::kFp8AsBf16:
+      return PrepareByBlocks(x, k, 0x1p60f, out, scales);
     case cpu::ProductFormat::kFp8:
       return PrepareFp8(x, k, out, scales);
     case cpu::ProductFormat::kFp4:

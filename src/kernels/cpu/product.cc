@@ -22,14 +22,10 @@ template <class Format>
 constexpr int kMostFewRows = kFewRows;
 template <>
 constexpr int kMostFewRows<Fp4Planes> = cpu::kPlaneRows;
-template <>
-constexpr int kMostFewRows<Fp8AsBf16> = 2;  // expanding costs more than a panel
 
 // Weight rows at once.
 template <class Format, int kRows>
 constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 ? 1 : kGroup;
-template <int kRows>
-constexpr int kColumnsOf<Fp8AsBf16, kRows> = 1;
 
 // The registers of kColumns weight rows times kRows rows of activations.
 template <class Format, int kRows, int kColumns>
@@ -43,7 +39,7 @@ template <class Format, int kRows, int kColumns>
   const int s = slice / kParts;
   const float* const x[1] = {row.x + x_block * kBlockFloats<Format> + Format::XOffset(slice)};
   const auto weight = [&](int j, int c) { return expanded[c][s].w[j]; };
-  if constexpr (Format::kQuantized) {
+  if constexpr (Format::kByBlocks) {
     const float* const x_scales[1] = {row.scales + x_block};
     F32* lanes[1][kColumns];
     for (int c = 0; c < kColumns; ++c) {
@@ -115,7 +111,7 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
     }
     AddBlock<Format, kRows, kColumns>(weights, block, rows, block, sums);
   }
-  if constexpr (!Format::kQuantized) {
+  if constexpr (!Format::kByBlocks) {
     if (rest) {
       PaddedBlock<Format> padded[kColumns];
       WeightRow padded_rows[kColumns];
@@ -272,11 +268,14 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
       return MultiplyFormat<Plain>(product, first, end);
     case cpu::ProductFormat::kBf16:
       return MultiplyFormat<Bf16Pairs>(product, first, end);
+    case cpu::ProductFormat::kBf16ByBlocks:
+      return MultiplyFormat<Bf16ByBlocks>(product, first, end);
     case cpu::ProductFormat::kFp8:
       return product.e8m0_scales ? MultiplyFormat<Fp8>(product, first, end)
                                  : MultiplyFormat<Fp8WholeBlocks>(product, first, end);
-    case cpu::ProductFormat::kFp8AsBf16:
-      return MultiplyFormat<Fp8AsBf16>(product, first, end);
+    case cpu::ProductFormat::kFp8AsBf16:  // times a power of two an E4M3 number is a bf16 number
+      return product.e8m0_scales ? MultiplyFormat<Fp8>(product, first, end)
+                                 : MultiplyFormat<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:
       return MultiplyFormat<Fp4>(product, first, end);
     case cpu::ProductFormat::kFp4Planes:

@@ -8,9 +8,9 @@
 //   Expand    loads the blocks of a part's slices;
 //   XOffset   where a slice's operands begin in a block of prepared activations; they are kXStride
 //             floats apart;
-//   Add       quantised formats: adds the products of a block of kRows rows of activations and
-//             kColumns rows of weights; weight(j, c) is operand j of row c. Other formats have one
-//             chain for all blocks, AddChains;
+//   Add       adds the products of a block of kRows rows of activations and kColumns rows of
+//             weights; weight(j, c) is operand j of row c. Formats that are not summed by blocks
+//             (kByBlocks) have one chain for all of them, AddChains;
 //   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
@@ -69,7 +69,7 @@ template <int kXStride, int kRows, int kColumns, class Weights>
 }
 
 struct Fp4 {
-  static constexpr bool kQuantized = true;
+  static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 1;
@@ -121,11 +121,30 @@ struct Fp4 {
   static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
+// The operands of kLanes lanes of 4 columns in each half of a block. `columns`: those of the first
+// half; `expand` makes operands of it and of what is 64 columns on.
+template <class T, int kCount>
+[[gnu::always_inline]] inline void ExpandHalves(const T* columns,
+                                                void (&expand)(const T*, Operand (&)[kCount]),
+                                                Operand (&out)[2 * kCount]) {
+  Operand halves[2][kCount];
+  expand(columns, halves[0]);
+  expand(columns + 64, halves[1]);
+  for (int j = 0; j < kCount; ++j) {
+    out[j] = halves[0][j];
+    out[kCount + j] = halves[1][j];
+  }
+}
+
 // Where operands are fp32, weights are times 2^-120 and activations times 2^118, and the chain is
 // the true one times 1/4, which the scale of x makes good: nothing in it can overflow or become
 // subnormal, so that every rounding is the same. Where they are bf16 the scale of x is part of x.
+//
+// Activations that are not quantised are times 2^60 instead, and the chain the true one times
+// 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that what is subnormal in the chain
+// is exact, and vdpbf16ps meets no subnormal number.
 struct Fp8 {
-  static constexpr bool kQuantized = true;
+  static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = true;
   static constexpr int kSlicesPerPart = 1;
@@ -146,15 +165,7 @@ struct Fp8 {
 
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
-    const uint8_t* bytes = row.bytes + block * kBlockBytes + part * (kLanes * 4);
-    constexpr int kHalf = kOperands / 2;
-    Operand halves[2][kHalf];
-    ExpandFp8(bytes, halves[0]);
-    ExpandFp8(bytes + 64, halves[1]);
-    for (int j = 0; j < kHalf; ++j) {
-      out[0].w[j] = halves[0][j];
-      out[0].w[kHalf + j] = halves[1][j];
-    }
+    ExpandHalves(row.bytes + block * kBlockBytes + part * (kLanes * 4), ExpandFp8, out[0].w);
     out[0].scale = Fp8Scale(row, block);
   }
 
@@ -229,11 +240,40 @@ struct Fp8WholeBlocks : Fp8 {
   }
 };
 
-// Unquantised formats: 32 lanes in 2 * kParts slices, one chain for all blocks. This one has the
+// FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), but for the power
+// of two in the scale, which is that of the block.
+struct Fp8AsBf16 : Fp8 {
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block (&out)[1]) {
+    Fp8::Expand(row, block, part, out);
+    const uint32_t bits = BitsOf(out[0].scale);
+    const float factor = FloatOf((bits & 0x807FFFFFu) | 0x3F800000u);
+    for (Operand& w : out[0].w) {
+      w = ScaledFp8(w, factor);
+    }
+    out[0].scale = FloatOf(bits & 0x7F800000u);
+  }
+};
+
+// BF16 weights in the order of FP8: both they and the activations are multiples of 2^-57, and
+// products nowhere near subnormal.
+struct Bf16ByBlocks : Fp8 {
+  static constexpr bool kSharedScale = false;
+  static constexpr int64_t kBlockBytes = 256;
+
+  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
+                                            Block (&out)[1]) {
+    const auto* numbers = reinterpret_cast<const uint16_t*>(row.bytes + block * kBlockBytes);
+    ExpandHalves(numbers + part * (kLanes * 4), ExpandBf16, out[0].w);
+    out[0].scale = 1.0f;
+  }
+};
+
+// Not by blocks: 32 lanes in 2 * kParts slices, one chain for all blocks. This one has the
 // lanes of even columns first, then those of odd columns: the tree of 32 lanes by halves adds even
 // and odd lanes in its last step only.
 struct Bf16Pairs {
-  static constexpr bool kQuantized = false;
+  static constexpr bool kByBlocks = false;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 2;
@@ -274,32 +314,6 @@ struct Bf16Pairs {
     TreeSums(lanes[1], odd);
     for (int i = 0; i < 4; ++i) {
       out[i] = out[i] + odd[i];
-    }
-  }
-};
-
-// FP8 weights as wo_a uses them: bf16(e4m3 * scale), then as bf16.
-struct Fp8AsBf16 : Bf16Pairs {
-  static constexpr int64_t kBlockBytes = 128;
-
-  [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
-                                            Block (&out)[2]) {
-    const float scale = Fp8Scale(row, block);
-    // Times a power of two that is neither small nor (for the factor) large, every E4M3 value is a
-    // bf16 number.
-    const bool exact = row.e8m0_scales && scale >= 0x1p-100f && scale <= 0x1p7f;
-    const F32 factor = Set(exact ? scale / kFp8PairsUnit : 1.0f / kFp8PairsUnit);
-    Pairs pairs[kOperands];
-    ExpandFp8PairsBlock(row.bytes + block * kBlockBytes, part, pairs);
-    for (int i = 0; i < kOperands; ++i) {
-      out[0].w[i] = pairs[i].even * factor;
-      out[1].w[i] = pairs[i].odd * factor;
-    }
-    if (!exact) {
-      for (int i = 0; i < kOperands; ++i) {
-        out[0].w[i] = RoundToBf16(out[0].w[i] * Set(scale));
-        out[1].w[i] = RoundToBf16(out[1].w[i] * Set(scale));
-      }
     }
   }
 };

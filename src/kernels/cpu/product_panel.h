@@ -29,7 +29,7 @@ struct Panel {
 
   // Where the operands of a block and slice begin.
   auto* At(int64_t block, int slice) {
-    const int64_t i = Format::kQuantized ? block * kSlices + slice : slice * kPanelBlocks + block;
+    const int64_t i = Format::kByBlocks ? block * kSlices + slice : slice * kPanelBlocks + block;
     return w + i * Format::kOperands * kGroup;
   }
   const auto* At(int64_t block, int slice) const {
@@ -54,7 +54,7 @@ void ExpandBlock(const WeightRow (&rows)[kGroup], int64_t block, int64_t to, Pan
         for (int j = 0; j < Format::kOperands; ++j) {
           w[j * kGroup + c] = slices[s].w[j];
         }
-        if constexpr (Format::kQuantized) {
+        if constexpr (Format::kByBlocks) {
           panel.scales[to][slice][c] = slices[s].scale;
         }
       }
@@ -82,7 +82,7 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires Format::kQuantized {
+                               RowSums<Format>* sums) requires Format::kByBlocks {
   for (int64_t i = 0; i < count; ++i) {
     const float* x_scales[kRows];
     for (int m = 0; m < kRows; ++m) {
@@ -114,11 +114,11 @@ template <class Format, int kRows>
   }
 }
 
-// Unquantised formats: the chains stay in registers.
+// Not by blocks: the chains stay in registers.
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires(!Format::kQuantized) {
+                               RowSums<Format>* sums) requires(!Format::kByBlocks) {
   for (int slice = 0; slice < Format::kSlices; ++slice) {
     F32 chains[kRows][kGroup];
     const float* x[kRows];

@@ -28,7 +28,7 @@ constexpr int kWeightOffset = 12;  // added to twice a weight
 enum Plane : int { kEvenA, kEvenB, kOddA, kOddB, kEvenC, kOddC, kOffsetAB, kOffsetC };
 
 struct Fp4Planes {
-  static constexpr bool kQuantized = true;
+  static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 1;

@@ -18,13 +18,13 @@ struct ProductRow {
 
 // Floats of a prepared row per block.
 template <class Format>
-constexpr int64_t kBlockFloats = kBlock / (Format::kQuantized ? kOperandColumns : 1);
+constexpr int64_t kBlockFloats = kBlock / (Format::kByBlocks ? kOperandColumns : 1);
 
 template <class Format>
 ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
   const int64_t row = product.rows_in == nullptr ? i : product.rows_in[i];
   return {product.x + row * product.x_stride,
-          Format::kQuantized ? product.x_scales + row * product.scale_stride : nullptr};
+          Format::kByBlocks ? product.x_scales + row * product.scale_stride : nullptr};
 }
 
 inline WeightRow RowOf(const cpu::Product& product, int64_t n) {

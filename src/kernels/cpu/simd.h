@@ -189,6 +189,9 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
 inline void LoadTo(const float* p, F32& x) { x = Load(p); }
 inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
+// Of products by blocks: bf16 numbers below 2^-50 count as zero.
+inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
+
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
 

@@ -235,6 +235,22 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm256_castsi256_ps(_mm256_and_si256(_mm256_srai_epi32(_mm256_slli_epi32(v, 16), 4), mask));
 }
 
+inline void LoadWords(const void* p, I32& even, I32& odd) {
+  const auto* words = static_cast<const float*>(p);
+  const __m256 a = _mm256_loadu_ps(words);
+  const __m256 b = _mm256_loadu_ps(words + kLanes);
+  const auto in_order = [](__m256 quarters) {
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(quarters), 0xD8);
+  };
+  even.v = in_order(_mm256_shuffle_ps(a, b, 0x88));
+  odd.v = in_order(_mm256_shuffle_ps(a, b, 0xDD));
+}
+inline I32 ZeroBelow16(I32 pairs, int16_t limit) {
+  const __m256i magnitudes = _mm256_and_si256(pairs.v, _mm256_set1_epi16(0x7FFF));
+  const __m256i below = _mm256_cmpgt_epi16(_mm256_set1_epi16(limit), magnitudes);
+  return {_mm256_andnot_si256(below, pairs.v)};
+}
+
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
 inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }

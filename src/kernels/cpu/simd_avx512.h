@@ -234,6 +234,22 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
 }
 
+// Of 2 * kLanes 32-bit words: those of even and of odd index.
+inline void LoadWords(const void* p, I32& even, I32& odd) {
+  const __m512i index =
+      _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i a = _mm512_loadu_si512(p);
+  const __m512i b = _mm512_loadu_si512(static_cast<const uint8_t*>(p) + 64);
+  even.v = _mm512_permutex2var_epi32(a, index, b);
+  odd.v = _mm512_permutex2var_epi32(a, _mm512_add_epi32(index, _mm512_set1_epi32(1)), b);
+}
+// 16-bit numbers: zero where all bits but the uppermost are a number below `limit`.
+inline I32 ZeroBelow16(I32 pairs, int16_t limit) {
+  const __m512i magnitudes = _mm512_and_si512(pairs.v, _mm512_set1_epi16(0x7FFF));
+  const __mmask32 kept = _mm512_cmpge_epi16_mask(magnitudes, _mm512_set1_epi16(limit));
+  return {_mm512_maskz_mov_epi16(kept, pairs.v)};
+}
+
 // Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
 // and the sum of a lane's two 16-bit numbers.
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }

@@ -95,23 +95,29 @@ inline void ExpandFp8(const uint8_t* p, Operand (&w)[2]) {
   w[1].v = words[1];
 }
 
-// 128 E4M3 codes: out[i] has the values of columns 32 i ... 32 i + 31.
-inline constexpr float kFp8PairsUnit = 1.0f;
-inline void ExpandFp8PairsBlock(const uint8_t* p, int, Pairs (&out)[4]) {
-  // Quarter q of a register of 64: columns 8 q ... 8 q + 7, then those 32 further on.
-  const __m512i order = _mm512_setr_epi64(0x0706050403020100, 0x2726252423222120,  //
-                                          0x0F0E0D0C0B0A0908, 0x2F2E2D2C2B2A2928,  //
-                                          0x1716151413121110, 0x3736353433323130,  //
-                                          0x1F1E1D1C1B1A1918, 0x3F3E3D3C3B3A3938);
-  for (int half = 0; half < 2; ++half) {
-    __m512i words[2];
-    LookUpFp8(_mm512_permutexvar_epi8(order, _mm512_loadu_si512(p + 64 * half)), words);
-    for (int i = 0; i < 2; ++i) {
-      const I32 both = {words[i]};
-      out[2 * half + i] = {FromBits(ShiftLeft<16>(both)),
-                           FromBits(And(both, SetInt(static_cast<int32_t>(0xFFFF0000u))))};
-    }
+inline void StoreTo(float* p, Operand x) { _mm512_storeu_si512(p, x.v); }
+
+// bf16: lane l has 4 numbers; w[j] has numbers 2j (high) and 2j+1 (low), zero where they do not
+// count.
+inline void ExpandBf16(const uint16_t* p, Operand (&w)[2]) {
+  const __m512i a = _mm512_loadu_si512(p);
+  const __m512i b = _mm512_loadu_si512(p + 32);
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int j = 0; j < 2; ++j) {
+    // Numbers 4 l + 2 j of both registers to the upper halves, those behind them to the lower ones.
+    const __m512i place = _mm512_add_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32(0x40004)),
+                                           _mm512_set1_epi32(2 * j * 0x10001 + 1));
+    w[j].v = ZeroBelow16({_mm512_permutex2var_epi16(a, place, b)}, kSmallestBits).v;
   }
+}
+
+// What ExpandFp8 made of weights, times a factor of a magnitude from 1 to 2, rounded to bf16.
+inline Operand ScaledFp8(Operand w, float factor) {
+  const I32 both = {w.v};
+  const I32 upper = SetInt(static_cast<int32_t>(0xFFFF0000u));
+  const F32 high = RoundNumberToBf16(FromBits(And(both, upper)) * Set(factor));
+  const F32 low = RoundNumberToBf16(FromBits(ShiftLeft<16>(both)) * Set(factor));
+  return {Or(Bits(high), ShiftRight<16>(Bits(low))).v};
 }
 
 }  // namespace

@@ -9,12 +9,22 @@ namespace {
 using Operand = F32;
 inline constexpr int kOperandColumns = 1;  // per lane
 
-// 128 E4M3 codes times 2^-120: out[i] has those of part `part` of columns 32 i ....
-inline constexpr float kFp8PairsUnit = 0x1p-120f;
-inline void ExpandFp8PairsBlock(const uint8_t* p, int part, Pairs (&out)[4]) {
-  for (int i = 0; i < 4; ++i) {
-    ExpandFp8Pairs(p + 32 * i + 2 * kLanes * part, out[i].even, out[i].odd);
+inline void StoreTo(float* p, Operand x) { Store(p, x); }
+
+// bf16: lane l has 4 numbers; w[j] is number j, zero where it does not count.
+inline void ExpandBf16(const uint16_t* p, Operand (&w)[4]) {
+  I32 pairs[2];
+  LoadWords(p, pairs[0], pairs[1]);
+  for (int i = 0; i < 2; ++i) {
+    const I32 pair = ZeroBelow16(pairs[i], kSmallestBits);
+    w[2 * i] = FromBits(ShiftLeft<16>(pair));
+    w[2 * i + 1] = FromBits(And(pair, SetInt(static_cast<int32_t>(0xFFFF0000u))));
   }
+}
+
+// What ExpandFp8 made of a weight, times a factor of a magnitude from 1 to 2, rounded to bf16.
+inline Operand ScaledFp8(Operand w, float factor) {
+  return RoundNumberToBf16(w * Set(factor * 0x1p120f)) * Set(0x1p-120f);
 }
 
 }  // namespace

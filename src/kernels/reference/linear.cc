@@ -1,4 +1,5 @@
 // Matrix products (docs/numerics.md 2).
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -69,25 +70,32 @@ float Fp4Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
   return TreeSum(lane, kLanes);
 }
 
+// The sum of x(k) * w(k) over the eight columns of lane c in the block of 128 columns from `first`
+// on.
+template <class X, class W>
+float LaneChain(std::int64_t first, std::int64_t c, const X& x, const W& w) {
+  float chain = 0.0f;
+  for (std::int64_t j = 0; j < 8; ++j) {
+    const std::int64_t k = first + 64 * (j / 4) + 4 * c + j % 4;
+    chain = j == 0 ? x(k) * w(k) : std::fma(x(k), w(k), chain);
+  }
+  return chain;
+}
+
 // x times row i of a kFp8 weight, columns [first, end).
 float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::int64_t first,
                  std::int64_t end) {
   const auto* codes = reinterpret_cast<const std::uint8_t*>(w.data + i * w.RowBytes());
+  const auto a = [&](std::int64_t k) { return x.values[static_cast<std::size_t>(k)]; };
+  const auto b = [&](std::int64_t k) { return E4m3ToFloat(codes[k]); };
   float lane[kLanes] = {};
   float sum = 0.0f;
   for (std::int64_t block = first / kFp8Block; block < end / kFp8Block; ++block) {
     const float scale = x.scales[static_cast<std::size_t>(block)] * w.Fp8Scale(i, block);
     float chains[kLanes];
     for (std::int64_t c = 0; c < kLanes; ++c) {
-      float chain = 0.0f;
-      for (std::int64_t j = 0; j < 8; ++j) {
-        const std::int64_t k = block * kFp8Block + 64 * (j / 4) + 4 * c + j % 4;
-        const float a = x.values[static_cast<std::size_t>(k)];
-        const float b = E4m3ToFloat(codes[k]);
-        chain = j == 0 ? a * b : std::fma(a, b, chain);
-      }
-      chains[c] = chain;
-      lane[c] = std::fma(chain, scale, lane[c]);
+      chains[c] = LaneChain(block * kFp8Block, c, a, b);
+      lane[c] = std::fma(chains[c], scale, lane[c]);
     }
     sum = sum + TreeSum(chains, kLanes) * scale;
   }
@@ -95,8 +103,56 @@ float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
   return w.scale_format == ScaleFormat::kF32 ? sum : TreeSum(lane, kLanes);
 }
 
-// x times row i, columns [first, end), without quantisation of x. FP8 weights are
-// bf16(e4m3 * scale).
+// The scale of a block of FP8 weights is a power of two times a factor of a magnitude from 1 to 2,
+// which a weight is multiplied by and rounded to bf16. An F32 scale that is subnormal counts as
+// zero.
+struct SplitScale {
+  float power = 0.0f;
+  float factor = 1.0f;
+};
+
+SplitScale Split(const Weight& w, std::int64_t i, std::int64_t block) {
+  const float scale = w.Fp8Scale(i, block);
+  if (w.scale_format == ScaleFormat::kE8m0) {
+    return {scale, 1.0f};
+  }
+  const auto bits = std::bit_cast<std::uint32_t>(scale);
+  return {std::bit_cast<float>(bits & 0x7F800000u),
+          std::bit_cast<float>((bits & 0x807FFFFFu) | 0x3F800000u)};
+}
+
+// A number of a product by blocks: the small ones count as zero.
+float Counted(Bf16 number) {
+  const float value = ToFloat(number);
+  return std::fabs(value) < 0x1p-50f ? 0.0f : value;
+}
+
+// x times row i of a kFp8 or kBf16 weight, columns [first, end), without quantisation of x. FP8
+// weights are bf16(e4m3 * scale).
+float BlockProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t first,
+                   std::int64_t end) {
+  const std::byte* row = w.data + i * w.RowBytes();
+  const auto a = [&](std::int64_t k) { return Counted(x[k]); };
+  float lane[kLanes] = {};
+  for (std::int64_t block = first / kFp8Block; block < end / kFp8Block; ++block) {
+    for (std::int64_t c = 0; c < kLanes; ++c) {
+      if (w.format == WeightFormat::kBf16) {
+        lane[c] = lane[c] + LaneChain(block * kFp8Block, c, a, [&](std::int64_t k) {
+                    return Counted(reinterpret_cast<const Bf16*>(row)[k]);
+                  });
+      } else {
+        const SplitScale scale = Split(w, i, block);
+        const float chain = LaneChain(block * kFp8Block, c, a, [&](std::int64_t k) {
+          return RoundToBf16(E4m3ToFloat(static_cast<std::uint8_t>(row[k])) * scale.factor);
+        });
+        lane[c] = std::fma(chain, scale.power, lane[c]);
+      }
+    }
+  }
+  return TreeSum(lane, kLanes);
+}
+
+// x times row i of a kF32 or kBf16 weight, columns [first, end).
 float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t first,
                    std::int64_t end) {
   const std::byte* row = w.data + i * w.RowBytes();
@@ -111,14 +167,10 @@ float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t 
         return ToFloat(reinterpret_cast<const Bf16*>(row)[first + k]);
       });
     case WeightFormat::kFp8:
-      return LaneProduct(end - first, a, [&](std::int64_t k) {
-        const float code = E4m3ToFloat(static_cast<std::uint8_t>(row[first + k]));
-        return RoundToBf16(code * w.Fp8Scale(i, (first + k) / kFp8Block));
-      });
     case WeightFormat::kFp4:
       break;
   }
-  Check(false, "FP4 weights need quantised activations");
+  Check(false, "PlainProduct: a quantised weight");
   return 0.0f;
 }
 
@@ -171,12 +223,14 @@ void ReferenceBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std:
   Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
             out.cols == w.n,
         "GroupedLinear: shapes");
+  Check(w.format != WeightFormat::kFp4, "FP4 weights need quantised activations");
+  const bool by_blocks = w.format != WeightFormat::kF32 && w.k % kFp8Block == 0;
   const std::int64_t rows_per_group = w.n / groups;
   for (std::int64_t row = 0; row < x.rows; ++row) {
     for (std::int64_t i = 0; i < w.n; ++i) {
       const Bf16* in = x.Row(row) + i / rows_per_group * w.k;
       out.Row(row)[i] = ToBf16(SumOfParts(w, [&](std::int64_t first, std::int64_t end) {
-        return PlainProduct(in, w, i, first, end);
+        return by_blocks ? BlockProduct(in, w, i, first, end) : PlainProduct(in, w, i, first, end);
       }));
     }
   }
