@@ -3,8 +3,8 @@
 // With many, product_panel.h.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/product_panel.h"
-#include "kernels/cpu/product_planes.h"
 #include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
 
@@ -20,8 +20,6 @@ constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
 template <class Format>
 constexpr int kMostFewRows = kFewRows;
-template <>
-constexpr int kMostFewRows<Fp4Planes> = cpu::kPlaneRows;
 template <>
 constexpr int kMostFewRows<Fp8AsBf16> = 2;  // expanding costs more than a panel
 
@@ -276,9 +274,7 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
     case cpu::ProductFormat::kFp8AsBf16:
       return MultiplyFormat<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:
-      return MultiplyFormat<Fp4>(product, first, end);
-    case cpu::ProductFormat::kFp4Planes:
-      return MultiplyFew<Fp4Planes>(product, first, end);
+      return MultiplyFormat<Fp4<Operand>>(product, first, end);
   }
 }
 

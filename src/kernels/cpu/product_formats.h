@@ -13,6 +13,7 @@
 //             chain for all blocks, AddChains;
 //   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
+// kIntegers: sums stay in registers from block to block (AddTo).
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
 // the same number in every lane.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
@@ -68,9 +69,13 @@ template <int kXStride, int kRows, int kColumns, class Weights>
   }
 }
 
-struct Fp4 {
+// FP4 where operands are pairs; where they are not, product_integers.h. A template because only
+// instruction sets that use it have its ExpandFp4.
+template <class Pairs>
+struct Fp4Pairs {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
@@ -79,7 +84,7 @@ struct Fp4 {
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
-  using Value = Operand;
+  using Value = Pairs;
   using Scale = F32;
   struct Block {
     Value w[kOperands];
@@ -127,6 +132,7 @@ struct Fp4 {
 struct Fp8 {
   static constexpr bool kQuantized = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = true;
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
@@ -235,6 +241,7 @@ struct Fp8WholeBlocks : Fp8 {
 struct Bf16Pairs {
   static constexpr bool kQuantized = false;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 2;
   static constexpr int kSlices = 2 * kParts;
