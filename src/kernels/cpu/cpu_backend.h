@@ -85,9 +85,6 @@ class CpuBackend final : public ReferenceBackend {
   std::int64_t TileRows(std::int64_t k) const;
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
-  // ProductOf with quantised activations, of which the products that share their preparation have
-  // at most max_rows.
-  cpu::Product QuantizedProductOf(const Weight& w, std::int64_t max_rows) const;
   // Prepares rows of x (cols of them, x_stride apart), for products of this format.
   void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
                std::int64_t k, float* out, float* scales);
@@ -96,9 +93,8 @@ class CpuBackend final : public ReferenceBackend {
   void ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                   std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows);
   void SortPairs(const Routing& routing, std::int64_t n_experts);
-  void MultiplyHidden(std::span<const ExpertWeights> experts, std::int64_t max_rows,
-                      Matrix<Bf16> rows);
-  void MultiplyInputs(std::span<const ExpertWeights> experts, std::int64_t max_rows);
+  void MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows);
+  void MultiplyInputs(std::span<const ExpertWeights> experts);
   // Gates of all rows; the mixes of a few wide rows are shared among the threads.
   void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);

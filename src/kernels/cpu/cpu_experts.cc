@@ -115,7 +115,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
 
 // The gate and up rows of all experts are one loop, so that all threads are busy even with one
 // token.
-void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts, std::int64_t max_rows) {
+void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts) {
   const std::int64_t width = experts[0].w1.n;
   std::size_t count = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
@@ -125,7 +125,7 @@ void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts, std::int
       if (first < end) {
         const Weight& w = gate ? experts[e].w1 : experts[e].w3;
         cpu::Product& product = scratch_.products[count++];
-        product = WithRows(QuantizedProductOf(w, max_rows), end - first);
+        product = WithRows(ProductOf(w, /*quantize=*/true), end - first);
         product.x = scratch_.activations.data();
         product.x_scales = scratch_.scales.data();
         product.rows_in = scratch_.pair_tokens.data() + first;
@@ -137,15 +137,14 @@ void CpuBackend::MultiplyInputs(std::span<const ExpertWeights> experts, std::int
   Multiply(scratch_.products.first(count));
 }
 
-void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, std::int64_t max_rows,
-                                Matrix<Bf16> rows) {
+void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<Bf16> rows) {
   std::size_t count = 0;
   for (std::size_t e = 0; e < experts.size(); ++e) {
     const std::int32_t first = scratch_.first_pair[e];
     const std::int32_t end = scratch_.first_pair[e + 1];
     if (first < end) {
       cpu::Product& product = scratch_.products[count++];
-      product = WithRows(QuantizedProductOf(experts[e].w2, max_rows), end - first);
+      product = WithRows(ProductOf(experts[e].w2, /*quantize=*/true), end - first);
       product.x = scratch_.hidden.data() + first * product.x_stride;
       product.x_scales = scratch_.hidden_scales.data() + first * product.scale_stride;
       product.rows_out = scratch_.pair_rows.data() + first;
@@ -161,16 +160,11 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                             std::span<const ExpertWeights> experts, float clamp,
                             Matrix<Bf16> rows) {
   SortPairs(routing, std::ssize(experts));
-  std::int64_t max_rows = 0;  // of any expert
-  for (std::size_t e = 0; e < experts.size(); ++e) {
-    max_rows =
-        std::max<std::int64_t>(max_rows, scratch_.first_pair[e + 1] - scratch_.first_pair[e]);
-  }
-  Prepare(QuantizedProductOf(experts[0].w1, max_rows).format, x.data, x.cols, x.rows, x.cols,
+  Prepare(ProductOf(experts[0].w1, /*quantize=*/true).format, x.data, x.cols, x.rows, x.cols,
           scratch_.activations.data(), scratch_.scales.data());
-  MultiplyInputs(experts, max_rows);
+  MultiplyInputs(experts);
   const std::int64_t width = experts[0].w1.n;
-  const cpu::ProductFormat hidden_format = QuantizedProductOf(experts[0].w2, max_rows).format;
+  const cpu::ProductFormat hidden_format = ProductOf(experts[0].w2, /*quantize=*/true).format;
   ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
@@ -181,7 +175,7 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                        scratch_.hidden_scales.data() + i * (width / kFp8Block));
     }
   });
-  MultiplyHidden(experts, max_rows, rows);
+  MultiplyHidden(experts, rows);
 }
 
 void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,

@@ -62,15 +62,6 @@ cpu::Product ProductOf(const Weight& w, bool quantize) {
           .k_parts = w.k_parts};
 }
 
-cpu::Product CpuBackend::QuantizedProductOf(const Weight& w, std::int64_t max_rows) const {
-  cpu::Product product = ProductOf(w, /*quantize=*/true);
-  if (product.format == cpu::ProductFormat::kFp4 && kernels_.fp4_planes &&
-      max_rows <= cpu::kPlaneRows) {
-    product.format = cpu::ProductFormat::kFp4Planes;
-  }
-  return product;
-}
-
 std::int64_t CpuBackend::TileRows(std::int64_t k) const {
   const std::int64_t fitting = std::ssize(scratch_.activations) / cpu::PreparedStride(k);
   Check(fitting > 0, "more inputs than Reserve announced, or Reserve was not called");
@@ -110,7 +101,7 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
   Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
-  cpu::Product product = QuantizedProductOf(w, x.rows);
+  cpu::Product product = ProductOf(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
   product.x_scales = scratch_.scales.data();

@@ -22,9 +22,7 @@ enum class ProductFormat : int {
   kFp8,           // activations quantised
   kFp8AsBf16,     // weights bf16(e4m3 * scale), activations not quantised (wo_a)
   kFp4,           // activations quantised
-  kFp4Planes,     // the same weights with activations as integers: at most kPlaneRows of them
 };
-inline constexpr int64_t kPlaneRows = 3;
 
 // Activations are prepared per row and product format: fp32 in the order in which the kernel's
 // lanes read them, padded to whole blocks of 128 columns.
@@ -165,7 +163,6 @@ inline constexpr int64_t kReadUnit = 1024;        // bytes, of which ReadMemory 
 inline constexpr int64_t kMultiplyAddUnit = 192;  // the same for MultiplyAdds
 
 struct Kernels {
-  bool fp4_planes;  // whether few rows are fastest as kFp4Planes
   // x [k] bf16 -> prepared [PaddedColumns(k)], scales [k / 128] of all but kF32 and kBf16.
   void (*prepare)(ProductFormat format, const uint16_t* x, int64_t k, float* out, float* scales);
   // Rows [first, end) of the product's n; row i of the weight is column i of the output.

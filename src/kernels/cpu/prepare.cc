@@ -12,17 +12,15 @@
 //                           times 2^-120; the row's scales are times 4,
 //            kFp8AsBf16     the same column, times 2^60; the row's scales are 2^60,
 //            kBf16ByBlocks  the same column; the row's scales are 1,
-//            kFp4           column 8 l + j, times scale / 2: its weights are twice the value;
+//            kFp4           integers, see product_integers.h;
 //          with a pair of columns per lane, upper half first,
 //            kFp8           columns 64 (j / 2) + 4 l + 2 (j % 2) and the next, times scale,
 //            kFp8AsBf16, kBf16ByBlocks  the same columns,
 //            kFp4           columns 8 l + j + 4 and 8 l + j, times scale / 2;
-//   kFp4Planes  integers, see product_planes.h.
 // These powers of two are exact, see product_formats.h: scale is at least 2^-22, and |x| below
 // 2^120 cannot overflow.
 #include "kernels/cpu/isa_functions.h"
-#include "kernels/cpu/product_formats.h"
-#include "kernels/cpu/product_planes.h"
+#include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/simd.h"
 
 namespace fathom::KERNEL_ISA {
@@ -95,57 +93,62 @@ void PrepareByBlocks(const uint16_t* x, int64_t k, float factor, float* out, flo
   }
 }
 
-void PrepareFp4(const uint16_t* x, int64_t k, float* out, float* scales) {
+void PrepareFp4Pairs(const uint16_t* x, int64_t k, float* out, float* scales) {
   for (int64_t block = 0; block < k / kBlock; ++block) {
     float values[kBlock];
     const float scale = QuantizeBlock(x + block * kBlock, values);
     scales[block] = scale;
     StoreOperands(values, 0.5f * scale, out + block * kBlock / kOperandColumns,
-                  [](int j, int lane, int i) {
-                    return 8 * lane + j + (kOperandColumns == 2 ? 4 * (1 - i) : 0);
-                  });
+                  [](int j, int lane, int i) { return 8 * lane + j + 4 * (1 - i); });
   }
 }
 
-// The digits of one block (product_planes.h); returns whether C is needed.
-bool StorePlanes(const float* values, uint8_t* out) {
-  bool any_c = false;
+// One block of a row (product_integers.h); returns whether it has low parts.
+bool StoreIntegers(const float* values, float scale, float* out) {
+  I32 low_parts = SetInt(0);
   for (int slice = 0; slice < kParts; ++slice) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      int32_t sum_ab = 0;
-      int32_t sum_c = 0;
-      for (int i = 0; i < 8; ++i) {  // columns of the lane
-        const auto n = static_cast<int32_t>(512.0f * values[8 * (slice * kLanes + lane) + i]);
-        const int32_t c = n & 7;
-        const int32_t above = n >> 3;
-        const auto b = static_cast<int8_t>(above & 255);
-        const int32_t a = (above - b) >> 8;
-        const auto put = [&](Plane even, int32_t digit) {
-          const int plane = even + (even == kEvenC ? i % 2 : 2 * (i % 2));
-          out[plane * kPlaneBytes + 4 * lane + i / 2] = static_cast<uint8_t>(digit);
-        };
-        put(kEvenA, a);
-        put(kEvenB, b);
-        put(kEvenC, c);
-        sum_ab += above;
-        sum_c += c;
+    F32 halves[2][4];  // of a lane's columns
+    LoadColumns(values + 8 * kLanes * slice, 8, halves[0]);
+    LoadColumns(values + 8 * kLanes * slice + 4, 8, halves[1]);
+    F32 largest = Zero();
+    F32 nan = Zero();  // what is not a number makes the lane's worth none
+    for (const auto& half : halves) {
+      for (const F32& x : half) {
+        largest = Max(Abs(x), largest);
+        nan = MulAdd(x, Zero(), nan);
       }
-      const int32_t offsets[2] = {-kWeightOffset * sum_ab, -kWeightOffset * sum_c};
-      __builtin_memcpy(out + kOffsetAB * kPlaneBytes + 4 * lane, &offsets[0], 4);
-      __builtin_memcpy(out + kOffsetC * kPlaneBytes + 4 * lane, &offsets[1], 4);
-      any_c = any_c || sum_c != 0;
     }
-    out += 8 * kPlaneBytes;
+    const F32 large = SelectLess(largest, Set(256.0f), Set(0x1p10f), Set(0x1p9f));
+    const F32 factor = SelectLess(largest, Set(64.0f), Set(0x1p12f),
+                                  SelectLess(largest, Set(128.0f), Set(0x1p11f), large));
+    float* to = out + slice * Fp4Integers::kSliceFloats;
+    I32 low = SetInt(0);
+    for (int j = Fp4Integers::kOperands - 1; j >= 0; --j) {
+      const int column = j % 2 * 2 + j / 2;
+      const I32 first = ToInt(halves[0][column] * factor);
+      const I32 second = ToInt(halves[1][column] * factor);
+      StoreInt(to + j * kLanes,
+               Or(And(ShiftRight<3>(first), SetInt(0xFFFF)), ShiftLeft<16>(ShiftRight<3>(second))));
+      const I32 bits = SetInt(7);
+      low = Or(ShiftLeft<4>(low), Or(And(first, bits), ShiftLeft<16>(And(second, bits))));
+    }
+    low_parts = Or(low_parts, low);
+    Store(to + Fp4Integers::kWorth, Set(scale * 0x1p-6f) / factor + nan);
+    StoreInt(to + Fp4Integers::kLow, low);
   }
-  return any_c;
+  const bool marked = MaxLanes(ToFloat(low_parts)) > 0;
+  for (int slice = 0; marked && slice < kParts; ++slice) {
+    float* worth = out + slice * Fp4Integers::kSliceFloats + Fp4Integers::kWorth;
+    Store(worth, Load(worth) * Set(32.0f));
+  }
+  return marked;
 }
 
-void PrepareFp4Planes(const uint16_t* x, int64_t k, float* out, float* scales) {
+void PrepareFp4Integers(const uint16_t* x, int64_t k, float* out, float* scales) {
   for (int64_t block = 0; block < k / kBlock; ++block) {
     float values[kBlock];
     const float scale = QuantizeBlock(x + block * kBlock, values);
-    const bool any_c = StorePlanes(values, reinterpret_cast<uint8_t*>(out + block * kBlock));
-    scales[block] = any_c ? scale * -0x1p-10f : scale * 0x1p-7f;
+    scales[block] = StoreIntegers(values, scale, out + block * Fp4Integers::kXFloats) ? 1.0f : 0.0f;
   }
 }
 
@@ -192,9 +195,8 @@ void Prepare(cpu::ProductFormat format, const uint16_t* x, int64_t k, float* out
     case cpu::ProductFormat::kFp8:
       return PrepareFp8(x, k, out, scales);
     case cpu::ProductFormat::kFp4:
-      return PrepareFp4(x, k, out, scales);
-    case cpu::ProductFormat::kFp4Planes:
-      return PrepareFp4Planes(x, k, out, scales);
+      return kOperandColumns == 1 ? PrepareFp4Integers(x, k, out, scales)
+                                  : PrepareFp4Pairs(x, k, out, scales);
   }
 }
 

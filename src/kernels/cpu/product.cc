@@ -3,8 +3,8 @@
 // With many, product_panel.h.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/product_integers.h"
 #include "kernels/cpu/product_panel.h"
-#include "kernels/cpu/product_planes.h"
 #include "kernels/cpu/product_rows.h"
 #include "kernels/cpu/simd.h"
 
@@ -17,11 +17,6 @@ constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
 constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
-
-template <class Format>
-constexpr int kMostFewRows = kFewRows;
-template <>
-constexpr int kMostFewRows<Fp4Planes> = cpu::kPlaneRows;
 
 // Weight rows at once.
 template <class Format, int kRows>
@@ -210,14 +205,10 @@ void MultiplyFew(const cpu::Product& product, int64_t first, int64_t end) {
     default:
       break;
   }
-  constexpr int kMost = kMostFewRows<Format>;
-  if constexpr (kMost > 2) {
-    if (product.t == 3) {
-      return MultiplyFewRows<Format, 3>(product, first, end);
-    }
-  }
-  if constexpr (kMost > 3) {
+  if constexpr (kFewRows > 2) {
     switch (product.t) {
+      case 3:
+        return MultiplyFewRows<Format, 3>(product, first, end);
       case 4:
         return MultiplyFewRows<Format, 4>(product, first, end);
       case 5:
@@ -254,8 +245,8 @@ void MultiplyMany(const cpu::Product& product, int64_t first, int64_t end) {
 
 template <class Format>
 void MultiplyFormat(const cpu::Product& product, int64_t first, int64_t end) {
-  product.t <= kMostFewRows<Format> ? MultiplyFew<Format>(product, first, end)
-                                    : MultiplyMany<Format>(product, first, end);
+  product.t <= kFewRows ? MultiplyFew<Format>(product, first, end)
+                        : MultiplyMany<Format>(product, first, end);
 }
 
 }  // namespace
@@ -277,9 +268,7 @@ void MultiplyRows(const cpu::Product& product, int64_t first, int64_t end) {
       return product.e8m0_scales ? MultiplyFormat<Fp8>(product, first, end)
                                  : MultiplyFormat<Fp8AsBf16>(product, first, end);
     case cpu::ProductFormat::kFp4:
-      return MultiplyFormat<Fp4>(product, first, end);
-    case cpu::ProductFormat::kFp4Planes:
-      return MultiplyFew<Fp4Planes>(product, first, end);
+      return MultiplyFormat<Fp4<Operand>>(product, first, end);
   }
 }
 

@@ -13,6 +13,7 @@
 //             (kByBlocks) have one chain for all of them, AddChains;
 //   Finish    the sums over all lanes of four products.
 // kSharedScale: 128 rows of the weight have their scales in common.
+// kIntegers: sums stay in registers from block to block (AddTo).
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
 // the same number in every lane.
 #ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
@@ -68,9 +69,13 @@ template <int kXStride, int kRows, int kColumns, class Weights>
   }
 }
 
-struct Fp4 {
+// FP4 where operands are pairs; where they are not, product_integers.h. A template because only
+// instruction sets that use it have its ExpandFp4.
+template <class Pairs>
+struct Fp4Pairs {
   static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
@@ -79,7 +84,7 @@ struct Fp4 {
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
-  using Value = Operand;
+  using Value = Pairs;
   using Scale = F32;
   struct Block {
     Value w[kOperands];
@@ -146,6 +151,7 @@ template <class T, int kCount>
 struct Fp8 {
   static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = true;
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
@@ -275,6 +281,7 @@ struct Bf16ByBlocks : Fp8 {
 struct Bf16Pairs {
   static constexpr bool kByBlocks = false;
   static constexpr bool kWholeBlocks = false;
+  static constexpr bool kIntegers = false;
   static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 2;
   static constexpr int kSlices = 2 * kParts;

@@ -11,25 +11,28 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-constexpr int64_t kPanelBlocks = 4 * kOperandColumns;  // 8 KiB of expanded weights
-constexpr int kPanelRows = 64;                         // of activations that share an expansion
-constexpr int64_t kRowBytes = 512 * 1024;  // of them: they stay in the second-level cache
+template <class Format>
+constexpr int64_t kPanelBlocks =
+    Format::kIntegers ? 8 : 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
+constexpr int kPanelRows = 64;                    // of activations that share an expansion
+constexpr int64_t kRowBytes = 512 * 1024;         // of them: they stay in the second-level cache
 
 // Rows of a tile: its chains, a row of weights and one of activations are all registers there are.
 template <class Format>
-constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 ? 3 : 6;
+constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 || Format::kIntegers ? 3 : 6;
 
 // Expanded weights in the order in which AddTile reads them: for the first-level cache a stream is
 // worth more than anything.
 template <class Format>
 struct Panel {
   static constexpr int kSlices = Format::kSlices;
-  typename Format::Value w[kPanelBlocks * kSlices * Format::kOperands * kGroup];
-  typename Format::Scale scales[kPanelBlocks][kSlices][kGroup];
+  typename Format::Value w[kPanelBlocks<Format> * kSlices * Format::kOperands * kGroup];
+  typename Format::Scale scales[kPanelBlocks<Format>][kSlices][kGroup];
 
   // Where the operands of a block and slice begin.
   auto* At(int64_t block, int slice) {
-    const int64_t i = Format::kByBlocks ? block * kSlices + slice : slice * kPanelBlocks + block;
+    const int64_t i =
+        Format::kByBlocks ? block * kSlices + slice : slice * kPanelBlocks<Format> + block;
     return w + i * Format::kOperands * kGroup;
   }
   const auto* At(int64_t block, int slice) const {
@@ -82,7 +85,8 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
 template <class Format, int kRows>
 [[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
                                const ProductRow* rows,
-                               RowSums<Format>* sums) requires Format::kByBlocks {
+                               RowSums<Format>* sums) requires(Format::kByBlocks &&
+                                                               !Format::kIntegers) {
   for (int64_t i = 0; i < count; ++i) {
     const float* x_scales[kRows];
     for (int m = 0; m < kRows; ++m) {
@@ -109,6 +113,43 @@ template <class Format, int kRows>
           lanes[c] = sums[m][c];
         }
         Format::Close(Format::Factor(panel.scales[i][0][0], x_scales[m]), lanes);
+      }
+    }
+  }
+}
+
+// Sums stay in registers.
+template <class Format, int kRows>
+[[gnu::noinline]] void AddTile(const Panel<Format>& panel, int64_t first, int64_t count,
+                               const ProductRow* rows,
+                               RowSums<Format>* sums) requires Format::kIntegers {
+  constexpr int kColumns = kRegisters == 16 ? 2 : 4;
+  for (int column = 0; column < kGroup; column += kColumns) {
+    for (int slice = 0; slice < Format::kSlices; ++slice) {
+      F32 chains[kRows][kColumns];
+      const float* x[kRows];
+      const float* marks[kRows];
+      for (int m = 0; m < kRows; ++m) {
+        marks[m] = rows[m].scales + first;
+        x[m] = rows[m].x + first * kBlockFloats<Format> + Format::XOffset(slice);
+        for (int c = 0; c < kColumns; ++c) {
+          chains[m][c] = sums[m][column + c][slice];
+        }
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        const auto* w = panel.At(i, slice) + column;
+        const auto* scales = panel.scales[i][slice] + column;
+        Format::AddTo([w](int j, int c) { return w[j * kGroup + c]; },
+                      [scales](int c) { return scales[c]; }, x, marks, chains);
+        for (int m = 0; m < kRows; ++m) {
+          x[m] += kBlockFloats<Format>;
+          ++marks[m];
+        }
+      }
+      for (int m = 0; m < kRows; ++m) {
+        for (int c = 0; c < kColumns; ++c) {
+          sums[m][column + c][slice] = chains[m][c];
+        }
       }
     }
   }
@@ -180,8 +221,8 @@ void SumRange(const WeightRow (&weights)[kGroup], const cpu::Product& product, i
               int64_t end, bool rest, const ProductRow* rows, int count_rows,
               RowSums<Format>* sums) {
   Panel<Format> panel;
-  for (int64_t block = first; block < end; block += kPanelBlocks) {
-    const int64_t count = end - block < kPanelBlocks ? end - block : kPanelBlocks;
+  for (int64_t block = first; block < end; block += kPanelBlocks<Format>) {
+    const int64_t count = end - block < kPanelBlocks<Format> ? end - block : kPanelBlocks<Format>;
     ExpandPanel<Format>(weights, product.row_bytes, block, count, panel);
     AddRows<Format>(panel, block, count, rows, count_rows, sums);
   }

@@ -3,6 +3,7 @@
 #define FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_
 
 #include "kernels/cpu/product_formats.h"
+#include "kernels/cpu/product_integers.h"
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -19,6 +20,8 @@ struct ProductRow {
 // Floats of a prepared row per block.
 template <class Format>
 constexpr int64_t kBlockFloats = kBlock / (Format::kByBlocks ? kOperandColumns : 1);
+template <>
+inline constexpr int64_t kBlockFloats<Fp4Integers> = Fp4Integers::kXFloats;
 
 template <class Format>
 ProductRow RowOfActivations(const cpu::Product& product, int64_t i) {
@@ -31,9 +34,7 @@ inline WeightRow RowOf(const cpu::Product& product, int64_t n) {
   const int64_t scale_bytes =
       product.scale_columns * (product.e8m0_scales ? 1 : static_cast<int64_t>(sizeof(float)));
   // FP8 scales belong to 128 weight rows, FP4 scales to one.
-  const bool fp4 = product.format == cpu::ProductFormat::kFp4 ||
-                   product.format == cpu::ProductFormat::kFp4Planes;
-  const int64_t rows_per_scale = fp4 ? 1 : kBlock;
+  const int64_t rows_per_scale = product.format == cpu::ProductFormat::kFp4 ? 1 : kBlock;
   const uint8_t* scales =
       product.scales == nullptr ? nullptr : product.scales + n / rows_per_scale * scale_bytes;
   return {product.weights + n * product.row_bytes, scales, product.e8m0_scales};

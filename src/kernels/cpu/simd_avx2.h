@@ -33,6 +33,7 @@ inline void StoreInt(void* p, I32 x) { _mm256_storeu_si256(static_cast<__m256i*>
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+x"(x.v)); }
+inline void Keep(I32& x) { asm("" : "+x"(x.v)); }
 inline F32 Kept(F32 x) {
   Keep(x);
   return x;
@@ -53,6 +54,7 @@ inline F32 SelectLess(F32 a, F32 b, F32 yes, F32 no) {
 inline I32 Bits(F32 a) { return {_mm256_castps_si256(a.v)}; }
 inline F32 FromBits(I32 a) { return {_mm256_castsi256_ps(a.v)}; }
 inline F32 ToFloat(I32 a) { return {_mm256_cvtepi32_ps(a.v)}; }
+inline I32 ToInt(F32 a) { return {_mm256_cvttps_epi32(a.v)}; }
 inline I32 Add(I32 a, I32 b) { return {_mm256_add_epi32(a.v, b.v)}; }
 inline I32 Subtract(I32 a, I32 b) { return {_mm256_sub_epi32(a.v, b.v)}; }
 inline I32 And(I32 a, I32 b) { return {_mm256_and_si256(a.v, b.v)}; }
@@ -183,25 +185,6 @@ inline F32 Exchange(F32 a) {
   }
 }
 
-// Lanes of 4 bytes as above, 8 of them. A byte shuffle maps nibbles to twice their value as signed
-// bytes; shifts bring each byte of a lane to the top and back with its sign.
-inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
-  const __m256i table = _mm256_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12, 0,
-                                         1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-  const __m256i nibble = _mm256_set1_epi8(15);
-  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  const __m256i even = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
-  const __m256i odd = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble));
-  w[0].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 24), 24));
-  w[1].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 24), 24));
-  w[2].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 16), 24));
-  w[3].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 16), 24));
-  w[4].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(even, 8), 24));
-  w[5].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(odd, 8), 24));
-  w[6].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(even, 24));
-  w[7].v = _mm256_cvtepi32_ps(_mm256_srai_epi32(odd, 24));
-}
-
 inline F32 ExpandFp4Scales(const uint8_t* p, int part) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
@@ -251,10 +234,15 @@ inline I32 ZeroBelow16(I32 pairs, int16_t limit) {
   return {_mm256_andnot_si256(below, pairs.v)};
 }
 
+inline I32 MultiplyPairs16(I32 a, I32 b) { return {_mm256_madd_epi16(a.v, b.v)}; }
+template <int kBits>
+inline I32 ShiftLeft16(I32 a) {
+  return {_mm256_slli_epi16(a.v, kBits)};
+}
+
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm256_maddubs_epi16(a.v, b.v)}; }
 inline I32 Add16(I32 a, I32 b) { return {_mm256_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(1))}; }
-inline I32 SumHalves16By256(I32 a) { return {_mm256_madd_epi16(a.v, _mm256_set1_epi16(256))}; }
 
 inline I32 AddByteProducts(I32 sums, I32 a, I32 b) { return Add16(sums, MultiplyBytes(a, b)); }
 inline I32 SumOfByteProducts(I32 sums) { return SumHalves16(sums); }

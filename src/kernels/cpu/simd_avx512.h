@@ -30,6 +30,7 @@ inline void StoreInt(void* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 
 // Keeps x in its register: GCC otherwise repeats the load as memory operand of every use.
 inline void Keep(F32& x) { asm("" : "+v"(x.v)); }
+inline void Keep(I32& x) { asm("" : "+v"(x.v)); }
 inline F32 Kept(F32 x) {
   Keep(x);
   return x;
@@ -50,6 +51,7 @@ inline F32 SelectLess(F32 a, F32 b, F32 yes, F32 no) {
 inline I32 Bits(F32 a) { return {_mm512_castps_si512(a.v)}; }
 inline F32 FromBits(I32 a) { return {_mm512_castsi512_ps(a.v)}; }
 inline F32 ToFloat(I32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32 ToInt(F32 a) { return {_mm512_cvttps_epi32(a.v)}; }
 inline I32 Add(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 inline I32 Subtract(I32 a, I32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 inline I32 And(I32 a, I32 b) { return {_mm512_and_si512(a.v, b.v)}; }
@@ -181,21 +183,6 @@ inline F32 Exchange(F32 a) {
   }
 }
 
-// FP4: lane l has columns 8l ... 8l+7 of 16 lanes, its 4 bytes; w[j] is twice the value of column
-// 8l+j. The permutation looks at the low four bits of a lane only, so nothing is masked.
-inline void ExpandFp4(const uint8_t* p, F32 (&w)[8]) {
-  const __m512 table = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12);
-  const __m512i v = _mm512_loadu_si512(p);
-  w[0].v = _mm512_permutexvar_ps(v, table);
-  w[1].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 4), table);
-  w[2].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 8), table);
-  w[3].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 12), table);
-  w[4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 16), table);
-  w[5].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 20), table);
-  w[6].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 24), table);
-  w[7].v = _mm512_permutexvar_ps(_mm512_srli_epi32(v, 28), table);
-}
-
 // The scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has that of byte l / 4. Byte 0: +0.
 inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   int32_t bytes;
@@ -250,13 +237,18 @@ inline I32 ZeroBelow16(I32 pairs, int16_t limit) {
   return {_mm512_maskz_mov_epi16(kept, pairs.v)};
 }
 
+// The sum of the products of a lane's two signed numbers of 16 bits.
+inline I32 MultiplyPairs16(I32 a, I32 b) { return {_mm512_madd_epi16(a.v, b.v)}; }
+template <int kBits>
+inline I32 ShiftLeft16(I32 a) {
+  return {_mm512_slli_epi16(a.v, kBits)};
+}
+
 // Bytes: products of unsigned a and signed b, added in pairs to 16-bit numbers; 16-bit addition;
 // and the sum of a lane's two 16-bit numbers.
 inline I32 MultiplyBytes(I32 a, I32 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
 inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
-// 256 times that.
-inline I32 SumHalves16By256(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(256))}; }
 
 // Adds the four products of a lane's unsigned bytes a and signed bytes b to sums, which
 // SumOfByteProducts turns into integers. Without VNNI the sums are kept as two halves of 16 bits:

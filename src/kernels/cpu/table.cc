@@ -5,7 +5,6 @@ namespace fathom::KERNEL_ISA {
 
 const cpu::Kernels& Table() {
   static constexpr cpu::Kernels kTable = {
-      .fp4_planes = kOperandColumns == 1,
       .prepare = Prepare,
       .product = MultiplyRows,
       .rms_norm = RmsNormRow,
