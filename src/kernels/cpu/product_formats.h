@@ -41,6 +41,18 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
+// What gives Add the scales of a block's rows: scale(c). kShared: they are all that of the first.
+template <class Scale, bool kSharedByAll>
+struct PanelScales {
+  static constexpr bool kShared = kSharedByAll;
+  const Scale* scales;
+  Scale operator()(int c) const { return scales[kShared ? 0 : c]; }
+};
+template <class Scales>
+constexpr bool kOneScale = requires {
+  requires Scales::kShared;
+};
+
 // Adds operands [first, first + count) to the chains of all rows and columns; `start` makes the
 // first a plain product. Each operand is loaded once. x[m]: those of the activations.
 template <int kXStride, int kRows, int kColumns, class Weights>
@@ -187,8 +199,11 @@ struct Fp8 {
     F32 chains[kRows][kColumns];
     AddChains<kXStride>(weight, 0, kOperands, x, /*start=*/true, chains);
     for (int m = 0; m < kRows; ++m) {
+      F32 factor = Set(Factor(scale(0), x_scales[m]));
       for (int c = 0; c < kColumns; ++c) {
-        const F32 factor = Set(Factor(scale(c), x_scales[m]));
+        if constexpr (!kOneScale<Scales>) {
+          factor = Set(Factor(scale(c), x_scales[m]));
+        }
         *sums[m][c] = MulAdd(chains[m][c], factor, *sums[m][c]);
       }
     }

@@ -102,8 +102,9 @@ template <class Format, int kRows>
           lanes[m][c] = &sums[m][c][slice];
         }
       }
-      Format::Add([w](int j, int c) { return w[j * kGroup + c]; },
-                  [&](int c) { return panel.scales[i][slice][c]; }, x, x_scales, lanes);
+      const PanelScales<typename Format::Scale, Format::kSharedScale> scales = {
+          panel.scales[i][slice]};
+      Format::Add([w](int j, int c) { return w[j * kGroup + c]; }, scales, x, x_scales, lanes);
       ForgetMemory();
     }
     if constexpr (Format::kWholeBlocks) {
