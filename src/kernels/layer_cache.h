@@ -42,19 +42,42 @@ struct RopeRows {
   Matrix<const float> sin;
 };
 
-// Cached keys, FP8-simulated: kernels/key_layout.h.
-struct KeyRows {
-  Matrix<std::uint8_t> bytes;  // [rows, KeyBytes(layout)]
-  KeyLayout layout;
+// Rows of all sequences, in blocks of memory that lie anywhere in a pool and that sequences may
+// share: row r of sequence s is row r % rows_per_block of block
+// table[s * table_width + r / rows_per_block].
+inline constexpr std::int32_t kNoBlock = -1;
+struct BlockRows {
+  std::uint8_t* data = nullptr;   // of block 0
+  std::int64_t block_stride = 0;  // bytes from a block to the next
+  std::int64_t rows_per_block = 1;
+  std::int64_t row_bytes = 0;  // 0: there are no rows
+  const std::int32_t* table = nullptr;
+  std::int64_t table_width = 0;
 
-  std::uint8_t* Row(std::int64_t i) const { return bytes.Row(i); }
+  // Rows that a sequence can have.
+  std::int64_t Capacity() const { return table_width * rows_per_block; }
+  // Null where the sequence has no block.
+  std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
+    const std::int32_t block = table[sequence * table_width + row / rows_per_block];
+    return block == kNoBlock ? nullptr
+                             : data + block * block_stride + row % rows_per_block * row_bytes;
+  }
 };
 
-// The last `slots` window keys of every sequence. Position p of sequence s is row
-// s * slots + p % slots. slots >= sliding_window (+ positions that may be rolled back).
+// Cached keys, FP8-simulated: kernels/key_layout.h.
+struct KeyRows {
+  BlockRows blocks;  // of KeyBytes(layout) a row
+  KeyLayout layout;
+
+  std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
+    return blocks.Row(sequence, row);
+  }
+};
+
+// The window keys of every sequence: position p is row p. A sequence has the blocks of positions
+// that a query may still see; what is stored elsewhere is dropped.
 struct WindowCache {
-  KeyRows rows;  // sequences * slots
-  std::int64_t slots = 0;
+  KeyRows rows;
 };
 
 // One compressor: its finished rows, and the inputs of recent tokens from which the next row is
@@ -62,15 +85,18 @@ struct WindowCache {
 // before).
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
-  // Finished rows of sequence s begin at row s * capacity. Exactly one of the two is not empty:
-  KeyRows rows;                      // main
-  Matrix<std::uint8_t> packed_rows;  // indexer: [.., 68], see kPackedIndexBytes
-  std::int64_t capacity = 0;
+  // Finished rows. Exactly one of the two is there:
+  KeyRows rows;           // main
+  BlockRows packed_rows;  // indexer: 68 bytes a row, see kPackedIndexBytes
   // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
   Matrix<float> tail_values;  // u * wkv
   Matrix<float> tail_scores;  // u * wgate + ape[p % ratio]
   std::int64_t tail_slots = 0;
 
+  bool IsPacked() const { return packed_rows.row_bytes > 0; }
+  std::int64_t Capacity() const {
+    return IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity();
+  }
   std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
   // Tokens that one row is made of.
   std::int64_t Span() const { return ratio * Overlap(); }

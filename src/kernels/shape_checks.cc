@@ -8,7 +8,7 @@ namespace fathom {
 namespace {
 
 bool Holds(const KeyRows& rows, const KeyLayout& layout) {
-  return rows.layout == layout && rows.bytes.cols == KeyBytes(layout);
+  return rows.layout == layout && rows.blocks.row_bytes == KeyBytes(layout);
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
         "SparseAttention: shapes of the RoPE rows");
   Check(input.selected.cols == 0 || input.selected.rows == t, "SparseAttention: selected rows");
   const KeyLayout layout = {.head_dim = head_dim, .rope_dims = 2 * input.rope.cos.cols};
-  Check(input.sliding_window >= 1 && cache.window.slots >= input.sliding_window &&
-            Holds(cache.window.rows, layout),
+  Check(input.sliding_window >= 1 && Holds(cache.window.rows, layout),
         "SparseAttention: shapes of the window");
   Check(cache.ratio == 0 || Holds(cache.compressor.rows, layout),
         "SparseAttention: shapes of the compressed rows");
@@ -35,7 +34,7 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
 
 void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache) {
   Check(keys.rows == batch.n_tokens() && cache.rows.layout.head_dim == keys.cols &&
-            Holds(cache.rows, cache.rows.layout) && cache.slots > 0,
+            Holds(cache.rows, cache.rows.layout),
         "AppendWindow: shapes");
 }
 
@@ -52,9 +51,8 @@ void CheckCompress(const CompressorInput& input, const BatchView& batch,
         "Compress: shapes of the tail");
   const KeyLayout layout = {.head_dim = width, .rope_dims = 2 * std::ssize(input.frequencies)};
   Check(PlainDims(layout) >= 0, "Compress: RoPE dimensions");
-  const bool packed = cache.packed_rows.cols == kPackedIndexBytes && width == kIndexDim;
-  Check(cache.rows.bytes.cols == 0 ? packed
-                                   : cache.packed_rows.cols == 0 && Holds(cache.rows, layout),
+  const bool packed = cache.packed_rows.row_bytes == kPackedIndexBytes && width == kIndexDim;
+  Check(cache.rows.blocks.row_bytes == 0 ? packed : !cache.IsPacked() && Holds(cache.rows, layout),
         "Compress: shapes of the rows");
 }
 

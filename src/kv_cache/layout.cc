@@ -3,6 +3,16 @@
 #include "kernels/layer_cache.h"
 
 namespace fathom {
+namespace {
+
+// The offset of `bytes` more in a block.
+std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
+  const std::int64_t offset = block.bytes;
+  block.bytes += (bytes + 63) / 64 * 64;
+  return offset;
+}
+
+}  // namespace
 
 LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
   LayerLayout layout;
@@ -49,6 +59,35 @@ double BytesPerToken(const CacheShape& shape) {
     }
   }
   return bytes;
+}
+
+BlockLayout HistoryLayoutOf(const CacheShape& shape) {
+  BlockLayout block;
+  for (const int ratio : shape.ratios) {
+    BlockLayout::Offsets offsets;
+    if (ratio != 0) {
+      offsets.keys = Append(block, kBlockTokens / ratio * KeyBytes(shape.keys));
+    }
+    if (ratio == 4) {
+      offsets.index = Append(block, kBlockTokens / ratio * kPackedIndexBytes);
+    }
+    block.offsets.push_back(offsets);
+  }
+  return block;
+}
+
+BlockLayout WindowLayoutOf(const CacheShape& shape) {
+  BlockLayout block;
+  for (std::size_t i = 0; i < shape.ratios.size(); ++i) {
+    block.offsets.push_back({.keys = Append(block, kBlockTokens * KeyBytes(shape.keys))});
+  }
+  return block;
+}
+
+std::int64_t MostWindowBlocks(const CacheShape& shape) {
+  // n positions in a row lie in (n - 2) / kBlockTokens + 2 blocks at most.
+  const std::int64_t kept = shape.sliding_window + shape.rollback;
+  return 2 * ((kept + kBlockTokens - 2) / kBlockTokens + 1);
 }
 
 }  // namespace fathom

@@ -45,39 +45,45 @@ void FillNumbers(const Matrix<float>& m, RandomWords& words) {
 }
 
 // E4M3 codes whose magnitudes are 1/2 to 2, with scales of 1 for all.
-void FillKeys(const KeyRows& keys, std::int64_t first, std::int64_t count, RandomWords& words) {
-  const std::int64_t plain = PlainDims(keys.layout);
+void FillKey(std::uint8_t* key, const KeyLayout& layout, RandomWords& words) {
+  const std::int64_t plain = PlainDims(layout);
   const std::int64_t n_scales = (plain + kSimulationGroup - 1) / kSimulationGroup;
-  for (std::int64_t row = first; row < first + count; ++row) {
-    std::uint8_t* key = keys.Row(row);
-    words.Fill(key, plain, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
-    FillBf16(key + plain, keys.layout.rope_dims, words);
-    std::fill_n(key + ScaleOffset(keys.layout), n_scales, std::uint8_t{127});
+  words.Fill(key, plain, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
+  FillBf16(key + plain, layout.rope_dims, words);
+  std::fill_n(key + ScaleOffset(layout), n_scales, std::uint8_t{127});
+}
+
+// Those of rows [0, n_rows) that have a block.
+void FillKeys(const KeyRows& keys, std::int32_t sequence, std::int64_t n_rows, RandomWords& words) {
+  for (std::int64_t row = 0; row < n_rows; ++row) {
+    std::uint8_t* key = keys.Row(sequence, row);
+    if (key != nullptr) {
+      FillKey(key, keys.layout, words);
+    }
   }
 }
 
 // Any nibble is an E2M1 value; scales of 1/8 to 1.
-void FillIndexRows(const Matrix<std::uint8_t>& m, RandomWords& words) {
+void FillIndexRows(const BlockRows& rows, std::int32_t sequence, std::int64_t n_rows,
+                   RandomWords& words) {
   constexpr std::int64_t kCodes = kIndexDim / 2;
-  for (std::int64_t row = 0; row < m.rows; ++row) {
-    words.Fill(m.Row(row), kCodes, ~std::uint64_t{0}, 0);
-    words.Fill(m.Row(row) + kCodes, kPackedIndexBytes - kCodes, 0x0303030303030303u,
-               0x7C7C7C7C7C7C7C7Cu);
+  for (std::int64_t i = 0; i < n_rows; ++i) {
+    std::uint8_t* row = rows.Row(sequence, i);
+    words.Fill(row, kCodes, ~std::uint64_t{0}, 0);
+    words.Fill(row + kCodes, kPackedIndexBytes - kCodes, 0x0303030303030303u, 0x7C7C7C7C7C7C7C7Cu);
   }
 }
 
-void FillCompressor(CompressorCache& cache, std::int64_t sequence, std::int64_t n_tokens,
+void FillCompressor(CompressorCache& cache, std::int32_t sequence, std::int64_t n_tokens,
                     RandomWords& words) {
   if (cache.ratio == 0) {
     return;
   }
   const std::int64_t n_rows = VisibleRows(n_tokens - 1, cache.ratio);
-  const std::int64_t first = sequence * cache.capacity;
-  if (cache.rows.bytes.rows > 0) {
-    FillKeys(cache.rows, first, n_rows, words);
-  }
-  if (cache.packed_rows.rows > 0) {
-    FillIndexRows(cache.packed_rows.Rows(first, n_rows), words);
+  if (cache.IsPacked()) {
+    FillIndexRows(cache.packed_rows, sequence, n_rows, words);
+  } else {
+    FillKeys(cache.rows, sequence, n_rows, words);
   }
   FillNumbers(cache.tail_values.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
   FillNumbers(cache.tail_scores.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
@@ -85,10 +91,10 @@ void FillCompressor(CompressorCache& cache, std::int64_t sequence, std::int64_t 
 
 }  // namespace
 
-void FillRandomly(LayerCache& layer, std::int64_t sequence, std::int64_t n_tokens,
+void FillRandomly(LayerCache& layer, std::int32_t sequence, std::int64_t n_tokens,
                   std::uint64_t seed) {
   RandomWords words(seed);
-  FillKeys(layer.window.rows, sequence * layer.window.slots, layer.window.slots, words);
+  FillKeys(layer.window.rows, sequence, n_tokens, words);
   FillCompressor(layer.compressor, sequence, n_tokens, words);
   FillCompressor(layer.indexer, sequence, n_tokens, words);
 }

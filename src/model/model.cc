@@ -106,6 +106,17 @@ struct Progress {
   }
 };
 
+// What a row of a batch belongs to.
+struct Place {
+  std::int32_t sequence = 0;
+  std::int32_t position = 0;
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+Place PlaceOf(const BatchView& batch, std::int64_t row) {
+  return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
+}
+
 struct Model::Impl {
   Backend& backend;
   ModelOptions options;
@@ -124,6 +135,7 @@ struct Model::Impl {
   std::vector<Progress> mtp_progress;  // and of the MTP head
   RoutingObserver routing_observer;
   std::int64_t last_rows = 0;      // of the last Forward
+  std::vector<Place> last_places;  // of each of them
   std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
 
   Status FindHead();
@@ -131,6 +143,7 @@ struct Model::Impl {
   Status HoldAndCheck(const LoadProgress& progress);
   Status Allocate();
   void StartAnew(const BatchView& batch, std::vector<Progress>& done) const;
+  Status ExtendCache(const BatchView& batch);
   Status CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const;
   Step MakeStep(const BatchView& batch);
   Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
@@ -213,6 +226,7 @@ Status Model::Impl::Allocate() {
                        .beta_slow = config.rope_scaling.beta_slow,
                        .original_length = config.rope_scaling.original_max_position_embeddings});
   admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts);
+  last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   progress.resize(static_cast<std::size_t>(options.max_sequences));
   mtp_progress = progress;
   return {};
@@ -327,11 +341,26 @@ void Model::Impl::StartAnew(const BatchView& batch, std::vector<Progress>& done)
   }
 }
 
+// Room for the batch's positions in the caches.
+Status Model::Impl::ExtendCache(const BatchView& batch) {
+  for (const Segment& segment : batch.segments) {
+    if (Status extended = cache->Extend(segment.sequence, segment.first_position, segment.n_tokens);
+        !extended) {
+      return extended;
+    }
+  }
+  return {};
+}
+
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
   if (Status status = m.CheckBatch(view, m.progress); !status) {
     return status;
+  }
+  if (Status extended = m.ExtendCache(view); !extended) {
+    m.StartAnew(view, m.progress);
+    return extended;
   }
   const Step step = m.MakeStep(view);
   m.read_ahead.Ask(0);
@@ -350,6 +379,10 @@ Status Model::Forward(const Batch& batch) {
     m.progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
   }
   m.last_rows = view.n_tokens();
+  m.last_places.clear();
+  for (std::int64_t row = 0; row < m.last_rows; ++row) {
+    m.last_places.push_back(PlaceOf(view, row));
+  }
   return {};
 }
 
@@ -391,6 +424,19 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   if (Status status = m.CheckBatch(view, m.mtp_progress); !status) {
     return status;
   }
+  for (std::int64_t i = 0; i < view.n_tokens(); ++i) {
+    const std::int32_t row = stream_rows[static_cast<std::size_t>(i)];
+    Check(row >= 0 && row < m.last_rows, "an MTP row that the last step did not have");
+    const Place expected = m.last_places[static_cast<std::size_t>(row)];
+    const Place found = PlaceOf(view, i);
+    if (expected != found) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "MTP row {}: expected sequence {} position {} (row {} of the last step), "
+                       "found sequence {} position {}",
+                       i, expected.sequence, expected.position, row, found.sequence,
+                       found.position);
+    }
+  }
   const MtpWeights& mtp = *m.weights.mtp;
   const Step step = m.MakeStep(view);
   const Activations& a = step.a;
@@ -400,7 +446,6 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   const Matrix<const Bf16> streams = m.workspace->activations().streams;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int32_t row = stream_rows[static_cast<std::size_t>(i)];
-    Check(row >= 0 && row < m.last_rows, "an MTP row that the last step did not have");
     std::memcpy(a.mtp_normed.Row(i), streams.Row(row),
                 static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
   }
@@ -445,6 +490,9 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
                      "sequence {}: expected 1 to {} tokens (the context), found {}", sequence,
                      m.options.max_context, n_tokens);
   }
+  if (Status extended = m.cache->Extend(sequence, 0, n_tokens); !extended) {
+    return extended;
+  }
   for (std::int64_t layer = 0; layer < m.cache->n_layers(); ++layer) {
     FillRandomly(m.cache->Layer(layer), sequence, n_tokens,
                  seed + static_cast<std::uint64_t>(layer));
@@ -467,6 +515,9 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
         "streams [t, 4 * hidden]");
   if (Status status = m.CheckBatch(view, m.progress); !status) {
     return status;
+  }
+  if (Status extended = m.ExtendCache(view); !extended) {
+    return extended;
   }
   const Status ran = RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
                               m.cache->Layer(layer), streams);

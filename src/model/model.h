@@ -76,7 +76,8 @@ class Model {
   Matrix<const float> Logits(std::span<const std::int32_t> rows);
 
   // Runs the MTP head (spec/mtp.md 1.3): row i of `next` is the token that follows row
-  // stream_rows[i] of the last Forward, at that row's position. Stores the MTP layer's keys.
+  // stream_rows[i] of the last Forward, at that row's position (another is an error). Stores the
+  // MTP layer's keys.
   Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.
   Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);

@@ -19,6 +19,35 @@ class ConformanceCache : public Conformance {};
 
 constexpr std::int64_t kSequences = 3;
 
+// Blocks of every sequence in an order of their own, so that neighbours lie apart.
+struct Blocks {
+  std::int64_t rows_per_block;
+  std::int64_t table_width;
+  std::vector<std::int32_t> table;
+
+  Blocks(Data& data, std::int64_t capacity, std::int64_t per_block)
+      : rows_per_block(per_block), table_width((capacity + per_block - 1) / per_block) {
+    table.resize(static_cast<std::size_t>(kSequences * table_width));
+    std::iota(table.begin(), table.end(), 0);
+    for (std::size_t i = table.size(); i > 1; --i) {
+      std::swap(table[i - 1],
+                table[static_cast<std::size_t>(data.Integer(0, static_cast<std::int64_t>(i) - 1))]);
+    }
+  }
+  std::int64_t n_rows() const { return std::ssize(table) * rows_per_block; }
+  // A gap of 24 bytes follows every block.
+  std::int64_t Stride(std::int64_t row_bytes) const { return rows_per_block * row_bytes + 24; }
+  std::int64_t Bytes(std::int64_t row_bytes) const { return std::ssize(table) * Stride(row_bytes); }
+  BlockRows Rows(std::uint8_t* memory, std::int64_t row_bytes) const {
+    return {.data = memory,
+            .block_stride = Stride(row_bytes),
+            .rows_per_block = rows_per_block,
+            .row_bytes = row_bytes,
+            .table = table.data(),
+            .table_width = table_width};
+  }
+};
+
 // Three sequences: a prompt from the start, a chunk in the middle, one token.
 Batch MixedBatch(std::int32_t prompt, std::int32_t start, std::int32_t chunk, std::int32_t single) {
   Batch batch;
@@ -28,10 +57,12 @@ Batch MixedBatch(std::int32_t prompt, std::int32_t start, std::int32_t chunk, st
   return batch;
 }
 
-// Keys of a window of 40 slots, from infinity to NaN: what is stored is what simulation gives.
+// Keys from infinity to NaN: what is stored is what simulation gives, and nothing where a sequence
+// has no block.
 TEST_P(ConformanceCache, AppendWindow) {
   Data data(6);
-  constexpr std::int64_t kSlots = 40;
+  Blocks blocks(data, 100, 16);
+  blocks.table[2] = blocks.table[9] = kNoBlock;
   const float infinity = std::numeric_limits<float>::infinity();
   const float special[] = {infinity, -infinity, std::nanf(""), -std::nanf(""), -0.0f, 3e38f};
   for (const Kind kind : kKinds) {
@@ -43,15 +74,14 @@ TEST_P(ConformanceCache, AppendWindow) {
           keys.all()[static_cast<std::size_t>(data.Integer(0, batch.n() * layout.head_dim - 1))] =
               ToBf16(x);
         }
-        ExpectSame(fmt::format("{} dimensions, {} rotated", layout.head_dim, layout.rope_dims),
-                   [&](Backend& backend) {
-                     Array<std::uint8_t> rows(kSequences * kSlots * KeyBytes(layout));
-                     WindowCache cache = {
-                         .rows = {rows.As(kSequences * kSlots, KeyBytes(layout)), layout},
-                         .slots = kSlots};
-                     backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
-                     return BytesOf(rows);
-                   });
+        ExpectSame(
+            fmt::format("{} dimensions, {} rotated", layout.head_dim, layout.rope_dims),
+            [&](Backend& backend) {
+              Array<std::uint8_t> rows(blocks.Bytes(KeyBytes(layout)));
+              WindowCache cache = {.rows = {blocks.Rows(rows.data(), KeyBytes(layout)), layout}};
+              backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
+              return BytesOf(rows);
+            });
       }
     }
   }
@@ -71,7 +101,7 @@ class ConformanceCompress : public ConformanceCache {
     shape.ratio = c.ratio;
     const std::int64_t inputs = shape.Overlap() * c.width;
     const std::int64_t slots = shape.Span() + 3;
-    constexpr std::int64_t kCapacity = 200;
+    const Blocks blocks(data, 200, 128 / c.ratio);
     const std::int64_t t = batch.n();
     const Array<float> values = data.Floats(t * inputs, kind);
     const Array<float> scores = data.Floats(t * inputs, kind);
@@ -86,15 +116,12 @@ class ConformanceCompress : public ConformanceCache {
       Array<float> new_tail_values = tail_values;
       Array<float> new_tail_scores = tail_scores;
       const KeyLayout layout = {c.width, 2 * c.pairs};
-      const std::int64_t row_bytes = c.packed ? 0 : KeyBytes(layout);
-      Array<std::uint8_t> rows(kSequences * kCapacity * row_bytes);
-      Array<std::uint8_t> packed(c.packed ? kSequences * kCapacity * kPackedIndexBytes : 0);
+      const std::int64_t row_bytes = c.packed ? kPackedIndexBytes : KeyBytes(layout);
+      Array<std::uint8_t> rows(blocks.Bytes(row_bytes));
       CompressorCache cache = {
           .ratio = c.ratio,
-          .rows = {rows.As(kSequences * kCapacity, row_bytes), layout},
-          .packed_rows = c.packed ? packed.As(kSequences * kCapacity, kPackedIndexBytes)
-                                  : Matrix<std::uint8_t>(),
-          .capacity = kCapacity,
+          .rows = c.packed ? KeyRows() : KeyRows{blocks.Rows(rows.data(), row_bytes), layout},
+          .packed_rows = c.packed ? blocks.Rows(rows.data(), row_bytes) : BlockRows(),
           .tail_values = new_tail_values.As(kSequences * slots, inputs),
           .tail_scores = new_tail_scores.As(kSequences * slots, inputs),
           .tail_slots = slots};
@@ -105,7 +132,7 @@ class ConformanceCompress : public ConformanceCache {
                         .norm_eps = 1e-6f,
                         .frequencies = frequencies},
                        batch.View(), cache);
-      return BytesOf(new_scores, rows, packed, new_tail_values, new_tail_scores);
+      return BytesOf(new_scores, rows, new_tail_values, new_tail_scores);
     });
   }
 };
@@ -126,20 +153,20 @@ TEST_P(ConformanceCompress, AllKinds) {
 
 TEST_P(ConformanceCache, SelectRows) {
   Data data(2);
-  constexpr std::int64_t kCapacity = 600;
+  const Blocks blocks(data, 600, 32);
   for (const std::int64_t heads : {1, 4, 16, 20, 64}) {
     // Few scale values: equal scores are frequent.
-    Array<std::uint8_t> cached = data.Bytes(kSequences * kCapacity * kPackedIndexBytes, 0, 255);
-    for (std::int64_t row = 0; row < kSequences * kCapacity; ++row) {
-      for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
-        cached.data()[row * kPackedIndexBytes + g] =
-            static_cast<std::uint8_t>(data.Integer(126, 127));
+    Array<std::uint8_t> cached = data.Bytes(blocks.Bytes(kPackedIndexBytes), 0, 255);
+    const CompressorCache cache = {.ratio = 4,
+                                   .packed_rows = blocks.Rows(cached.data(), kPackedIndexBytes)};
+    for (std::int32_t sequence = 0; sequence < kSequences; ++sequence) {
+      for (std::int64_t row = 0; row < cache.Capacity(); ++row) {
+        std::uint8_t* packed = cache.packed_rows.Row(sequence, row);
+        for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
+          packed[g] = static_cast<std::uint8_t>(data.Integer(126, 127));
+        }
       }
     }
-    const CompressorCache cache = {
-        .ratio = 4,
-        .packed_rows = cached.As(kSequences * kCapacity, kPackedIndexBytes),
-        .capacity = kCapacity};
     for (const Batch& batch : {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77)}) {
       const std::int64_t t = batch.n();
       Array<std::uint8_t> queries = data.Bytes(t * heads * kPackedIndexBytes, 0, 255);
@@ -168,12 +195,16 @@ TEST_P(ConformanceCache, SelectRows) {
   }
 }
 
-// Random cached keys.
-Array<std::uint8_t> PackedKeys(Data& data, std::int64_t rows, const KeyLayout& layout, Kind kind) {
-  const Array<Bf16> keys = data.Bf16s(rows * layout.head_dim, kind);
-  Array<std::uint8_t> packed(rows * KeyBytes(layout));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    PackKey(keys.data() + row * layout.head_dim, layout, packed.data() + row * KeyBytes(layout));
+// Random cached keys of all sequences.
+Array<std::uint8_t> PackedKeys(Data& data, const Blocks& blocks, const KeyLayout& layout,
+                               Kind kind) {
+  const Array<Bf16> keys = data.Bf16s(blocks.n_rows() * layout.head_dim, kind);
+  Array<std::uint8_t> packed(blocks.Bytes(KeyBytes(layout)));
+  const BlockRows rows = blocks.Rows(packed.data(), KeyBytes(layout));
+  for (std::int64_t i = 0; i < blocks.n_rows(); ++i) {
+    const std::int64_t per_sequence = rows.Capacity();
+    PackKey(keys.data() + i * layout.head_dim, layout,
+            rows.Row(static_cast<std::int32_t>(i / per_sequence), i % per_sequence));
   }
   return packed;
 }
@@ -191,14 +222,15 @@ class ConformanceAttention : public ConformanceCache {
  protected:
   void Compare(Data& data, const AttentionCase& c, const Batch& batch, Kind kind) {
     const std::int64_t t = batch.n();
-    constexpr std::int64_t kCapacity = 600;
-    const std::int64_t slots = c.window + 2;
+    // Positions to 2,020; of the compressed rows those that they can have.
+    const Blocks window_blocks(data, 2021, 128);
+    const Blocks row_blocks(data, 600, c.ratio == 128 ? 1 : 32);
     const Array<Bf16> q = data.Bf16s(t * c.heads * c.head_dim, kind);
     const Array<Bf16> keys = data.Bf16s(t * c.head_dim, kind);
     const Array<float> sinks = data.Floats(c.heads);
     const KeyLayout layout = {c.head_dim, 2 * c.pairs};
-    Array<std::uint8_t> window = PackedKeys(data, kSequences * slots, layout, kind);
-    Array<std::uint8_t> compressed = PackedKeys(data, kSequences * kCapacity, layout, kind);
+    Array<std::uint8_t> window = PackedKeys(data, window_blocks, layout, kind);
+    Array<std::uint8_t> compressed = PackedKeys(data, row_blocks, layout, kind);
     const Angles angles(data, t, c.pairs);
     Array<std::int32_t> selected(t * c.top);
     for (std::int64_t row = 0; row < t && c.top > 0; ++row) {
@@ -211,12 +243,10 @@ class ConformanceAttention : public ConformanceCache {
     }
     LayerCache cache;
     cache.ratio = c.ratio;
-    cache.window = {.rows = {window.As(kSequences * slots, KeyBytes(layout)), layout},
-                    .slots = slots};
+    cache.window = {.rows = {window_blocks.Rows(window.data(), KeyBytes(layout)), layout}};
     if (c.ratio != 0) {
       cache.compressor.ratio = c.ratio;
-      cache.compressor.rows = {compressed.As(kSequences * kCapacity, KeyBytes(layout)), layout};
-      cache.compressor.capacity = kCapacity;
+      cache.compressor.rows = {row_blocks.Rows(compressed.data(), KeyBytes(layout)), layout};
     }
     const AttentionInput input = {.q = q.As(t, c.heads * c.head_dim),
                                   .keys = keys.As(t, c.head_dim),

@@ -37,6 +37,18 @@ struct Owned {
   }
 };
 
+// Rows of up to 16 sequences, each of which has one block of its own, in the order of the matrix.
+inline BlockRows OneBlockEach(Matrix<std::uint8_t> rows, std::int64_t n_sequences) {
+  static constexpr std::int32_t kTable[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const std::int64_t per_sequence = rows.rows / n_sequences;
+  return {.data = rows.data,
+          .block_stride = per_sequence * rows.cols,
+          .rows_per_block = per_sequence > 0 ? per_sequence : 1,
+          .row_bytes = rows.cols,
+          .table = kTable,
+          .table_width = 1};
+}
+
 // Cached keys with their memory.
 struct OwnedKeys {
   KeyLayout layout;
@@ -53,7 +65,9 @@ struct OwnedKeys {
     }
   }
 
-  KeyRows view() { return {bytes.view(), layout}; }
+  KeyRows view(std::int64_t n_sequences = 1) {
+    return {OneBlockEach(bytes.view(), n_sequences), layout};
+  }
   Owned<Bf16> Unpacked() const {
     Owned<Bf16> keys(bytes.rows, layout.head_dim);
     for (std::int64_t row = 0; row < keys.rows; ++row) {

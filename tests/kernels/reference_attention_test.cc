@@ -70,16 +70,14 @@ Owned<T> TakeRows(const Owned<T>& from, const Layer& layer, std::int64_t first, 
   return out;
 }
 
-// Runs all sequences in chunks of the given sizes (the last one repeated), with a window of
-// `slots`.
-Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks, std::int64_t slots) {
-  OwnedKeys window({layer.sequences * slots, kHeadDim, ToBf16(100.0f)}, kLayout);
+// Runs all sequences in chunks of the given sizes (the last one repeated).
+Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks) {
+  OwnedKeys window({layer.sequences * layer.length, kHeadDim, ToBf16(100.0f)}, kLayout);
   LayerCache cache;
   cache.ratio = layer.ratio;
-  cache.window = {.rows = window.view(), .slots = slots};
+  cache.window = {.rows = window.view(layer.sequences)};
   cache.compressor.ratio = layer.ratio;
-  cache.compressor.rows = layer.packed_rows.view();
-  cache.compressor.capacity = layer.capacity;
+  cache.compressor.rows = layer.packed_rows.view(layer.sequences);
   Owned<Bf16> result(layer.sequences * layer.length, kHeads * kHeadDim);
   ReferenceBackend backend;
   std::size_t chunk = 0;
@@ -167,19 +165,19 @@ void ExpectExact(const Layer& layer, const Owned<Bf16>& out) {
 TEST(ReferenceAttention, WindowOnlyAgreesWithDoubleArithmetic) {
   Layer layer{.ratio = 0, .window = 128, .length = 200};
   layer.Fill(1);
-  ExpectExact(layer, Attend(layer, {200}, 128));
+  ExpectExact(layer, Attend(layer, {200}));
 }
 
 TEST(ReferenceAttention, AllCompressedRowsAgreeWithDoubleArithmetic) {
   Layer layer{.ratio = 128, .window = 40, .length = 400};
   layer.Fill(2);
-  ExpectExact(layer, Attend(layer, {400}, 40));
+  ExpectExact(layer, Attend(layer, {400}));
 }
 
 TEST(ReferenceAttention, SelectedRowsAgreeWithDoubleArithmetic) {
   Layer layer{.ratio = 4, .window = 64, .length = 200, .top_k = 30};
   layer.Fill(3);
-  ExpectExact(layer, Attend(layer, {200}, 64));
+  ExpectExact(layer, Attend(layer, {200}));
 }
 
 struct Case {
@@ -194,10 +192,10 @@ TEST_P(ReferenceAttentionChunks, GiveTheSameBits) {
   const auto [ratio, window, top_k] = GetParam();
   Layer layer{.ratio = ratio, .window = window, .length = 300, .top_k = top_k};
   layer.Fill(4);
-  const Owned<Bf16> whole = Attend(layer, {300}, window);
-  EXPECT_TRUE(Attend(layer, {1}, window).data == whole.data) << "token by token";
-  EXPECT_TRUE(Attend(layer, {129, 1, 1, 127, 2}, window).data == whole.data) << "mixed chunks";
-  EXPECT_TRUE(Attend(layer, {3, 70}, window + 5).data == whole.data) << "a longer ring";
+  const Owned<Bf16> whole = Attend(layer, {300});
+  EXPECT_TRUE(Attend(layer, {1}).data == whole.data) << "token by token";
+  EXPECT_TRUE(Attend(layer, {129, 1, 1, 127, 2}).data == whole.data) << "mixed chunks";
+  EXPECT_TRUE(Attend(layer, {3, 70}).data == whole.data) << "long chunks";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceAttentionChunks,
@@ -210,7 +208,7 @@ TEST(ReferenceAttention, SinkTakesItsShareByHand) {
   const Owned<Bf16> keys(1, kHeadDim, ToBf16(2.0f));
   OwnedKeys window({8, kHeadDim, ToBf16(2.0f)}, {kHeadDim, 0});
   LayerCache cache;
-  cache.window = {.rows = window.view(), .slots = 8};
+  cache.window = {.rows = window.view()};
   const RopeTable none(std::vector<std::int32_t>{6}, {});
   Batch batch;
   batch.Add(0, 6, 1);  // seven keys
@@ -242,7 +240,7 @@ TEST(ReferenceAttention, ProbabilitiesAreRoundedBesideTheValuesOnly) {
   q.at(0, 0) = ToBf16(-8.0f);  // the square root of head_dim
   OwnedKeys window(4, {kHeadDim, 0});
   LayerCache cache;
-  cache.window = {.rows = window.view(), .slots = 4};
+  cache.window = {.rows = window.view()};
   int rounded = 0;
   for (int i = 1; i < 100; ++i) {
     Owned<Bf16> key(1, kHeadDim);

@@ -57,9 +57,8 @@ struct Cache {
       rows = {c.sequences * capacity, {c.width, 2 * std::ssize(c.frequencies)}};
     }
     view = {.ratio = c.ratio,
-            .rows = rows.view(),
-            .packed_rows = packed_rows.view(),
-            .capacity = capacity,
+            .rows = rows.view(c.sequences),
+            .packed_rows = testing::OneBlockEach(packed_rows.view(), c.sequences),
             .tail_values = tail_values.view(),
             .tail_scores = tail_scores.view(),
             .tail_slots = tail_slots};
@@ -142,7 +141,7 @@ void ExpectRows(const Compressor& c, const Cache& cache) {
         const double partner = exact[static_cast<std::size_t>(i ^ 1)];
         const double bound = i < plain ? (0x1p-4 + 4 * 0x1p-8) * std::fabs(x) + 3e-5
                                        : 4.05 * 0x1p-8 * std::hypot(x, partner);
-        ASSERT_NEAR(ToDouble(rows.at(s * cache.view.capacity + w, i)), x, bound)
+        ASSERT_NEAR(ToDouble(rows.at(s * cache.view.Capacity() + w, i)), x, bound)
             << "sequence " << s << " row " << w << " number " << i;
       }
     }
@@ -184,7 +183,7 @@ TEST(ReferenceCompressor, IndexRowsAreRotatedAndPacked) {
   for (std::int64_t s = 0; s < 2; ++s) {
     for (std::int64_t w = 0; w < 3; ++w) {
       const std::vector<double> e = ExactRow(c, s, w);
-      const std::uint8_t* packed = cache.packed_rows.view().Row(s * cache.view.capacity + w);
+      const std::uint8_t* packed = cache.packed_rows.view().Row(s * cache.view.Capacity() + w);
       for (unsigned i = 0; i < 128; ++i) {
         double x = 0.0;
         for (unsigned j = 0; j < 128; ++j) {

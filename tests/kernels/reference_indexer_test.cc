@@ -45,8 +45,7 @@ struct Selection {
 
   explicit Selection(Owned<std::uint8_t> packed, std::int64_t capacity) : rows(std::move(packed)) {
     cache.ratio = 4;
-    cache.packed_rows = rows.view();
-    cache.capacity = capacity;
+    cache.packed_rows = testing::OneBlockEach(rows.view(), rows.rows / capacity);
   }
   Owned<std::int32_t> Select(const Owned<std::uint8_t>& queries, const Owned<Bf16>& head_weights,
                              const Batch& batch, std::int64_t top_k) {

@@ -1,10 +1,12 @@
-// One piece of memory for all sequences: what it holds, and that nothing in it overlaps.
+// The caches of all sequences: what a row may be stored in, that no two rows share memory, and that
+// the blocks a sequence has are those it needs.
 #include "kv_cache/sequence_cache.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <random>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
@@ -17,25 +19,35 @@ struct Extent {
   std::int64_t bytes;
 };
 
-template <class T>
-void AddExtent(const Matrix<T>& matrix, std::vector<Extent>& extents) {
-  const std::int64_t bytes = matrix.rows * matrix.cols * static_cast<std::int64_t>(sizeof(T));
-  if (bytes > 0) {
-    extents.push_back({reinterpret_cast<std::uintptr_t>(matrix.data), bytes});
+void AddExtent(const void* data, std::int64_t bytes, std::vector<Extent>& extents) {
+  if (data != nullptr && bytes > 0) {
+    extents.push_back({reinterpret_cast<std::uintptr_t>(data), bytes});
   }
 }
 
-// All matrices of the cache, by ascending address.
+void AddRows(const BlockRows& rows, std::int64_t n_sequences, std::vector<Extent>& extents) {
+  if (rows.row_bytes == 0) {
+    return;
+  }
+  for (std::int32_t sequence = 0; sequence < n_sequences; ++sequence) {
+    for (std::int64_t row = 0; row < rows.Capacity(); ++row) {
+      AddExtent(rows.Row(sequence, row), rows.row_bytes, extents);
+    }
+  }
+}
+
+// All rows that have memory, by ascending address.
 std::vector<Extent> Extents(SequenceCache& cache, const CacheShape& shape) {
   std::vector<Extent> extents;
-  for (std::size_t i = 0; i < shape.ratios.size(); ++i) {
-    const LayerCache& layer = cache.Layer(static_cast<std::int64_t>(i));
-    AddExtent(layer.window.rows.bytes, extents);
+  for (std::int64_t i = 0; i < cache.n_layers(); ++i) {
+    const LayerCache& layer = cache.Layer(i);
+    AddRows(layer.window.rows.blocks, shape.n_sequences, extents);
     for (const CompressorCache* compressor : {&layer.compressor, &layer.indexer}) {
-      AddExtent(compressor->rows.bytes, extents);
-      AddExtent(compressor->packed_rows, extents);
-      AddExtent(compressor->tail_values, extents);
-      AddExtent(compressor->tail_scores, extents);
+      AddRows(compressor->rows.blocks, shape.n_sequences, extents);
+      AddRows(compressor->packed_rows, shape.n_sequences, extents);
+      for (const Matrix<float>* tail : {&compressor->tail_values, &compressor->tail_scores}) {
+        AddExtent(tail->data, tail->rows * tail->cols * 4, extents);
+      }
     }
   }
   std::sort(extents.begin(), extents.end(),
@@ -43,58 +55,179 @@ std::vector<Extent> Extents(SequenceCache& cache, const CacheShape& shape) {
   return extents;
 }
 
-// Small and odd sizes, so that matrices end between the 64-byte borders.
+// Small and odd sizes.
 std::vector<CacheShape> Shapes() {
   const CacheShape base{.keys = {128, 64}, .sliding_window = 7, .ratios = {0, 4, 128, 4, 128, 0}};
   std::vector<CacheShape> shapes;
-  for (const std::int64_t context : {1, 3, 4, 127, 128, 1001}) {
+  for (const std::int64_t context : {1, 3, 4, 127, 128, 129, 1001}) {
     for (const std::int64_t n_sequences : {1, 2, 5}) {
-      for (const std::int64_t rollback : {0, 1, 8}) {
+      for (const std::int64_t window : {7, 128, 300}) {
         shapes.push_back(base);
         shapes.back().max_context = context;
         shapes.back().n_sequences = n_sequences;
-        shapes.back().rollback = rollback;
+        shapes.back().sliding_window = window;
+        shapes.back().rollback = context % 3;
       }
     }
   }
   return shapes;
 }
 
-TEST(SequenceCache, AllocatesWhatTheLayoutSaysUpToAlignment) {
+// The pools that Create sizes itself hold every sequence at its full context.
+TEST(SequenceCache, RowsOfAllSequencesDoNotOverlap) {
   ReferenceBackend backend;
   for (const CacheShape& shape : Shapes()) {
     Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
     ASSERT_TRUE(cache) << cache.error().message;
-    const LayerBytes bytes = BytesPerSequence(shape);
-    const std::int64_t exact = shape.n_sequences * (bytes.constant + bytes.growing);
-    const auto extents = Extents(*cache, shape);
-    std::int64_t sum = 0;
-    for (const Extent& extent : extents) {
-      sum += extent.bytes;
+    for (std::int32_t sequence = 0; sequence < shape.n_sequences; ++sequence) {
+      const Status extended = cache->Extend(sequence, 0, shape.max_context);
+      ASSERT_TRUE(extended) << extended.error().message;
     }
-    EXPECT_EQ(sum, exact);
-    EXPECT_GE(cache->bytes(), exact);
-    EXPECT_LT(cache->bytes(), exact + 64 * static_cast<std::int64_t>(extents.size()));
+    const std::vector<Extent> extents = Extents(*cache, shape);
+    for (std::size_t i = 1; i < extents.size(); ++i) {
+      ASSERT_GE(extents[i].begin,
+                extents[i - 1].begin + static_cast<std::uintptr_t>(extents[i - 1].bytes));
+    }
   }
 }
 
-TEST(SequenceCache, MatricesAreAlignedAndDoNotOverlap) {
+TEST(SequenceCache, AllocatesItsBlocksAndTails) {
   ReferenceBackend backend;
-  for (const CacheShape& shape : Shapes()) {
+  for (CacheShape shape : Shapes()) {
+    shape.history_blocks = 3;
+    shape.window_blocks = 5;
     Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
     ASSERT_TRUE(cache) << cache.error().message;
-    const std::vector<Extent> extents = Extents(*cache, shape);
-    for (std::size_t i = 0; i < extents.size(); ++i) {
-      EXPECT_EQ(extents[i].begin % 64, 0u);
-      if (i > 0) {
-        EXPECT_GE(extents[i].begin,
-                  extents[i - 1].begin + static_cast<std::uintptr_t>(extents[i - 1].bytes));
+    EXPECT_EQ(cache->history_blocks().n_blocks(), 3);
+    EXPECT_EQ(cache->window_blocks().n_blocks(), 5);
+    const LayerBytes bytes = BytesPerSequence(shape);
+    const std::int64_t window_keys =
+        std::ssize(shape.ratios) * (shape.sliding_window + shape.rollback) * KeyBytes(shape.keys);
+    const std::int64_t blocks = 3 * HistoryLayoutOf(shape).bytes + 5 * WindowLayoutOf(shape).bytes;
+    const std::int64_t tails = shape.n_sequences * (bytes.constant - window_keys);
+    EXPECT_GE(cache->bytes(), blocks + tails);
+    EXPECT_LT(cache->bytes(), blocks + tails + 64 * 4 * std::ssize(shape.ratios));
+  }
+}
+
+// The position at which every layer's rows are seen by a query, and stored by a step, must have
+// blocks: random steps with rollbacks, restarts and releases.
+class Walk {
+ public:
+  Walk(SequenceCache& cache, const CacheShape& shape, std::uint32_t seed)
+      : cache_(cache), shape_(shape), random_(seed), states_(Size(shape.n_sequences)) {}
+
+  void Step() {
+    const auto sequence = static_cast<std::int32_t>(Below(shape_.n_sequences));
+    State& state = states_[Size(sequence)];
+    if (Below(40) == 0) {
+      cache_.Release(sequence);
+      state = {};
+      return;
+    }
+    std::int64_t first = Below(60) == 0 ? 0 : state.stands;
+    if (first > 0 && Below(4) == 0) {
+      first = std::max(state.newest - shape_.rollback, std::int64_t{0});
+      first = std::min(first, state.stands);
+    }
+    const std::int64_t n = std::min(1 + Below(Below(3) == 0 ? 400 : 5), shape_.max_context - first);
+    const Status extended = cache_.Extend(sequence, first, n);
+    ASSERT_TRUE(extended) << extended.error().message;
+    ExpectSeen(sequence, first, n);
+    state.newest = first == 0 ? n : std::max(state.newest, first + n);
+    state.stands = first + n;
+    ExpectCounts();
+  }
+
+ private:
+  struct State {
+    std::int64_t stands = 0;
+    std::int64_t newest = 0;
+  };
+  static std::size_t Size(std::int64_t n) { return static_cast<std::size_t>(n); }
+  std::int64_t Below(std::int64_t n) { return static_cast<std::int64_t>(random_() % Size(n)); }
+
+  void ExpectSeen(std::int32_t sequence, std::int64_t first, std::int64_t n) {
+    for (std::int64_t i = 0; i < cache_.n_layers(); ++i) {
+      const LayerCache& layer = cache_.Layer(i);
+      const std::int64_t end = first + n;
+      for (std::int64_t p = std::max<std::int64_t>(0, first - shape_.sliding_window + 1); p < first;
+           ++p) {
+        ASSERT_NE(layer.window.rows.Row(sequence, p), nullptr) << p << " before " << first;
+      }
+      for (std::int64_t p = std::max(first, end - shape_.sliding_window); p < end; ++p) {
+        ASSERT_NE(layer.window.rows.Row(sequence, p), nullptr) << p << " of " << first << " " << n;
+      }
+      for (std::int64_t row = 0; layer.ratio != 0 && row < end / layer.ratio; ++row) {
+        ASSERT_NE(layer.compressor.rows.Row(sequence, row), nullptr);
       }
     }
-    const std::uintptr_t length = extents.back().begin - extents.front().begin +
-                                  static_cast<std::uintptr_t>(extents.back().bytes);
-    EXPECT_LE(length, static_cast<std::uintptr_t>(cache->bytes()));
   }
+
+  // No block is lost: those in use are those in tables.
+  void ExpectCounts() {
+    std::int64_t history = 0;
+    std::int64_t window = 0;
+    const LayerCache& layer = cache_.Layer(1);
+    for (std::int32_t sequence = 0; sequence < shape_.n_sequences; ++sequence) {
+      for (std::int64_t p = 0; p < shape_.max_context; p += kBlockTokens) {
+        window += layer.window.rows.Row(sequence, p) != nullptr;
+        history += layer.compressor.rows.Row(sequence, p / layer.ratio) != nullptr;
+      }
+    }
+    const BlockPool& histories = cache_.history_blocks();
+    const BlockPool& windows = cache_.window_blocks();
+    ASSERT_EQ(histories.n_blocks() - histories.n_free(), history);
+    ASSERT_EQ(windows.n_blocks() - windows.n_free(), window);
+  }
+
+  SequenceCache& cache_;
+  const CacheShape& shape_;
+  std::mt19937 random_;
+  std::vector<State> states_;
+};
+
+TEST(SequenceCache, ASequenceHasTheBlocksThatItNeeds) {
+  ReferenceBackend backend;
+  for (const std::int64_t window : {5, 128, 200}) {
+    const CacheShape shape{.keys = {64, 64},
+                           .sliding_window = window,
+                           .ratios = {0, 4, 128},
+                           .max_context = 2'000,
+                           .n_sequences = 3,
+                           .rollback = 8};
+    Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+    ASSERT_TRUE(cache) << cache.error().message;
+    Walk walk(*cache, shape, static_cast<std::uint32_t>(window));
+    for (int step = 0; step < 1'500 && !::testing::Test::HasFatalFailure(); ++step) {
+      walk.Step();
+    }
+  }
+}
+
+TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {4},
+                         .max_context = 1'000,
+                         .n_sequences = 2,
+                         .history_blocks = 3,
+                         .window_blocks = 6};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 256));
+  ASSERT_TRUE(cache->Extend(1, 0, 128));
+  const Status full = cache->Extend(1, 128, 1);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(full.error().message,
+            "positions 128 to 128 of sequence 1: expected 1 and 1 free blocks of history and "
+            "window, found 0 and 4");
+  EXPECT_EQ(cache->window_blocks().n_free(), 4);
+  cache->Release(0);
+  EXPECT_EQ(cache->history_blocks().n_free(), 2);
+  EXPECT_TRUE(cache->Extend(1, 128, 1));
 }
 
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
@@ -110,30 +243,27 @@ TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
   for (std::int64_t i = 0; i < 3; ++i) {
     const LayerCache& layer = cache->Layer(i);
     EXPECT_EQ(layer.ratio, shape.ratios[static_cast<std::size_t>(i)]);
-    EXPECT_EQ(layer.window.slots, 136);
-    EXPECT_EQ(layer.window.rows.bytes.rows, 3 * 136);
+    EXPECT_EQ(layer.window.rows.blocks.rows_per_block, 128);
+    EXPECT_EQ(layer.window.rows.blocks.row_bytes, 192 + 128 + 8);
     EXPECT_EQ(layer.window.rows.layout, (KeyLayout{256, 64}));
-    EXPECT_EQ(layer.window.rows.bytes.cols, 192 + 128 + 8);
   }
-  EXPECT_EQ(cache->Layer(0).compressor.rows.bytes.rows, 0);
+  EXPECT_EQ(cache->Layer(0).compressor.rows.blocks.row_bytes, 0);
   EXPECT_EQ(cache->Layer(0).indexer.ratio, 0);
 
   const CompressorCache& csa = cache->Layer(1).compressor;
-  EXPECT_EQ(csa.capacity, 250);
-  EXPECT_EQ(csa.rows.bytes.rows, 3 * 250);
-  EXPECT_EQ(csa.packed_rows.rows, 0);
+  EXPECT_EQ(csa.Capacity(), 8 * 32);
+  EXPECT_FALSE(csa.IsPacked());
   EXPECT_EQ(csa.tail_slots, 16);
   EXPECT_EQ(csa.tail_values.cols, 2 * 256);
   const CompressorCache& indexer = cache->Layer(1).indexer;
-  EXPECT_EQ(indexer.capacity, 250);
-  EXPECT_EQ(indexer.rows.bytes.rows, 0);
-  EXPECT_EQ(indexer.packed_rows.rows, 3 * 250);
-  EXPECT_EQ(indexer.packed_rows.cols, 68);
+  EXPECT_EQ(indexer.Capacity(), 8 * 32);
+  EXPECT_TRUE(indexer.IsPacked());
+  EXPECT_EQ(indexer.packed_rows.row_bytes, 68);
   EXPECT_EQ(indexer.tail_scores.rows, 3 * 16);
   EXPECT_EQ(indexer.tail_scores.cols, 2 * 128);
 
   const CompressorCache& hca = cache->Layer(2).compressor;
-  EXPECT_EQ(hca.capacity, 7);
+  EXPECT_EQ(hca.Capacity(), 8);
   EXPECT_EQ(hca.tail_slots, 136);
   EXPECT_EQ(hca.tail_values.rows, 3 * 136);
   EXPECT_EQ(hca.tail_values.cols, 256);

@@ -27,8 +27,8 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   std::size_t n = 0;
   const std::int64_t oldest = std::max<std::int64_t>(0, position - input.sliding_window + 1);
   for (std::int64_t p = oldest; p < segment.first_position; ++p) {
-    keys[n++] =
-        cache.window.rows.Row(segment.sequence * cache.window.slots + p % cache.window.slots);
+    keys[n] = cache.window.rows.Row(segment.sequence, p);
+    Check(keys[n++] != nullptr, "SparseAttention: a key of the window is not cached any more");
   }
   task.keys = keys.data();
   task.first_own = static_cast<std::int64_t>(n);
@@ -39,7 +39,7 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   task.end_own = task.n_slots = static_cast<std::int64_t>(n);
   const CompressorCache& compressor = cache.compressor;
   const std::int64_t visible = VisibleRows(position, cache.ratio);
-  Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
+  Check(visible <= compressor.Capacity(), "SparseAttention: more rows than the cache holds");
   const bool all = input.selected.cols == 0;
   std::int64_t count = all ? visible : input.selected.cols;
   while (!all && count > 0 && input.selected.Row(row)[count - 1] < 0) {
@@ -52,11 +52,10 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   for (; n < static_cast<std::size_t>(input.sliding_window); ++n) {
     keys[n] = nullptr;
   }
-  const std::int64_t first_row = segment.sequence * compressor.capacity;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t c = all ? i : input.selected.Row(row)[i];
     Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys[n++] = c < 0 ? nullptr : compressor.rows.Row(first_row + c);
+    keys[n++] = c < 0 ? nullptr : compressor.rows.Row(segment.sequence, c);
   }
   task.n_slots = static_cast<std::int64_t>(n);
 }
@@ -141,7 +140,7 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
 void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
                           CompressorCache& cache) {
   CheckCompress(input, batch, cache);
-  const bool packed = cache.packed_rows.cols > 0;
+  const bool packed = cache.IsPacked();
   if (!packed && PlainDims(cache.rows.layout) % kSimulationGroup != 0) {
     return ReferenceBackend::Compress(input, batch, cache);
   }
@@ -159,22 +158,21 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
   for (const Segment& segment : batch.segments) {
     const std::int64_t first_row = segment.first_position / cache.ratio;
     const std::int64_t end_row = (segment.first_position + segment.n_tokens) / cache.ratio;
-    Check(end_row <= cache.capacity, "Compress: more rows than the cache holds");
+    Check(end_row <= cache.Capacity(), "Compress: more rows than the cache holds");
     const std::int64_t work = cache.Span() * width * kExpWork;
     ForItems(end_row - first_row, work, [&](std::int64_t first, std::int64_t end, int worker) {
       const std::span<float> angles = Piece(scratch_.angles, worker, team_.n_threads());
       Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
       std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
-        const std::int64_t stored = segment.sequence * cache.capacity + w;
         PoolRow(kernels_, input, segment, cache, w, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
         RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
         kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
         if (packed) {
-          kernels_.pack_index(row, cache.packed_rows.Row(stored));
+          kernels_.pack_index(row, cache.packed_rows.Row(segment.sequence, w));
         } else {
-          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(stored));
+          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(segment.sequence, w));
         }
       }
     });
@@ -188,13 +186,13 @@ void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, W
     return ReferenceBackend::AppendWindow(keys, batch, cache);
   }
   for (const Segment& segment : batch.segments) {
-    const std::int64_t skipped = std::max<std::int64_t>(0, segment.n_tokens - cache.slots);
     const std::int64_t work = keys.cols * kElementWork;
-    ForItems(segment.n_tokens - skipped, work, [&](std::int64_t first, std::int64_t end) {
-      for (std::int64_t i = skipped + first; i < skipped + end; ++i) {
-        const std::int64_t slot = (segment.first_position + i) % cache.slots;
-        kernels_.pack_key(Bits(keys.Row(segment.first_row + i)), cache.rows.layout,
-                          cache.rows.Row(segment.sequence * cache.slots + slot));
+    ForItems(segment.n_tokens, work, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = first; i < end; ++i) {
+        std::uint8_t* row = cache.rows.Row(segment.sequence, segment.first_position + i);
+        if (row != nullptr) {
+          kernels_.pack_key(Bits(keys.Row(segment.first_row + i)), cache.rows.layout, row);
+        }
       }
     });
   }

@@ -119,14 +119,12 @@ void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
                  [](std::uint64_t key) { return static_cast<std::int32_t>(key & 0xFFFFFFFFu); });
 }
 
-cpu::IndexTask TaskOf(const IndexQueryBlock& block, const std::uint8_t* rows, float* scores) {
+cpu::IndexTask TaskOf(const IndexQueryBlock& block) {
   return {.bytes = block.bytes.data(),
           .offsets = block.offsets.data(),
           .scales = block.scales.data(),
           .weights = block.weights.data(),
-          .head_groups = block.head_groups,
-          .rows = rows,
-          .scores = scores};
+          .head_groups = block.head_groups};
 }
 
 void ListAll(std::int64_t visible, std::span<std::int32_t> rows) {
@@ -160,7 +158,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
   const std::int64_t t = batch.n_tokens();
   Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
             queries.cols == head_weights.cols * kPackedIndexBytes &&
-            cache.packed_rows.cols == kPackedIndexBytes,
+            cache.packed_rows.row_bytes == kPackedIndexBytes,
         "SelectRows: shapes");
   if (head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes) {
     return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
@@ -169,7 +167,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
   const auto select = [&](std::int64_t row, int piece) {
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
-    Check(visible <= cache.capacity, "SelectRows: more rows than the cache holds");
+    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
     if (visible <= rows.cols) {
       return ListAll(visible, rows.RowSpan(row));
     }
@@ -179,14 +177,16 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     Check(n <= all_scores.size(), "SelectRows: more rows than Reserve announced");
     IndexQueryBlock block;
     LayOutQueries(queries.RowSpan(row), head_weights.RowSpan(row), block);
-    const cpu::IndexTask task =
-        TaskOf(block, cache.packed_rows.Row(batch.SegmentOf(row).sequence * cache.capacity),
-               all_scores.data());
+    const std::int32_t sequence = batch.SegmentOf(row).sequence;
     const auto score = [&](std::int64_t first, std::int64_t end) {
-      cpu::IndexTask part = task;
-      part.first = first;
-      part.end = end;
-      kernels_.index_scores(part);
+      cpu::IndexTask task = TaskOf(block);
+      const std::int64_t per_block = cache.packed_rows.rows_per_block;
+      for (; first < end; first += task.end) {
+        task.rows = cache.packed_rows.Row(sequence, first);
+        task.scores = all_scores.data() + first;
+        task.end = std::min(end - first, per_block - first % per_block);
+        kernels_.index_scores(task);
+      }
     };
     if (share_rows) {
       ForItems(visible, block.head_groups * cpu::kIndexLanes * kScoreWork, score);

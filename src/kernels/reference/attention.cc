@@ -25,9 +25,11 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 using Key = std::vector<Bf16>;
 using KeyList = std::vector<Key>;
 
-Key Unpack(const KeyRows& rows, std::int64_t row) {
+Key Unpack(const KeyRows& rows, std::int32_t sequence, std::int64_t row) {
+  const std::uint8_t* packed = rows.Row(sequence, row);
+  Check(packed != nullptr, "SparseAttention: a key is not cached any more");
   Key key(static_cast<std::size_t>(rows.layout.head_dim));
-  UnpackKey(rows.Row(row), rows.layout, key.data());
+  UnpackKey(packed, rows.layout, key.data());
   return key;
 }
 
@@ -43,24 +45,22 @@ KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerC
       const auto own = input.keys.RowSpan(segment.first_row + p - segment.first_position);
       keys.emplace_back(own.begin(), own.end());
     } else {
-      const std::int64_t slot = p % cache.window.slots;
-      keys.push_back(Unpack(cache.window.rows, segment.sequence * cache.window.slots + slot));
+      keys.push_back(Unpack(cache.window.rows, segment.sequence, p));
     }
   }
   keys.resize(static_cast<std::size_t>(input.sliding_window));
   const CompressorCache& compressor = cache.compressor;
-  const std::int64_t first = segment.sequence * compressor.capacity;
   const std::int64_t visible = VisibleRows(position, cache.ratio);
-  Check(visible <= compressor.capacity, "SparseAttention: more rows than the cache holds");
+  Check(visible <= compressor.Capacity(), "SparseAttention: more rows than the cache holds");
   if (input.selected.cols == 0) {
     for (std::int64_t c = 0; c < visible; ++c) {
-      keys.push_back(Unpack(compressor.rows, first + c));
+      keys.push_back(Unpack(compressor.rows, segment.sequence, c));
     }
     return keys;
   }
   for (const std::int32_t c : input.selected.RowSpan(row)) {
     Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys.push_back(c < 0 ? Key() : Unpack(compressor.rows, first + c));
+    keys.push_back(c < 0 ? Key() : Unpack(compressor.rows, segment.sequence, c));
   }
   return keys;
 }
@@ -159,12 +159,11 @@ void ReferenceBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& ba
                                     WindowCache& cache) {
   CheckAppend(keys, batch, cache);
   for (const Segment& segment : batch.segments) {
-    // Of more tokens than slots only the last ones stay.
-    for (std::int64_t i = std::max<std::int64_t>(0, segment.n_tokens - cache.slots);
-         i < segment.n_tokens; ++i) {
-      const std::int64_t slot = (segment.first_position + i) % cache.slots;
-      PackKey(keys.Row(segment.first_row + i), cache.rows.layout,
-              cache.rows.Row(segment.sequence * cache.slots + slot));
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      std::uint8_t* row = cache.rows.Row(segment.sequence, segment.first_position + i);
+      if (row != nullptr) {
+        PackKey(keys.Row(segment.first_row + i), cache.rows.layout, row);
+      }
     }
   }
 }

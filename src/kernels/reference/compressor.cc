@@ -87,12 +87,11 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
   RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
   const std::int64_t plain = width - 2 * pairs;
   RotatePairs(row.data() + plain, pairs, angles.data(), angles.data() + pairs);
-  const std::int64_t stored = segment.sequence * cache.capacity + w;
-  if (cache.packed_rows.cols > 0) {
+  if (cache.IsPacked()) {
     RotateHadamard(row.data());
-    PackFp4(row.data(), cache.packed_rows.Row(stored));
+    PackFp4(row.data(), cache.packed_rows.Row(segment.sequence, w));
   } else {
-    PackKey(row.data(), cache.rows.layout, cache.rows.Row(stored));
+    PackKey(row.data(), cache.rows.layout, cache.rows.Row(segment.sequence, w));
   }
 }
 
@@ -111,7 +110,7 @@ void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& b
         scores[i] = scores[i] + input.ape[position % cache.ratio * inputs + i];
       }
     }
-    Check(end / cache.ratio <= cache.capacity, "Compress: more rows than the cache holds");
+    Check(end / cache.ratio <= cache.Capacity(), "Compress: more rows than the cache holds");
     for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
       MakeRow(input, segment, w, cache);
     }

@@ -98,20 +98,20 @@ void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
   const std::int64_t t = batch.n_tokens();
   Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
             queries.cols == head_weights.cols * kPackedIndexBytes &&
-            cache.packed_rows.cols == kPackedIndexBytes,
+            cache.packed_rows.row_bytes == kPackedIndexBytes,
         "SelectRows: shapes");
   for (std::int64_t row = 0; row < t; ++row) {
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
-    Check(visible <= cache.capacity, "SelectRows: more rows than the cache holds");
+    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
     std::vector<std::int32_t> chosen(static_cast<std::size_t>(std::min(visible, rows.cols)));
     std::iota(chosen.begin(), chosen.end(), 0);
     if (visible > rows.cols) {
       const std::vector<float> weights = ScaledHeadWeights(head_weights.RowSpan(row));
-      const std::int64_t first = batch.SegmentOf(row).sequence * cache.capacity;
+      const std::int32_t sequence = batch.SegmentOf(row).sequence;
       std::vector<float> scores;
       for (std::int64_t c = 0; c < visible; ++c) {
-        scores.push_back(Score(queries.RowSpan(row), weights, cache.packed_rows.Row(first + c)));
+        scores.push_back(Score(queries.RowSpan(row), weights, cache.packed_rows.Row(sequence, c)));
       }
       chosen = Best(scores, rows.cols);
     }
