@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "kernels/layer_cache.h"
@@ -225,11 +224,6 @@ Cost ModelCosts::RoutedPerToken() const {
 
 double ModelCosts::RoutedBytes(double n_experts) const {
   return n_experts * layers_.front().expert.bytes;
-}
-
-double ModelCosts::ExpectedExperts(std::int64_t n_tokens) const {
-  const double all = Number(config_.n_routed_experts);
-  return all * (1 - std::pow(1 - Number(config_.num_experts_per_tok) / all, Number(n_tokens)));
 }
 
 Cost ModelCosts::Attention(std::int64_t position) const {

@@ -88,8 +88,6 @@ class ModelCosts {
   Cost RoutedPerToken() const;
   // Bytes of n_experts different ones, counted over all layers.
   double RoutedBytes(double n_experts) const;
-  // Different experts that n_tokens independent tokens choose in one layer, as expected.
-  double ExpectedExperts(std::int64_t n_tokens) const;
   // Attention of the token at `position`: cached rows read, operations of scores, values, indexer.
   Cost Attention(std::int64_t position) const;
 

@@ -132,16 +132,6 @@ TEST(AttentionCosts, PrefillAverageIsThePublishedOne) {
   EXPECT_NEAR(flops / 4096 * 1e-9, 1.99, 0.0051);
 }
 
-TEST(ExpectedExperts, AreThePublishedOnes) {
-  const ModelCosts flash(Config("Flash"), {});
-  const ModelCosts pro(Config("Pro"), {});
-  EXPECT_NEAR(flash.ExpectedExperts(1), 6, 1e-9);
-  EXPECT_NEAR(flash.ExpectedExperts(8), 44.2, 0.051);
-  EXPECT_NEAR(flash.ExpectedExperts(32), 136, 0.51);
-  EXPECT_NEAR(pro.ExpectedExperts(8), 45.5, 0.051);
-  EXPECT_NEAR(pro.ExpectedExperts(32), 152, 0.51);
-}
-
 std::vector<std::string> DifferencesOf(const std::filesystem::path& directory) {
   const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
