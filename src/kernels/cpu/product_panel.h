@@ -73,7 +73,7 @@ void ExpandPanel(const WeightRow (&rows)[kGroup], int64_t row_bytes, int64_t fir
     for (const WeightRow& row : rows) {
       const uint8_t* next = row.bytes + kGroup * row_bytes + (first + i) * Format::kBlockBytes;
       for (int64_t line = 0; line < Format::kBlockBytes; line += 64) {
-        __builtin_prefetch(next + line);
+        __builtin_prefetch(next + line, 0, 2);
       }
     }
     ExpandBlock<Format>(rows, first + i, i, panel);
