@@ -14,6 +14,16 @@ using testing::Owned;
 using testing::Random;
 using testing::ToDouble;
 
+// All of the numbers as one weight.
+Weight Bf16Weight(const Owned<Bf16>& numbers, int k_parts = 1) {
+  return {.format = WeightFormat::kBf16,
+          .data = AsBytes(numbers),
+          .scales = nullptr,
+          .n = numbers.rows,
+          .k = numbers.cols,
+          .k_parts = k_parts};
+}
+
 // A weight with its memory, and its numbers as doubles.
 struct TestWeight {
   Owned<std::uint8_t> data;
@@ -260,13 +270,7 @@ TEST(ReferenceLinear, Bf16LanesAndTree) {
     const Owned<Bf16> w(1, 256, ToBf16(1.0f));
     x.at(0, 0) = ToBf16(0x1p24f);  // its steps are 2
     for (const std::int64_t k : ones) x.at(0, k) = ToBf16(1.0f);
-    return Product(x, {.format = WeightFormat::kBf16,
-                       .data = AsBytes(w),
-                       .scales = nullptr,
-                       .n = 1,
-                       .k = 256,
-                       .k_parts = parts})
-        .at(0, 0);
+    return Product(x, Bf16Weight(w, parts)).at(0, 0);
   };
   EXPECT_EQ(sum({32, 64}, 1), 0x1p24f);       // the same lane
   EXPECT_EQ(sum({16, 8}, 1), 0x1p24f);        // met one by one in the tree
@@ -286,11 +290,7 @@ TEST(ReferenceLinear, F32AndBf16AgreeWithDoubleArithmetic) {
     const auto from_wide = Product(
         x,
         {.format = WeightFormat::kF32, .data = AsBytes(wide), .scales = nullptr, .n = 7, .k = k});
-    const auto from_narrow = Product(x, {.format = WeightFormat::kBf16,
-                                         .data = AsBytes(narrow),
-                                         .scales = nullptr,
-                                         .n = 7,
-                                         .k = k});
+    const auto from_narrow = Product(x, Bf16Weight(narrow));
     for (std::int64_t row = 0; row < 2; ++row) {
       for (std::int64_t i = 0; i < 7; ++i) {
         double wide_sum = 0.0;
@@ -345,13 +345,7 @@ TEST(ReferenceLinear, GroupedFp8IsTheProductOfDequantisedWeights) {
     Owned<Bf16> out(2, kGroups * kGroupRows);
     backend.GroupedLinear(x.view(), fp8.weight, kGroups, out.view());
     Owned<Bf16> from_bf16(2, kGroups * kGroupRows);
-    backend.GroupedLinear(x.view(),
-                          {.format = WeightFormat::kBf16,
-                           .data = AsBytes(dequantised),
-                           .scales = nullptr,
-                           .n = dequantised.rows,
-                           .k = k},
-                          kGroups, from_bf16.view());
+    backend.GroupedLinear(x.view(), Bf16Weight(dequantised), kGroups, from_bf16.view());
     for (std::int64_t row = 0; row < 2; ++row) {
       for (std::int64_t i = 0; i < dequantised.rows; ++i) {
         const Bf16 expected =
@@ -398,23 +392,15 @@ TEST(ReferenceLinear, GroupedBf16OfAnyWidthIsInTheOrderOfBf16) {
   const auto numbers = random.Bf16s(groups * rows_per_group, k);
   ReferenceBackend backend;
   Owned<Bf16> out(2, groups * rows_per_group);
-  backend.GroupedLinear(x.view(),
-                        {.format = WeightFormat::kBf16,
-                         .data = AsBytes(numbers),
-                         .scales = nullptr,
-                         .n = numbers.rows,
-                         .k = k},
-                        groups, out.view());
+  backend.GroupedLinear(x.view(), Bf16Weight(numbers), groups, out.view());
   for (std::int64_t g = 0; g < groups; ++g) {
     Owned<Bf16> part(2, k);
     for (std::int64_t row = 0; row < 2; ++row) {
       std::copy_n(x.view().Row(row) + g * k, k, part.view().Row(row));
     }
-    const Weight w = {.format = WeightFormat::kBf16,
-                      .data = AsBytes(numbers) + g * rows_per_group * k * 2,
-                      .scales = nullptr,
-                      .n = rows_per_group,
-                      .k = k};
+    Weight w = Bf16Weight(numbers);
+    w.data += g * rows_per_group * w.RowBytes();
+    w.n = rows_per_group;
     const Owned<float> expected = Product(part, w);
     for (std::int64_t row = 0; row < 2; ++row) {
       for (std::int64_t i = 0; i < rows_per_group; ++i) {

@@ -18,7 +18,7 @@ constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the secon
                                             // groups of activation rows pass over them
 constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 
-// Weight rows at once.
+// Weight rows at once: those of a group, where their sums fit the registers.
 template <class Format, int kRows>
 constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 ? 1 : kGroup;
 

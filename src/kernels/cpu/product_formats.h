@@ -81,10 +81,8 @@ template <int kXStride, int kRows, int kColumns, class Weights>
   }
 }
 
-// FP4 where operands are pairs; where they are not, product_integers.h. A template because only
-// instruction sets that use it have its ExpandFp4.
-template <class Pairs>
-struct Fp4Pairs {
+// What a format is unless it says otherwise: one slice per part and one chain per product.
+struct CommonFormat {
   static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
   static constexpr bool kIntegers = false;
@@ -92,7 +90,16 @@ struct Fp4Pairs {
   static constexpr int kSlicesPerPart = 1;
   static constexpr int kSlices = kParts;
   static constexpr int kSums = kSlices;  // registers of a product
-  static constexpr int kChains = 2;      // per product
+  static constexpr int kChains = 1;      // per product
+
+  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
+};
+
+// FP4 where operands are pairs; where they are not, product_integers.h. A template because only
+// instruction sets that use it have its ExpandFp4.
+template <class Pairs>
+struct Fp4Pairs : CommonFormat {
+  static constexpr int kChains = 2;
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
@@ -134,8 +141,6 @@ struct Fp4Pairs {
       }
     }
   }
-
-  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
 // The operands of kLanes lanes of 4 columns in each half of a block. `columns`: those of the first
@@ -160,15 +165,8 @@ template <class T, int kCount>
 // Activations that are not quantised are times 2^60 instead, and the chain the true one times
 // 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that what is subnormal in the chain
 // is exact, and vdpbf16ps meets no subnormal number.
-struct Fp8 {
-  static constexpr bool kByBlocks = true;
-  static constexpr bool kWholeBlocks = false;
-  static constexpr bool kIntegers = false;
+struct Fp8 : CommonFormat {
   static constexpr bool kSharedScale = true;
-  static constexpr int kSlicesPerPart = 1;
-  static constexpr int kSlices = kParts;
-  static constexpr int kSums = kSlices;  // registers of a product
-  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 128;
   static constexpr int kOperands = 8 / kOperandColumns;
   static constexpr int kXStride = kLanes;
@@ -208,8 +206,6 @@ struct Fp8 {
       }
     }
   }
-
-  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
 // FP8 with F32 scales.
@@ -293,15 +289,11 @@ struct Bf16ByBlocks : Fp8 {
 // Not by blocks: 32 lanes in 2 * kParts slices, one chain for all blocks. This one has the
 // lanes of even columns first, then those of odd columns: the tree of 32 lanes by halves adds even
 // and odd lanes in its last step only.
-struct Bf16Pairs {
+struct Bf16Pairs : CommonFormat {
   static constexpr bool kByBlocks = false;
-  static constexpr bool kWholeBlocks = false;
-  static constexpr bool kIntegers = false;
-  static constexpr bool kSharedScale = false;
   static constexpr int kSlicesPerPart = 2;
   static constexpr int kSlices = 2 * kParts;
-  static constexpr int kSums = kSlices;  // registers of a product
-  static constexpr int kChains = 1;
+  static constexpr int kSums = kSlices;
   static constexpr int64_t kBlockBytes = 256;
   static constexpr int kOperands = 4;
   static constexpr int kXStride = kLanes;

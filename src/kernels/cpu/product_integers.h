@@ -23,15 +23,8 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-struct Fp4Integers {
-  static constexpr bool kByBlocks = true;
-  static constexpr bool kWholeBlocks = false;
+struct Fp4Integers : CommonFormat {
   static constexpr bool kIntegers = true;
-  static constexpr bool kSharedScale = false;
-  static constexpr int kSlicesPerPart = 1;
-  static constexpr int kSlices = kParts;
-  static constexpr int kSums = kSlices;
-  static constexpr int kChains = 1;
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int kOperands = 4;
   static constexpr int kWorth = kOperands * kLanes;  // where they are in a prepared slice
@@ -108,8 +101,6 @@ struct Fp4Integers {
       }
     }
   }
-
-  static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 
  private:
   // x(m, j): operand j of row m.
