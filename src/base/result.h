@@ -22,7 +22,9 @@ enum class ErrorCode {
   kNotFound,         // a file or a name does not exist
   kUnsupported,      // well formed, but not something this build can do
   kOutOfMemory,
-  kIo,  // reading or writing failed
+  kResourceExhausted,  // busy: the same may work later
+  kUnavailable,        // shutting down
+  kIo,                 // reading or writing failed
 };
 
 struct Error {

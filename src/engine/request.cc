@@ -106,6 +106,8 @@ std::string_view Name(FinishReason reason) {
       return "length";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kError:
+      return "error";
   }
   return "unknown";
 }

@@ -51,13 +51,24 @@ struct SamplingParameters {
 // The first field out of its range: its name, what is allowed, what was found.
 Status Validate(const SamplingParameters& parameters, std::int64_t vocab_size);
 
+inline constexpr int kMaxChoices = 128;
+inline constexpr int kMaxPriority = 100;
+
+struct Request {
+  std::vector<Token> prompt;    // at least 1 token
+  SamplingParameters sampling;  // of every choice; choice j of them draws as sampling.choice + j
+  int n_choices = 1;            // answers to the same prompt: 1 to kMaxChoices
+  int priority = 0;             // -kMaxPriority to kMaxPriority; the larger runs first
+};
+
 enum class FinishReason {
   kStop,        // EOS or a stop token
   kStopString,  // the text contains a stop string; it ends before it
   kLength,      // max_tokens, or the context is full
-  kCancelled,   // by the callback or the stop token
+  kCancelled,   // by the reader or a shutdown
+  kError,       // the event says which
 };
-// "stop", "stop_string", "length", "cancelled"
+// "stop", "stop_string", "length", "cancelled", "error"
 std::string_view Name(FinishReason reason);
 
 struct TokenLogprob {

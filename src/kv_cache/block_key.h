@@ -1,0 +1,34 @@
+// BlockKey: the name of 128 tokens and of everything before them.
+#ifndef FATHOM_KV_CACHE_BLOCK_KEY_H_
+#define FATHOM_KV_CACHE_BLOCK_KEY_H_
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace fathom {
+
+// XXH3-128 of the key of the block before it and the tokens of the block; the key before the first
+// block is the fingerprint of what computed them.
+struct BlockKey {
+  std::array<std::uint8_t, 16> bytes = {};
+  friend auto operator<=>(const BlockKey&, const BlockKey&) = default;
+};
+
+struct BlockKeyHash {
+  std::size_t operator()(const BlockKey& key) const {
+    std::size_t hash = 0;
+    std::memcpy(&hash, key.bytes.data(), sizeof(hash));
+    return hash;
+  }
+};
+
+// History blocks hold what is kept of 128 tokens, window blocks what only the tokens right behind
+// them see (sequence_cache.h).
+enum class BlockKind : std::uint8_t { kHistory, kWindow };
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_BLOCK_KEY_H_
