@@ -3,9 +3,11 @@
 #ifndef FATHOM_KERNELS_LAYER_CACHE_H_
 #define FATHOM_KERNELS_LAYER_CACHE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "base/check.h"
 #include "base/float_types.h"
 #include "base/tensor.h"
 #include "kernels/key_layout.h"
@@ -46,6 +48,8 @@ struct RopeRows {
 // share: row r of sequence s is row r % rows_per_block of block
 // table[s * table_width + r / rows_per_block].
 inline constexpr std::int32_t kNoBlock = -1;
+// Positions of a block: the smallest number that is a multiple of both ratios.
+inline constexpr std::int64_t kBlockTokens = 128;
 struct BlockRows {
   std::uint8_t* data = nullptr;   // of block 0
   std::int64_t block_stride = 0;  // bytes from a block to the next
@@ -78,6 +82,20 @@ struct KeyRows {
 // that a query may still see; what is stored elsewhere is dropped.
 struct WindowCache {
   KeyRows rows;
+  // Draft layers keep the key of position p in row p + 1: it depends on the token at p + 1, and so
+  // the rows of a block depend on the tokens of that block and of those before it, and on no
+  // others.
+  std::int64_t row_of_position_0 = 0;
+
+  std::uint8_t* Row(std::int32_t sequence, std::int64_t position) const {
+    return rows.Row(sequence, position + row_of_position_0);
+  }
+};
+
+// What a compressor was given of one position: a number per channel each.
+struct CompressorInputs {
+  float* values = nullptr;
+  float* scores = nullptr;
 };
 
 // One compressor: its finished rows, and the inputs of recent tokens from which the next row is
@@ -92,6 +110,44 @@ struct CompressorCache {
   Matrix<float> tail_values;  // u * wkv
   Matrix<float> tail_scores;  // u * wgate + ape[p % ratio]
   std::int64_t tail_slots = 0;
+  // Ratio 4: the same of the last 4 positions of every block, as far as the row behind the block
+  // needs it: `width` values, then as many scores, of the first half of the channels. A sequence
+  // that begins with a block of another finds them here. No rows: only the tail is used.
+  BlockRows boundary_rows;
+
+  // The inputs of `position`, which a step that begins at first_position needs for its rows; of a
+  // position of an earlier block, the first half of the channels.
+  CompressorInputs Before(std::int32_t sequence, std::int64_t position,
+                          std::int64_t first_position) const {
+    if (boundary_rows.row_bytes > 0 && position / kBlockTokens < first_position / kBlockTokens) {
+      const CompressorInputs kept = Boundary(sequence, position);
+      Check(kept.values != nullptr, "Compress: the end of the block before is not cached any more");
+      return kept;
+    }
+    const std::int64_t row = sequence * tail_slots + position % tail_slots;
+    return {tail_values.Row(row), tail_scores.Row(row)};
+  }
+  // Keeps the inputs of `position`. Positions of one step, in ascending order, the newest
+  // tail_slots at least, after the step's rows are made.
+  void Keep(std::int32_t sequence, std::int64_t position, const float* values,
+            const float* scores) const {
+    const std::int64_t row = sequence * tail_slots + position % tail_slots;
+    std::copy_n(values, tail_values.cols, tail_values.Row(row));
+    std::copy_n(scores, tail_scores.cols, tail_scores.Row(row));
+  }
+  // The same for the rows behind blocks: of every position of a step that is among the last of its
+  // block.
+  void KeepBoundary(std::int32_t sequence, std::int64_t position, const float* values,
+                    const float* scores) const {
+    const CompressorInputs kept = Boundary(sequence, position);
+    if (kept.values != nullptr) {
+      std::copy_n(values, tail_values.cols / 2, kept.values);
+      std::copy_n(scores, tail_scores.cols / 2, kept.scores);
+    }
+  }
+  bool IsBoundary(std::int64_t position) const {
+    return boundary_rows.row_bytes > 0 && position % kBlockTokens >= kBlockTokens - ratio;
+  }
 
   bool IsPacked() const { return packed_rows.row_bytes > 0; }
   std::int64_t Capacity() const {
@@ -100,6 +156,14 @@ struct CompressorCache {
   std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
   // Tokens that one row is made of.
   std::int64_t Span() const { return ratio * Overlap(); }
+
+ private:
+  // Nulls where the sequence has no block.
+  CompressorInputs Boundary(std::int32_t sequence, std::int64_t position) const {
+    const std::int64_t row = position / kBlockTokens * ratio + position % ratio;
+    auto* values = reinterpret_cast<float*>(boundary_rows.Row(sequence, row));
+    return {values, values == nullptr ? nullptr : values + tail_values.cols / 2};
+  }
 };
 
 // An indexer vector of 128 numbers, Hadamard-rotated and FP4: 64 bytes of E2M1 pairs (2j in the low

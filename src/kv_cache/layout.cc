@@ -1,6 +1,6 @@
 #include "kv_cache/layout.h"
 
-#include "kernels/layer_cache.h"
+#include <algorithm>
 
 namespace fathom {
 namespace {
@@ -78,15 +78,27 @@ BlockLayout HistoryLayoutOf(const CacheShape& shape) {
 
 BlockLayout WindowLayoutOf(const CacheShape& shape) {
   BlockLayout block;
-  for (std::size_t i = 0; i < shape.ratios.size(); ++i) {
-    block.offsets.push_back({.keys = Append(block, kBlockTokens * KeyBytes(shape.keys))});
+  for (const int ratio : shape.ratios) {
+    BlockLayout::Offsets offsets;
+    offsets.keys = Append(block, kBlockTokens * KeyBytes(shape.keys));
+    if (ratio == 4) {
+      offsets.boundary = Append(block, ratio * BoundaryRowBytes(shape.keys.head_dim));
+      offsets.index_boundary = Append(block, ratio * BoundaryRowBytes(kIndexDim));
+    }
+    block.offsets.push_back(offsets);
   }
+  block.stream = Append(block, shape.stream_bytes);
   return block;
+}
+
+std::int64_t Reach(const CacheShape& shape) {
+  constexpr std::int64_t kCompressorSpan = 8;
+  return std::max(shape.sliding_window, kCompressorSpan) - 1;
 }
 
 std::int64_t MostWindowBlocks(const CacheShape& shape) {
   // n positions in a row lie in (n - 2) / kBlockTokens + 2 blocks at most.
-  const std::int64_t kept = shape.sliding_window + shape.rollback;
+  const std::int64_t kept = Reach(shape) + 1 + shape.rollback + shape.lookahead;
   return 2 * ((kept + kBlockTokens - 2) / kBlockTokens + 1);
 }
 

@@ -6,8 +6,12 @@
 //   ratio 4       indexer rows    [context / 4, 68 bytes]
 //                 tail            [tail_slots, 2 * 128] fp32 values, and as many scores
 //
-// Slots are what a position may need plus the positions that may be rolled back. Window keys,
-// compressed and indexer rows are stored in blocks of kBlockTokens positions (sequence_cache.h).
+// Slots are what a position may need plus the positions that may be rolled back. What grows with
+// the positions is stored in blocks of kBlockTokens of them (sequence_cache.h):
+//
+//   history block  per layer its compressed rows, then its indexer rows
+//   window block   per layer its window keys, then the boundary rows of its compressors of ratio 4
+//                  (kernels/layer_cache.h); then the hidden streams of the last position
 #ifndef FATHOM_KV_CACHE_LAYOUT_H_
 #define FATHOM_KV_CACHE_LAYOUT_H_
 
@@ -15,11 +19,9 @@
 #include <vector>
 
 #include "kernels/key_layout.h"
+#include "kernels/layer_cache.h"
 
 namespace fathom {
-
-// Positions of a block: the smallest number that is a multiple of both ratios.
-inline constexpr std::int64_t kBlockTokens = 128;
 
 struct CacheShape {
   KeyLayout keys;  // of the window and of compressed rows
@@ -28,9 +30,13 @@ struct CacheShape {
   std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
   std::int64_t rollback = 0;  // newest positions that may be overwritten
-  // Blocks of all sequences together; 0: as many as all of them can ever need at once.
-  std::int64_t history_blocks = 0;
-  std::int64_t window_blocks = 0;
+  // The last so many layers belong to a draft head; see WindowCache::row_of_position_0.
+  std::int64_t n_draft_layers = 0;
+  // Positions beyond the newest one that draft layers store keys of.
+  std::int64_t lookahead = 0;
+  std::int64_t stream_bytes = 0;  // of the hidden streams of a position; 0: they are not kept
+  // Of everything together; 0: as much as all sequences can ever need at once.
+  std::int64_t memory_bytes = 0;
 };
 
 // Rows and slots of one layer for one sequence; what a layer does not have is 0.
@@ -61,14 +67,30 @@ double BytesPerToken(const CacheShape& shape);
 // Where the rows of every layer begin in a block; each begins at a multiple of 64 bytes.
 struct BlockLayout {
   struct Offsets {
-    std::int64_t keys = 0;
-    std::int64_t index = 0;
+    std::int64_t keys = 0;   // window keys or compressed rows
+    std::int64_t index = 0;  // indexer rows
+    std::int64_t boundary = 0;
+    std::int64_t index_boundary = 0;
   };
   std::vector<Offsets> offsets;  // of every layer
+  std::int64_t stream = 0;       // of the hidden streams
   std::int64_t bytes = 0;        // of a block
 };
-BlockLayout HistoryLayoutOf(const CacheShape& shape);  // compressed and indexer rows
-BlockLayout WindowLayoutOf(const CacheShape& shape);   // window keys
+BlockLayout HistoryLayoutOf(const CacheShape& shape);
+BlockLayout WindowLayoutOf(const CacheShape& shape);
+
+// Bytes of a boundary row of a compressor of ratio 4 with rows of `width` numbers.
+constexpr std::int64_t BoundaryRowBytes(std::int64_t width) {
+  return 2 * width * static_cast<std::int64_t>(sizeof(float));
+}
+
+constexpr std::int64_t BlocksOf(std::int64_t positions) {
+  return (positions + kBlockTokens - 1) / kBlockTokens;
+}
+
+// Positions before the next one that its step may read of window blocks: the window, and the inputs
+// of the compressors of ratio 4.
+std::int64_t Reach(const CacheShape& shape);
 
 // Window blocks that a sequence uses at most: those that it may still read when a step begins, and
 // those that the step leaves behind.

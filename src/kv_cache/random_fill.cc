@@ -87,6 +87,14 @@ void FillCompressor(CompressorCache& cache, std::int32_t sequence, std::int64_t 
   }
   FillNumbers(cache.tail_values.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
   FillNumbers(cache.tail_scores.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
+  const BlockRows& boundary = cache.boundary_rows;
+  const std::int64_t n_boundary =
+      boundary.row_bytes > 0 ? n_tokens / kBlockTokens * boundary.rows_per_block : 0;
+  for (std::int64_t row = 0; row < n_boundary; ++row) {
+    if (std::uint8_t* inputs = boundary.Row(sequence, row); inputs != nullptr) {
+      FillNumbers({reinterpret_cast<float*>(inputs), 1, cache.tail_values.cols}, words);
+    }
+  }
 }
 
 }  // namespace
@@ -94,7 +102,7 @@ void FillCompressor(CompressorCache& cache, std::int32_t sequence, std::int64_t 
 void FillRandomly(LayerCache& layer, std::int32_t sequence, std::int64_t n_tokens,
                   std::uint64_t seed) {
   RandomWords words(seed);
-  FillKeys(layer.window.rows, sequence, n_tokens, words);
+  FillKeys(layer.window.rows, sequence, n_tokens + layer.window.row_of_position_0, words);
   FillCompressor(layer.compressor, sequence, n_tokens, words);
   FillCompressor(layer.indexer, sequence, n_tokens, words);
 }

@@ -1,17 +1,13 @@
 #include "kv_cache/sequence_cache.h"
 
 #include <algorithm>
-#include <span>
+#include <cstring>
 
 #include "base/check.h"
 #include "kernels/carver.h"
 
 namespace fathom {
 namespace {
-
-constexpr std::int64_t BlocksOf(std::int64_t positions) {
-  return (positions + kBlockTokens - 1) / kBlockTokens;
-}
 
 void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std::int64_t width,
                CompressorCache& cache) {
@@ -20,8 +16,9 @@ void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std:
   cache.tail_scores = carver.Take<float>(shape.n_sequences * slots, width);
 }
 
-// The tails of all layers.
-void CarveTails(Carver& carver, const CacheShape& shape, std::vector<LayerCache>& layers) {
+// The tails of all layers, and the streams.
+Matrix<std::byte> CarveTails(Carver& carver, const CacheShape& shape,
+                             std::vector<LayerCache>& layers) {
   for (LayerCache& layer : layers) {
     const LayerLayout layout = LayoutOf(layer.ratio, shape);
     if (layout.tail_slots > 0) {
@@ -31,6 +28,13 @@ void CarveTails(Carver& carver, const CacheShape& shape, std::vector<LayerCache>
       CarveTail(carver, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
     }
   }
+  return carver.Take<std::byte>(shape.n_sequences, shape.stream_bytes);
+}
+
+void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
+  if (rows.cols > 0) {
+    std::copy_n(rows.Row(from * count), count * rows.cols, rows.Row(to * count));
+  }
 }
 
 }  // namespace
@@ -38,22 +42,43 @@ void CarveTails(Carver& carver, const CacheShape& shape, std::vector<LayerCache>
 Result<SequenceCache> SequenceCache::Create(Backend& backend, const CacheShape& shape) {
   SequenceCache cache;
   cache.shape_ = shape;
-  cache.table_width_ = BlocksOf(shape.max_context);
-  const auto blocks = [&](std::int64_t wanted, std::int64_t per_sequence) {
-    return wanted > 0 ? wanted : shape.n_sequences * per_sequence;
-  };
-  const std::int64_t n_history = blocks(shape.history_blocks, cache.table_width_);
-  const std::int64_t n_window =
-      blocks(shape.window_blocks, std::min(cache.table_width_, MostWindowBlocks(shape)));
-  if (Status allocated = cache.Allocate(backend, n_history, n_window); !allocated) {
+  cache.table_width_ = BlocksOf(shape.max_context + shape.lookahead);
+  if (Status allocated = cache.Allocate(backend); !allocated) {
     return MakeError(allocated.error().code, "caches of {} sequences of {} positions: {}",
                      shape.n_sequences, shape.max_context, allocated.error().message);
   }
   return cache;
 }
 
+// A slab is a whole number of history blocks, and a window block fits into it.
+Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_bytes) {
+  constexpr std::int64_t kMostPerSlab = 64;
+  const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t smallest = divide_up(divide_up(window_layout_.bytes, kMostPerSlab), 64) * 64;
+  history_bytes_ = std::max(history_layout_.bytes, smallest);
+  ArenaSize size;
+  size.per_slab = divide_up(window_layout_.bytes, history_bytes_);
+  slab_bytes_ = size.per_slab * history_bytes_;
+
+  const std::int64_t most_windows = std::min(table_width_, MostWindowBlocks(shape_));
+  if (shape_.memory_bytes == 0) {
+    size.history_slabs = divide_up(shape_.n_sequences * table_width_, size.per_slab);
+    size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows;
+    return size;
+  }
+  size.n_slabs = (shape_.memory_bytes - tail_bytes) / slab_bytes_;
+  if (size.n_slabs < most_windows + 1) {
+    return MakeError(ErrorCode::kOutOfMemory,
+                     "expected at least {} bytes ({} for what each sequence has of its own, {} "
+                     "slabs of {}), found {}",
+                     tail_bytes + (most_windows + 1) * slab_bytes_, tail_bytes, most_windows + 1,
+                     slab_bytes_, shape_.memory_bytes);
+  }
+  return size;
+}
+
 // The memory first: a number of blocks that there is no room for may be any number.
-Status SequenceCache::Allocate(Backend& backend, std::int64_t n_history, std::int64_t n_window) {
+Status SequenceCache::Allocate(Backend& backend) {
   for (const int ratio : shape_.ratios) {
     layers_.push_back({.ratio = ratio});
     layers_.back().compressor.ratio = ratio;
@@ -61,8 +86,12 @@ Status SequenceCache::Allocate(Backend& backend, std::int64_t n_history, std::in
   }
   Carver measure;
   CarveTails(measure, shape_, layers_);
-  const BlockLayout history = HistoryLayoutOf(shape_);
-  const BlockLayout window = WindowLayoutOf(shape_);
+  history_layout_ = HistoryLayoutOf(shape_);
+  window_layout_ = WindowLayoutOf(shape_);
+  const Result<ArenaSize> size = SizeArena(measure.bytes());
+  if (!size) {
+    return Unexpected(size.error());
+  }
   const auto allocate = [&](std::int64_t bytes, std::unique_ptr<Buffer>& memory) -> Status {
     Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(bytes);
     if (!buffer) {
@@ -75,119 +104,271 @@ Status SequenceCache::Allocate(Backend& backend, std::int64_t n_history, std::in
   if (Status allocated = allocate(measure.bytes(), tails_); !allocated) {
     return allocated;
   }
-  if (Status allocated = allocate(history.bytes * n_history, history_.memory); !allocated) {
+  if (Status allocated = allocate(size->n_slabs * slab_bytes_, blocks_); !allocated) {
     return allocated;
   }
-  if (Status allocated = allocate(window.bytes * n_window, window_.memory); !allocated) {
-    return allocated;
-  }
-  history_.pool = BlockPool(n_history);
-  window_.pool = BlockPool(n_window);
-  newest_.resize(static_cast<std::size_t>(shape_.n_sequences));
-  for (Blocks* blocks : {&history_, &window_}) {
-    blocks->table.assign(static_cast<std::size_t>(shape_.n_sequences * table_width_), kNoBlock);
+  arena_ = BlockArena(size->n_slabs, size->per_slab, size->history_slabs);
+  states_.resize(static_cast<std::size_t>(shape_.n_sequences));
+  for (std::vector<std::int32_t>* table : {&history_table_, &window_table_}) {
+    table->assign(static_cast<std::size_t>(shape_.n_sequences * table_width_), kNoBlock);
   }
   Carver carver(tails_->bytes());
-  CarveTails(carver, shape_, layers_);
-  MakeViews(history, window);
+  streams_ = CarveTails(carver, shape_, layers_);
+  MakeViews();
   return {};
 }
 
 // Where the rows of every layer are. The tables do not move any more.
-void SequenceCache::MakeViews(const BlockLayout& history, const BlockLayout& window) {
-  const auto rows = [&](Blocks& blocks, const BlockLayout& layout, std::int64_t offset,
-                        std::int64_t per_block, std::int64_t row_bytes) {
-    return BlockRows{
-        .data = reinterpret_cast<std::uint8_t*>(blocks.memory->bytes().data()) + offset,
-        .block_stride = layout.bytes,
-        .rows_per_block = per_block,
-        .row_bytes = row_bytes,
-        .table = blocks.table.data(),
-        .table_width = table_width_};
+void SequenceCache::MakeViews() {
+  auto* memory = reinterpret_cast<std::uint8_t*>(blocks_->bytes().data());
+  const auto rows = [&](BlockKind kind, std::int64_t offset, std::int64_t per_block,
+                        std::int64_t row_bytes) {
+    return BlockRows{.data = memory + offset,
+                     .block_stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_,
+                     .rows_per_block = per_block,
+                     .row_bytes = row_bytes,
+                     .table = TableOf(kind).data(),
+                     .table_width = table_width_};
   };
   const std::int64_t key_bytes = KeyBytes(shape_.keys);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     LayerCache& layer = layers_[i];
-    layer.window.rows = {rows(window_, window, window.offsets[i].keys, kBlockTokens, key_bytes),
+    const BlockLayout::Offsets& window = window_layout_.offsets[i];
+    const BlockLayout::Offsets& history = history_layout_.offsets[i];
+    layer.window.rows = {rows(BlockKind::kWindow, window.keys, kBlockTokens, key_bytes),
                          shape_.keys};
+    const bool is_draft =
+        std::ssize(layers_) - static_cast<std::int64_t>(i) <= shape_.n_draft_layers;
+    layer.window.row_of_position_0 = is_draft ? 1 : 0;
     if (layer.ratio != 0) {
       const std::int64_t per_block = kBlockTokens / layer.ratio;
-      layer.compressor.rows = {
-          rows(history_, history, history.offsets[i].keys, per_block, key_bytes), shape_.keys};
+      layer.compressor.rows = {rows(BlockKind::kHistory, history.keys, per_block, key_bytes),
+                               shape_.keys};
       if (layer.ratio == 4) {
         layer.indexer.packed_rows =
-            rows(history_, history, history.offsets[i].index, per_block, kPackedIndexBytes);
+            rows(BlockKind::kHistory, history.index, per_block, kPackedIndexBytes);
+        layer.compressor.boundary_rows = rows(BlockKind::kWindow, window.boundary, layer.ratio,
+                                              BoundaryRowBytes(shape_.keys.head_dim));
+        layer.indexer.boundary_rows = rows(BlockKind::kWindow, window.index_boundary, layer.ratio,
+                                           BoundaryRowBytes(kIndexDim));
       }
     }
   }
 }
 
-std::int32_t* SequenceCache::TableOf(Blocks& blocks, std::int32_t sequence) {
-  return blocks.table.data() + sequence * table_width_;
+std::int64_t SequenceCache::BlockBytes(BlockKind kind) const {
+  return kind == BlockKind::kHistory ? history_layout_.bytes : window_layout_.bytes;
 }
 
-std::int64_t SequenceCache::CountMissing(Blocks& blocks, std::int32_t sequence, std::int64_t first,
-                                         std::int64_t end) {
-  const std::int32_t* table = TableOf(blocks, sequence);
-  return std::count(table + first, table + end, kNoBlock);
+std::span<std::byte> SequenceCache::Bytes(BlockKind kind, std::int32_t block) {
+  const std::int64_t stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_;
+  return blocks_->bytes().subspan(static_cast<std::size_t>(block * stride),
+                                  static_cast<std::size_t>(BlockBytes(kind)));
 }
 
-void SequenceCache::TakeMissing(Blocks& blocks, std::int32_t sequence, std::int64_t first,
-                                std::int64_t end) {
-  for (std::int64_t i = first; i < end; ++i) {
-    std::int32_t& entry = TableOf(blocks, sequence)[i];
-    if (entry == kNoBlock) {
-      entry = blocks.pool.Take().value();
-    }
-  }
+std::int32_t SequenceCache::BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
+  const std::vector<std::int32_t>& table =
+      kind == BlockKind::kHistory ? history_table_ : window_table_;
+  return table[static_cast<std::size_t>(sequence * table_width_ + i)];
 }
 
-void SequenceCache::ReturnBelow(Blocks& blocks, std::int32_t sequence, std::int64_t end) {
-  std::int32_t* table = TableOf(blocks, sequence);
-  for (std::int64_t i = 0; i < end; ++i) {
-    if (table[i] != kNoBlock) {
-      blocks.pool.Return(table[i]);
-      table[i] = kNoBlock;
-    }
-  }
-}
-
-Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens) {
+// A query that comes next is at earliest_next at least, and reads what is before it.
+SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequence,
+                                            std::int64_t first, std::int64_t n_tokens,
+                                            StoredWindows windows) const {
   const std::int64_t end = first + n_tokens;
+  Range range = {first / kBlockTokens, BlocksOf(end + shape_.lookahead)};
+  if (kind == BlockKind::kWindow && windows == StoredWindows::kSeen) {
+    const std::int64_t before = first == 0 ? 0 : StateOf(sequence).earliest_next;
+    const std::int64_t earliest = std::max(before, end - shape_.rollback);
+    const std::int64_t seen = std::max<std::int64_t>(earliest - Reach(shape_), 0);
+    range.first = std::max(range.first, std::min(seen / kBlockTokens, range.end));
+  }
+  return range;
+}
+
+std::int64_t SequenceCache::CountMissing(BlockKind kind, std::int32_t sequence, Range range) const {
+  std::int64_t missing = 0;
+  for (std::int64_t i = range.first; i < range.end; ++i) {
+    const std::int32_t block = BlockOf(kind, sequence, i);
+    missing += block == kNoBlock || arena_.uses(kind, block) > 1 ? 1 : 0;
+  }
+  return missing;
+}
+
+BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
+                                   StoredWindows windows) const {
+  BlockCounts counts;
+  counts.history = CountMissing(BlockKind::kHistory, sequence,
+                                Written(BlockKind::kHistory, sequence, first, n_tokens, windows));
+  counts.window = CountMissing(BlockKind::kWindow, sequence,
+                               Written(BlockKind::kWindow, sequence, first, n_tokens, windows));
+  return counts;
+}
+
+// Of a block that others use too, what the step does not write is copied: it begins in block
+// `copied`.
+void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
+                                std::int64_t copied) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
+    std::int32_t& entry = Entry(kind, sequence, i);
+    if (entry != kNoBlock && arena_.uses(kind, entry) == 1) {
+      continue;
+    }
+    const std::int32_t taken = arena_.Take(kind).value();
+    if (entry != kNoBlock) {
+      if (i == copied) {
+        const std::span<const std::byte> from = Bytes(kind, entry);
+        std::copy(from.begin(), from.end(), Bytes(kind, taken).begin());
+      }
+      arena_.Return(kind, entry);
+    }
+    entry = taken;
+  }
+}
+
+void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
+  State& state = StateOf(sequence);
+  for (; state.first_window < std::min(end, state.end_block); ++state.first_window) {
+    std::int32_t& entry = Entry(BlockKind::kWindow, sequence, state.first_window);
+    if (entry != kNoBlock) {
+      arena_.Return(BlockKind::kWindow, entry);
+      entry = kNoBlock;
+    }
+  }
+}
+
+void SequenceCache::Trim(std::int32_t sequence) {
+  const std::int64_t oldest = StateOf(sequence).earliest_next - Reach(shape_);
+  ReturnWindows(sequence, std::max<std::int64_t>(oldest, 0) / kBlockTokens);
+}
+
+Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
+                             StoredWindows windows) {
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
-            end <= shape_.max_context,
+            first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
   if (first == 0) {
     Release(sequence);
   }
-  // A query that comes next is at `newest - rollback` at least, and sees the window before it.
-  const auto oldest_seen = [&](std::int64_t newest) {
-    return std::max<std::int64_t>(newest - shape_.rollback - shape_.sliding_window + 1, 0);
-  };
-  std::int64_t& newest = newest_[static_cast<std::size_t>(sequence)];
-  ReturnBelow(window_, sequence, oldest_seen(newest) / kBlockTokens);
-  const std::int64_t after = std::max(newest, end);
-  const std::int64_t first_kept = std::max(first, oldest_seen(after)) / kBlockTokens;
-  const std::int64_t last = BlocksOf(end);
-  const std::int64_t history = CountMissing(history_, sequence, first / kBlockTokens, last);
-  const std::int64_t window = CountMissing(window_, sequence, std::min(first_kept, last), last);
-  if (history > history_.pool.n_free() || window > window_.pool.n_free()) {
+  State& state = StateOf(sequence);
+  Check(first >= state.earliest_next && first <= state.stands, "Extend: a position out of order");
+  Trim(sequence);
+  const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
+  if (!arena_.HasRoom(missing)) {
     return MakeError(ErrorCode::kOutOfMemory,
-                     "positions {} to {} of sequence {}: expected {} and {} free blocks of history "
-                     "and window, found {} and {}",
-                     first, end - 1, sequence, history, window, history_.pool.n_free(),
-                     window_.pool.n_free());
+                     "positions {} to {} of sequence {}: expected {} history and {} window blocks, "
+                     "found {} of {} slabs free",
+                     first, first + n_tokens - 1, sequence, missing.history, missing.window,
+                     arena_.n_free_slabs(), arena_.n_slabs());
   }
-  TakeMissing(history_, sequence, first / kBlockTokens, last);
-  TakeMissing(window_, sequence, first_kept, last);
-  newest = after;
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
+    const Range range = Written(kind, sequence, first, n_tokens, windows);
+    TakeMissing(kind, sequence, range, first / kBlockTokens);
+    state.end_block = std::max(state.end_block, range.end);
+  }
   return {};
 }
 
+void SequenceCache::Ran(std::int32_t sequence, std::int64_t end) {
+  State& state = StateOf(sequence);
+  state.stands = end;
+  state.earliest_next = std::max(state.earliest_next, end - shape_.rollback);
+}
+
 void SequenceCache::Release(std::int32_t sequence) {
-  ReturnBelow(history_, sequence, table_width_);
-  ReturnBelow(window_, sequence, table_width_);
-  newest_[static_cast<std::size_t>(sequence)] = 0;
+  State& state = StateOf(sequence);
+  ReturnWindows(sequence, state.end_block);
+  for (std::int64_t i = 0; i < state.end_block; ++i) {
+    std::int32_t& entry = Entry(BlockKind::kHistory, sequence, i);
+    if (entry != kNoBlock) {
+      arena_.Return(BlockKind::kHistory, entry);
+      entry = kNoBlock;
+    }
+  }
+  state = {};
+}
+
+std::int64_t SequenceCache::BoundaryWindows(std::int64_t n_history) const {
+  return std::min(n_history, BlocksOf(Reach(shape_)));
+}
+
+void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> history,
+                           std::span<const std::int32_t> windows) {
+  const std::int64_t n_blocks = std::ssize(history);
+  Check(n_blocks <= table_width_ && std::ssize(windows) == BoundaryWindows(n_blocks),
+        "Attach: the blocks that a sequence needs");
+  Release(sequence);
+  State& state = StateOf(sequence);
+  state.first_window = n_blocks - std::ssize(windows);
+  state.end_block = n_blocks;
+  for (std::int64_t i = 0; i < n_blocks; ++i) {
+    arena_.Share(BlockKind::kHistory, history[static_cast<std::size_t>(i)]);
+    Entry(BlockKind::kHistory, sequence, i) = history[static_cast<std::size_t>(i)];
+  }
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    arena_.Share(BlockKind::kWindow, windows[i]);
+    Entry(BlockKind::kWindow, sequence, state.first_window + static_cast<std::int64_t>(i)) =
+        windows[i];
+  }
+  state.stands = state.earliest_next = n_blocks * kBlockTokens;
+  if (!windows.empty() && shape_.stream_bytes > 0) {
+    const std::byte* stream = Bytes(BlockKind::kWindow, windows.back()).data();
+    std::copy_n(stream + window_layout_.stream, shape_.stream_bytes, streams_.Row(sequence));
+  }
+}
+
+void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
+  Check(from != to, "Fork: a sequence onto itself");
+  Release(to);
+  const State& state = StateOf(from);
+  StateOf(to) = state;
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
+    for (std::int64_t i = 0; i < state.end_block; ++i) {
+      const std::int32_t block = BlockOf(kind, from, i);
+      if (block != kNoBlock) {
+        arena_.Share(kind, block);
+        Entry(kind, to, i) = block;
+      }
+    }
+  }
+  CopyTails(from, to);
+}
+
+void SequenceCache::CopyTails(std::int32_t from, std::int32_t to) {
+  for (const LayerCache& layer : layers_) {
+    for (const CompressorCache* compressor : {&layer.compressor, &layer.indexer}) {
+      CopyRows(compressor->tail_values, from, to, compressor->tail_slots);
+      CopyRows(compressor->tail_scores, from, to, compressor->tail_slots);
+    }
+  }
+  if (shape_.stream_bytes > 0) {
+    std::copy_n(streams_.Row(from), shape_.stream_bytes, streams_.Row(to));
+  }
+}
+
+void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t i,
+                            std::int32_t block) {
+  std::int32_t& entry = Entry(kind, sequence, i);
+  Check(entry != kNoBlock, "Replace: a block that the sequence has");
+  arena_.Share(kind, block);
+  arena_.Return(kind, entry);
+  entry = block;
+}
+
+void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
+                               std::span<const std::byte> stream) {
+  Check(std::ssize(stream) == shape_.stream_bytes, "KeepStream: the bytes of the shape");
+  std::copy(stream.begin(), stream.end(), streams_.Row(sequence));
+  const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
+  if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
+    std::byte* kept = Bytes(BlockKind::kWindow, block).data() + window_layout_.stream;
+    std::copy(stream.begin(), stream.end(), kept);
+  }
+}
+
+std::span<const std::byte> SequenceCache::Stream(std::int32_t sequence) const {
+  return streams_.RowSpan(sequence);
 }
 
 }  // namespace fathom

@@ -1,75 +1,154 @@
 // SequenceCache: the cached state of the sequences that run, in blocks of 128 positions.
 //
 //   history blocks  the compressed and indexer rows of 128 positions, of all layers: kept as long
-//   as
-//                   the sequence
-//   window blocks   the window keys of 128 positions, of all layers: given back when no query can
-//                   see them any more
+//                   as the sequence
+//   window blocks   the window keys of 128 positions, of all layers, and what else the positions
+//                   right behind them need: given back when no query can see them any more
 //   tails           the inputs of unfinished compressed rows: a fixed piece per sequence
 //
-// All layers grow in lockstep, so that one table per sequence and kind of block serves them all.
+// All layers grow in lockstep, so that one table per sequence and kind of block serves them all. A
+// block may be in several tables and in the prefix cache; it is copied before it is written then.
+// A sequence can begin behind any block whose window block (and those that the window reaches) is
+// there: Attach.
 #ifndef FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
 #define FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "kernels/backend.h"
 #include "kernels/layer_cache.h"
-#include "kv_cache/block_pool.h"
+#include "kv_cache/block_arena.h"
 #include "kv_cache/layout.h"
 
 namespace fathom {
 
+// Which window blocks a step that passes several of them stores: those that the next step may see,
+// or all (so that others can begin behind each).
+enum class StoredWindows { kSeen, kAll };
+
 // Owns the memory; hands out one LayerCache per layer of the shape, which stay valid and see the
 // changes of the tables. Nothing is ever cleared: what a query may see follows from its position,
 // and every row is written before it becomes visible, so a block is reused as it is. Must not
-// outlive the backend. One thread at a time.
+// outlive the backend, whose buffers the host can read and write. One thread at a time.
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
 
+  // --- One step of a sequence: Extend, run, Ran. ---
+
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
-  // its context): call it before a step that writes them. first = 0 starts the sequence anew;
-  // otherwise it continues where the sequence stands, or goes back at most shape.rollback from the
-  // newest position it ever had. Error kOutOfMemory, with nothing changed but that a sequence
-  // started anew is empty: not enough free blocks.
-  Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens);
-  // Gives the blocks of `sequence` back; it is empty now.
+  // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
+  // otherwise it is at least earliest_next(). Error kOutOfMemory, with nothing changed but that a
+  // sequence started anew is empty: not enough free blocks.
+  Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
+                StoredWindows windows = StoredWindows::kSeen);
+  // The blocks that Extend would take.
+  BlockCounts Missing(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
+                      StoredWindows windows) const;
+  // All layers have stored the positions before `end`.
+  void Ran(std::int32_t sequence, std::int64_t end);
+  // Gives back the window blocks that the sequence cannot see any more. Extend does so too.
+  void Trim(std::int32_t sequence);
+  // Gives all blocks of `sequence` back; it is empty now.
   void Release(std::int32_t sequence);
+
+  // The next position, and the smallest one besides 0 that may come next.
+  std::int64_t stands(std::int32_t sequence) const { return StateOf(sequence).stands; }
+  std::int64_t earliest_next(std::int32_t sequence) const {
+    return StateOf(sequence).earliest_next;
+  }
+
+  // --- Sharing ---
+
+  // Starts `sequence` behind these history blocks, with the window blocks of the last of them that
+  // the window reaches (BoundaryWindows), oldest first. Each is used once more.
+  void Attach(std::int32_t sequence, std::span<const std::int32_t> history,
+              std::span<const std::int32_t> windows);
+  // Window blocks that a sequence needs to begin behind n_history blocks.
+  std::int64_t BoundaryWindows(std::int64_t n_history) const;
+  // Starts `to` as a copy of `from`: shares all blocks, copies the tails.
+  void Fork(std::int32_t from, std::int32_t to);
+  // The block of positions [128 i, 128 i + 128) of `sequence`, or kNoBlock.
+  std::int32_t BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const;
+  // Puts a block of the same contents in its place.
+  void Replace(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
+
+  // --- Memory ---
+
+  std::span<std::byte> Bytes(BlockKind kind, std::int32_t block);
+  std::int64_t BlockBytes(BlockKind kind) const;  // that count; a slab may be larger
+  std::int64_t SlabBytes() const { return slab_bytes_; }
+  // Keeps the hidden streams of `position`, the newest of the sequence so far or the last of a
+  // block.
+  void KeepStream(std::int32_t sequence, std::int64_t position, std::span<const std::byte> stream);
+  // The newest ones kept, of position stands() - 1.
+  std::span<const std::byte> Stream(std::int32_t sequence) const;
 
   LayerCache& Layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   std::int64_t n_layers() const { return static_cast<std::int64_t>(layers_.size()); }
+  const CacheShape& shape() const { return shape_; }
   std::int64_t bytes() const { return bytes_; }
-  const BlockPool& history_blocks() const { return history_.pool; }
-  const BlockPool& window_blocks() const { return window_.pool; }
+  BlockArena& arena() { return arena_; }
+  const BlockArena& arena() const { return arena_; }
 
  private:
-  // The blocks of one kind, and which sequence has which.
-  struct Blocks {
-    BlockPool pool{0};
-    std::vector<std::int32_t> table;  // [sequences, blocks of the context]
-    std::unique_ptr<Buffer> memory;
+  struct State {
+    std::int64_t stands = 0;
+    std::int64_t earliest_next = 0;
+    // Blocks in the tables: history [0, end_block), window [first_window, end_block).
+    std::int64_t first_window = 0;
+    std::int64_t end_block = 0;
+  };
+  // The entries of a table from the first that a step writes.
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
   };
 
   SequenceCache() = default;
-  Status Allocate(Backend& backend, std::int64_t n_history, std::int64_t n_window);
-  void MakeViews(const BlockLayout& history, const BlockLayout& window);
-  std::int32_t* TableOf(Blocks& blocks, std::int32_t sequence);
-  // Of [first, end) of a table: entries without a block; and giving them one.
-  std::int64_t CountMissing(Blocks& blocks, std::int32_t sequence, std::int64_t first,
-                            std::int64_t end);
-  void TakeMissing(Blocks& blocks, std::int32_t sequence, std::int64_t first, std::int64_t end);
-  void ReturnBelow(Blocks& blocks, std::int32_t sequence, std::int64_t end);
+  struct ArenaSize {
+    std::int64_t n_slabs = 0;
+    std::int64_t per_slab = 1;
+    std::int64_t history_slabs = 0;
+  };
+  Status Allocate(Backend& backend);
+  Result<ArenaSize> SizeArena(std::int64_t tail_bytes);
+  void MakeViews();
+  const State& StateOf(std::int32_t sequence) const {
+    return states_[static_cast<std::size_t>(sequence)];
+  }
+  State& StateOf(std::int32_t sequence) { return states_[static_cast<std::size_t>(sequence)]; }
+  std::vector<std::int32_t>& TableOf(BlockKind kind) {
+    return kind == BlockKind::kHistory ? history_table_ : window_table_;
+  }
+  std::int32_t& Entry(BlockKind kind, std::int32_t sequence, std::int64_t i) {
+    return TableOf(kind)[static_cast<std::size_t>(sequence * table_width_ + i)];
+  }
+  Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
+                StoredWindows windows) const;
+  std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
+  void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
+  void ReturnWindows(std::int32_t sequence, std::int64_t end);
+  void CopyTails(std::int32_t from, std::int32_t to);
 
   CacheShape shape_;
+  BlockLayout history_layout_;
+  BlockLayout window_layout_;
   std::int64_t table_width_ = 0;
-  Blocks history_;
-  Blocks window_;
+  std::int64_t history_bytes_ = 0;  // from a history block to the next
+  std::int64_t slab_bytes_ = 0;     // and from a window block
+  BlockArena arena_{0, 1};
+  std::vector<std::int32_t> history_table_;  // [sequences, table_width]
+  std::vector<std::int32_t> window_table_;
+  std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
-  std::vector<std::int64_t> newest_;  // per sequence: positions it had at most since its start
+  Matrix<std::byte> streams_;  // [sequences, stream_bytes]
+  std::vector<State> states_;
   std::vector<LayerCache> layers_;
   std::int64_t bytes_ = 0;
 };

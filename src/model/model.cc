@@ -27,10 +27,14 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
                       .ratios = config.compress_ratios,
                       .max_context = options.max_context,
                       .n_sequences = options.max_sequences,
-                      .rollback = kRollbackTokens};
+                      .rollback = kRollbackTokens,
+                      .memory_bytes = options.kv_memory_bytes};
   shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
   if (options.with_mtp) {
     shape.ratios.push_back(0);
+    shape.n_draft_layers = 1;
+    shape.lookahead = kRollbackTokens;
+    shape.stream_bytes = kStreams * config.hidden_size * static_cast<std::int64_t>(sizeof(Bf16));
   }
   return shape;
 }
@@ -93,19 +97,6 @@ Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_p
 
 }  // namespace
 
-// How far a sequence is.
-struct Progress {
-  std::int64_t stands = 0;  // the next position
-  // Positions computed since position 0, those included that were taken back: their keys have
-  // replaced older ones, so this and not `stands` says how far back is still possible.
-  std::int64_t newest = 0;
-
-  void Ran(const Segment& segment) {
-    stands = segment.first_position + segment.n_tokens;
-    newest = segment.first_position == 0 ? stands : std::max(newest, stands);
-  }
-};
-
 // What a row of a batch belongs to.
 struct Place {
   std::int32_t sequence = 0;
@@ -115,6 +106,13 @@ struct Place {
 
 Place PlaceOf(const BatchView& batch, std::int64_t row) {
   return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
+}
+
+void ListPlaces(const BatchView& batch, std::vector<Place>& places) {
+  places.clear();
+  for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
+    places.push_back(PlaceOf(batch, row));
+  }
 }
 
 struct Model::Impl {
@@ -131,20 +129,28 @@ struct Model::Impl {
   BlockReadAhead read_ahead;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
-  std::vector<Progress> progress;      // per sequence, of the main model
-  std::vector<Progress> mtp_progress;  // and of the MTP head
   RoutingObserver routing_observer;
   std::int64_t last_rows = 0;      // of the last Forward
   std::vector<Place> last_places;  // of each of them
   std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
+  std::vector<Place> last_mtp_places;
 
   Status FindHead();
   Status Bind();
   Status HoldAndCheck(const LoadProgress& progress);
   Status Allocate();
-  void StartAnew(const BatchView& batch, std::vector<Progress>& done) const;
+  void StartAnew(const BatchView& batch);
   Status ExtendCache(const BatchView& batch);
-  Status CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const;
+  void KeepStreams(const BatchView& batch);
+  Status CheckBatch(const BatchView& batch) const;
+  Status CheckOrder(const BatchView& batch) const;
+  Matrix<const Bf16> streams() const { return workspace->activations().streams; }
+  Matrix<const Bf16> mtp_streams() const { return workspace->activations().mtp_streams; }
+  Status CheckStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
+                      StreamSource source) const;
+  std::span<const std::byte> StreamsOf(const BatchView& batch, std::int64_t row,
+                                       std::span<const std::int32_t> stream_rows,
+                                       StreamSource source) const;
   Step MakeStep(const BatchView& batch);
   Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
                            const HcWeights& hc_head, std::span<const Bf16> norm);
@@ -227,8 +233,7 @@ Status Model::Impl::Allocate() {
                        .original_length = config.rope_scaling.original_max_position_embeddings});
   admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts);
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  progress.resize(static_cast<std::size_t>(options.max_sequences));
-  mtp_progress = progress;
+  last_mtp_places.reserve(last_places.capacity());
   return {};
 }
 
@@ -272,6 +277,7 @@ const ModelConfig& Model::config() const { return impl_->config; }
 const ModelOptions& Model::options() const { return impl_->options; }
 HeadKind Model::head_kind() const { return impl_->head.kind; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
+SequenceCache& Model::cache() { return *impl_->cache; }
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
 
@@ -283,7 +289,7 @@ std::int64_t Model::weight_bytes() const {
   return bytes;
 }
 
-Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<Progress>& done) const {
+Status Model::Impl::CheckBatch(const BatchView& batch) const {
   if (batch.n_tokens() > options.max_batch_tokens) {
     return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
                      options.max_batch_tokens, batch.n_tokens());
@@ -306,11 +312,20 @@ Status Model::Impl::CheckBatch(const BatchView& batch, const std::vector<Progres
                        segment.sequence, options.max_context - 1, first,
                        first + segment.n_tokens - 1);
     }
-    const auto [stands, newest] = done[static_cast<std::size_t>(segment.sequence)];
-    if (first != 0 && (first > stands || first < newest - kRollbackTokens)) {
+  }
+  return {};
+}
+
+// Positions must follow what the sequences have.
+Status Model::Impl::CheckOrder(const BatchView& batch) const {
+  for (const Segment& segment : batch.segments) {
+    const std::int64_t first = segment.first_position;
+    const std::int64_t stands = cache->stands(segment.sequence);
+    const std::int64_t earliest = cache->earliest_next(segment.sequence);
+    if (first != 0 && (first > stands || first < earliest)) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "sequence {}: expected position 0 or {} to {}, found {}", segment.sequence,
-                       std::max<std::int64_t>(newest - kRollbackTokens, 0), stands, first);
+                       earliest, stands, first);
     }
   }
   return {};
@@ -335,10 +350,12 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
 }
 
 // After a step that ended halfway: caches of its sequences have been overwritten.
-void Model::Impl::StartAnew(const BatchView& batch, std::vector<Progress>& done) const {
+void Model::Impl::StartAnew(const BatchView& batch) {
   for (const Segment& segment : batch.segments) {
-    done[static_cast<std::size_t>(segment.sequence)] = {};
+    cache->Release(segment.sequence);
   }
+  last_rows = 0;
+  last_mtp_rows = 0;
 }
 
 // Room for the batch's positions in the caches.
@@ -352,14 +369,32 @@ Status Model::Impl::ExtendCache(const BatchView& batch) {
   return {};
 }
 
+// The streams that the MTP head may be given in later steps: of the newest position of each
+// sequence, and of the last of each block.
+void Model::Impl::KeepStreams(const BatchView& batch) {
+  const Matrix<Bf16> streams = workspace->activations().streams;
+  for (const Segment& segment : batch.segments) {
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      const std::int64_t position = segment.first_position + i;
+      if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
+        cache->KeepStream(segment.sequence, position,
+                          std::as_bytes(streams.RowSpan(segment.first_row + i)));
+      }
+    }
+  }
+}
+
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  if (Status status = m.CheckBatch(view, m.progress); !status) {
+  if (Status status = m.CheckBatch(view); !status) {
+    return status;
+  }
+  if (Status status = m.CheckOrder(view); !status) {
     return status;
   }
   if (Status extended = m.ExtendCache(view); !extended) {
-    m.StartAnew(view, m.progress);
+    m.StartAnew(view);
     return extended;
   }
   const Step step = m.MakeStep(view);
@@ -370,19 +405,19 @@ Status Model::Forward(const Batch& batch) {
     if (Status ran = RunBlock(step, m.weights.layers[i],
                               m.cache->Layer(static_cast<std::int64_t>(i)), step.a.streams);
         !ran) {
-      m.StartAnew(view, m.progress);
-      m.last_rows = 0;
+      m.StartAnew(view);
       return ran;
     }
   }
   for (const Segment& segment : view.segments) {
-    m.progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
+    m.cache->Ran(segment.sequence, segment.first_position + segment.n_tokens);
+  }
+  if (m.weights.mtp) {
+    m.backend.Synchronize();
+    m.KeepStreams(view);
   }
   m.last_rows = view.n_tokens();
-  m.last_places.clear();
-  for (std::int64_t row = 0; row < m.last_rows; ++row) {
-    m.last_places.push_back(PlaceOf(view, row));
-  }
+  ListPlaces(view, m.last_places);
   return {};
 }
 
@@ -413,28 +448,64 @@ Matrix<const float> Model::Logits(std::span<const std::int32_t> rows) {
                 m.weights.norm);
 }
 
-Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows) {
-  Impl& m = *impl_;
-  const BatchView view = next.View();
-  if (!m.weights.mtp) {
-    return MakeError(ErrorCode::kInvalidArgument, "the model was loaded without its MTP head");
-  }
-  Check(static_cast<std::int64_t>(stream_rows.size()) == view.n_tokens(),
+// Every row's streams must be those of its position.
+Status Model::Impl::CheckStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
+                                 StreamSource source) const {
+  const bool kept = source == StreamSource::kKept;
+  const bool again = source == StreamSource::kMtp;
+  Check(std::ssize(stream_rows) == (kept ? 0 : batch.n_tokens()),
         "one stream row per token of the MTP batch");
-  if (Status status = m.CheckBatch(view, m.mtp_progress); !status) {
-    return status;
-  }
-  for (std::int64_t i = 0; i < view.n_tokens(); ++i) {
-    const std::int32_t row = stream_rows[static_cast<std::size_t>(i)];
-    Check(row >= 0 && row < m.last_rows, "an MTP row that the last step did not have");
-    const Place expected = m.last_places[static_cast<std::size_t>(row)];
-    const Place found = PlaceOf(view, i);
-    if (expected != found) {
+  for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
+    const Place found = PlaceOf(batch, i);
+    Place expected = {found.sequence, static_cast<std::int32_t>(cache->stands(found.sequence)) - 1};
+    std::int32_t row = -1;
+    if (!kept) {
+      row = stream_rows[static_cast<std::size_t>(i)];
+      Check(row >= 0 && row < (again ? last_mtp_rows : last_rows),
+            "an MTP row that the last step did not have");
+      expected = (again ? last_mtp_places : last_places)[static_cast<std::size_t>(row)];
+      expected.position += again ? 1 : 0;
+    }
+    if (expected != found || cache->stands(found.sequence) == 0) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "MTP row {}: expected sequence {} position {} (row {} of the last step), "
                        "found sequence {} position {}",
                        i, expected.sequence, expected.position, row, found.sequence,
                        found.position);
+    }
+  }
+  return {};
+}
+
+std::span<const std::byte> Model::Impl::StreamsOf(const BatchView& batch, std::int64_t row,
+                                                  std::span<const std::int32_t> stream_rows,
+                                                  StreamSource source) const {
+  if (source == StreamSource::kKept) {
+    return cache->Stream(batch.SegmentOf(row).sequence);
+  }
+  const std::int32_t from = stream_rows[static_cast<std::size_t>(row)];
+  return std::as_bytes((source == StreamSource::kMtp ? mtp_streams() : streams()).RowSpan(from));
+}
+
+Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) {
+  Impl& m = *impl_;
+  const BatchView view = next.View();
+  if (!m.weights.mtp) {
+    return MakeError(ErrorCode::kInvalidArgument, "the model was loaded without its MTP head");
+  }
+  if (Status status = m.CheckBatch(view); !status) {
+    return status;
+  }
+  if (Status status = m.CheckStreams(view, stream_rows, source); !status) {
+    return status;
+  }
+  if (source == StreamSource::kKept) {
+    for (const Segment& segment : view.segments) {
+      if (Status extended = m.cache->Extend(segment.sequence, m.cache->stands(segment.sequence), 0);
+          !extended) {
+        return extended;
+      }
     }
   }
   const MtpWeights& mtp = *m.weights.mtp;
@@ -443,11 +514,9 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   const std::int64_t n = view.n_tokens();
   const std::int64_t d = m.config.hidden_size;
   const float eps = m.config.rms_norm_eps;
-  const Matrix<const Bf16> streams = m.workspace->activations().streams;
   for (std::int64_t i = 0; i < n; ++i) {
-    const std::int32_t row = stream_rows[static_cast<std::size_t>(i)];
-    std::memcpy(a.mtp_normed.Row(i), streams.Row(row),
-                static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
+    const std::span<const std::byte> streams = m.StreamsOf(view, i, stream_rows, source);
+    std::memcpy(a.mtp_normed.Row(i), streams.data(), streams.size());
   }
   // The norm and h_proj work on every stream alone: [t, 4 d] seen as [4 t, d].
   const Matrix<Bf16> normed = {a.mtp_normed.data, n * kStreams, d};
@@ -461,14 +530,11 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   if (Status ran =
           RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
       !ran) {
-    m.StartAnew(view, m.mtp_progress);
-    m.last_mtp_rows = 0;
+    m.StartAnew(view);
     return ran;
   }
-  for (const Segment& segment : view.segments) {
-    m.mtp_progress[static_cast<std::size_t>(segment.sequence)].Ran(segment);
-  }
   m.last_mtp_rows = n;
+  ListPlaces(view, m.last_mtp_places);
   return {};
 }
 
@@ -497,9 +563,7 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
     FillRandomly(m.cache->Layer(layer), sequence, n_tokens,
                  seed + static_cast<std::uint64_t>(layer));
   }
-  const Progress filled = {.stands = n_tokens, .newest = n_tokens};
-  m.progress[static_cast<std::size_t>(sequence)] = filled;
-  m.mtp_progress[static_cast<std::size_t>(sequence)] = filled;
+  m.cache->Ran(sequence, n_tokens);
   return {};
 }
 
@@ -513,7 +577,10 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   Check(layer >= 0 && layer < m.config.num_hidden_layers, "a layer that exists");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
-  if (Status status = m.CheckBatch(view, m.progress); !status) {
+  if (Status status = m.CheckBatch(view); !status) {
+    return status;
+  }
+  if (Status status = m.CheckOrder(view); !status) {
     return status;
   }
   if (Status extended = m.ExtendCache(view); !extended) {

@@ -24,6 +24,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/weight_memory.h"
 #include "kernels/backend.h"
+#include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
 #include "model/routing_observer.h"
 
@@ -35,8 +36,17 @@ struct ModelOptions {
   std::int64_t max_batch_tokens = 256;  // rows of one Forward
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
   bool with_mtp = false;                // load the MTP head; an error if the checkpoint has none
-  WeightMemory weights;                 // whether Load reads them, and where to
-  int n_load_threads = 1;               // that Load uses
+  // Memory of all caches together; 0: as much as all sequences can need at once.
+  std::int64_t kv_memory_bytes = 0;
+  WeightMemory weights;    // whether Load reads them, and where to
+  int n_load_threads = 1;  // that Load uses
+};
+
+// Where the MTP head finds the hidden streams of a position.
+enum class StreamSource {
+  kForward,  // in a row of the last Forward
+  kKept,     // kept of the newest position of the sequence
+  kMtp,      // a row of the last ForwardMtp stands for them: a draft after a draft
 };
 
 // Called with the share of the weights read so far, 0 to 1, if Load is to read them. From the
@@ -66,19 +76,22 @@ class Model {
   // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
   // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens (of all
   // it has computed, those taken back included); position 0 starts it anew. Errors, with nothing
-  // changed: a token id, position, sequence or batch size out of range. Error kInvalidData: the
-  // scales of an expert that is used for the first time are no numbers (the message names the
-  // tensor; Load checks all others). The batch's sequences must then begin at position 0 again.
+  // changed: a token id, position, sequence or batch size out of range. The batch's sequences must
+  // begin at position 0 again after the others. kOutOfMemory: the caches have too few free blocks.
+  // kInvalidData: the scales of an expert that is used for the first time are no numbers (the
+  // message names the tensor; Load checks all others).
   Status Forward(const Batch& batch);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call.
   Matrix<const float> Logits(std::span<const std::int32_t> rows);
 
-  // Runs the MTP head (spec/mtp.md 1.3): row i of `next` is the token that follows row
-  // stream_rows[i] of the last Forward, at that row's position (another is an error). Stores the
-  // MTP layer's keys.
-  Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows);
+  // Runs the MTP head (spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a position
+  // whose hidden streams are known, at that position (another is an error): row stream_rows[i] of
+  // the last Forward or ForwardMtp, or the newest position of its sequence (stream_rows is empty
+  // then). Stores the MTP layer's keys. Errors as with Forward.
+  Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
+                    StreamSource source = StreamSource::kForward);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.
   Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);
 
@@ -90,6 +103,9 @@ class Model {
 
   // From now on `observer` is told the experts of every layer; an empty one ends that.
   void ObserveRouting(RoutingObserver observer);
+
+  // What the sequences have cached: who shares blocks between them, or counts them, does it there.
+  SequenceCache& cache();
 
   // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);

@@ -66,6 +66,7 @@ class Workspace {
                                   const WorkspaceShape& shape);
 
   Activations& activations() { return activations_; }
+  const Activations& activations() const { return activations_; }
   std::int64_t bytes() const { return bytes_; }
 
  private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
@@ -91,22 +92,25 @@ TEST(SequenceCache, RowsOfAllSequencesDoNotOverlap) {
   }
 }
 
-TEST(SequenceCache, AllocatesItsBlocksAndTails) {
+// What BytesPerSequence says of the specification's formula, and blocks.
+TEST(SequenceCache, AllocatesTheMemoryItIsGiven) {
   ReferenceBackend backend;
   for (CacheShape shape : Shapes()) {
-    shape.history_blocks = 3;
-    shape.window_blocks = 5;
-    Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
-    ASSERT_TRUE(cache) << cache.error().message;
-    EXPECT_EQ(cache->history_blocks().n_blocks(), 3);
-    EXPECT_EQ(cache->window_blocks().n_blocks(), 5);
     const LayerBytes bytes = BytesPerSequence(shape);
     const std::int64_t window_keys =
         std::ssize(shape.ratios) * (shape.sliding_window + shape.rollback) * KeyBytes(shape.keys);
-    const std::int64_t blocks = 3 * HistoryLayoutOf(shape).bytes + 5 * WindowLayoutOf(shape).bytes;
     const std::int64_t tails = shape.n_sequences * (bytes.constant - window_keys);
-    EXPECT_GE(cache->bytes(), blocks + tails);
-    EXPECT_LT(cache->bytes(), blocks + tails + 64 * 4 * std::ssize(shape.ratios));
+    shape.memory_bytes = tails + 30 * WindowLayoutOf(shape).bytes;
+    Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+    ASSERT_TRUE(cache) << cache.error().message;
+    EXPECT_LE(cache->bytes(), shape.memory_bytes);
+    EXPECT_GT(cache->bytes() + cache->SlabBytes() + 64 * 4 * std::ssize(shape.ratios),
+              shape.memory_bytes);
+    EXPECT_EQ(cache->BlockBytes(BlockKind::kHistory), HistoryLayoutOf(shape).bytes);
+    shape.memory_bytes = tails + 2 * WindowLayoutOf(shape).bytes;
+    const Result<SequenceCache> too_small = SequenceCache::Create(backend, shape);
+    ASSERT_FALSE(too_small);
+    EXPECT_EQ(too_small.error().code, ErrorCode::kOutOfMemory);
   }
 }
 
@@ -131,9 +135,17 @@ class Walk {
       first = std::min(first, state.stands);
     }
     const std::int64_t n = std::min(1 + Below(Below(3) == 0 ? 400 : 5), shape_.max_context - first);
+    const BlockCounts before = cache_.arena().in_use();
+    const BlockCounts missing = cache_.Missing(sequence, first, n, StoredWindows::kSeen);
     const Status extended = cache_.Extend(sequence, first, n);
     ASSERT_TRUE(extended) << extended.error().message;
+    if (first > 0) {
+      ASSERT_LE(cache_.arena().in_use().history, before.history + missing.history);
+      ASSERT_LE(cache_.arena().in_use().window, before.window + missing.window);
+    }
     ExpectSeen(sequence, first, n);
+    cache_.Ran(sequence, first + n);
+    ASSERT_EQ(cache_.stands(sequence), first + n);
     state.newest = first == 0 ? n : std::max(state.newest, first + n);
     state.stands = first + n;
     ExpectCounts();
@@ -175,10 +187,7 @@ class Walk {
         history += layer.compressor.rows.Row(sequence, p / layer.ratio) != nullptr;
       }
     }
-    const BlockPool& histories = cache_.history_blocks();
-    const BlockPool& windows = cache_.window_blocks();
-    ASSERT_EQ(histories.n_blocks() - histories.n_free(), history);
-    ASSERT_EQ(windows.n_blocks() - windows.n_free(), window);
+    ASSERT_EQ(cache_.arena().in_use(), (BlockCounts{history, window}));
   }
 
   SequenceCache& cache_;
@@ -207,27 +216,104 @@ TEST(SequenceCache, ASequenceHasTheBlocksThatItNeeds) {
 
 TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
   ReferenceBackend backend;
-  const CacheShape shape{.keys = {64, 64},
-                         .sliding_window = 128,
-                         .ratios = {4},
-                         .max_context = 1'000,
-                         .n_sequences = 2,
-                         .history_blocks = 3,
-                         .window_blocks = 6};
+  CacheShape shape{.keys = {64, 64},
+                   .sliding_window = 128,
+                   .ratios = {4},
+                   .max_context = 100'000,
+                   .n_sequences = 2};
+  shape.memory_bytes = 1;
+  const Result<SequenceCache> nothing = SequenceCache::Create(backend, shape);
+  ASSERT_FALSE(nothing);
+  shape.memory_bytes = 2 * 8 * 2 * (128 + 256) * 4 + 8 * (WindowLayoutOf(shape).bytes + 9'000);
   Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
   ASSERT_TRUE(cache) << cache.error().message;
-  ASSERT_TRUE(cache->Extend(0, 0, 256));
-  ASSERT_TRUE(cache->Extend(1, 0, 128));
-  const Status full = cache->Extend(1, 128, 1);
+  std::int64_t stands = 0;
+  while (cache->arena().HasRoom(cache->Missing(0, stands, 128, StoredWindows::kAll))) {
+    ASSERT_TRUE(cache->Extend(0, stands, 128, StoredWindows::kAll));
+    stands += 128;
+    cache->Ran(0, stands);
+  }
+  const BlockCounts before = cache->arena().in_use();
+  const Status full = cache->Extend(1, 0, 2'000, StoredWindows::kAll);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(full.error().message,
-            "positions 128 to 128 of sequence 1: expected 1 and 1 free blocks of history and "
-            "window, found 0 and 4");
-  EXPECT_EQ(cache->window_blocks().n_free(), 4);
+  EXPECT_TRUE(full.error().message.starts_with(
+      "positions 0 to 1999 of sequence 1: expected 16 history and 16 window blocks, found "))
+      << full.error().message;
+  EXPECT_LE(cache->arena().in_use().history, before.history);
+  EXPECT_EQ(cache->stands(0), stands);
   cache->Release(0);
-  EXPECT_EQ(cache->history_blocks().n_free(), 2);
-  EXPECT_TRUE(cache->Extend(1, 128, 1));
+  EXPECT_TRUE(cache->Extend(1, 0, 128));
+}
+
+// Two sequences whose tables share blocks: what one writes the other does not see.
+TEST(SequenceCache, ASharedBlockIsCopiedBeforeItIsWritten) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {0, 4, 128},
+                         .max_context = 1'000,
+                         .n_sequences = 3,
+                         .rollback = 8};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 200));
+  cache->Ran(0, 200);
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
+    const std::span<std::byte> bytes = cache->Bytes(kind, cache->BlockOf(kind, 0, 1));
+    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+  }
+  cache->Fork(0, 1);
+  EXPECT_EQ(cache->stands(1), 200);
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{2, 2}));
+  EXPECT_EQ(cache->Missing(1, 200, 1, StoredWindows::kSeen), (BlockCounts{1, 1}));
+  ASSERT_TRUE(cache->Extend(1, 200, 1));
+  cache->Ran(1, 201);
+  for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
+    const std::int32_t old_block = cache->BlockOf(kind, 0, 1);
+    const std::int32_t new_block = cache->BlockOf(kind, 1, 1);
+    EXPECT_EQ(cache->BlockOf(kind, 0, 0), cache->BlockOf(kind, 1, 0));
+    ASSERT_NE(old_block, new_block);
+    EXPECT_TRUE(std::ranges::equal(cache->Bytes(kind, old_block), cache->Bytes(kind, new_block)));
+  }
+  ASSERT_TRUE(cache->Extend(0, 200, 1));  // alone again: nothing to copy
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{3, 3}));
+  cache->Release(0);
+  cache->Release(1);
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{0, 0}));
+}
+
+TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {0, 4, 128},
+                         .max_context = 1'000,
+                         .n_sequences = 2,
+                         .rollback = 8,
+                         .stream_bytes = 40};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 300, StoredWindows::kAll));
+  std::vector<std::byte> stream(40, std::byte{3});
+  cache->KeepStream(0, 255, stream);
+  cache->KeepStream(0, 299, std::vector<std::byte>(40, std::byte{4}));
+  cache->Ran(0, 300);
+  const std::vector<std::int32_t> history = {cache->BlockOf(BlockKind::kHistory, 0, 0),
+                                             cache->BlockOf(BlockKind::kHistory, 0, 1)};
+  const std::vector<std::int32_t> windows = {cache->BlockOf(BlockKind::kWindow, 0, 1)};
+  EXPECT_EQ(cache->BoundaryWindows(2), 1);
+  cache->Attach(1, history, windows);
+  EXPECT_EQ(cache->stands(1), 256);
+  EXPECT_EQ(cache->earliest_next(1), 256);
+  EXPECT_TRUE(std::ranges::equal(cache->Stream(1), stream));
+  EXPECT_EQ(cache->Stream(0)[0], std::byte{4});
+  EXPECT_EQ(cache->Missing(1, 256, 10, StoredWindows::kSeen), (BlockCounts{1, 1}));
+  ASSERT_TRUE(cache->Extend(1, 256, 10));
+  cache->Release(0);
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{3, 2}));
+  cache->Release(1);
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{0, 0}));
 }
 
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {

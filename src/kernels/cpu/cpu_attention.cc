@@ -27,7 +27,7 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   std::size_t n = 0;
   const std::int64_t oldest = std::max<std::int64_t>(0, position - input.sliding_window + 1);
   for (std::int64_t p = oldest; p < segment.first_position; ++p) {
-    keys[n] = cache.window.rows.Row(segment.sequence, p);
+    keys[n] = cache.window.Row(segment.sequence, p);
     Check(keys[n++] != nullptr, "SparseAttention: a key of the window is not cached any more");
   }
   task.keys = keys.data();
@@ -87,9 +87,10 @@ void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Se
       values[n] = input.values.Row(row) + channel;
       scores[n] = input.scores.Row(row) + channel;
     } else {
-      const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
-      values[n] = cache.tail_values.Row(row) + channel;
-      scores[n] = cache.tail_scores.Row(row) + channel;
+      const CompressorInputs kept =
+          cache.Before(segment.sequence, position, segment.first_position);
+      values[n] = kept.values + channel;
+      scores[n] = kept.scores + channel;
     }
   }
   kernels.pool({.values = values, .scores = scores, .n_slots = n, .width = width, .out = out});
@@ -189,7 +190,7 @@ void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, W
     const std::int64_t work = keys.cols * kElementWork;
     ForItems(segment.n_tokens, work, [&](std::int64_t first, std::int64_t end) {
       for (std::int64_t i = first; i < end; ++i) {
-        std::uint8_t* row = cache.rows.Row(segment.sequence, segment.first_position + i);
+        std::uint8_t* row = cache.Row(segment.sequence, segment.first_position + i);
         if (row != nullptr) {
           kernels_.pack_key(Bits(keys.Row(segment.first_row + i)), cache.rows.layout, row);
         }
@@ -201,14 +202,17 @@ void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, W
 // After the rows are made: they read the old tail.
 void CpuBackend::StoreTail(const CompressorInput& input, const BatchView& batch,
                            CompressorCache& cache) {
-  const std::int64_t inputs = input.scores.cols;
   for (const Segment& segment : batch.segments) {
-    for (std::int64_t i = std::max<std::int64_t>(0, segment.n_tokens - cache.tail_slots);
-         i < segment.n_tokens; ++i) {
-      const std::int64_t slot = (segment.first_position + i) % cache.tail_slots;
-      const std::int64_t row = segment.sequence * cache.tail_slots + slot;
-      std::copy_n(input.values.Row(segment.first_row + i), inputs, cache.tail_values.Row(row));
-      std::copy_n(input.scores.Row(segment.first_row + i), inputs, cache.tail_scores.Row(row));
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      const std::int64_t position = segment.first_position + i;
+      const float* values = input.values.Row(segment.first_row + i);
+      const float* scores = input.scores.Row(segment.first_row + i);
+      if (i >= segment.n_tokens - cache.tail_slots) {
+        cache.Keep(segment.sequence, position, values, scores);
+      }
+      if (cache.IsBoundary(position)) {
+        cache.KeepBoundary(segment.sequence, position, values, scores);
+      }
     }
   }
 }

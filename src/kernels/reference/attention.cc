@@ -45,7 +45,8 @@ KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerC
       const auto own = input.keys.RowSpan(segment.first_row + p - segment.first_position);
       keys.emplace_back(own.begin(), own.end());
     } else {
-      keys.push_back(Unpack(cache.window.rows, segment.sequence, p));
+      keys.push_back(
+          Unpack(cache.window.rows, segment.sequence, p + cache.window.row_of_position_0));
     }
   }
   keys.resize(static_cast<std::size_t>(input.sliding_window));
@@ -160,7 +161,7 @@ void ReferenceBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& ba
   CheckAppend(keys, batch, cache);
   for (const Segment& segment : batch.segments) {
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      std::uint8_t* row = cache.rows.Row(segment.sequence, segment.first_position + i);
+      std::uint8_t* row = cache.Row(segment.sequence, segment.first_position + i);
       if (row != nullptr) {
         PackKey(keys.Row(segment.first_row + i), cache.rows.layout, row);
       }

@@ -35,8 +35,8 @@ Slot SlotAt(const CompressorInput& input, const Segment& segment, const Compress
     const std::int64_t row = segment.first_row + position - segment.first_position;
     return {input.values.Row(row), input.scores.Row(row)};
   }
-  const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
-  return {cache.tail_values.Row(row), cache.tail_scores.Row(row)};
+  const CompressorInputs kept = cache.Before(segment.sequence, position, segment.first_position);
+  return {kept.values, kept.scores};
 }
 
 // The softmax over the slots of one channel, applied to their values. Slot s of n reads column
@@ -114,12 +114,14 @@ void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& b
     for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
       MakeRow(input, segment, w, cache);
     }
-    for (std::int64_t position = std::max(first, end - cache.tail_slots); position < end;
-         ++position) {
+    for (std::int64_t position = first; position < end; ++position) {
       const Slot slot = SlotAt(input, segment, cache, position);
-      const std::int64_t row = segment.sequence * cache.tail_slots + position % cache.tail_slots;
-      std::copy_n(slot.values, inputs, cache.tail_values.Row(row));
-      std::copy_n(slot.scores, inputs, cache.tail_scores.Row(row));
+      if (position >= end - cache.tail_slots) {
+        cache.Keep(segment.sequence, position, slot.values, slot.scores);
+      }
+      if (cache.IsBoundary(position)) {
+        cache.KeepBoundary(segment.sequence, position, slot.values, slot.scores);
+      }
     }
   }
 }

@@ -1,0 +1,79 @@
+// BlockArena: which blocks of one piece of memory are in use, and by how many.
+//
+// Blocks have two sizes. The memory is cut into slabs; a slab is one window block, or holds
+// histories_per_slab history blocks:
+//
+//   | window block 0 | h 4 | h 5 | h 6 | h 7 | window block 2 | h 12 | (free) | (free) | h 15 | ...
+//
+// so that whatever is free can become either kind, and a block's number times the size of its kind
+// is where it begins.
+#ifndef FATHOM_KV_CACHE_BLOCK_ARENA_H_
+#define FATHOM_KV_CACHE_BLOCK_ARENA_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "kv_cache/block_key.h"
+
+namespace fathom {
+
+// A number of blocks of each kind.
+struct BlockCounts {
+  std::int64_t history = 0;
+  std::int64_t window = 0;
+  friend bool operator==(const BlockCounts&, const BlockCounts&) = default;
+  BlockCounts& operator+=(const BlockCounts& more) {
+    history += more.history;
+    window += more.window;
+    return *this;
+  }
+};
+
+// Counts uses only; the memory is someone else's. A block is free when nobody uses it. Allocates
+// nothing after its construction. One thread at a time.
+class BlockArena {
+ public:
+  // The first history_slabs of the slabs hold history blocks only, so that as many of these can
+  // always be had whatever was taken and returned in between. 1 to 64 histories per slab.
+  BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab, std::int64_t history_slabs = 0);
+
+  // True if so many blocks could be taken now.
+  bool HasRoom(const BlockCounts& blocks) const;
+  // A free block, now used once; none if there is none.
+  std::optional<std::int32_t> Take(BlockKind kind);
+  // One use more, or less, of a block that is in use.
+  void Share(BlockKind kind, std::int32_t block);
+  void Return(BlockKind kind, std::int32_t block);
+
+  std::int32_t uses(BlockKind kind, std::int32_t block) const;
+  BlockCounts in_use() const { return in_use_; }
+  std::int64_t n_slabs() const { return n_slabs_; }
+  std::int64_t n_free_slabs() const { return n_free_common_ + n_free_reserved_; }
+  std::int64_t histories_per_slab() const { return per_slab_; }
+
+ private:
+  std::vector<std::int32_t>& UsesOf(BlockKind kind);
+  std::optional<std::int32_t> TakeHistory();
+  void ReturnToSlab(BlockKind kind, std::int32_t block);
+  // Slabs as bits; the lowest or the highest set one, or -1.
+  static std::int64_t Lowest(const std::vector<std::uint64_t>& bits);
+  static std::int64_t Highest(const std::vector<std::uint64_t>& bits);
+
+  std::int64_t n_slabs_;
+  std::int64_t per_slab_;
+  std::int64_t reserved_;               // the first slabs, of history only
+  std::vector<std::int32_t> history_;   // uses of history blocks
+  std::vector<std::int32_t> window_;    // and of window blocks
+  std::vector<std::uint64_t> taken_;    // per slab: which of its history blocks are in use
+  std::vector<std::uint64_t> free_;     // slabs with nothing in use
+  std::vector<std::uint64_t> partial_;  // slabs with free history blocks and others in use
+  std::int64_t n_free_common_ = 0;
+  std::int64_t n_free_reserved_ = 0;
+  std::int64_t n_free_in_partial_ = 0;  // history blocks
+  BlockCounts in_use_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_BLOCK_ARENA_H_
