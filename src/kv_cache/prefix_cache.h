@@ -1,0 +1,161 @@
+// PrefixCache: the blocks of texts that were read before, found again by their tokens.
+//
+// An entry is a block of 128 tokens behind the entry before it; its key is a hash of the tokens
+// from the beginning (block_key.h), and its tokens are compared too. It holds a history block and,
+// where there was room, a window block. A sequence may begin behind any entry whose window block is
+// there.
+//
+//   root -- e0 -- e1 -- e2 -- e3          history blocks: all
+//                  \                      window blocks: e1, e3, e4
+//                   e4 -- e5              -> sequences may begin behind e1, e3, e4
+//
+// Entries that a running sequence uses are pinned. The others go when room is needed: first window
+// blocks in the middle of texts, then, least recently used first, window blocks at the ends of
+// texts and entries that nothing stands behind.
+#ifndef FATHOM_KV_CACHE_PREFIX_CACHE_H_
+#define FATHOM_KV_CACHE_PREFIX_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/tensor.h"
+#include "kv_cache/block_key.h"
+#include "kv_cache/lru_list.h"
+#include "kv_cache/sequence_cache.h"
+
+namespace fathom {
+
+// The entries that a running sequence uses, from the first block on. Empty it with Unpin before it
+// ends.
+struct PrefixChain {
+  std::vector<std::int32_t> entries;
+  // A block of this sequence has the key of another text's: nothing behind it is kept.
+  bool collided = false;
+};
+
+// Adds to `keys` those of the whole blocks of `tokens` that have none yet.
+void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector<BlockKey>& keys);
+
+// One thread, that of the SequenceCache, which must outlive it.
+class PrefixCache {
+ public:
+  // A block that leaves memory; asked before its bytes are given away.
+  struct Leaving {
+    BlockKey key;
+    BlockKey parent;
+    std::span<const Token> tokens;
+    BlockKind kind;
+    std::int32_t block;
+  };
+  using OnLeaving = std::function<void(const Leaving&)>;
+
+  PrefixCache(SequenceCache& cache, const BlockKey& root);
+
+  // What there is of a text whose blocks have these keys: blocks from the first one on that have
+  // an entry, and how many of them a sequence can begin behind (not more).
+  struct Match {
+    std::int64_t n_known = 0;
+    std::int64_t n_usable = 0;
+  };
+  Match Find(std::span<const BlockKey> keys, std::span<const Token> tokens) const;
+  bool HasWindow(const BlockKey& key) const;
+
+  // Begins `sequence` behind its first n_blocks, at most Match::n_usable; pins them in `chain`,
+  // which is empty.
+  void Attach(std::int32_t sequence, std::span<const BlockKey> keys, std::int64_t n_blocks,
+              PrefixChain& chain);
+
+  // Makes entries of the blocks chain.entries.size() ... n_blocks - 1 of `sequence`, which are
+  // complete and will not change, and pins them. Where there is an entry already, the sequence uses
+  // its blocks from now on.
+  void Commit(std::int32_t sequence, std::span<const BlockKey> keys, std::span<const Token> tokens,
+              std::int64_t n_blocks, PrefixChain& chain);
+
+  // Makes an entry of blocks that were stored elsewhere; the caller's use of them becomes the
+  // entry's. The entry of the block before is there. window: or kNoBlock.
+  void Insert(const BlockKey& key, const BlockKey& parent, std::span<const Token> tokens,
+              std::int32_t history, std::int32_t window);
+  // The same of the window block of an entry that has none.
+  void InsertWindow(const BlockKey& key, std::int32_t window);
+
+  // The text ends behind block n_blocks - 1 of the chain, or is likely to be continued there: its
+  // window blocks are worth more than those in between.
+  void MarkEnd(const PrefixChain& chain, std::int64_t n_blocks);
+
+  // Another sequence uses the same entries: a copy of the first (SequenceCache::Fork).
+  void Share(const PrefixChain& from, PrefixChain& to);
+  // The sequence does not use its entries any more.
+  void Unpin(PrefixChain& chain);
+
+  // Frees blocks until the arena has room for `wanted`; false if it cannot be had. only_windows:
+  // gives up no more than window blocks in the middle of texts.
+  bool MakeRoom(const BlockCounts& wanted, bool only_windows);
+
+  // Tells of every block of the chain but the window blocks in the middle (to store them).
+  void ForEach(const PrefixChain& chain, const OnLeaving& visit) const;
+  // The same of all entries.
+  void ForEachEntry(const OnLeaving& visit) const;
+  void set_on_leaving(OnLeaving on_leaving) { on_leaving_ = std::move(on_leaving); }
+
+  std::int64_t n_entries() const { return static_cast<std::int64_t>(index_.size()); }
+  std::int64_t n_evicted() const { return n_evicted_; }
+  // Blocks that MakeRoom could free, counted in time that does not depend on their number: history
+  // exactly, window blocks including those in use.
+  BlockCounts Evictable() const { return {n_idle_, n_windows_}; }
+  // Blocks that nobody but the cache uses.
+  BlockCounts Idle() const;
+  // Counts again what the counters say; for tests.
+  bool IsConsistent() const;
+
+ private:
+  struct Entry {
+    BlockKey key;
+    BlockKey parent_key;
+    std::vector<Token> tokens;
+    std::int32_t parent = LruList::kNone;
+    std::int32_t n_children = 0;
+    std::int32_t pins = 0;
+    std::int32_t history = kNoBlock;
+    std::int32_t window = kNoBlock;
+    bool is_end = false;             // MarkEnd
+    std::uint64_t window_used = 0;   // when
+    std::uint64_t history_used = 0;  // last unpinned
+    bool is_free = false;
+  };
+
+  Entry& At(std::int32_t i) { return entries_[static_cast<std::size_t>(i)]; }
+  const Entry& At(std::int32_t i) const { return entries_[static_cast<std::size_t>(i)]; }
+  std::int32_t Lookup(const BlockKey& key, std::span<const Token> tokens) const;
+  std::int32_t NewEntry(const BlockKey& key, const BlockKey& parent_key, std::int32_t parent,
+                        std::span<const Token> tokens);
+  void Pin(std::int32_t entry);
+  void TouchWindow(std::int32_t entry);
+  std::int32_t OldestIdleWindow(const LruList& windows) const;
+  void EvictWindow(std::int32_t entry);
+  void EvictEntry(std::int32_t entry);
+  bool EvictOne(bool only_windows);
+  void Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const;
+
+  SequenceCache& cache_;
+  const BlockKey root_;
+  OnLeaving on_leaving_;
+  std::vector<Entry> entries_;
+  std::vector<std::int32_t> free_entries_;
+  std::unordered_map<BlockKey, std::int32_t, BlockKeyHash> index_;
+  LruList idle_;            // entries that are not pinned; nothing older stands behind something
+  LruList middle_windows_;  // entries with a window block in the middle of a text
+  LruList end_windows_;     // and at an end
+  std::uint64_t clock_ = 0;
+  std::int64_t n_evicted_ = 0;
+  std::int64_t n_idle_ = 0;
+  std::int64_t n_windows_ = 0;
+  std::vector<std::int32_t> history_;  // scratch of Attach
+  std::vector<std::int32_t> windows_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_PREFIX_CACHE_H_
