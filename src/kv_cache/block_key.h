@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+
+#include "base/tensor.h"
 
 namespace fathom {
 
@@ -28,6 +31,12 @@ struct BlockKeyHash {
 // History blocks hold what is kept of 128 tokens, window blocks what only the tokens right behind
 // them see (sequence_cache.h).
 enum class BlockKind : std::uint8_t { kHistory, kWindow };
+
+// The XXH3-128 of some bytes. The same on every machine: keys are the names of files.
+BlockKey KeyOf(std::span<const std::byte> bytes);
+
+// The key of the block of `tokens` (at most kBlockTokens) that follows the block `parent`.
+BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens);
 
 }  // namespace fathom
 
