@@ -155,9 +155,12 @@ class Lister {
 
   void ListKeys(const fs::path& folder, const BlockKey& fingerprint, const std::string& digits) {
     ForEachEntry(folder, [&](const fs::directory_entry& entry, const std::string& text) {
-      const std::optional<BlockFileName> name = NameOf(fingerprint, digits, text);
       struct stat info = {};
-      if (name && ::lstat(entry.path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
+      if (::lstat(entry.path().c_str(), &info) != 0) {
+        return;  // another process has deleted it
+      }
+      const std::optional<BlockFileName> name = NameOf(fingerprint, digits, text);
+      if (name && S_ISREG(info.st_mode)) {
         found_.push_back({.name = *name,
                           .bytes = info.st_size,
                           .seconds = info.st_mtim.tv_sec,

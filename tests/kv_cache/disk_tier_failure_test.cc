@@ -50,20 +50,13 @@ void InAnotherProcess(const Body& body) {
 }
 
 // Writes blocks until it is killed; tells `ready` when it begins.
-[[noreturn]] void WriteForever(const fs::path& directory, const DiskTierIdentity& identity,
-                               int ready, std::uint32_t seed) {
-  testing::Warnings warnings;
-  const std::unique_ptr<DiskTier> tier = std::move(*Open(directory, identity, warnings));
-  std::mt19937 random(seed);
-  std::vector<StoredBlock> blocks;
-  for (std::uint32_t number = 0; number < 60; ++number) {
-    blocks.push_back(BlockOfNumber(identity, number));
-  }
+[[noreturn]] void WriteForever(DiskTier& tier, const std::vector<StoredBlock>& blocks, int ready,
+                               std::mt19937 random) {
   for (;;) {
     for (int i = 0; i < 10; ++i) {
-      Store(*tier, blocks[random() % blocks.size()]);
+      Store(tier, blocks[random() % blocks.size()]);
     }
-    tier->Flush();
+    tier.Flush();
     if (ready >= 0 && ::write(ready, "x", 1) == 1) {
       ready = -1;
     }
@@ -90,7 +83,7 @@ TEST(DiskTierFailure, KilledWhileItWrites) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      WriteForever(directory.path(), identity, ready[1], static_cast<std::uint32_t>(round));
+      WriteForever(**Open(directory.path(), identity, warnings), blocks, ready[1], random);
     }
     char begun = 0;
     ASSERT_EQ(::read(ready[0], &begun, 1), 1);

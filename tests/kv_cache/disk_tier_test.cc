@@ -397,22 +397,19 @@ TEST_F(HeldDiskTierTest, LoadsFromMemoryWhatWaits) {
 }
 
 TEST_F(HeldDiskTierTest, LoadsGoBeforeStores) {
-  Store(*Open(), Block(3));
-  Damage(Block(3));
-  std::vector<std::size_t> files_seen;  // at each warning, by the thread
-  const auto open = [&] {
-    Store(*Open(), Block(1));
-    Damage(Block(1));
-    tier_ = std::move(
-        *DiskTier::Open({.directory = directory_.path()}, identity_, [&](const std::string&) {
-          files_seen.push_back(testing::FilesBelow(directory_.path()).size());
-          held_.count_down(files_seen.size() == 1 ? 1 : 0);
-          let_go_.wait();
-        }));
-  };
-  open();
   const StoredBlock first = Block(1);
   const StoredBlock second = Block(3);
+  for (const StoredBlock& block : {first, second}) {
+    Store(*Open(), block);
+    Damage(block);
+  }
+  std::vector<std::size_t> files_seen;  // at each warning, by the thread
+  tier_ = std::move(
+      *DiskTier::Open({.directory = directory_.path()}, identity_, [&](const std::string&) {
+        files_seen.push_back(testing::FilesBelow(directory_.path()).size());
+        held_.count_down(files_seen.size() == 1 ? 1 : 0);
+        let_go_.wait();
+      }));
   tier_->StartLoad(1, first.key, first.kind, first.parent, first.tokens, unused_);
   held_.wait();
   for (std::uint32_t i = 10; i < 20; ++i) {
@@ -420,9 +417,14 @@ TEST_F(HeldDiskTierTest, LoadsGoBeforeStores) {
   }
   tier_->StartLoad(2, second.key, second.kind, second.parent, second.tokens, unused_);
   let_go_.count_down();
-  tier_->Flush();
-  EXPECT_THAT(files_seen, ElementsAre(1, 0));  // each warning follows the deletion; no store yet
-  EXPECT_EQ(tier_->stats().files, 10);
+  std::vector<DiskTier::FinishedLoad> finished;
+  while (finished.size() < 2) {
+    tier_->WaitForFinished(std::chrono::seconds(10));
+    tier_->TakeFinished(finished);
+  }
+  tier_.reset();
+  EXPECT_THAT(files_seen, ElementsAre(1, 0));  // a warning follows the deletion; no store yet
+  EXPECT_EQ(Numbers(*Open(), 20).size(), 10u);
 }
 
 TEST_F(HeldDiskTierTest, ClosingWritesWhatWaitsAndGivesUpLoads) {
