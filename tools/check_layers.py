@@ -40,6 +40,7 @@ BOXES = [
     (r"boost/", r"server/http\.cc$", "Boost"),
     (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
+    (r"xxh", r"kv_cache/block_key\.cc$", "xxHash"),
 ]
 
 # Word of the source, the files of src/ where it is allowed, what to do instead.

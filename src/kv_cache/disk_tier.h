@@ -1,7 +1,9 @@
 // DiskTier: blocks on disk, found again after a restart.
 //
-// One file per block, DIR/FINGERPRINT/KK/KEY.history or .window, written under another name and
-// renamed, so that a file is either whole or not there. What is in it is checked when it is read.
+// One file per block (block_directory.h says where, block_file.h what is in it), written under
+// another name and renamed, so that a file is either whole or not there. What is in it is checked
+// when it is read. Processes may share a directory: each keeps to max_bytes by what it has seen, a
+// file that another one deleted is a miss.
 #ifndef FATHOM_KV_CACHE_DISK_TIER_H_
 #define FATHOM_KV_CACHE_DISK_TIER_H_
 
@@ -34,12 +36,12 @@ struct DiskTierIdentity {
 };
 
 struct DiskTierStats {
-  std::int64_t files = 0;
+  std::int64_t files = 0;  // of all fingerprints
   std::int64_t bytes = 0;
   std::int64_t stored = 0;   // blocks written since the start
   std::int64_t loaded = 0;   // blocks read since the start
   std::int64_t refused = 0;  // files that were not what they should be
-  std::int64_t dropped = 0;  // blocks not written because too many waited
+  std::int64_t dropped = 0;  // blocks not written: too many waited, the tier is off, no room
   bool is_on = true;         // false: the disk failed or is full; nothing is written any more
 };
 
@@ -47,37 +49,44 @@ struct DiskTierStats {
 // engine's) and do not wait for the disk unless they say so.
 class DiskTier {
  public:
+  // Payloads that wait to be written have at most so many bytes; what comes on top is dropped.
+  static constexpr std::int64_t kMostWaitingBytes = std::int64_t{64} << 20;
+
   // Makes the directories, removes what an interrupted write left, lists the files there are and
-  // deletes the least recently used ones beyond max_bytes. `warn` is called from any of the two
-  // threads with what a user should know. Error: the directory cannot be made or written.
+  // deletes the least recently used ones beyond max_bytes: of other fingerprints too, whose files
+  // are never read. `warn` is called from any of the two threads, one at a time, with what a user
+  // should know; it must not call the tier. Error: the directory cannot be made, read or written.
   static Result<std::unique_ptr<DiskTier>> Open(const DiskTierOptions& options,
                                                 const DiskTierIdentity& identity,
                                                 std::function<void(const std::string&)> warn);
-  // Writes what waits to be written.
+  // Writes what waits to be written. Loads that wait are given up.
   ~DiskTier();
 
   // True if there is a file of that name, or one is about to be written. Whether it is any good is
   // found when it is loaded.
   bool Has(const BlockKey& key, BlockKind kind) const;
 
-  // Copies the block and writes it soon; does nothing if there is a file already. `parent` and
-  // `tokens` (128) are kept with it and must be found again by a load.
+  // Copies the block and writes it soon; if there is a file already, that has been used now and
+  // nothing else happens. `parent` and `tokens` (128) are kept with it and must be found again by a
+  // load. The first write that fails turns the tier off: it still loads, but stores nothing more.
   void Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
              std::span<const Token> tokens, std::span<const std::byte> payload);
 
-  // Reads a block into `payload`, which must stay there until TakeFinished has told of `id`.
+  // Reads a block into `payload`, which must stay there until TakeFinished has told of `id`; from
+  // memory, if it waits to be written. Loads go before stores.
   void StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind, const BlockKey& parent,
                  std::span<const Token> tokens, std::span<std::byte> payload);
 
   struct FinishedLoad {
     std::uint64_t id = 0;
-    bool ok = false;  // false: no file, or one that was refused (and is deleted)
+    // False: no file, or one that was refused (and is deleted); the payload may hold anything.
+    bool ok = false;
   };
   // Adds the loads that have ended since the last call to `finished`.
   void TakeFinished(std::vector<FinishedLoad>& finished);
   // Returns when a load has ended that TakeFinished has not told of, or after `timeout`.
   void WaitForFinished(std::chrono::milliseconds timeout);
-  // Returns when everything stored so far is on the disk.
+  // Returns when everything stored so far is in its file, or dropped.
   void Flush();
 
   DiskTierStats stats() const;

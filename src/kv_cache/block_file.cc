@@ -1,0 +1,237 @@
+#include "kv_cache/block_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "kv_cache/layout.h"
+
+namespace fathom {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "fields are written as they lie");
+
+constexpr std::string_view kMagic = "FATHOMKV";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kVersionOffset = 8;
+constexpr std::size_t kKeysOffset = 24;
+constexpr std::size_t kTokensOffset = 72;
+constexpr std::size_t kPayloadChecksumOffset = 584;
+constexpr std::size_t kHeaderChecksumOffset = 600;
+
+using Header = std::array<std::byte, static_cast<std::size_t>(kBlockHeaderBytes)>;
+
+// Owns a descriptor; closes it.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return fd_; }
+  // Some file systems report here what they could not write.
+  bool Close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+tl::unexpected<Error> Failure(const std::string& path, std::string_view what) {
+  const int error = errno;
+  const bool is_busy = error == EMFILE || error == ENFILE || error == ENOMEM;
+  return MakeError(is_busy ? ErrorCode::kResourceExhausted : ErrorCode::kIo, "{}: {}: {}", path,
+                   what, std::strerror(error));
+}
+
+template <class T>
+void Put(Header& header, std::size_t offset, const T& value) {
+  std::memcpy(header.data() + offset, &value, sizeof(value));
+}
+
+// Everything but the checksums.
+Header DescriptionOf(const BlockDescription& block, std::size_t payload_bytes) {
+  Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
+  Header header = {};
+  std::memcpy(header.data(), kMagic.data(), kMagic.size());
+  Put(header, kVersionOffset, kVersion);
+  Put(header, kVersionOffset + 4, static_cast<std::uint32_t>(block.kind));
+  Put(header, kVersionOffset + 8, static_cast<std::uint64_t>(payload_bytes));
+  Put(header, kKeysOffset, block.fingerprint.bytes);
+  Put(header, kKeysOffset + 16, block.key.bytes);
+  Put(header, kKeysOffset + 32, block.parent.bytes);
+  std::memcpy(header.data() + kTokensOffset, block.tokens.data(), block.tokens.size_bytes());
+  return header;
+}
+
+BlockKey HeaderChecksum(const Header& header) {
+  return KeyOf(std::span(header).first(kHeaderChecksumOffset));
+}
+
+BlockKey ChecksumAt(const Header& header, std::size_t offset) {
+  BlockKey key;
+  std::memcpy(key.bytes.data(), header.data() + offset, sizeof(key.bytes));
+  return key;
+}
+
+void SetTimeToNow(int fd) {
+  // Without explicit times the system takes those of its last tick, and order is lost.
+  std::timespec now = {};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const std::array times = {now, now};
+  static_cast<void>(::futimens(fd, times.data()));  // the file of another user: only read
+}
+
+// Calls transfer(vectors, count, offset) like pwritev until both parts are through. False: an
+// error, or an end of the file (errno 0).
+template <class Transfer>
+bool TransferAll(std::span<std::byte> header, std::span<std::byte> payload,
+                 const Transfer& transfer) {
+  std::size_t done = 0;
+  while (done < header.size() + payload.size()) {
+    const auto header_left = header.subspan(std::min(done, header.size()));
+    const auto payload_left = payload.subspan(done - (header.size() - header_left.size()));
+    const std::array vectors = {iovec{header_left.data(), header_left.size()},
+                                iovec{payload_left.data(), payload_left.size()}};
+    errno = 0;
+    const ssize_t n_bytes = transfer(vectors.data(), 2, static_cast<off_t>(done));
+    if (n_bytes > 0) {
+      done += static_cast<std::size_t>(n_bytes);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status WriteTemporary(const std::string& temporary, Header& header,
+                      std::span<const std::byte> payload) {
+  constexpr int kOwnerOnly = 0600;
+  Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  if (file.get() < 0) {
+    return Failure(temporary, "cannot create");
+  }
+  // Tells RemoveIfAbandoned of another process that this one lives; where locks are missing, that
+  // process leaves the file alone.
+  static_cast<void>(::flock(file.get(), LOCK_EX | LOCK_NB));
+  // An iovec serves both directions and is not const; pwritev only reads.
+  const std::span<std::byte> bytes(const_cast<std::byte*>(payload.data()), payload.size());
+  const auto write = [&](const iovec* vectors, int n, off_t offset) {
+    return ::pwritev(file.get(), vectors, n, offset);
+  };
+  if (!TransferAll(header, bytes, write)) {
+    return Failure(temporary, "cannot write");
+  }
+  SetTimeToNow(file.get());
+  if (!file.Close()) {
+    return Failure(temporary, "cannot write");
+  }
+  return {};
+}
+
+// Compares what was read with what it should be, the most telling difference first.
+Status CheckHeader(const std::string& path, const Header& found, const Header& expected) {
+  const auto is_same = [&](std::size_t begin, std::size_t end) {
+    return std::equal(found.begin() + static_cast<std::ptrdiff_t>(begin),
+                      found.begin() + static_cast<std::ptrdiff_t>(end),
+                      expected.begin() + static_cast<std::ptrdiff_t>(begin));
+  };
+  std::string_view what;
+  if (!is_same(0, kMagic.size())) {
+    what = "expected a block of Fathom, found another file";
+  } else if (!is_same(kVersionOffset, kVersionOffset + 4)) {
+    what = "is of another version of the format";
+  } else if (ChecksumAt(found, kHeaderChecksumOffset) != HeaderChecksum(found)) {
+    what = "its header is damaged";
+  } else if (!is_same(0, kPayloadChecksumOffset)) {
+    what = "holds another block than its name says";
+  }
+  if (!what.empty()) {
+    return MakeError(ErrorCode::kInvalidData, "{}: {}", path, what);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status WriteBlockFile(const std::string& temporary, const std::string& path,
+                      const BlockDescription& block, std::span<const std::byte> payload) {
+  Header header = DescriptionOf(block, payload.size());
+  Put(header, kPayloadChecksumOffset, KeyOf(payload).bytes);
+  Put(header, kHeaderChecksumOffset, HeaderChecksum(header).bytes);
+  Status status = WriteTemporary(temporary, header, payload);
+  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    const bool is_gone = errno == ENOENT;
+    status = Failure(path, "cannot rename the finished file to it");
+    if (is_gone && ::access(temporary.c_str(), F_OK) != 0) {
+      status = MakeError(ErrorCode::kNotFound, "{}: was removed while it was written", temporary);
+    }
+  }
+  if (!status) {
+    ::unlink(temporary.c_str());
+  }
+  return status;
+}
+
+Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
+                     std::span<std::byte> payload) {
+  // Without waiting: what is not a regular file might never let itself be opened.
+  const Descriptor file(
+      ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0) {
+    return errno == ENOENT ? MakeError(ErrorCode::kNotFound, "{}: no such file", path)
+                           : Failure(path, "cannot open");
+  }
+  struct stat info = {};
+  if (::fstat(file.get(), &info) != 0) {
+    return Failure(path, "cannot read its size");
+  }
+  const std::int64_t expected_bytes = kBlockHeaderBytes + std::ssize(payload);
+  if (!S_ISREG(info.st_mode) || info.st_size != expected_bytes) {
+    return MakeError(ErrorCode::kInvalidData, "{}: expected a file of {} bytes, found {}", path,
+                     expected_bytes, info.st_size);
+  }
+  Header header;
+  const auto read = [&](const iovec* vectors, int n, off_t offset) {
+    return ::preadv(file.get(), vectors, n, offset);
+  };
+  if (!TransferAll(header, payload, read)) {
+    return errno == 0 ? MakeError(ErrorCode::kInvalidData, "{}: ends too early", path)
+                      : Failure(path, "cannot read");
+  }
+  if (Status checked = CheckHeader(path, header, DescriptionOf(expected, payload.size()));
+      !checked) {
+    return checked;
+  }
+  if (ChecksumAt(header, kPayloadChecksumOffset) != KeyOf(payload)) {
+    return MakeError(ErrorCode::kInvalidData, "{}: its rows are damaged", path);
+  }
+  SetTimeToNow(file.get());
+  return {};
+}
+
+void RemoveIfAbandoned(const std::string& temporary) {
+  const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+    ::unlink(temporary.c_str());
+  }
+}
+
+}  // namespace fathom

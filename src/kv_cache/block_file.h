@@ -1,0 +1,62 @@
+// The file of one block, little endian:
+//
+//     0  "FATHOMKV"
+//     8  u32       version: 1
+//    12  u32       kind: 0 history, 1 window
+//    16  u64       bytes of the payload
+//    24  16 bytes  fingerprint of what computed the block (DiskTierIdentity)
+//    40  16 bytes  key of the block
+//    56  16 bytes  key of the block before it; the fingerprint if there is none
+//    72  128 i32   tokens of the block
+//   584  16 bytes  XXH3-128 of the payload
+//   600  16 bytes  XXH3-128 of bytes 0 to 599
+//   616  payload
+//
+// No byte is unused, so any damage shows; nothing may follow the payload.
+#ifndef FATHOM_KV_CACHE_BLOCK_FILE_H_
+#define FATHOM_KV_CACHE_BLOCK_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "kv_cache/block_key.h"
+
+namespace fathom {
+
+inline constexpr std::int64_t kBlockHeaderBytes = 616;
+
+// What a file says of its payload.
+struct BlockDescription {
+  BlockKey fingerprint;
+  BlockKey key;
+  BlockKind kind = BlockKind::kHistory;
+  BlockKey parent;
+  std::span<const Token> tokens;  // kBlockTokens
+};
+
+// Both functions wait for the disk. Errors, besides those named: kResourceExhausted, the process
+// has no descriptor or memory left for it; kIo, anything else, with the reason.
+
+// Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing
+// what was there; whatever goes wrong, `temporary` is gone. It does not wait until the disk has the
+// bytes: they survive the process, and what a power cut leaves is told by its checksums. Error
+// kNotFound: someone removed `temporary` meanwhile.
+Status WriteBlockFile(const std::string& temporary, const std::string& path,
+                      const BlockDescription& block, std::span<const std::byte> payload);
+
+// Reads the payload and marks the file as used now, if it holds exactly this block. After an error
+// `payload` holds anything. Errors: kNotFound, no file; kInvalidData, another file or a damaged
+// one.
+Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
+                     std::span<std::byte> payload);
+
+// Removes an unfinished file, except one that a living process is writing.
+void RemoveIfAbandoned(const std::string& temporary);
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_BLOCK_FILE_H_

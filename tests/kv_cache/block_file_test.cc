@@ -1,0 +1,167 @@
+// The file of one block: what was written is read, and nothing else ever.
+#include "kv_cache/block_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <random>
+
+#include "tests/kv_cache/stored_block.h"
+#include "tests/testing/checkpoint_files.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom {
+namespace {
+
+using testing::BlockOfNumber;
+using ::testing::HasSubstr;
+using testing::StoredBlock;
+
+class BlockFile : public ::testing::Test {
+ protected:
+  Status Write() const {
+    return WriteBlockFile(temporary_, path_, Describe(identity_, block_), block_.payload);
+  }
+  Status Read() { return Read(Describe(identity_, block_)); }
+  Status Read(const BlockDescription& expected) {
+    std::vector<std::byte> payload(block_.payload.size());
+    Status read = ReadBlockFile(path_, expected, payload);
+    EXPECT_EQ(payload == block_.payload && read.has_value(), read.has_value());
+    return read;
+  }
+  std::string ReadError() {
+    const Status read = Read();
+    return read ? "it was read" : read.error().message;
+  }
+
+  const testing::TemporaryDirectory directory_;
+  const std::string path_ = (directory_.path() / "block").string();
+  const std::string temporary_ = (directory_.path() / "unfinished").string();
+  const DiskTierIdentity identity_ = testing::SmallIdentity();
+  const StoredBlock block_ = BlockOfNumber(identity_, 2);
+};
+
+TEST_F(BlockFile, IsReadAsWritten) {
+  ASSERT_TRUE(Write());
+  EXPECT_TRUE(Read());
+  EXPECT_FALSE(std::filesystem::exists(temporary_));
+  EXPECT_EQ(std::filesystem::file_size(path_), 616 + block_.payload.size());
+  struct stat info = {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777u, 0600u);
+}
+
+// The picture at the top of block_file.h, byte for byte.
+TEST_F(BlockFile, LooksLikeItsPicture) {
+  ASSERT_TRUE(Write());
+  std::string picture("FATHOMKV\1\0\0\0\0\0\0\0\xb9\x0b\0\0\0\0\0\0", 24);
+  const auto add = [&](const void* data, std::size_t n_bytes) {
+    picture.append(static_cast<const char*>(data), n_bytes);
+  };
+  add(identity_.fingerprint.bytes.data(), 16);
+  add(block_.key.bytes.data(), 16);
+  add(block_.parent.bytes.data(), 16);
+  add(block_.tokens.data(), 512);
+  add(KeyOf(block_.payload).bytes.data(), 16);
+  add(KeyOf(std::as_bytes(std::span(picture))).bytes.data(), 16);
+  ASSERT_EQ(picture.size(), 616u);
+  add(block_.payload.data(), block_.payload.size());
+  EXPECT_EQ(testing::ReadFile(path_), picture);
+}
+
+TEST_F(BlockFile, EveryDamagedByteIsNoticed) {
+  ASSERT_TRUE(Write());
+  const std::string whole = testing::ReadFile(path_);
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const auto put = [&](std::size_t i, int byte) {
+    file.seekp(static_cast<std::streamoff>(i)).put(static_cast<char>(byte)).flush();
+    ASSERT_TRUE(file) << i;
+  };
+  std::mt19937 random(1);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    put(i, whole[i] ^ (1 << random() % 8));
+    const Status read = Read();
+    put(i, whole[i]);
+    ASSERT_FALSE(read) << i;
+    ASSERT_EQ(read.error().code, ErrorCode::kInvalidData);
+    const char* what = i < 8     ? "found another file"
+                       : i < 12  ? "another version of the format"
+                       : i < 616 ? "its header is damaged"
+                                 : "its rows are damaged";
+    ASSERT_THAT(read.error().message, HasSubstr(what)) << i;
+  }
+  EXPECT_TRUE(Read());
+}
+
+TEST_F(BlockFile, EveryOtherLengthIsNoticed) {
+  ASSERT_TRUE(Write());
+  const std::string whole = testing::ReadFile(path_);
+  std::filesystem::resize_file(path_, whole.size() + 1);
+  EXPECT_THAT(ReadError(), HasSubstr("expected a file of 3617 bytes, found 3618"));
+  for (std::size_t length = whole.size(); length-- > 0;) {
+    std::filesystem::resize_file(path_, length);
+    ASSERT_THAT(ReadError(), HasSubstr("expected a file of 3617 bytes")) << length;
+  }
+  testing::WriteFile(path_, whole);
+  EXPECT_TRUE(Read());
+}
+
+TEST_F(BlockFile, OfAnythingElseIsRefused) {
+  ASSERT_TRUE(Write());
+  const BlockDescription right = Describe(identity_, block_);
+  std::vector<Token> other_tokens = block_.tokens;
+  ++other_tokens.back();
+  std::vector<BlockDescription> wrong(5, right);
+  wrong[0].fingerprint.bytes[15] ^= 1u;
+  wrong[1].key.bytes[0] ^= 1u;
+  wrong[2].parent.bytes[7] ^= 1u;
+  wrong[3].tokens = other_tokens;
+  wrong[4].kind = BlockKind::kWindow;
+  for (const BlockDescription& expected : wrong) {
+    const Status read = Read(expected);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidData);
+    EXPECT_THAT(read.error().message, HasSubstr("holds another block than its name says"));
+  }
+  EXPECT_TRUE(Read(right));
+}
+
+TEST_F(BlockFile, WhatIsNoFile) {
+  EXPECT_EQ(Read().error().code, ErrorCode::kNotFound);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(Read().error().code, ErrorCode::kInvalidData);  // at once, though nobody writes
+  std::filesystem::remove(path_);
+  std::filesystem::create_directory(path_);
+  EXPECT_FALSE(Read());
+  std::filesystem::remove(path_);
+  std::filesystem::create_symlink("elsewhere", path_);
+  EXPECT_FALSE(Read());
+}
+
+TEST_F(BlockFile, AWriteThatFailsLeavesNothing) {
+  std::filesystem::create_directory(path_);
+  const Status written = Write();
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::kIo);
+  EXPECT_FALSE(std::filesystem::exists(temporary_));
+}
+
+TEST_F(BlockFile, OnlyAbandonedFilesAreRemoved) {
+  testing::WriteFile(temporary_, "half");
+  const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  RemoveIfAbandoned(temporary_);
+  EXPECT_TRUE(std::filesystem::exists(temporary_));
+  ::close(fd);
+  RemoveIfAbandoned(temporary_);
+  EXPECT_FALSE(std::filesystem::exists(temporary_));
+  RemoveIfAbandoned(temporary_);
+}
+
+}  // namespace
+}  // namespace fathom

@@ -1,0 +1,57 @@
+// Blocks for the tests of what is kept on disk: any number of them, each made from its number.
+#ifndef FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_
+#define FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kv_cache/block_directory.h"
+#include "kv_cache/block_file.h"
+#include "kv_cache/disk_tier.h"
+
+namespace fathom::testing {
+
+struct StoredBlock {
+  BlockKey key;
+  BlockKind kind = BlockKind::kHistory;
+  BlockKey parent;
+  std::vector<Token> tokens;
+  std::vector<std::byte> payload;
+};
+
+// Of one model: small payloads, odd in length.
+DiskTierIdentity SmallIdentity();
+// Numbers of even parity are history blocks, the others window blocks.
+StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number);
+BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& block);
+std::filesystem::path PathOf(const std::filesystem::path& directory,
+                             const DiskTierIdentity& identity, const StoredBlock& block);
+
+// What a tier warns of, from any thread.
+class Warnings {
+ public:
+  std::function<void(const std::string&)> Sink();
+  std::vector<std::string> texts() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
+void Store(DiskTier& tier, const StoredBlock& block);
+// What a load of the block gives, waited for: kRight also if its payload is the right one.
+enum class Loaded { kRight, kWrong, kMiss };
+Loaded Load(DiskTier& tier, const StoredBlock& block);
+
+// Files anywhere below `directory`.
+std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& directory);
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_
