@@ -39,6 +39,7 @@ BOXES = [
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
     (r"boost/", r"server/http\.cc$", "Boost"),
     (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
+    (r"prometheus/", r"engine/metrics\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
     (r"xxh", r"kv_cache/block_key\.cc$", "xxHash"),
 ]

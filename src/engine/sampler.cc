@@ -193,6 +193,15 @@ Sampler::Sampler(std::int64_t vocab_size) : processed_(static_cast<std::size_t>(
 
 Result<Token> Sampler::Sample(std::span<const float> logits, const SamplerState& state,
                               std::int64_t position, TokenLogprobs& logprobs) {
+  const Result<Token> token = Draft(logits, state, position);
+  if (token && state.parameters().top_logprobs) {
+    ComputeLogprobs(logits, *token, *state.parameters().top_logprobs, logprobs);
+  }
+  return token;
+}
+
+Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& state,
+                             std::int64_t position) {
   Check(logits.size() == processed_.size(), "one logit per token of the vocabulary");
   const std::int64_t bad = FindNotFinite(logits);
   if (bad >= 0) {
@@ -206,11 +215,7 @@ Result<Token> Sampler::Sample(std::span<const float> logits, const SamplerState&
     state.Process(processed_);
     processed = processed_;
   }
-  const Result<Token> token = Choose(processed, state, position);
-  if (token && state.parameters().top_logprobs) {
-    ComputeLogprobs(logits, *token, *state.parameters().top_logprobs, logprobs);
-  }
-  return token;
+  return Choose(processed, state, position);
 }
 
 Result<Token> Sampler::Choose(std::span<const float> logits, const SamplerState& state,

@@ -77,6 +77,12 @@ class Sampler {
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
 
+  // What Sample would choose from these logits, with the same noise and the same errors, without
+  // logprobs. For the logits of a drafter: where they resemble the model's, so does the choice
+  // (spec/sampling.md 3.2).
+  Result<Token> Draft(std::span<const float> logits, const SamplerState& state,
+                      std::int64_t position);
+
  private:
   Result<Token> Choose(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -234,6 +235,53 @@ TEST(Sample, MaskedTokensAreNeverDrawn) {
       ASSERT_NE(SampleAt({0, 9, 0}, state, position), 1);
     }
   }
+}
+
+// Every combination of what stands between logits and token, one bit each.
+SamplingParameters Combination(unsigned bits) {
+  SamplingParameters parameters{.seed = 77};
+  if (bits & 1) parameters.temperature = 0;
+  if (bits & 2) parameters.top_p = 0.8;
+  if (bits & 4) parameters.top_k = 40;
+  if (bits & 8) parameters.min_p = 0.02;
+  if (bits & 16) parameters.repetition_penalty = 1.3;
+  if (bits & 32) parameters.frequency_penalty = 0.4;
+  if (bits & 64) parameters.presence_penalty = 0.7;
+  if (bits & 128) parameters.logit_bias = {{2, 3.0}, {9, -50.0}};
+  if (bits & 256) {
+    parameters.min_tokens = 5;
+    parameters.stop_tokens = {1, 4};
+  }
+  if (bits & 512) parameters.top_logprobs = 3;
+  return parameters;
+}
+
+TEST(Draft, ChoosesWhatSampleChooses) {
+  Sampler sampler(101);
+  TokenLogprobs logprobs;
+  std::int64_t n_not_largest = 0;
+  for (unsigned bits = 0; bits < 1024; ++bits) {
+    const SamplerState state = MakeState(101, Combination(bits), {1, 2, 3}, {3, 5}, {0});
+    for (std::int64_t position = 5; position < 15; ++position) {
+      const auto logits = RandomLogits(101, bits * 100 + static_cast<std::uint64_t>(position), 5);
+      const Result<Token> sampled = sampler.Sample(logits, state, position, logprobs);
+      const Result<Token> drafted = sampler.Draft(logits, state, position);
+      ASSERT_TRUE(sampled && drafted) << bits;
+      ASSERT_EQ(*drafted, *sampled) << bits << " at " << position;
+      const auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+      n_not_largest += *drafted != largest;
+    }
+  }
+  EXPECT_GT(n_not_largest, 1000);  // it was not the greedy choice throughout
+}
+
+TEST(Draft, HasTheErrorsOfSample) {
+  Sampler sampler(2);
+  const std::vector<float> bad = {0, kInfinity};
+  EXPECT_EQ(sampler.Draft(bad, MakeState(2, {}), 1).error().code, ErrorCode::kInvalidData);
+  const SamplerState closed = MakeState(2, {.min_tokens = 1, .stop_tokens = {0, 1}});
+  EXPECT_EQ(sampler.Draft(std::vector<float>{0, 1}, closed, 1).error().code,
+            ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,0 +1,225 @@
+#include "engine/metrics.h"
+
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <mutex>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::Histogram;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Bounds in seconds, two to four per decade. A step is between 1 ms (a few rows of a small model)
+// and 30 s (a long prompt on few cores); the engine's own part should stay below a millisecond.
+const std::initializer_list<double> kStepBounds = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+const std::initializer_list<double> kOverheadBounds = {
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1};
+const std::initializer_list<double> kFirstTokenBounds = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+                                                         2.5,  5,     10,   25,  60,   150, 600};
+
+struct LabelledValue {
+  std::vector<ClientMetric::Label> labels;
+  std::int64_t value = 0;
+};
+
+MetricFamily Family(const char* name, const char* help, MetricType type,
+                    const std::vector<LabelledValue>& values) {
+  MetricFamily family{.name = name, .help = help, .type = type, .metric = {}};
+  for (const LabelledValue& value : values) {
+    ClientMetric metric;
+    metric.label = value.labels;
+    metric.counter.value = static_cast<double>(value.value);
+    metric.gauge.value = static_cast<double>(value.value);
+    family.metric.push_back(std::move(metric));
+  }
+  return family;
+}
+
+MetricFamily Counters(const char* name, const char* help,
+                      const std::vector<LabelledValue>& values) {
+  return Family(name, help, MetricType::Counter, values);
+}
+
+MetricFamily Gauges(const char* name, const char* help, const std::vector<LabelledValue>& values) {
+  return Family(name, help, MetricType::Gauge, values);
+}
+
+std::vector<LabelledValue> DraftValues(const MetricsSnapshot& now) {
+  std::vector<LabelledValue> values;
+  for (std::size_t i = 0; i < now.drafted.size(); ++i) {
+    const std::string depth = std::to_string(i + 1);
+    values.push_back({{{"depth", depth}, {"result", "accepted"}}, now.accepted[i]});
+    values.push_back(
+        {{{"depth", depth}, {"result", "rejected"}}, now.drafted[i] - now.accepted[i]});
+  }
+  return values;
+}
+
+// All but the histograms.
+std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
+  return {
+      Gauges("fathom_running", "Sequences in the current step.", {{{}, now.running}}),
+      Gauges("fathom_waiting", "Sequences that wait for memory or a place.", {{{}, now.waiting}}),
+      Gauges("fathom_kv_bytes",
+             "Memory for keys and values: used by sequences that run, held by the prefix cache "
+             "alone, free.",
+             {{{{"state", "used"}}, now.kv_bytes_used},
+              {{{"state", "cached"}}, now.kv_bytes_cached},
+              {{{"state", "free"}}, now.kv_bytes_total - now.kv_bytes_used - now.kv_bytes_cached}}),
+      Counters("fathom_requests_submitted_total", "Requests that were taken.",
+               {{{}, now.requests}}),
+      Counters("fathom_requests_total", "Requests that ended, by how.",
+               {{{{"outcome", "finished"}}, now.finished},
+                {{{"outcome", "cancelled"}}, now.cancelled},
+                {{{"outcome", "failed"}}, now.failed},
+                {{{"outcome", "refused"}}, now.refused}}),
+      Counters("fathom_tokens_total",
+               "Tokens: of prompts and computed, of prompts and found in the cache, generated.",
+               {{{{"kind", "prompt"}}, now.prompt_tokens},
+                {{{"kind", "cached"}}, now.cached_tokens},
+                {{{"kind", "generated"}}, now.generated_tokens}}),
+      Counters("fathom_evicted_blocks_total", "Blocks the prefix cache gave up for others.",
+               {{{}, now.evicted_blocks}}),
+      Counters("fathom_preemptions_total", "Sequences that gave up their memory to others.",
+               {{{}, now.preemptions}}),
+      Counters("fathom_draft_tokens_total",
+               "Drafted tokens that were verified, by their place in the draft.", DraftValues(now)),
+  };
+}
+
+struct HistogramFamily {
+  HistogramFamily(const char* family_name, const char* help_text,
+                  std::initializer_list<double> bounds)
+      : name(family_name), help(help_text), histogram(bounds) {}
+
+  MetricFamily Collect() const {
+    return {
+        .name = name, .help = help, .type = MetricType::Histogram, .metric = {histogram.Collect()}};
+  }
+
+  const char* name;
+  const char* help;
+  Histogram histogram;
+};
+
+}  // namespace
+
+// One mutex around all, so that what a reader gets is of one moment. Uncontended it costs less than
+// the two histograms of a step.
+struct EngineMetrics::Impl {
+  mutable std::mutex mutex;
+  // Guarded by mutex.
+  MetricsSnapshot now;
+  HistogramFamily step{"fathom_step_seconds", "Time of a step.", kStepBounds};
+  HistogramFamily overhead{"fathom_engine_overhead_seconds",
+                           "Time of a step outside the model: schedule, sample, deliver.",
+                           kOverheadBounds};
+  HistogramFamily first_token{"fathom_time_to_first_token_seconds",
+                              "Time from the submission of a request to its first token.",
+                              kFirstTokenBounds};
+  HistogramFamily inter_token{"fathom_inter_token_seconds",
+                              "Time between two tokens of a sequence.", kStepBounds};
+
+  void Add(std::int64_t MetricsSnapshot::*counter, std::int64_t n) {
+    const std::lock_guard lock(mutex);
+    now.*counter += n;
+  }
+};
+
+EngineMetrics::EngineMetrics() : impl_(std::make_unique<Impl>()) {}
+EngineMetrics::~EngineMetrics() = default;
+
+void EngineMetrics::CountSubmitted() { impl_->Add(&MetricsSnapshot::requests, 1); }
+void EngineMetrics::CountRefused() { impl_->Add(&MetricsSnapshot::refused, 1); }
+void EngineMetrics::CountFinished() { impl_->Add(&MetricsSnapshot::finished, 1); }
+void EngineMetrics::CountCancelled() { impl_->Add(&MetricsSnapshot::cancelled, 1); }
+void EngineMetrics::CountFailed() { impl_->Add(&MetricsSnapshot::failed, 1); }
+void EngineMetrics::CountPreemption() { impl_->Add(&MetricsSnapshot::preemptions, 1); }
+void EngineMetrics::CountEvicted(std::int64_t n_blocks) {
+  impl_->Add(&MetricsSnapshot::evicted_blocks, n_blocks);
+}
+void EngineMetrics::CountCachedTokens(std::int64_t n_tokens) {
+  impl_->Add(&MetricsSnapshot::cached_tokens, n_tokens);
+}
+
+void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
+  Check(depth >= 0 && depth < kMaxDraftDepth, "depth of a drafted token");
+  const std::lock_guard lock(impl_->mutex);
+  ++impl_->now.drafted[static_cast<std::size_t>(depth)];
+  if (accepted) ++impl_->now.accepted[static_cast<std::size_t>(depth)];
+}
+
+void EngineMetrics::CountStep(const StepCounts& step) {
+  // The clock is read at several places: their difference may come out below zero.
+  const double engine_seconds = std::max(step.seconds - step.model_seconds, 0.0);
+  const std::lock_guard lock(impl_->mutex);
+  MetricsSnapshot& now = impl_->now;
+  ++now.steps;
+  now.prompt_tokens += step.prompt_tokens;
+  now.generated_tokens += step.generated_tokens;
+  now.step_seconds += step.seconds;
+  now.engine_seconds += engine_seconds;
+  impl_->step.histogram.Observe(step.seconds);
+  impl_->overhead.histogram.Observe(engine_seconds);
+}
+
+void EngineMetrics::ObserveFirstToken(double seconds) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->first_token.histogram.Observe(seconds);
+}
+
+void EngineMetrics::ObserveInterToken(double seconds) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->inter_token.histogram.Observe(seconds);
+}
+
+void EngineMetrics::SetGauges(std::int64_t running, std::int64_t waiting) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->now.running = running;
+  impl_->now.waiting = waiting;
+}
+
+void EngineMetrics::SetMemory(std::int64_t total, std::int64_t used, std::int64_t cached) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->now.kv_bytes_total = total;
+  impl_->now.kv_bytes_used = used;
+  impl_->now.kv_bytes_cached = cached;
+}
+
+MetricsSnapshot EngineMetrics::Snapshot() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->now;
+}
+
+std::string EngineMetrics::PrometheusText() const {
+  MetricsSnapshot now;
+  std::vector<MetricFamily> histograms;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    now = impl_->now;
+    for (const HistogramFamily* family :
+         {&impl_->step, &impl_->overhead, &impl_->first_token, &impl_->inter_token}) {
+      histograms.push_back(family->Collect());
+    }
+  }
+  std::vector<MetricFamily> families = Families(now);
+  std::move(histograms.begin(), histograms.end(), std::back_inserter(families));
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, families);
+  return text.str();
+}
+
+}  // namespace fathom

@@ -1,0 +1,189 @@
+#include "engine/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace fathom {
+namespace {
+
+using ::testing::HasSubstr;
+
+// "name{labels}" -> value, of every line that is not a comment.
+std::map<std::string, double> Parse(const std::string& text) {
+  std::map<std::string, double> values;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t space = line.rfind(' ');
+    values[line.substr(0, space)] = std::strtod(line.c_str() + space + 1, nullptr);
+  }
+  return values;
+}
+
+// That the text says what the snapshot says.
+void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>& text) {
+  const auto expect = [&](const std::string& name, std::int64_t value) {
+    ASSERT_TRUE(text.contains(name)) << name;
+    EXPECT_EQ(text.at(name), static_cast<double>(value)) << name;
+  };
+  expect("fathom_running", now.running);
+  expect("fathom_waiting", now.waiting);
+  expect("fathom_kv_bytes{state=\"used\"}", now.kv_bytes_used);
+  expect("fathom_kv_bytes{state=\"cached\"}", now.kv_bytes_cached);
+  expect("fathom_kv_bytes{state=\"free\"}",
+         now.kv_bytes_total - now.kv_bytes_used - now.kv_bytes_cached);
+  expect("fathom_requests_submitted_total", now.requests);
+  expect("fathom_requests_total{outcome=\"finished\"}", now.finished);
+  expect("fathom_requests_total{outcome=\"cancelled\"}", now.cancelled);
+  expect("fathom_requests_total{outcome=\"failed\"}", now.failed);
+  expect("fathom_requests_total{outcome=\"refused\"}", now.refused);
+  expect("fathom_tokens_total{kind=\"prompt\"}", now.prompt_tokens);
+  expect("fathom_tokens_total{kind=\"cached\"}", now.cached_tokens);
+  expect("fathom_tokens_total{kind=\"generated\"}", now.generated_tokens);
+  expect("fathom_evicted_blocks_total", now.evicted_blocks);
+  expect("fathom_preemptions_total", now.preemptions);
+  for (std::size_t i = 0; i < kMaxDraftDepth; ++i) {
+    const std::string labels = "{depth=\"" + std::to_string(i + 1) + "\",result=";
+    expect("fathom_draft_tokens_total" + labels + "\"accepted\"}", now.accepted[i]);
+    expect("fathom_draft_tokens_total" + labels + "\"rejected\"}",
+           now.drafted[i] - now.accepted[i]);
+  }
+  expect("fathom_step_seconds_count", now.steps);
+  expect("fathom_engine_overhead_seconds_count", now.steps);
+  // The library prints 16 digits, one less than tell every double apart.
+  EXPECT_DOUBLE_EQ(text.at("fathom_step_seconds_sum"), now.step_seconds);
+  EXPECT_DOUBLE_EQ(text.at("fathom_engine_overhead_seconds_sum"), now.engine_seconds);
+}
+
+TEST(EngineMetrics, StartsWithEverythingAtZero) {
+  const EngineMetrics metrics;
+  const auto text = Parse(metrics.PrometheusText());
+  ExpectSame({}, text);
+  EXPECT_EQ(text.at("fathom_time_to_first_token_seconds_count"), 0);
+  EXPECT_EQ(text.at("fathom_inter_token_seconds_count"), 0);
+}
+
+// Every value is another one, so that none can stand in another's place.
+TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
+  EngineMetrics metrics;
+  const auto repeat = [](int n, const auto& count) {
+    for (int i = 0; i < n; ++i) count();
+  };
+  repeat(31, [&] { metrics.CountSubmitted(); });
+  repeat(11, [&] { metrics.CountFinished(); });
+  repeat(7, [&] { metrics.CountCancelled(); });
+  repeat(5, [&] { metrics.CountFailed(); });
+  repeat(3, [&] { metrics.CountRefused(); });
+  repeat(13, [&] { metrics.CountPreemption(); });
+  metrics.CountEvicted(17);
+  metrics.CountCachedTokens(1000000007);
+  for (int depth = 0; depth < kMaxDraftDepth; ++depth) {
+    repeat(20 - 3 * depth, [&] { metrics.CountDraft(depth, true); });
+    repeat(1 + depth, [&] { metrics.CountDraft(depth, false); });
+  }
+  metrics.CountStep({.prompt_tokens = 100, .seconds = 0.3, .model_seconds = 0.2});
+  metrics.CountStep({.generated_tokens = 8, .seconds = 0.02, .model_seconds = 0.0199});
+  metrics.CountStep({.generated_tokens = 9, .seconds = 0.02, .model_seconds = 0.0201});
+  metrics.SetGauges(6, 2);
+  metrics.SetMemory(std::int64_t{1} << 40, 4096, 512);
+
+  const MetricsSnapshot now = metrics.Snapshot();
+  EXPECT_EQ(now.requests, 31);
+  EXPECT_EQ(now.finished, 11);
+  EXPECT_EQ(now.cancelled, 7);
+  EXPECT_EQ(now.failed, 5);
+  EXPECT_EQ(now.refused, 3);
+  EXPECT_EQ(now.preemptions, 13);
+  EXPECT_EQ(now.evicted_blocks, 17);
+  EXPECT_EQ(now.cached_tokens, 1000000007);
+  EXPECT_EQ(now.prompt_tokens, 100);
+  EXPECT_EQ(now.generated_tokens, 17);
+  EXPECT_EQ(now.drafted, (std::array<std::int64_t, kMaxDraftDepth>{21, 19, 17, 15}));
+  EXPECT_EQ(now.accepted, (std::array<std::int64_t, kMaxDraftDepth>{20, 17, 14, 11}));
+  EXPECT_EQ(now.steps, 3);
+  EXPECT_NEAR(now.step_seconds, 0.34, 1e-12);
+  EXPECT_NEAR(now.engine_seconds, 0.1001, 1e-12);  // a negative difference counts as none
+  EXPECT_EQ(now.running, 6);
+  EXPECT_EQ(now.waiting, 2);
+  EXPECT_EQ(now.kv_bytes_total, std::int64_t{1} << 40);
+  ExpectSame(now, Parse(metrics.PrometheusText()));
+}
+
+TEST(EngineMetrics, HistogramsAreCumulative) {
+  EngineMetrics metrics;
+  for (const double seconds : {0.004, 0.04, 0.04, 4.0, 400.0}) {
+    metrics.ObserveInterToken(seconds);
+  }
+  metrics.ObserveFirstToken(0.3);
+  const auto text = Parse(metrics.PrometheusText());
+  const auto below = [&](const char* bound) {
+    return text.at("fathom_inter_token_seconds_bucket{le=\"" + std::string(bound) + "\"}");
+  };
+  EXPECT_EQ(below("0.5"), 3);
+  EXPECT_EQ(below("5"), 4);
+  EXPECT_EQ(below("30"), 4);
+  EXPECT_EQ(below("+Inf"), 5);
+  EXPECT_EQ(text.at("fathom_inter_token_seconds_count"), 5);
+  EXPECT_EQ(text.at("fathom_time_to_first_token_seconds_sum"), 0.3);
+}
+
+TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
+  const std::string text = EngineMetrics().PrometheusText();
+  std::istringstream lines(text);
+  std::size_t n_families = 0;
+  std::string name;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# HELP ")) {
+      name = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_GT(line.size(), 7 + name.size() + 5) << line;
+      ++n_families;
+    } else if (line.starts_with("# TYPE ")) {
+      EXPECT_THAT(line, HasSubstr(name));
+    } else {
+      EXPECT_TRUE(line.starts_with(name)) << line;
+    }
+  }
+  EXPECT_EQ(n_families, 13u);
+}
+
+// Whatever is read while the engine counts is of one moment.
+TEST(EngineMetrics, ReadersSeeOneMoment) {
+  constexpr int kSteps = 3000;
+  EngineMetrics metrics;
+  std::jthread engine([&] {
+    for (int i = 0; i < kSteps; ++i) {
+      metrics.CountStep({.generated_tokens = 2, .seconds = 0.5, .model_seconds = 0.25});
+      metrics.CountDraft(i % kMaxDraftDepth, i % 2 == 0);
+      metrics.SetGauges(i, i);
+      metrics.SetMemory(3 * i, i, i);
+    }
+  });
+  std::jthread submitter([&] {
+    for (int i = 0; i < kSteps; ++i) metrics.CountSubmitted();
+  });
+  for (MetricsSnapshot now; now.steps < kSteps || now.requests < kSteps;) {
+    now = metrics.Snapshot();
+    ASSERT_EQ(now.generated_tokens, 2 * now.steps);
+    ASSERT_EQ(now.step_seconds, 0.5 * static_cast<double>(now.steps));
+    ASSERT_EQ(now.running, now.waiting);
+    ASSERT_EQ(now.kv_bytes_used, now.kv_bytes_cached);
+    const auto text = Parse(metrics.PrometheusText());
+    const double steps = text.at("fathom_step_seconds_count");
+    ASSERT_GE(steps, static_cast<double>(now.steps));
+    ASSERT_EQ(text.at("fathom_tokens_total{kind=\"generated\"}"), 2 * steps);
+    ASSERT_EQ(text.at("fathom_step_seconds_sum"), 0.5 * steps);
+    ASSERT_EQ(text.at("fathom_engine_overhead_seconds_sum"), 0.25 * steps);
+  }
+  engine.join();
+  submitter.join();
+  ExpectSame(metrics.Snapshot(), Parse(metrics.PrometheusText()));
+}
+
+}  // namespace
+}  // namespace fathom
