@@ -197,6 +197,37 @@ TEST(DiskTierFailure, AWriteThatFailsTurnsItOff) {
   });
 }
 
+// A server with many connections may have no descriptor left for a while.
+TEST(DiskTierFailure, WithoutADescriptorItMissesAndDropsButGoesOn) {
+  const testing::TemporaryDirectory directory;
+  InAnotherProcess([&] {
+    const DiskTierIdentity identity = testing::SmallIdentity();
+    const StoredBlock first = BlockOfNumber(identity, 1);
+    const StoredBlock second = BlockOfNumber(identity, 2);
+    testing::Warnings warnings;
+    const std::unique_ptr<DiskTier> tier = std::move(*Open(directory.path(), identity, warnings));
+    Store(*tier, first);
+    tier->Flush();
+    rlimit usual = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+    const rlimit none = {.rlim_cur = 0, .rlim_max = usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_EQ(Load(*tier, first), Loaded::kMiss);
+    Store(*tier, second);
+    tier->Flush();
+    EXPECT_EQ(tier->stats().dropped, 1);
+    EXPECT_FALSE(tier->Has(second.key, second.kind));
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+    Store(*tier, second);
+    tier->Flush();
+    EXPECT_EQ(Load(*tier, first), Loaded::kRight);
+    EXPECT_EQ(Load(*tier, second), Loaded::kRight);
+    EXPECT_EQ(tier->stats().refused, 0);
+    EXPECT_TRUE(tier->stats().is_on);
+    EXPECT_THAT(warnings.texts(), IsEmpty());
+  });
+}
+
 // Root may write everywhere: become someone who may not, and who owns `directory`.
 void BecomeAnOrdinaryUser(const fs::path& directory) {
   constexpr uid_t kNobody = 65534;
