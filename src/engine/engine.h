@@ -48,10 +48,14 @@ struct EngineOptions {
   bool prefix_cache = true;
   DraftOptions draft;
   DiskTierOptions disk;
-  std::string fingerprint;           // of the checkpoint: caches on disk belong to it alone
-  std::int64_t max_waiting = 4096;   // requests that may wait; more are refused
-  std::int64_t stream_events = 256;  // events a reader may be behind before its request pauses
-  std::filesystem::path trace;       // a Chrome trace is written there; empty: none
+  std::string fingerprint;          // of the checkpoint: caches on disk belong to it alone
+  std::int64_t max_waiting = 4096;  // requests that may wait; more are refused
+  std::int64_t stream_events = 64;  // events a reader may be behind before its request pauses
+  // Tokens of a step; 0: as many as the model takes.
+  std::int64_t max_step_tokens = 0;
+  // How long a step may take that reads prompts while others decode; 0: as long as it likes.
+  double target_step_seconds = 0.25;
+  std::filesystem::path trace;  // a Chrome trace is written there; empty: none
   // What is worth a line in a log; called from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;
   // Called once on the engine's thread before anything runs there (to bind it to a processor).

@@ -7,7 +7,9 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
+#include "model/model.h"
 
 namespace fathom {
 
@@ -16,7 +18,9 @@ struct ModelLimits {
   std::int64_t max_sequences = 1;
   std::int64_t max_context = 0;       // positions per sequence
   std::int64_t max_batch_tokens = 0;  // rows of one Forward
+  std::int64_t max_logit_rows = 1;    // rows of one call of Logits
   std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
+  bool has_draft = false;             // the draft head is loaded
 };
 
 // One thread at a time.
@@ -24,11 +28,18 @@ class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
   virtual ModelLimits Limits() const = 0;
+  // What its sequences have cached.
+  virtual SequenceCache& Cache() = 0;
   // Runs the batch and caches its positions. A sequence continues where it stands, or at most
-  // rollback_tokens before, or starts anew at 0. On an error nothing has changed.
+  // rollback_tokens before, or starts anew at 0. After an error its sequences are empty, or nothing
+  // has changed.
   virtual Status Forward(const Batch& batch) = 0;
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call.
   virtual Matrix<const float> Logits(std::span<const std::int32_t> rows) = 0;
+  // The draft head: Model::ForwardMtp and Model::MtpLogits.
+  virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                              StreamSource source) = 0;
+  virtual Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) = 0;
 };
 
 }  // namespace fathom

@@ -20,11 +20,21 @@ class ModelAdapter final : public LanguageModel {
             .max_sequences = model_.options().max_sequences,
             .max_context = model_.options().max_context,
             .max_batch_tokens = model_.options().max_batch_tokens,
-            .rollback_tokens = kRollbackTokens};
+            .max_logit_rows = model_.options().max_logit_rows,
+            .rollback_tokens = kRollbackTokens,
+            .has_draft = model_.options().with_mtp};
   }
+  SequenceCache& Cache() override { return model_.cache(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
   Matrix<const float> Logits(std::span<const std::int32_t> rows) override {
     return model_.Logits(rows);
+  }
+  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                      StreamSource source) override {
+    return model_.ForwardMtp(next, stream_rows, source);
+  }
+  Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) override {
+    return model_.MtpLogits(rows);
   }
 
  private:

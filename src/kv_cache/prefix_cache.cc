@@ -61,6 +61,17 @@ void PrefixCache::Pin(std::int32_t entry) {
   }
 }
 
+void PrefixCache::PinNext(const BlockKey& key, PrefixChain& chain) {
+  chain.entries.push_back(index_.at(key));
+  Pin(chain.entries.back());
+}
+
+void PrefixCache::PinKnown(std::span<const BlockKey> keys, PrefixChain& chain) {
+  for (const BlockKey& key : keys) {
+    PinNext(key, chain);
+  }
+}
+
 void PrefixCache::TouchWindow(std::int32_t entry) {
   At(entry).window_used = ++clock_;
   (At(entry).is_end ? end_windows_ : middle_windows_).Touch(entry);
@@ -73,9 +84,8 @@ void PrefixCache::Attach(std::int32_t sequence, std::span<const BlockKey> keys,
   windows_.clear();
   const std::int64_t first_window = n_blocks - cache_.BoundaryWindows(n_blocks);
   for (std::int64_t i = 0; i < n_blocks; ++i) {
-    const std::int32_t entry = index_.at(keys[static_cast<std::size_t>(i)]);
-    Pin(entry);
-    chain.entries.push_back(entry);
+    PinNext(keys[static_cast<std::size_t>(i)], chain);
+    const std::int32_t entry = chain.entries.back();
     history_.push_back(At(entry).history);
     if (i >= first_window) {
       windows_.push_back(At(entry).window);

@@ -61,7 +61,9 @@ class PrefixCache {
     std::int64_t n_usable = 0;
   };
   Match Find(std::span<const BlockKey> keys, std::span<const Token> tokens) const;
+  bool Has(const BlockKey& key) const { return index_.contains(key); }
   bool HasWindow(const BlockKey& key) const;
+  const BlockKey& root() const { return root_; }
 
   // Begins `sequence` behind its first n_blocks, at most Match::n_usable; pins them in `chain`,
   // which is empty.
@@ -87,6 +89,9 @@ class PrefixCache {
 
   // Another sequence uses the same entries: a copy of the first (SequenceCache::Fork).
   void Share(const PrefixChain& from, PrefixChain& to);
+  // Pins entries that are there, all of `keys` or one more: nothing takes them until Unpin.
+  void PinKnown(std::span<const BlockKey> keys, PrefixChain& chain);
+  void PinNext(const BlockKey& key, PrefixChain& chain);
   // The sequence does not use its entries any more.
   void Unpin(PrefixChain& chain);
 

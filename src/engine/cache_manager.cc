@@ -1,0 +1,200 @@
+#include "engine/cache_manager.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/disk_restore.h"
+
+namespace fathom {
+namespace {
+
+// Blocks of a text that may be taken from a cache: its last token is computed in any case, because
+// the next one comes from its logits.
+std::int64_t ShareableBlocks(const Sequence& sequence) {
+  return (sequence.size() - 1) / kBlockTokens;
+}
+
+}  // namespace
+
+CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool prefix_cache,
+                           DiskRestore* disk, EngineMetrics& metrics)
+    : cache_(cache), root_(root), disk_(disk), metrics_(metrics) {
+  const CacheShape& shape = cache.shape();
+  most_windows_ = MostWindowBlocks(shape);
+  // A copy of a shared block of each kind is the most that is needed beyond.
+  const std::int64_t history_slabs = cache.arena().n_slabs() - most_windows_ - 1;
+  const std::int64_t blocks = history_slabs * cache.arena().histories_per_slab() - 1;
+  most_positions_ =
+      std::clamp<std::int64_t>(blocks * kBlockTokens - shape.lookahead, 0, shape.max_context);
+  if (prefix_cache) {
+    prefix_ = std::make_unique<PrefixCache>(cache, root);
+    if (disk_ != nullptr) {
+      disk_->Watch(*prefix_);
+    }
+  }
+}
+
+CacheManager::~CacheManager() = default;
+
+std::int64_t CacheManager::UsableBlocks(const Sequence& sequence) const {
+  const auto n = static_cast<std::size_t>(ShareableBlocks(sequence));
+  return prefix_->Find(std::span(sequence.keys).first(n), sequence.tokens).n_usable;
+}
+
+// What Evictable counts may be in use, and slabs may be shared: a guess that spares the attempt.
+bool CacheManager::CouldHaveRoom(const BlockCounts& wanted) const {
+  const BlockArena& arena = cache_.arena();
+  if (prefix_ == nullptr || arena.HasRoom(wanted)) {
+    return arena.HasRoom(wanted);
+  }
+  const std::int64_t per_slab = arena.histories_per_slab();
+  const BlockCounts evictable = prefix_->Evictable();
+  const std::int64_t free = arena.n_slabs() * per_slab -
+                            (arena.in_use().history - evictable.history) -
+                            (arena.in_use().window - evictable.window) * per_slab;
+  return wanted.history + wanted.window * per_slab <= free;
+}
+
+bool CacheManager::MakeRoom(const BlockCounts& wanted, bool only_windows) {
+  if (prefix_ == nullptr) {
+    return cache_.arena().HasRoom(wanted);
+  }
+  const std::int64_t before = prefix_->n_evicted();
+  const bool made = prefix_->MakeRoom(wanted, only_windows);
+  metrics_.CountEvicted(prefix_->n_evicted() - before);
+  return made;
+}
+
+// Blocks for all that it has to compute before its first token, and for the steps behind it.
+BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usable) const {
+  const std::int64_t lookahead = cache_.shape().lookahead;
+  return {.history = BlocksOf(sequence.size() + lookahead + 1) - n_usable, .window = most_windows_};
+}
+
+Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
+                              std::span<Sequence* const> running, std::int64_t headroom) {
+  std::int64_t n_usable = 0;
+  if (prefix_ != nullptr) {
+    ExtendKeys(root_, sequence.tokens, sequence.keys);
+    const auto n = static_cast<std::size_t>(ShareableBlocks(sequence));
+    const std::span<const BlockKey> keys = std::span(sequence.keys).first(n);
+    const PrefixCache::Match match = prefix_->Find(keys, sequence.tokens);
+    n_usable = match.n_usable;
+    const auto next = static_cast<std::size_t>(match.n_known);
+    for (const Sequence* other : running) {
+      const bool will_have = next < n && other->n_left() > 1 && next < other->keys.size() &&
+                             next >= other->chain.entries.size() &&
+                             other->keys[next] == sequence.keys[next];
+      if (will_have && !other->chain.collided) {
+        return Admission::kSharesSoon;
+      }
+    }
+    if (disk_ != nullptr && disk_->Start(sequence, keys, match)) {
+      return Admission::kLoads;
+    }
+  }
+  BlockCounts needs = NeedsOf(sequence, n_usable);
+  needs.history += headroom;
+  if (!CouldHaveRoom(needs)) {
+    return Admission::kNoRoom;
+  }
+  sequence.slot = slot;
+  // Pinned first: making room must not take what it is about to use.
+  if (n_usable > 0) {
+    prefix_->Attach(slot, sequence.keys, n_usable, sequence.chain);
+  } else {
+    cache_.Release(slot);
+  }
+  if (!MakeRoom(needs, false)) {
+    Release(sequence, false);
+    return Admission::kNoRoom;
+  }
+  sequence.computed = n_usable * kBlockTokens;
+  // The key of the last of these positions depends on the token behind it (layer_cache.h).
+  sequence.drafted = sequence.computed - 1;
+  return Admission::kAdmitted;
+}
+
+bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
+  const auto attempt = [&](StoredWindows windows, bool only_windows) {
+    const BlockCounts missing = cache_.Missing(sequence.slot, sequence.computed, n_tokens, windows);
+    return MakeRoom(missing, only_windows) &&
+           cache_.Extend(sequence.slot, sequence.computed, n_tokens, windows).has_value();
+  };
+  cache_.Trim(sequence.slot);
+  const bool wants_all = prefix_ != nullptr && n_tokens > 1;
+  return (wants_all && attempt(StoredWindows::kAll, true)) || attempt(StoredWindows::kSeen, false);
+}
+
+void CacheManager::Commit(Sequence& sequence) {
+  if (prefix_ != nullptr) {
+    ExtendKeys(root_, sequence.tokens, sequence.keys);
+    prefix_->Commit(sequence.slot, sequence.keys, sequence.tokens, sequence.computed / kBlockTokens,
+                    sequence.chain);
+    if (sequence.computed >= sequence.n_prompt && sequence.n_generated() <= 1) {
+      prefix_->MarkEnd(sequence.chain, (sequence.n_prompt - 1) / kBlockTokens);
+    }
+  }
+  cache_.Trim(sequence.slot);
+}
+
+void CacheManager::Fork(const Sequence& from, Sequence& to) {
+  cache_.Fork(from.slot, to.slot);
+  to.computed = from.computed;
+  to.drafted = from.drafted;
+  to.keys = from.keys;
+  if (prefix_ != nullptr) {
+    prefix_->Share(from.chain, to.chain);
+  }
+}
+
+void CacheManager::Release(Sequence& sequence, bool finished) {
+  if (sequence.slot < 0) {
+    return;
+  }
+  if (prefix_ != nullptr) {
+    if (finished) {
+      prefix_->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
+      if (disk_ != nullptr) {
+        disk_->Save(sequence.chain);
+      }
+    }
+    cache_.Release(sequence.slot);
+    prefix_->Unpin(sequence.chain);
+  } else {
+    cache_.Release(sequence.slot);
+  }
+  sequence.slot = -1;
+  sequence.computed = 0;
+  sequence.drafts.clear();
+}
+
+bool CacheManager::FinishLoads() { return disk_ != nullptr && disk_->Finish(); }
+
+void CacheManager::WaitForLoads() {
+  if (disk_ != nullptr) {
+    disk_->Wait();
+  }
+}
+
+void CacheManager::SaveAll() {
+  if (disk_ != nullptr && prefix_ != nullptr) {
+    disk_->SaveAll();
+  }
+}
+
+void CacheManager::Report() {
+  const BlockArena& arena = cache_.arena();
+  const std::int64_t history = cache_.SlabBytes() / arena.histories_per_slab();
+  const std::int64_t used =
+      arena.in_use().history * history + arena.in_use().window * cache_.SlabBytes();
+  std::int64_t idle = 0;
+  if (prefix_ != nullptr) {
+    idle = prefix_->Evictable().history * history;
+  }
+  metrics_.SetMemory(arena.n_slabs() * cache_.SlabBytes(), used - idle, idle);
+}
+
+bool CacheManager::IsConsistent() const { return prefix_ == nullptr || prefix_->IsConsistent(); }
+
+}  // namespace fathom

@@ -1,0 +1,173 @@
+#include "engine/disk_restore.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace fathom {
+namespace {
+
+constexpr std::uint64_t kKinds = 2;
+constexpr std::uint64_t kBlocksOfALoad = std::uint64_t{1} << 24;
+
+// The number of a load, the kind of block, and which of them.
+std::uint64_t TicketOf(std::uint64_t load, BlockKind kind, std::size_t i) {
+  return (load * kKinds + static_cast<std::uint64_t>(kind)) * kBlocksOfALoad + i;
+}
+
+}  // namespace
+
+void DiskRestore::Watch(PrefixCache& prefix) {
+  prefix_ = &prefix;
+  prefix.set_on_leaving([this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+}
+
+void DiskRestore::Store(const PrefixCache::Leaving& leaving) {
+  if (!disk_.Has(leaving.key, leaving.kind)) {
+    disk_.Store(leaving.key, leaving.kind, leaving.parent, leaving.tokens,
+                cache_.Bytes(leaving.kind, leaving.block));
+  }
+}
+
+void DiskRestore::Save(const PrefixChain& chain) {
+  prefix_->ForEach(chain, [this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+}
+
+void DiskRestore::SaveAll() {
+  prefix_->ForEachEntry([this](const PrefixCache::Leaving& leaving) {
+    Store(leaving);
+    disk_.Flush();  // nothing is dropped because too much waits
+  });
+}
+
+// As far as history blocks follow each other in memory and on disk, the last place with the window
+// blocks to begin behind.
+DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
+                                        const PrefixCache::Match& match) const {
+  std::int64_t n_known = match.n_known;
+  while (n_known < std::ssize(keys) &&
+         disk_.Has(keys[static_cast<std::size_t>(n_known)], BlockKind::kHistory)) {
+    ++n_known;
+  }
+  Plan plan;
+  for (std::int64_t n = n_known; n > match.n_usable; --n) {
+    plan.windows.clear();
+    bool complete = true;
+    for (std::int64_t i = n - cache_.BoundaryWindows(n); i < n && complete; ++i) {
+      const BlockKey& key = keys[static_cast<std::size_t>(i)];
+      if (i >= match.n_known || !prefix_->HasWindow(key)) {
+        complete = disk_.Has(key, BlockKind::kWindow);
+        plan.windows.push_back(i);
+      }
+    }
+    if (complete) {
+      plan.n_blocks = n;
+      return plan;
+    }
+  }
+  return plan;
+}
+
+bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
+                        const PrefixCache::Match& match) {
+  const Plan plan = MakePlan(keys, match);
+  const std::int64_t n_history = std::max<std::int64_t>(plan.n_blocks - match.n_known, 0);
+  const BlockCounts wanted = {.history = n_history, .window = std::ssize(plan.windows)};
+  if (plan.n_blocks == 0) {
+    return false;
+  }
+  // What it stands behind must not go to make room for it.
+  PrefixChain parents;
+  prefix_->PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
+  if (!prefix_->MakeRoom(wanted, false)) {
+    prefix_->Unpin(parents);
+    return false;
+  }
+  const std::uint64_t number = next_load_++;
+  Load& load = loads_[number];
+  load.sequence = &sequence;
+  load.parents = std::move(parents);
+  const auto start = [&](BlockKind kind, std::int64_t i, std::vector<LoadedBlock>& blocks) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::span<const Token> tokens =
+        std::span<const Token>(sequence.tokens).subspan(at * kBlockTokens, kBlockTokens);
+    const std::int32_t block = cache_.arena().Take(kind).value();
+    blocks.push_back({.key = keys[at],
+                      .parent = i == 0 ? prefix_->root() : keys[at - 1],
+                      .tokens = {tokens.begin(), tokens.end()},
+                      .block = block});
+    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), keys[at], kind, blocks.back().parent,
+                    tokens, cache_.Bytes(kind, block));
+    ++load.left;
+  };
+  for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) {
+    start(BlockKind::kHistory, i, load.history);
+  }
+  for (const std::int64_t i : plan.windows) {
+    start(BlockKind::kWindow, i, load.windows);
+  }
+  sequence.phase = SequencePhase::kLoading;
+  return true;
+}
+
+bool DiskRestore::Finish() {
+  finished_.clear();
+  disk_.TakeFinished(finished_);
+  for (const DiskTier::FinishedLoad& finished : finished_) {
+    const std::uint64_t number = finished.id / kBlocksOfALoad / kKinds;
+    const auto kind = static_cast<BlockKind>(finished.id / kBlocksOfALoad % kKinds);
+    Load& load = loads_.at(number);
+    std::vector<LoadedBlock>& blocks = kind == BlockKind::kHistory ? load.history : load.windows;
+    blocks[finished.id % kBlocksOfALoad].ok = finished.ok;
+    if (--load.left == 0) {
+      Insert(load);
+      loads_.erase(number);
+    }
+  }
+  return !finished_.empty();
+}
+
+// Up to the first block that was not what it should be. Meanwhile another sequence may have
+// computed the same.
+void DiskRestore::Insert(Load& load) {
+  BlockArena& arena = cache_.arena();
+  bool usable = true;
+  for (const LoadedBlock& loaded : load.history) {
+    usable = usable && loaded.ok;
+    if (usable && !prefix_->Has(loaded.key)) {
+      prefix_->Insert(loaded.key, loaded.parent, loaded.tokens, loaded.block, kNoBlock);
+      prefix_->PinNext(loaded.key, load.parents);
+    } else {
+      arena.Return(BlockKind::kHistory, loaded.block);
+      if (usable) {
+        prefix_->PinNext(loaded.key, load.parents);
+      }
+    }
+  }
+  for (const LoadedBlock& loaded : load.windows) {
+    if (loaded.ok && prefix_->Has(loaded.key) && !prefix_->HasWindow(loaded.key)) {
+      prefix_->InsertWindow(loaded.key, loaded.block);
+    } else {
+      arena.Return(BlockKind::kWindow, loaded.block);
+    }
+  }
+  prefix_->Unpin(load.parents);
+  if (load.sequence != nullptr) {
+    load.sequence->phase = SequencePhase::kWaiting;
+  }
+}
+
+void DiskRestore::Forget(const Sequence& sequence) {
+  for (auto& [number, load] : loads_) {
+    if (load.sequence == &sequence) {
+      load.sequence = nullptr;
+    }
+  }
+}
+
+void DiskRestore::Wait() {
+  if (IsLoading()) {
+    disk_.WaitForFinished(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace fathom

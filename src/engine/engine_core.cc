@@ -1,0 +1,447 @@
+#include "engine/engine_core.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+double Seconds(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+Result<std::uint64_t> ChooseSeed(const std::optional<std::uint64_t>& seed) {
+  if (seed) return *seed;
+  std::uint64_t drawn = 0;
+  if (getentropy(&drawn, sizeof(drawn)) != 0) {
+    return MakeError(ErrorCode::kIo,
+                     "seed: none given, and the operating system has no random numbers");
+  }
+  return drawn;
+}
+
+// What a sequence may add to its stream in a step.
+std::int64_t EventsPerStep(const EngineOptions& options) {
+  return options.draft.enabled ? 1 + kMaxDraftDepth : 1;
+}
+
+std::int64_t StepTokens(const EngineOptions& options, const ModelLimits& limits) {
+  return options.max_step_tokens > 0 ? std::min(options.max_step_tokens, limits.max_batch_tokens)
+                                     : limits.max_batch_tokens;
+}
+
+StepRunnerOptions RunnerOptions(const EngineOptions& options, const ModelLimits& limits) {
+  return {.eos_tokens = options.eos_tokens,
+          .token_bytes = options.token_bytes,
+          .drafts = options.draft.enabled,
+          .draft_depth = options.draft.depth,
+          .simulated_acceptance = options.draft.simulated_acceptance,
+          .max_step_tokens = StepTokens(options, limits)};
+}
+
+// Of the model, and of everything else that decides the bytes of a block.
+BlockKey RootOf(const EngineOptions& options, const CacheShape& shape) {
+  constexpr int kNumericsVersion = 1;  // counts up when docs/numerics.md changes a sum
+  std::string identity = fmt::format(
+      "fathom {} {} {} {} {} {} {}", options.fingerprint, kNumericsVersion, shape.keys.head_dim,
+      shape.keys.rope_dims, shape.sliding_window, shape.n_draft_layers, shape.stream_bytes);
+  for (const int ratio : shape.ratios) {
+    identity += fmt::format(" {}", ratio);
+  }
+  return KeyOf(std::as_bytes(std::span(identity)));
+}
+
+}  // namespace
+
+EngineCore::EngineCore(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics)
+    : options_(options),
+      metrics_(metrics),
+      limits_(model.Limits()),
+      cache_(model.Cache()),
+      runner_(model, RunnerOptions(options, limits_), metrics) {}
+
+EngineCore::~EngineCore() = default;
+
+Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
+                                                       const EngineOptions& options,
+                                                       EngineMetrics& metrics) {
+  const ModelLimits limits = model.Limits();
+  if (options.draft.enabled && !limits.has_draft) {
+    return MakeError(ErrorCode::kUnsupported, "drafts: the model was loaded without a draft head");
+  }
+  if (options.draft.depth < 0 || options.draft.depth > kMaxDraftDepth) {
+    return MakeError(ErrorCode::kInvalidArgument, "draft depth: expected 0 to {}, found {}",
+                     kMaxDraftDepth, options.draft.depth);
+  }
+  auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
+  const BlockKey root = RootOf(options, core->cache_.shape());
+  if (Status opened = core->OpenFiles(root); !opened) {
+    return Unexpected(opened.error());
+  }
+  EngineCore& c = *core;
+  c.caches_ = std::make_unique<CacheManager>(c.cache_, root, options.prefix_cache, c.restore_.get(),
+                                             metrics);
+  c.scheduler_ = std::make_unique<Scheduler>(
+      *c.caches_, limits,
+      SchedulerOptions{.max_step_tokens = StepTokens(options, limits),
+                       .target_step_seconds = options.target_step_seconds,
+                       .max_events_per_step = EventsPerStep(options)},
+      metrics);
+  c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
+    c.ForkChoices(first, sample);
+  });
+  c.caches_->Report();
+  return core;
+}
+
+Status EngineCore::OpenFiles(const BlockKey& root) {
+  if (!options_.trace.empty()) {
+    Result<std::unique_ptr<TraceWriter>> trace = TraceWriter::Open(options_.trace);
+    if (!trace) {
+      return Unexpected(trace.error());
+    }
+    trace_ = *std::move(trace);
+    trace_->NameTrack(0, "steps");
+  }
+  if (options_.disk.directory.empty() || !options_.prefix_cache) {
+    return {};
+  }
+  const auto warn = options_.warn ? options_.warn : [](const std::string&) {};
+  Result<std::unique_ptr<DiskTier>> disk =
+      DiskTier::Open(options_.disk,
+                     {.fingerprint = root,
+                      .history_bytes = cache_.BlockBytes(BlockKind::kHistory),
+                      .window_bytes = cache_.BlockBytes(BlockKind::kWindow)},
+                     warn);
+  if (!disk) {
+    return Unexpected(disk.error());
+  }
+  disk_ = *std::move(disk);
+  restore_ = std::make_unique<DiskRestore>(*disk_, cache_);
+  return {};
+}
+
+Status EngineCore::CheckPrompt(const Request& request) const {
+  const auto n_prompt = static_cast<std::int64_t>(request.prompt.size());
+  if (n_prompt == 0) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt: expected at least 1 token, found 0");
+  }
+  if (n_prompt > limits_.max_context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt: expected at most {} tokens (the context), found {}",
+                     limits_.max_context, n_prompt);
+  }
+  for (std::size_t i = 0; i < request.prompt.size(); ++i) {
+    if (request.prompt[i] < 0 || request.prompt[i] >= limits_.vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "prompt: expected token ids 0 to {}, found {} at position {}",
+                       limits_.vocab_size - 1, request.prompt[i], i);
+    }
+  }
+  // What is asked for counts, as far as the context allows it; without a limit an answer ends where
+  // there is no room for more.
+  const std::int64_t asked =
+      std::min(request.sampling.max_tokens.value_or(1), limits_.max_context - n_prompt);
+  if (n_prompt + asked > caches_->MostPositions()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt and max_tokens: expected at most {} tokens together, for which there "
+                     "is cache memory ({} bytes), found {} and {}",
+                     caches_->MostPositions(), cache_.bytes(), n_prompt, asked);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
+                                                          std::shared_ptr<Waker> waker) const {
+  if (Status valid = CheckPrompt(request); !valid) {
+    return Unexpected(valid.error());
+  }
+  if (request.n_choices < 1 || request.n_choices > kMaxChoices) {
+    return MakeError(ErrorCode::kInvalidArgument, "n: expected 1 to {}, found {}", kMaxChoices,
+                     request.n_choices);
+  }
+  if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
+    return MakeError(ErrorCode::kInvalidArgument, "priority: expected {} to {}, found {}",
+                     -kMaxPriority, kMaxPriority, request.priority);
+  }
+  if (!request.sampling.stop_strings.empty() && !options_.token_bytes) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "stop_strings: expected none, because this engine knows tokens only; found {}",
+                     request.sampling.stop_strings.size());
+  }
+  if (Status valid = Validate(request.sampling, limits_.vocab_size); !valid) {
+    return Unexpected(valid.error());
+  }
+  const Result<std::uint64_t> seed = ChooseSeed(request.sampling.seed);
+  if (!seed) {
+    return Unexpected(seed.error());
+  }
+  const std::int64_t capacity =
+      options_.stream_events + request.n_choices * (EventsPerStep(options_) + 1);
+  auto state = std::make_unique<RequestState>();
+  state->request = std::move(request);
+  state->seed = *seed;
+  const auto n_prompt = static_cast<std::int64_t>(state->request.prompt.size());
+  state->max_tokens = std::min(
+      {state->request.sampling.max_tokens.value_or(std::numeric_limits<std::int64_t>::max()),
+       limits_.max_context - n_prompt, caches_->MostPositions() - n_prompt});
+  state->stream = std::make_shared<StreamState>(capacity, std::move(waker));
+  state->n_unfinished = state->request.n_choices;
+  state->stats.seed = *seed;
+  state->stats.prompt_tokens = n_prompt;
+  state->submitted = Clock::now();
+  return state;
+}
+
+Sequence& EngineCore::NewSequence(RequestState& request, std::uint32_t choice) {
+  sequences_.push_back(std::make_unique<Sequence>(request, choice));
+  return *sequences_.back();
+}
+
+void EngineCore::Add(std::unique_ptr<RequestState> request) {
+  request->id = next_id_++;
+  Sequence& first = NewSequence(*request, 0);
+  requests_.push_back(std::move(request));
+  scheduler_->Add(first);
+}
+
+// The other choices begin where the first has read the prompt; those without a slot wait for one,
+// and find the prompt in the prefix cache then, or read it again.
+void EngineCore::ForkChoices(Sequence& first, const StepRunner::SampleOther& sample) {
+  RequestState& request = first.request;
+  for (int j = 1; j < request.request.n_choices; ++j) {
+    Sequence& other = NewSequence(request, static_cast<std::uint32_t>(j));
+    if (request.max_tokens == 0) {
+      EndWithoutToken(other, FinishReason::kLength);
+      finished_.push_back(&other);
+    } else if (scheduler_->Fork(first, other)) {
+      sample(other);
+    } else {
+      scheduler_->Add(other);
+    }
+  }
+}
+
+void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
+  int n_begun = 0;
+  for (const std::unique_ptr<Sequence>& sequence : sequences_) {
+    if (&sequence->request == &request && !sequence->IsFinished()) {
+      EndWithoutToken(*sequence, reason);
+      finished_.push_back(sequence.get());
+      ++n_begun;
+    }
+  }
+  // Choices that were to begin when the first has read the prompt.
+  for (int j = request.request.n_choices - request.n_unfinished + n_begun;
+       j < request.request.n_choices && n_begun > 0; ++j) {
+    Sequence& other = NewSequence(request, static_cast<std::uint32_t>(j));
+    EndWithoutToken(other, reason);
+    finished_.push_back(&other);
+  }
+}
+
+void EngineCore::HandleCancels() {
+  for (const std::unique_ptr<RequestState>& request : requests_) {
+    if (request->stream->cancelled()) {
+      EndRequest(*request, FinishReason::kCancelled);
+      metrics_.CountCancelled();
+    }
+  }
+  FinishAll();
+}
+
+void EngineCore::CancelAll() {
+  for (const std::unique_ptr<RequestState>& request : requests_) {
+    EndRequest(*request, FinishReason::kCancelled);
+    metrics_.CountCancelled();
+  }
+  FinishAll();
+  PublishAll();
+}
+
+// Takes it out of the schedule; its request ends with the last of its choices.
+void EngineCore::Finish(Sequence& sequence) {
+  if (sequence.phase == SequencePhase::kLoading && restore_ != nullptr) {
+    restore_->Forget(sequence);
+  }
+  scheduler_->Remove(sequence);
+  touched_.push_back(&sequence.request);
+  --sequence.request.n_unfinished;
+}
+
+void EngineCore::FinishAll() {
+  for (Sequence* sequence : finished_) {
+    Finish(*sequence);
+  }
+  finished_.clear();
+}
+
+void EngineCore::FailPlan(const Error& error) {
+  for (const PlannedSegment& segment : plan_.segments) {
+    Sequence& sequence = *segment.sequence;
+    if (!sequence.IsFinished() &&
+        std::find(finished_.begin(), finished_.end(), &sequence) == finished_.end()) {
+      EndWithoutToken(sequence, FinishReason::kError, error);
+      finished_.push_back(&sequence);
+      metrics_.CountFailed();
+    }
+  }
+  FinishAll();
+}
+
+void EngineCore::Commit() {
+  for (const PlannedSegment& segment : plan_.segments) {
+    if (!segment.sequence->IsFinished()) {
+      caches_->Commit(*segment.sequence);
+    }
+  }
+  for (Sequence* sequence : finished_) {
+    if (sequence->slot >= 0) {
+      caches_->Commit(*sequence);
+    }
+  }
+}
+
+// Shows readers what the step added, and ends the streams of requests that have ended.
+void EngineCore::PublishAll() {
+  std::sort(touched_.begin(), touched_.end());
+  touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+  bool ended = false;
+  for (RequestState* request : touched_) {
+    request->stream->Publish();
+    if (request->n_unfinished == 0) {
+      const Clock::time_point now = Clock::now();
+      RequestStats& stats = request->stats;
+      const Clock::time_point started = request->started.value_or(now);
+      const Clock::time_point first = request->first_token.value_or(now);
+      stats.queue_seconds = Seconds(request->submitted, started);
+      stats.prefill_seconds = Seconds(started, first);
+      stats.decode_seconds = Seconds(first, now);
+      TraceRequest(*request);
+      request->stream->Close(stats);
+      ended = true;
+    }
+  }
+  touched_.clear();
+  if (ended) {
+    sequences_.remove_if([](const auto& sequence) { return sequence->IsFinished(); });
+    requests_.remove_if([](const auto& request) { return request->n_unfinished == 0; });
+  }
+}
+
+StepOutcome EngineCore::Step() {
+  caches_->FinishLoads();
+  HandleCancels();
+  scheduler_->Plan(plan_);
+  if (plan_.segments.empty()) {
+    PublishAll();
+    return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
+  }
+  const Clock::time_point begin = Clock::now();
+  const double model_before = runner_.model_seconds();
+  const std::int64_t generated_before = runner_.n_generated();
+  Status ran = runner_.Run(plan_, finished_);
+  if (ran) {
+    for (const PlannedSegment& segment : plan_.segments) {
+      if (segment.samples) {
+        touched_.push_back(&segment.sequence->request);
+      }
+    }
+    for (Sequence* sequence : finished_) {
+      caches_->Commit(*sequence);
+    }
+    FinishAll();
+    ran = runner_.Draft(plan_);
+  }
+  if (ran) {
+    Commit();
+  } else {
+    FailPlan(ran.error());
+  }
+  const Clock::time_point end = Clock::now();
+  scheduler_->Took(plan_, Seconds(begin, end));
+  runner_.Took(plan_, Seconds(begin, end));
+  Count(begin, end, runner_.model_seconds() - model_before,
+        runner_.n_generated() - generated_before);
+  PublishAll();
+  return StepOutcome::kRan;
+}
+
+void EngineCore::Count(Clock::time_point begin, Clock::time_point end, double model_seconds,
+                       std::int64_t n_generated) {
+  const double seconds = Seconds(begin, end);
+  metrics_.CountStep({.prompt_tokens = plan_.n_prompt_tokens,
+                      .generated_tokens = n_generated,
+                      .seconds = seconds,
+                      .model_seconds = model_seconds});
+  for (const PlannedSegment& segment : plan_.segments) {
+    RequestState& request = segment.sequence->request;
+    if (!segment.samples) {
+      continue;
+    }
+    if (!request.first_token) {
+      request.first_token = end;
+      metrics_.ObserveFirstToken(Seconds(request.submitted, end));
+    } else {
+      metrics_.ObserveInterToken(Seconds(request.last_token, end));
+    }
+    request.last_token = end;
+  }
+  caches_->Report();
+  if (trace_ != nullptr) {
+    const TraceWriter::Argument arguments[] = {
+        {"decoding", static_cast<double>(plan_.n_decoding)},
+        {"prompt_tokens", static_cast<double>(plan_.n_prompt_tokens)},
+        {"generated", static_cast<double>(n_generated)},
+        {"engine_microseconds", (seconds - model_seconds) * 1e6}};
+    trace_->Span("step", 0, begin, end, arguments);
+  }
+}
+
+void EngineCore::TraceRequest(const RequestState& request) {
+  if (trace_ == nullptr || !request.started) {
+    return;
+  }
+  const std::int64_t track = request.id + 1;
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point first = request.first_token.value_or(now);
+  trace_->Span("queue", track, request.submitted, *request.started);
+  const TraceWriter::Argument prompt[] = {
+      {"tokens", static_cast<double>(request.stats.prompt_tokens)},
+      {"cached", static_cast<double>(request.stats.cached_tokens)}};
+  trace_->Span("prefill", track, *request.started, first, prompt);
+  const TraceWriter::Argument answer[] = {
+      {"tokens", static_cast<double>(request.stats.generated_tokens)},
+      {"drafted", static_cast<double>(request.stats.drafted_tokens)},
+      {"accepted", static_cast<double>(request.stats.accepted_tokens)},
+      {"preemptions", static_cast<double>(request.stats.preemptions)}};
+  trace_->Span("decode", track, first, now, answer);
+}
+
+bool EngineCore::WaitForDisk() {
+  if (restore_ == nullptr || !restore_->IsLoading()) {
+    return false;
+  }
+  caches_->WaitForLoads();
+  return true;
+}
+
+void EngineCore::Close() {
+  while (WaitForDisk()) {
+    caches_->FinishLoads();
+  }
+  caches_->SaveAll();
+  if (trace_ != nullptr) {
+    if (Status closed = trace_->Close(); !closed && options_.warn) {
+      options_.warn(closed.error().message);
+    }
+  }
+}
+
+}  // namespace fathom

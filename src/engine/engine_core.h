@@ -1,0 +1,96 @@
+// EngineCore: the engine without its thread: requests in, one step at a time.
+//
+// Tests drive it step by step, so that a schedule can be repeated; Engine (engine.h) gives it a
+// thread.
+#ifndef FATHOM_ENGINE_ENGINE_CORE_H_
+#define FATHOM_ENGINE_ENGINE_CORE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/cache_manager.h"
+#include "engine/disk_restore.h"
+#include "engine/engine.h"
+#include "engine/language_model.h"
+#include "engine/metrics.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/step_runner.h"
+#include "engine/stream_state.h"
+#include "engine/trace.h"
+#include "kv_cache/disk_tier.h"
+
+namespace fathom {
+
+enum class StepOutcome {
+  kRan,      // tokens were computed
+  kStalled,  // there are requests, but all wait for their readers or the disk
+  kIdle,     // there are no requests
+};
+
+// One thread at a time, but for Prepare.
+class EngineCore {
+ public:
+  // Model and metrics outlive it.
+  static Result<std::unique_ptr<EngineCore>> Create(LanguageModel& model,
+                                                    const EngineOptions& options,
+                                                    EngineMetrics& metrics);
+  ~EngineCore();
+
+  // A request that can be answered, with its stream; the errors of Engine::Submit. Any thread.
+  Result<std::unique_ptr<RequestState>> Prepare(Request request,
+                                                std::shared_ptr<Waker> waker) const;
+  void Add(std::unique_ptr<RequestState> request);
+  StepOutcome Step();
+  // Ends all requests with kCancelled.
+  void CancelAll();
+  // Waits until a step may find something to do that depends on the disk; false if nothing does.
+  bool WaitForDisk();
+  // Writes what is cached to the disk, if there is one, and what is left of the trace.
+  void Close();
+
+  std::int64_t n_requests() const { return static_cast<std::int64_t>(requests_.size()); }
+  const CacheManager& caches() const { return *caches_; }
+  const ModelLimits& limits() const { return limits_; }
+
+ private:
+  EngineCore(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics);
+  Status OpenFiles(const BlockKey& root);
+  Status CheckPrompt(const Request& request) const;
+  void HandleCancels();
+  void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
+  Sequence& NewSequence(RequestState& request, std::uint32_t choice);
+  void FailPlan(const Error& error);
+  void Commit();
+  void Finish(Sequence& sequence);
+  void FinishAll();
+  void EndRequest(RequestState& request, FinishReason reason);
+  void PublishAll();
+  void Count(Clock::time_point begin, Clock::time_point end, double model_seconds,
+             std::int64_t n_generated);
+  void TraceRequest(const RequestState& request);
+
+  const EngineOptions options_;
+  EngineMetrics& metrics_;
+  const ModelLimits limits_;
+  SequenceCache& cache_;
+  std::unique_ptr<TraceWriter> trace_;
+  std::unique_ptr<DiskTier> disk_;
+  std::unique_ptr<DiskRestore> restore_;
+  std::unique_ptr<CacheManager> caches_;
+  std::unique_ptr<Scheduler> scheduler_;
+  StepRunner runner_;
+  std::list<std::unique_ptr<RequestState>> requests_;
+  std::list<std::unique_ptr<Sequence>> sequences_;
+  std::int64_t next_id_ = 0;
+  StepPlan plan_;
+  std::vector<Sequence*> finished_;
+  std::vector<RequestState*> touched_;  // by this step: their streams have something to show
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_ENGINE_CORE_H_

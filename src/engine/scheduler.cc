@@ -1,0 +1,250 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kMostPartialPrompts = 4;
+constexpr std::int64_t kLeastPromptTokens = 32;
+// A waiting request gains a unit of priority in this time, so that none waits for ever.
+constexpr double kSecondsPerPriority = 10;
+
+bool RanksBefore(const Sequence* a, const Sequence* b) {
+  const auto key = [](const Sequence* s) {
+    return std::tuple(-s->request.request.priority, s->request.id, s->choice);
+  };
+  return key(a) < key(b);
+}
+
+double RankOfWaiting(const Sequence& sequence, Clock::time_point now) {
+  const double waited = std::chrono::duration<double>(now - sequence.request.submitted).count();
+  return sequence.request.request.priority + std::floor(waited / kSecondsPerPriority);
+}
+
+void InsertByRank(std::vector<Sequence*>& list, Sequence& sequence) {
+  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, RanksBefore), &sequence);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(CacheManager& caches, const ModelLimits& limits,
+                     const SchedulerOptions& options, EngineMetrics& metrics)
+    : caches_(caches), limits_(limits), options_(options), metrics_(metrics) {
+  for (std::int64_t slot = limits.max_sequences; slot > 0; --slot) {
+    free_slots_.push_back(static_cast<std::int32_t>(slot - 1));
+  }
+  running_.reserve(free_slots_.size());
+}
+
+void Scheduler::Add(Sequence& sequence) {
+  sequence.phase = SequencePhase::kWaiting;
+  InsertByRank(waiting_, sequence);
+}
+
+// In the order of rank, those that have waited long before others. One that does not fit makes the
+// ones behind it wait too, or it would never fit; one that waits for another's blocks does not.
+void Scheduler::Admit() {
+  if (waiting_.empty() || free_slots_.empty()) {
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  std::stable_sort(waiting_.begin(), waiting_.end(), [now](const Sequence* a, const Sequence* b) {
+    return RankOfWaiting(*a, now) > RankOfWaiting(*b, now);
+  });
+  for (std::size_t i = 0; i < waiting_.size() && !free_slots_.empty();) {
+    Sequence& sequence = *waiting_[i];
+    if (sequence.phase == SequencePhase::kLoading) {
+      ++i;
+      continue;
+    }
+    const auto headroom = std::ssize(running_);
+    switch (caches_.Admit(sequence, free_slots_.back(), running_, headroom)) {
+      case Admission::kAdmitted:
+        free_slots_.pop_back();
+        sequence.phase = SequencePhase::kRunning;
+        if (!sequence.request.started) {
+          sequence.request.started = now;
+          sequence.request.stats.cached_tokens = sequence.computed;
+          metrics_.CountCachedTokens(sequence.computed);
+        }
+        waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+        InsertByRank(running_, sequence);
+        break;
+      case Admission::kNoRoom:
+        return;
+      case Admission::kSharesSoon:
+      case Admission::kLoads:
+        ++i;
+        break;
+    }
+  }
+}
+
+// One whose reader is behind pauses.
+bool Scheduler::HasReader(const Sequence& sequence) const {
+  const RequestState& request = sequence.request;
+  const std::int64_t wanted = request.n_unfinished * (options_.max_events_per_step + 1);
+  return request.stream->Room() >= wanted;
+}
+
+void Scheduler::PlanDecoding(StepPlan& plan) const {
+  std::int64_t n_tokens = 0;
+  for (Sequence* sequence : running_) {
+    if (sequence->IsDecoding() && n_tokens < options_.max_step_tokens && HasReader(*sequence)) {
+      const std::int64_t n_drafts = std::min<std::int64_t>(std::ssize(sequence->drafts),
+                                                           options_.max_step_tokens - n_tokens - 1);
+      plan.segments.push_back({.sequence = sequence,
+                               .n_tokens = 1,
+                               .n_drafts = n_drafts,
+                               .decodes = true,
+                               .samples = true});
+      n_tokens += 1 + n_drafts;
+      plan.n_decoding += 1;
+    }
+  }
+}
+
+// Tokens of prompts beside those that decode.
+std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
+  std::int64_t budget = options_.max_step_tokens;
+  for (const PlannedSegment& segment : plan.segments) {
+    budget -= segment.n_tokens + segment.n_drafts;
+  }
+  if (plan.n_decoding > 0 && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
+    const double target = std::max(options_.target_step_seconds, 3 * decode_seconds_);
+    const double tokens = (target - decode_seconds_) / prompt_token_seconds_;
+    budget = std::min(budget, std::max(kLeastPromptTokens, static_cast<std::int64_t>(tokens)));
+  }
+  return budget;
+}
+
+void Scheduler::PlanPrompts(StepPlan& plan) const {
+  std::int64_t budget = PromptBudget(plan);
+  std::vector<PlannedSegment> prompts;
+  for (Sequence* sequence : running_) {
+    if (!sequence->IsDecoding() && std::ssize(prompts) < kMostPartialPrompts &&
+        HasReader(*sequence)) {
+      prompts.push_back({.sequence = sequence});
+    }
+  }
+  // Equal shares; what the short ones leave goes to the others.
+  bool grew = true;
+  while (budget > 0 && grew) {
+    grew = false;
+    const std::int64_t share =
+        std::max<std::int64_t>(budget / std::max<std::int64_t>(1, std::ssize(prompts)), 1);
+    for (PlannedSegment& segment : prompts) {
+      const std::int64_t left = segment.sequence->n_left() - segment.n_tokens;
+      const std::int64_t more = std::min({left, share, budget});
+      segment.n_tokens += more;
+      budget -= more;
+      grew = grew || more > 0;
+    }
+  }
+  for (PlannedSegment& segment : prompts) {
+    if (segment.n_tokens > 0) {
+      segment.samples = segment.n_tokens == segment.sequence->n_left();
+      plan.n_prompt_tokens += segment.n_tokens;
+      plan.segments.push_back(segment);
+    }
+  }
+}
+
+void Scheduler::Preempt(Sequence& sequence) {
+  if (on_preempt_) {
+    on_preempt_(sequence);
+  }
+  free_slots_.push_back(sequence.slot);
+  caches_.Release(sequence, false);
+  std::erase(running_, &sequence);
+  ++sequence.request.stats.preemptions;
+  metrics_.CountPreemption();
+  Add(sequence);
+}
+
+// At the cost of those that rank behind it; false if even they are not enough.
+bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
+  while (!caches_.Extend(sequence, n_tokens)) {
+    if (running_.back() == &sequence) {
+      return false;
+    }
+    Preempt(*running_.back());
+  }
+  return true;
+}
+
+void Scheduler::Plan(StepPlan& plan) {
+  plan.segments.clear();
+  plan.n_decoding = plan.n_prompt_tokens = 0;
+  Admit();
+  PlanDecoding(plan);
+  PlanPrompts(plan);
+  std::sort(plan.segments.begin(), plan.segments.end(),
+            [](const PlannedSegment& a, const PlannedSegment& b) {
+              return RanksBefore(a.sequence, b.sequence);
+            });
+  std::size_t n_kept = 0;
+  for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+    const PlannedSegment segment = plan.segments[i];
+    if (segment.sequence->slot < 0) {
+      continue;  // preempted for one before it
+    }
+    if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
+      Check(running_.size() > 1, "a sequence that is alone fits: Submit has checked it");
+      Preempt(*segment.sequence);
+      continue;
+    }
+    plan.segments[n_kept++] = segment;
+  }
+  plan.segments.resize(n_kept);
+  plan.n_decoding = plan.n_prompt_tokens = 0;
+  for (const PlannedSegment& segment : plan.segments) {
+    plan.n_decoding += segment.decodes ? 1 : 0;
+    plan.n_prompt_tokens += segment.decodes ? 0 : segment.n_tokens;
+  }
+  metrics_.SetGauges(std::ssize(running_), std::ssize(waiting_));
+}
+
+void Scheduler::Took(const StepPlan& plan, double seconds) {
+  constexpr double kNew = 0.2;
+  const auto learn = [](double& average, double value) {
+    average = average == 0 ? value : average + kNew * (value - average);
+  };
+  if (plan.n_prompt_tokens == 0) {
+    learn(decode_seconds_, seconds);
+  } else {
+    const double base = plan.n_decoding > 0 ? std::min(decode_seconds_, seconds) : 0;
+    learn(prompt_token_seconds_, (seconds - base) / static_cast<double>(plan.n_prompt_tokens));
+  }
+}
+
+bool Scheduler::Fork(const Sequence& from, Sequence& to) {
+  if (free_slots_.empty()) {
+    return false;
+  }
+  to.slot = free_slots_.back();
+  free_slots_.pop_back();
+  to.phase = SequencePhase::kRunning;
+  caches_.Fork(from, to);
+  InsertByRank(running_, to);
+  return true;
+}
+
+void Scheduler::Remove(Sequence& sequence) {
+  if (sequence.slot >= 0) {
+    free_slots_.push_back(sequence.slot);
+    caches_.Release(sequence, true);
+    std::erase(running_, &sequence);
+  } else {
+    std::erase(waiting_, &sequence);
+  }
+  sequence.phase = SequencePhase::kFinished;
+}
+
+}  // namespace fathom

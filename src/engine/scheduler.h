@@ -1,0 +1,91 @@
+// Scheduler: which tokens run in the next step.
+//
+// A step takes every sequence that decodes, with its drafts, and fills what is left of the token
+// budget with pieces of prompts: of the first few sequences that read one, in equal shares, so that
+// a short prompt is not stuck behind a long one. While others decode, the prompts of a step are as
+// long as keeps its time near a target.
+//
+// Sequences rank by priority, then by arrival. Memory goes to them in that order: where it is
+// short, what only the prefix cache holds is given up first, then the lowest-ranked sequence loses
+// its slot and waits again, to compute its tokens anew later (or to find them cached). The highest
+// always goes on, so the engine never stands still.
+#ifndef FATHOM_ENGINE_SCHEDULER_H_
+#define FATHOM_ENGINE_SCHEDULER_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/cache_manager.h"
+#include "engine/language_model.h"
+#include "engine/metrics.h"
+#include "engine/sequence.h"
+
+namespace fathom {
+
+struct PlannedSegment {
+  Sequence* sequence = nullptr;
+  std::int64_t n_tokens = 0;  // behind sequence->computed
+  std::int64_t n_drafts = 0;  // behind these
+  bool decodes = false;       // it had read all but its last token before
+  bool samples = false;       // its last token's logits choose the next token
+};
+
+struct StepPlan {
+  std::vector<PlannedSegment> segments;
+  std::int64_t n_decoding = 0;
+  std::int64_t n_prompt_tokens = 0;  // of sequences that do not decode
+};
+
+struct SchedulerOptions {
+  std::int64_t max_step_tokens = 0;      // at most the model's
+  double target_step_seconds = 0.25;     // of a step with prompts while others decode
+  std::int64_t max_events_per_step = 1;  // that a sequence may add in a step
+};
+
+// Does not own the sequences. One thread, that of the engine.
+class Scheduler {
+ public:
+  Scheduler(CacheManager& caches, const ModelLimits& limits, const SchedulerOptions& options,
+            EngineMetrics& metrics);
+
+  void Add(Sequence& sequence);
+  // Decides what runs next; `plan` is empty if nothing can.
+  void Plan(StepPlan& plan);
+  // How long that took, for the length of prompts in later steps.
+  void Took(const StepPlan& plan, double seconds);
+  // A slot for a copy of `sequence`, which runs; false: it has to wait like others.
+  bool Fork(const Sequence& from, Sequence& to);
+  // Takes a sequence out, wherever it is, and gives back what it holds.
+  void Remove(Sequence& sequence);
+
+  std::span<Sequence* const> running() const { return running_; }
+  std::span<Sequence* const> waiting() const { return waiting_; }
+  // Called with every sequence that loses its slot.
+  void set_on_preempt(std::function<void(Sequence&)> call) { on_preempt_ = std::move(call); }
+
+ private:
+  void Admit();
+  void PlanDecoding(StepPlan& plan) const;
+  void PlanPrompts(StepPlan& plan) const;
+  std::int64_t PromptBudget(const StepPlan& plan) const;
+  bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
+  void Preempt(Sequence& sequence);
+  bool HasReader(const Sequence& sequence) const;
+
+  CacheManager& caches_;
+  const ModelLimits limits_;
+  const SchedulerOptions options_;
+  EngineMetrics& metrics_;
+  std::function<void(Sequence&)> on_preempt_;
+  std::vector<Sequence*> waiting_;  // by rank
+  std::vector<Sequence*> running_;  // by rank
+  std::vector<std::int32_t> free_slots_;
+  double decode_seconds_ = 0;        // of a step without prompts, lately
+  double prompt_token_seconds_ = 0;  // more for each token of a prompt, lately
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_SCHEDULER_H_

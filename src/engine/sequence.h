@@ -1,0 +1,88 @@
+// Sequence: one choice of a request, from its prompt to its end.
+#ifndef FATHOM_ENGINE_SEQUENCE_H_
+#define FATHOM_ENGINE_SEQUENCE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/stop_strings.h"
+#include "engine/stream_state.h"
+#include "kv_cache/block_key.h"
+#include "kv_cache/prefix_cache.h"
+
+namespace fathom {
+
+using Clock = std::chrono::steady_clock;
+
+// What the choices of a request share. The engine's thread only, but for `stream`.
+struct RequestState {
+  Request request;
+  std::uint64_t seed = 0;
+  std::int64_t id = 0;      // counts up in the order of arrival
+  std::int64_t max_tokens;  // of each choice: what was asked for, no more than there is room for
+  std::shared_ptr<StreamState> stream;
+  int n_unfinished = 0;  // choices, those included that have not begun
+  RequestStats stats;
+  Clock::time_point submitted;
+  std::optional<Clock::time_point> started;      // its first step
+  std::optional<Clock::time_point> first_token;  // of any choice
+  Clock::time_point last_token;
+};
+
+enum class SequencePhase {
+  kWaiting,  // for a slot and memory
+  kLoading,  // its blocks are being read from the disk
+  kRunning,  // has a slot
+  kFinished,
+};
+
+// A sequence has tokens (the prompt and what was generated); `computed` of them are in the caches.
+// While it is further behind than one token it reads its prompt (or, after a preemption, what it
+// had before); at one token it decodes. There is no other difference.
+struct Sequence {
+  Sequence(RequestState& owner, std::uint32_t choice_index);
+
+  RequestState& request;
+  std::uint32_t choice = 0;
+  SequencePhase phase = SequencePhase::kWaiting;
+  std::vector<Token> tokens;
+  std::int64_t n_prompt = 0;
+  std::int64_t computed = 0;
+  std::int32_t slot = -1;
+  std::vector<Token> drafts;  // of the tokens behind the last one, to be verified
+  StopStrings stops;
+  std::vector<BlockKey> keys;  // of the whole blocks of `tokens`
+  PrefixChain chain;
+  // Positions before this one have keys in the draft head's cache, if the last ones are recent.
+  std::int64_t drafted = 0;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t n_generated() const { return size() - n_prompt; }
+  std::int64_t n_left() const { return size() - computed; }
+  bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
+  bool IsFinished() const { return phase == SequencePhase::kFinished; }
+  SamplingParameters Sampling() const;  // of this choice
+};
+
+// Records a token that the sampler chose, and tells the reader; true if it is the last. `logprobs`
+// is looked at if the request asked for them.
+bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
+                 SamplerState& sampler, const std::function<std::string_view(Token)>& token_bytes);
+
+// Tells the reader that the sequence ends without another token.
+void EndWithoutToken(Sequence& sequence, FinishReason reason,
+                     const std::optional<Error>& error = std::nullopt);
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_SEQUENCE_H_

@@ -1,0 +1,313 @@
+#include "engine/step_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/philox.h"
+
+namespace fathom {
+
+template <class Call>
+auto StepRunner::Timed(const Call& call) {
+  const Clock::time_point begin = Clock::now();
+  auto result = call();
+  model_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  return result;
+}
+
+StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics)
+    : model_(model),
+      options_(std::move(options)),
+      metrics_(metrics),
+      limits_(model.Limits()),
+      policy_(options_.draft_depth),
+      sampler_(limits_.vocab_size),
+      states_(static_cast<std::size_t>(limits_.max_sequences)),
+      owners_(states_.size()) {
+  for (std::unique_ptr<SamplerState>& state : states_) {
+    state = std::make_unique<SamplerState>(limits_.vocab_size);
+  }
+  for (Batch* batch : {&batch_, &draft_batch_}) {
+    batch->Reserve(limits_.max_batch_tokens, limits_.max_sequences);
+  }
+  logprobs_.top.reserve(kMaxTopLogprobs);
+}
+
+// A slot whose last user was another begins anew: what the sampler remembers follows from the
+// tokens.
+SamplerState& StepRunner::StateOf(Sequence& sequence) {
+  const auto slot = static_cast<std::size_t>(sequence.slot);
+  SamplerState& state = *states_[slot];
+  if (std::exchange(owners_[slot], &sequence) != &sequence) {
+    const std::span<const Token> tokens = sequence.tokens;
+    state.Begin(sequence.Sampling(), sequence.request.seed,
+                tokens.first(static_cast<std::size_t>(sequence.n_prompt)), options_.eos_tokens);
+    for (const Token token : tokens.subspan(static_cast<std::size_t>(sequence.n_prompt))) {
+      state.Accept(token);
+    }
+  }
+  return state;
+}
+
+// The draft head's key of the last position that was computed waits for the token behind it, where
+// a step ended in the middle of a prompt or a sequence began behind cached blocks.
+Status StepRunner::DraftKept(const StepPlan& plan) {
+  draft_batch_.Clear();
+  for (const PlannedSegment& segment : plan.segments) {
+    Sequence& sequence = *segment.sequence;
+    if (sequence.computed > 0 && sequence.drafted == sequence.computed - 1) {
+      draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed - 1),
+                       {&sequence.tokens[static_cast<std::size_t>(sequence.computed)], 1});
+      sequence.drafted = sequence.computed;
+    }
+  }
+  if (draft_batch_.n_tokens() == 0) {
+    return {};
+  }
+  return Timed([&] { return model_.ForwardDraft(draft_batch_, {}, StreamSource::kKept); });
+}
+
+Status StepRunner::Run(const StepPlan& plan, std::vector<Sequence*>& finished) {
+  if (options_.drafts) {
+    if (Status drafted = DraftKept(plan); !drafted) {
+      return drafted;
+    }
+  }
+  batch_.Clear();
+  for (const PlannedSegment& segment : plan.segments) {
+    const Sequence& sequence = *segment.sequence;
+    const auto first = sequence.tokens.begin() + sequence.computed;
+    tokens_.assign(first, first + segment.n_tokens);
+    tokens_.insert(tokens_.end(), sequence.drafts.begin(),
+                   sequence.drafts.begin() + segment.n_drafts);
+    batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
+  }
+  if (Status ran = Timed([&] { return model_.Forward(batch_); }); !ran) {
+    return ran;
+  }
+  // As many sequences at once as there are rows of logits.
+  std::size_t first = 0;
+  while (first < plan.segments.size()) {
+    rows_.clear();
+    std::size_t end = first;
+    for (; end < plan.segments.size(); ++end) {
+      const PlannedSegment& segment = plan.segments[end];
+      if (std::ssize(rows_) + segment.n_drafts + 1 > limits_.max_logit_rows && !rows_.empty()) {
+        break;
+      }
+      const Segment& view = batch_.View().segments[end];
+      for (std::int64_t i = segment.n_drafts; segment.samples && i >= 0; --i) {
+        rows_.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
+      }
+    }
+    const Matrix<const float> logits =
+        rows_.empty() ? Matrix<const float>() : Timed([&] { return model_.Logits(rows_); });
+    std::int64_t first_logit = 0;
+    for (; first < end; ++first) {
+      const PlannedSegment& segment = plan.segments[first];
+      const std::int64_t n_rows = segment.samples ? segment.n_drafts + 1 : 0;
+      Sample(segment, n_rows > 0 ? logits.Rows(first_logit, n_rows) : logits, finished);
+      first_logit += n_rows;
+    }
+  }
+  return {};
+}
+
+// For measurements: whether the draft for `position` passes does not depend on what it is.
+bool StepRunner::SimulatesRight(const Sequence& sequence) const {
+  constexpr std::uint32_t kPurpose = 2;  // beside those of the sampler
+  const std::uint64_t seed = sequence.request.seed;
+  const std::uint32_t bits =
+      Philox({static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+             {static_cast<std::uint32_t>(sequence.size()), sequence.choice, kPurpose, 0})[0];
+  return static_cast<double>(bits) * 0x1p-32 < *options_.simulated_acceptance;
+}
+
+StepRunner::Sampled StepRunner::SampleOne(Sequence& sequence, std::span<const float> logits,
+                                          std::optional<Token> draft,
+                                          std::vector<Sequence*>& finished) {
+  SamplerState& state = StateOf(sequence);
+  Result<Token> token = sampler_.Sample(logits, state, sequence.size(), logprobs_);
+  if (!token) {
+    EndWithoutToken(sequence, FinishReason::kError, token.error());
+    finished.push_back(&sequence);
+    return {.goes_on = false};
+  }
+  Sampled sampled = {.goes_on = true, .draft_is_right = draft == *token};
+  if (draft && options_.simulated_acceptance) {
+    sampled.draft_is_right = SimulatesRight(sequence);
+    *token = sampled.draft_is_right ? *draft : *token;
+  }
+  ++n_generated_;
+  if (AppendToken(sequence, *token, logprobs_, state, options_.token_bytes)) {
+    finished.push_back(&sequence);
+    sampled.goes_on = false;
+  }
+  return sampled;
+}
+
+void StepRunner::Sample(const PlannedSegment& segment, Matrix<const float> logits,
+                        std::vector<Sequence*>& finished) {
+  Sequence& sequence = *segment.sequence;
+  sequence.computed += segment.n_tokens;
+  if (!segment.samples) {
+    return;
+  }
+  if (sequence.choice == 0 && sequence.n_generated() == 0 && on_prompt_read_) {
+    on_prompt_read_(sequence, [&](Sequence& other) {
+      SampleOne(other, logits.RowSpan(0), std::nullopt, finished);
+    });
+  }
+  if (sequence.request.max_tokens == 0) {
+    EndWithoutToken(sequence, FinishReason::kLength);
+    finished.push_back(&sequence);
+    return;
+  }
+  std::int64_t n_right = 0;
+  for (std::int64_t i = 0; i <= segment.n_drafts; ++i) {
+    const std::optional<Token> draft =
+        i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
+                             : std::nullopt;
+    const Sampled sampled = SampleOne(sequence, logits.RowSpan(i), draft, finished);
+    if (draft) {
+      policy_.Verified(i, sampled.draft_is_right);
+      metrics_.CountDraft(i, sampled.draft_is_right);
+    }
+    if (!sampled.goes_on || !sampled.draft_is_right) {
+      break;
+    }
+    ++sequence.computed;
+    ++n_right;
+  }
+  sequence.request.stats.drafted_tokens += segment.n_drafts;
+  sequence.request.stats.accepted_tokens += n_right;
+  sequence.drafts.clear();
+}
+
+// No more than there is room and use for: the last token of an answer is never computed.
+std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) const {
+  const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
+  return std::max<std::int64_t>(
+      std::min({depth, tokens_left - 1, limits_.max_context - sequence.size()}), 0);
+}
+
+std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
+  std::int64_t n_decoding = 0;
+  for (const PlannedSegment& segment : plan.segments) {
+    n_decoding += !segment.sequence->IsFinished() && segment.sequence->IsDecoding() ? 1 : 0;
+  }
+  if (n_decoding == 0) {
+    return 0;
+  }
+  return std::min({policy_.Depth(n_decoding), options_.max_step_tokens / n_decoding - 1,
+                   limits_.rollback_tokens});
+}
+
+// The rows of the last step whose next token is known. Those of sequences that decode are of use
+// only where they will be drafted; a prompt's are kept for whoever shares it.
+void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view) {
+  Sequence& sequence = *segment.sequence;
+  const std::int64_t first = view.first_position;
+  const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
+  if (end <= first || (segment.decodes && depth_ == 0)) {
+    return;
+  }
+  const std::span<const Token> next =
+      std::span<const Token>(sequence.tokens)
+          .subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(end - first));
+  draft_batch_.Add(sequence.slot, view.first_position, next);
+  for (std::int64_t i = 0; i < end - first; ++i) {
+    stream_rows_.push_back(view.first_row + static_cast<std::int32_t>(i));
+  }
+  sequence.drafted = end;
+  if (sequence.IsDecoding() && DepthOf(sequence, depth_) > 0) {
+    drafting_.push_back({&sequence, static_cast<std::int32_t>(draft_batch_.n_tokens() - 1)});
+  }
+}
+
+Status StepRunner::Draft(const StepPlan& plan) {
+  verified_depth_ = depth_;
+  depth_ = 0;
+  if (!options_.drafts) {
+    return {};
+  }
+  depth_ = NextDepth(plan);
+  draft_batch_.Clear();
+  stream_rows_.clear();
+  drafting_.clear();
+  for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+    if (!plan.segments[i].sequence->IsFinished()) {
+      AddDraftRows(plan.segments[i], batch_.View().segments[i]);
+    }
+  }
+  if (draft_batch_.n_tokens() == 0) {
+    return {};
+  }
+  Status ran = Timed(
+      [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward); });
+  while (ran && !drafting_.empty()) {
+    SampleDrafts();
+    ran = DraftAgain();
+  }
+  return ran;
+}
+
+void StepRunner::SampleDrafts() {
+  for (std::size_t first = 0; first < drafting_.size();) {
+    const std::size_t end =
+        std::min(drafting_.size(), first + static_cast<std::size_t>(limits_.max_logit_rows));
+    rows_.clear();
+    for (std::size_t i = first; i < end; ++i) {
+      rows_.push_back(drafting_[i].row);
+    }
+    const Matrix<const float> logits = Timed([&] { return model_.DraftLogits(rows_); });
+    for (std::size_t i = first; i < end; ++i) {
+      Sequence& sequence = *drafting_[i].sequence;
+      const Result<Token> token =
+          sampler_.Draft(logits.RowSpan(static_cast<std::int64_t>(i - first)), StateOf(sequence),
+                         sequence.size() + std::ssize(sequence.drafts));
+      drafting_[i].token = token ? *token : StreamEvent::kNoToken;
+      if (token) {
+        sequence.drafts.push_back(*token);
+      }
+    }
+    first = end;
+  }
+}
+
+// The head again, on its own streams and drafts, for those that want more of them.
+Status StepRunner::DraftAgain() {
+  draft_batch_.Clear();
+  stream_rows_.clear();
+  std::size_t n_kept = 0;
+  for (const Drafting& drafting : drafting_) {
+    const Sequence& sequence = *drafting.sequence;
+    const std::int64_t n_drafts = std::ssize(sequence.drafts);
+    if (drafting.token == StreamEvent::kNoToken || n_drafts >= DepthOf(sequence, depth_)) {
+      continue;
+    }
+    draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.size() - 2 + n_drafts),
+                     {&drafting.token, 1});
+    stream_rows_.push_back(drafting.row);
+    drafting_[n_kept] = drafting;
+    drafting_[n_kept].row = static_cast<std::int32_t>(n_kept);
+    ++n_kept;
+  }
+  drafting_.resize(n_kept);
+  if (n_kept == 0) {
+    return {};
+  }
+  return Timed([&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kMtp); });
+}
+
+// A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.
+void StepRunner::Took(const StepPlan& plan, double seconds) {
+  if (options_.drafts && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
+      verified_depth_ == depth_) {
+    policy_.Measured(plan.n_decoding, depth_, seconds);
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,73 @@
+// StreamState: what the reader of a TokenStream and the engine share.
+#ifndef FATHOM_ENGINE_STREAM_STATE_H_
+#define FATHOM_ENGINE_STREAM_STATE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/token_stream.h"
+
+namespace fathom {
+
+// Wakes the engine's thread when there is something new for it. Any thread.
+class Waker {
+ public:
+  void Wake();
+  // Returns at once if it was woken since the last call.
+  void WaitFor(std::chrono::milliseconds timeout);
+  void Wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+};
+
+// A bounded queue of events. The engine checks Room() before a step and pushes after it; it never
+// waits for a reader.
+class StreamState {
+ public:
+  // The waker outlives every stream by being shared with them.
+  StreamState(std::int64_t capacity, std::shared_ptr<Waker> waker);
+
+  // --- The engine's thread ---
+  // Events that can be pushed now.
+  std::int64_t Room() const;
+  // An event to fill; nothing is seen of it before Publish. Its strings keep their memory.
+  StreamEvent& Add();
+  // Shows the reader what was added.
+  void Publish();
+  // No more events: `stats` are final.
+  void Close(const RequestStats& stats);
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  // --- The reader's thread ---
+  // None: it took longer than `timeout` (none: no limit). False: closed and all read.
+  std::optional<bool> Next(std::optional<std::chrono::milliseconds> timeout, StreamEvent& event);
+  void Cancel();
+  RequestStats stats() const;
+
+ private:
+  const std::int64_t capacity_;
+  const std::shared_ptr<Waker> waker_;
+  std::atomic<bool> cancelled_ = false;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<StreamEvent> ring_;
+  std::int64_t first_ = 0;      // guarded: the next to read; counts up
+  std::int64_t published_ = 0;  // guarded: behind the last that the reader may see
+  bool closed_ = false;         // guarded
+  bool engine_waits_ = false;   // guarded: Room() found too little
+  RequestStats stats_;          // guarded
+  std::int64_t added_ = 0;      // the engine's thread only
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_STREAM_STATE_H_
