@@ -195,6 +195,18 @@ void CacheManager::Report() {
   metrics_.SetMemory(arena.n_slabs() * cache_.SlabBytes(), used - idle, idle);
 }
 
-bool CacheManager::IsConsistent() const { return prefix_ == nullptr || prefix_->IsConsistent(); }
+bool CacheManager::IsConsistent() const {
+  const BlockUses counted = cache_.arena().uses();
+  BlockUses uses = {.history = std::vector<std::int32_t>(counted.history.size()),
+                    .window = std::vector<std::int32_t>(counted.window.size())};
+  cache_.AddUses(uses);
+  if (prefix_ != nullptr) {
+    prefix_->AddUses(uses);
+  }
+  if (disk_ != nullptr) {
+    disk_->AddUses(uses);
+  }
+  return uses == counted && (prefix_ == nullptr || prefix_->IsConsistent());
+}
 
 }  // namespace fathom

@@ -164,6 +164,17 @@ void DiskRestore::Forget(const Sequence& sequence) {
   }
 }
 
+void DiskRestore::AddUses(BlockUses& uses) const {
+  for (const auto& [number, load] : loads_) {
+    for (const LoadedBlock& loaded : load.history) {
+      uses.history[static_cast<std::size_t>(loaded.block)] += 1;
+    }
+    for (const LoadedBlock& loaded : load.windows) {
+      uses.window[static_cast<std::size_t>(loaded.block)] += 1;
+    }
+  }
+}
+
 void DiskRestore::Wait() {
   if (IsLoading()) {
     disk_.WaitForFinished(std::chrono::milliseconds(10));

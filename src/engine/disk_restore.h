@@ -35,6 +35,8 @@ class DiskRestore {
   void Wait();
   bool IsLoading() const { return !loads_.empty(); }
 
+  // Adds the uses of blocks that are being filled.
+  void AddUses(BlockUses& uses) const;
   // The sequence will not be there when its load has ended.
   void Forget(const Sequence& sequence);
 

@@ -30,6 +30,16 @@ struct BlockCounts {
   }
 };
 
+// How often each block is used, counted by those who use them.
+struct BlockUses {
+  std::vector<std::int32_t> history;
+  std::vector<std::int32_t> window;
+  std::vector<std::int32_t>& Of(BlockKind kind) {
+    return kind == BlockKind::kHistory ? history : window;
+  }
+  friend bool operator==(const BlockUses&, const BlockUses&) = default;
+};
+
 // Counts uses only; the memory is someone else's. A block is free when nobody uses it. Allocates
 // nothing after its construction. One thread at a time.
 class BlockArena {
@@ -47,6 +57,7 @@ class BlockArena {
   void Return(BlockKind kind, std::int32_t block);
 
   std::int32_t uses(BlockKind kind, std::int32_t block) const;
+  BlockUses uses() const { return {history_, window_}; }
   BlockCounts in_use() const { return in_use_; }
   std::int64_t n_slabs() const { return n_slabs_; }
   std::int64_t n_free_slabs() const { return n_free_common_ + n_free_reserved_; }

@@ -323,18 +323,15 @@ void PrefixCache::ForEachEntry(const OnLeaving& visit) const {
   }
 }
 
-BlockCounts PrefixCache::Idle() const {
-  BlockCounts idle;
+void PrefixCache::AddUses(BlockUses& uses) const {
   for (const Entry& entry : entries_) {
     if (!entry.is_free) {
-      idle.history += cache_.arena().uses(BlockKind::kHistory, entry.history) == 1 ? 1 : 0;
-      idle.window +=
-          entry.window != kNoBlock && cache_.arena().uses(BlockKind::kWindow, entry.window) == 1
-              ? 1
-              : 0;
+      uses.history[static_cast<std::size_t>(entry.history)] += 1;
+      if (entry.window != kNoBlock) {
+        uses.window[static_cast<std::size_t>(entry.window)] += 1;
+      }
     }
   }
-  return idle;
 }
 
 bool PrefixCache::IsConsistent() const {

@@ -110,8 +110,8 @@ class PrefixCache {
   // Blocks that MakeRoom could free, counted in time that does not depend on their number: history
   // exactly, window blocks including those in use.
   BlockCounts Evictable() const { return {n_idle_, n_windows_}; }
-  // Blocks that nobody but the cache uses.
-  BlockCounts Idle() const;
+  // Adds the uses of all entries.
+  void AddUses(BlockUses& uses) const;
   // Counts again what the counters say; for tests.
   bool IsConsistent() const;
 

@@ -356,6 +356,18 @@ void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t 
   entry = block;
 }
 
+void SequenceCache::AddUses(BlockUses& uses) const {
+  const auto add = [](const std::vector<std::int32_t>& table, std::vector<std::int32_t>& counts) {
+    for (const std::int32_t block : table) {
+      if (block != kNoBlock) {
+        counts[static_cast<std::size_t>(block)] += 1;
+      }
+    }
+  };
+  add(history_table_, uses.history);
+  add(window_table_, uses.window);
+}
+
 void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
                                std::span<const std::byte> stream) {
   Check(std::ssize(stream) == shape_.stream_bytes, "KeepStream: the bytes of the shape");

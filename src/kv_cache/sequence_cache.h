@@ -89,6 +89,9 @@ class SequenceCache {
   // The newest ones kept, of position stands() - 1.
   std::span<const std::byte> Stream(std::int32_t sequence) const;
 
+  // Adds the uses of all tables.
+  void AddUses(BlockUses& uses) const;
+
   LayerCache& Layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   std::int64_t n_layers() const { return static_cast<std::int64_t>(layers_.size()); }
   const CacheShape& shape() const { return shape_; }

@@ -1,0 +1,287 @@
+#include "tests/engine/fake_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/check.h"
+
+namespace fathom::testing {
+namespace {
+
+constexpr KeyLayout kKeys = {.head_dim = 64, .rope_dims = 64};
+constexpr std::int64_t kFine = 0;    // the layer of ratio 4
+constexpr std::int64_t kCoarse = 1;  // the layer of ratio 128
+constexpr std::int64_t kDraft = 2;
+
+std::uint64_t Mix(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t Add(std::uint64_t hash, std::uint64_t value) { return Mix(hash ^ value); }
+
+std::uint64_t HashTokens(std::uint64_t hash, std::span<const Token> tokens) {
+  for (const Token token : tokens) {
+    hash = Add(hash, static_cast<std::uint64_t>(token));
+  }
+  return hash;
+}
+
+template <class T>
+void Write(std::uint8_t* row, const T& value) {
+  if (row != nullptr) {
+    std::memcpy(row, &value, sizeof(T));
+  }
+}
+
+template <class T>
+T Read(const std::uint8_t* row) {
+  Check(row != nullptr, "the fake model reads a row that has no block");
+  T value;
+  std::memcpy(&value, row, sizeof(T));
+  return value;
+}
+
+// What a row of the layer of ratio 4 holds.
+struct Four {
+  Token tokens[4];
+};
+
+// What HashOf finds in the caches of a sequence that consists of these tokens.
+std::uint64_t HashOfText(std::span<const Token> tokens, std::int64_t sliding_window) {
+  const auto n = std::ssize(tokens);
+  const auto part = [&](std::int64_t first, std::int64_t end) {
+    return tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first));
+  };
+  std::uint64_t hash = HashTokens(1, part(0, n / 4 * 4));
+  for (std::int64_t row = 0; row < n / 128; ++row) {
+    hash = Add(hash, HashTokens(1, part(128 * row, 128 * (row + 1))));
+  }
+  hash = HashTokens(hash, part(std::max<std::int64_t>(n / 4 * 4 - 4, 0), n));
+  return HashTokens(hash, part(std::max<std::int64_t>(n - sliding_window, 0), n));
+}
+
+void FillLogits(std::uint64_t state, std::span<float> logits) {
+  for (float& logit : logits) {
+    state = Mix(state);
+    logit = static_cast<float>(state >> 40) * 0x1p-21f - 4.0f;  // -4 to 4
+  }
+}
+
+}  // namespace
+
+FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
+  CacheShape shape = {.keys = kKeys,
+                      .sliding_window = options.sliding_window,
+                      .ratios = {4, 128},
+                      .max_context = options.limits.max_context,
+                      .n_sequences = options.limits.max_sequences,
+                      .rollback = options.limits.rollback_tokens,
+                      .memory_bytes = options.memory_bytes};
+  if (options.limits.has_draft) {
+    shape.ratios.push_back(0);
+    shape.n_draft_layers = 1;
+    shape.lookahead = options.limits.rollback_tokens;
+    shape.stream_bytes = 8;
+  }
+  Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
+  Check(cache.has_value(), "the fake model's caches");
+  cache_ = std::move(*cache);
+  const auto rows = static_cast<std::size_t>(options.limits.max_batch_tokens);
+  row_hashes_.reserve(rows);
+  draft_hashes_.reserve(rows);
+  logits_.resize(static_cast<std::size_t>(
+      options.limits.vocab_size * std::max<std::int64_t>(options.limits.max_logit_rows, 1)));
+}
+
+// The token at `position`, from the batch or from what the compressor kept of it.
+Token FakeModel::TailToken(const CompressorCache& compressor, const Segment& segment,
+                           const BatchView& view, std::int64_t position) const {
+  if (position >= segment.first_position) {
+    return view
+        .tokens[static_cast<std::size_t>(segment.first_row + position - segment.first_position)];
+  }
+  return static_cast<Token>(
+      compressor.Before(segment.sequence, position, segment.first_position).values[0]);
+}
+
+void FakeModel::Store(const Segment& segment, const BatchView& view) {
+  LayerCache& fine = cache_->Layer(kFine);
+  LayerCache& coarse = cache_->Layer(kCoarse);
+  const std::int64_t end = segment.first_position + segment.n_tokens;
+  for (std::int64_t row = segment.first_position / 4; row < end / 4; ++row) {
+    Four four = {};
+    for (std::int64_t i = 0; i < 4; ++i) {
+      four.tokens[i] = TailToken(fine.compressor, segment, view, 4 * row + i);
+    }
+    Write(fine.compressor.rows.Row(segment.sequence, row), four);
+  }
+  for (std::int64_t row = segment.first_position / 128; row < end / 128; ++row) {
+    std::uint64_t hash = 1;
+    for (std::int64_t p = 128 * row; p < 128 * (row + 1); ++p) {
+      hash = Add(hash, static_cast<std::uint64_t>(TailToken(coarse.compressor, segment, view, p)));
+    }
+    Write(coarse.compressor.rows.Row(segment.sequence, row), hash);
+  }
+  std::vector<float> inputs(static_cast<std::size_t>(2 * kKeys.head_dim));
+  for (std::int64_t p = segment.first_position; p < end; ++p) {
+    const Token token = TailToken(fine.compressor, segment, view, p);
+    std::fill(inputs.begin(), inputs.end(), static_cast<float>(token));
+    for (LayerCache* layer : {&fine, &coarse}) {
+      layer->compressor.Keep(segment.sequence, p, inputs.data(), inputs.data());
+      if (layer->compressor.IsBoundary(p)) {
+        layer->compressor.KeepBoundary(segment.sequence, p, inputs.data(), inputs.data());
+      }
+      Write(layer->window.Row(segment.sequence, p), token);
+    }
+  }
+}
+
+// Everything that a query at `position` may see: compressed rows, the inputs of rows that are not
+// finished (and of the row before them), and the window.
+std::uint64_t FakeModel::HashOf(const Segment& segment, const BatchView& view,
+                                std::int64_t position) {
+  const LayerCache& fine = cache_->Layer(kFine);
+  const LayerCache& coarse = cache_->Layer(kCoarse);
+  std::uint64_t hash = 1;
+  for (std::int64_t row = 0; row < (position + 1) / 4; ++row) {
+    const auto four = Read<Four>(fine.compressor.rows.Row(segment.sequence, row));
+    hash = HashTokens(hash, four.tokens);
+  }
+  for (std::int64_t row = 0; row < (position + 1) / 128; ++row) {
+    hash = Add(hash, Read<std::uint64_t>(coarse.compressor.rows.Row(segment.sequence, row)));
+  }
+  const std::int64_t first_open = std::max<std::int64_t>((position + 1) / 4 * 4 - 4, 0);
+  for (std::int64_t p = first_open; p <= position; ++p) {
+    hash = Add(hash, static_cast<std::uint64_t>(TailToken(fine.compressor, segment, view, p)));
+  }
+  const std::int64_t oldest = std::max<std::int64_t>(position - options_.sliding_window + 1, 0);
+  for (std::int64_t p = oldest; p <= position; ++p) {
+    const Token token = p >= segment.first_position
+                            ? TailToken(fine.compressor, segment, view, p)
+                            : Read<Token>(coarse.window.Row(segment.sequence, p));
+    hash = Add(hash, static_cast<std::uint64_t>(token));
+  }
+  return hash;
+}
+
+std::vector<float> FakeModel::Expected(std::span<const Token> tokens, std::int64_t vocab_size,
+                                       std::int64_t sliding_window) {
+  std::vector<float> logits(static_cast<std::size_t>(vocab_size));
+  FillLogits(HashOfText(tokens, sliding_window), logits);
+  return logits;
+}
+
+Status FakeModel::Forward(const Batch& batch) {
+  const BatchView view = batch.View();
+  const ModelLimits& limits = options_.limits;
+  Check(view.n_tokens() >= 1 && view.n_tokens() <= limits.max_batch_tokens, "a batch's tokens");
+  if (n_forwards == fail_at_forward) {
+    ++n_forwards;
+    for (const Segment& segment : view.segments) {
+      cache_->Release(segment.sequence);
+    }
+    return MakeError(ErrorCode::kIo, "the fake model fails as told");
+  }
+  ++n_forwards;
+  row_hashes_.clear();
+  for (const Segment& segment : view.segments) {
+    const Status extended =
+        cache_->Extend(segment.sequence, segment.first_position, segment.n_tokens);
+    Check(extended.has_value(), "room was made before");
+    std::vector<std::uint64_t> hashes;
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      // One position after the other: an earlier one must not see a later one's rows.
+      const Segment one = {.sequence = segment.sequence,
+                           .first_row = segment.first_row + static_cast<std::int32_t>(i),
+                           .n_tokens = 1,
+                           .first_position = segment.first_position + static_cast<std::int32_t>(i)};
+      Store(one, view);
+      hashes.push_back(HashOf(one, view, one.first_position));
+    }
+    row_hashes_.insert(row_hashes_.end(), hashes.begin(), hashes.end());
+    cache_->Ran(segment.sequence, segment.first_position + segment.n_tokens);
+  }
+  n_tokens += view.n_tokens();
+  return {};
+}
+
+Matrix<const float> FakeModel::LogitsOf(std::span<const std::uint64_t> hashes,
+                                        std::span<const std::int32_t> rows) {
+  const ModelLimits& limits = options_.limits;
+  Check(std::ssize(rows) <= limits.max_logit_rows, "rows of logits");
+  const Matrix<float> logits = {logits_.data(), std::ssize(rows), limits.vocab_size};
+  for (std::int64_t i = 0; i < logits.rows; ++i) {
+    FillLogits(hashes[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)])],
+               logits.RowSpan(i));
+  }
+  return logits;
+}
+
+Matrix<const float> FakeModel::Logits(std::span<const std::int32_t> rows) {
+  const Matrix<const float> logits = LogitsOf(row_hashes_, rows);
+  if (n_forwards == nan_at_forward) logits_[1] = std::numeric_limits<float>::quiet_NaN();
+  return logits;
+}
+
+std::vector<Token> FakeModel::Recall(std::int32_t sequence, std::int64_t end) {
+  const CompressorCache& fine = cache_->Layer(kFine).compressor;
+  std::vector<Token> tokens;
+  for (std::int64_t row = 0; row < end / 4; ++row) {
+    const auto four = Read<Four>(fine.rows.Row(sequence, row));
+    tokens.insert(tokens.end(), four.tokens, four.tokens + 4);
+  }
+  for (std::int64_t p = end / 4 * 4; p < end; ++p) {
+    tokens.push_back(static_cast<Token>(fine.Before(sequence, p, end).values[0]));
+  }
+  return tokens;
+}
+
+// The head sees, of what lies behind the main model's positions, only its own drafts.
+Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                               StreamSource source) {
+  const BatchView view = next.View();
+  Check(options_.limits.has_draft, "a draft head");
+  Check(std::ssize(stream_rows) == (source == StreamSource::kKept ? 0 : view.n_tokens()),
+        "a stream row per token");
+  draft_hashes_.clear();
+  const WindowCache& window = cache_->Layer(kDraft).window;
+  for (const Segment& segment : view.segments) {
+    const std::int64_t stands = cache_->stands(segment.sequence);
+    if (source == StreamSource::kKept) {
+      Check(segment.first_position == stands - 1, "the newest position");
+      Check(cache_->Extend(segment.sequence, stands, 0).has_value(), "room was made before");
+    }
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      const std::int64_t position = segment.first_position + i;
+      const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
+      Check(source == StreamSource::kMtp || position < stands, "a position with streams");
+      Write(window.Row(segment.sequence, position), token);
+      std::vector<Token> tokens = Recall(segment.sequence, stands);
+      tokens.resize(static_cast<std::size_t>(std::min(position + 1, stands)));
+      for (std::int64_t p = std::ssize(tokens); p <= position + 1; ++p) {
+        tokens.push_back(Read<Token>(window.Row(segment.sequence, p - 1)));
+      }
+      const std::int64_t oldest = std::max<std::int64_t>(position - options_.sliding_window + 1, 0);
+      for (std::int64_t p = oldest; p < position; ++p) {
+        n_stale_draft_rows +=
+            Read<Token>(window.Row(segment.sequence, p)) != tokens[static_cast<std::size_t>(p + 1)]
+                ? 1
+                : 0;
+      }
+      const std::uint64_t chance = HashTokens(7, tokens);
+      const bool knows = static_cast<double>(chance >> 11) * 0x1p-53 < options_.draft_accuracy;
+      draft_hashes_.push_back(knows ? HashOfText(tokens, options_.sliding_window) : chance);
+    }
+  }
+  return {};
+}
+
+Matrix<const float> FakeModel::DraftLogits(std::span<const std::int32_t> rows) {
+  return LogitsOf(draft_hashes_, rows);
+}
+
+}  // namespace fathom::testing

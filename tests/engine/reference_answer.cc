@@ -1,0 +1,102 @@
+#include "tests/engine/reference_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "engine/sampler.h"
+#include "engine/stop_strings.h"
+
+namespace fathom::testing {
+namespace {
+
+bool SameBits(const TokenLogprob& a, const TokenLogprob& b) {
+  return a.token == b.token &&
+         std::bit_cast<std::uint32_t>(a.logprob) == std::bit_cast<std::uint32_t>(b.logprob);
+}
+
+bool SameBits(const TokenLogprobs& a, const TokenLogprobs& b) {
+  return SameBits(a.chosen, b.chosen) &&
+         std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
+                    [](const TokenLogprob& x, const TokenLogprob& y) { return SameBits(x, y); });
+}
+
+}  // namespace
+
+ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
+                            std::uint32_t choice) {
+  SamplingParameters parameters = request.sampling;
+  parameters.choice += choice;
+  std::vector<Token> tokens = request.prompt;
+  const auto n_prompt = std::ssize(tokens);
+  const std::int64_t max_tokens =
+      std::min(parameters.max_tokens.value_or(std::numeric_limits<std::int64_t>::max()),
+               model.max_context - n_prompt);
+  ReferenceAnswer answer;
+  StopStrings stops(parameters.stop_strings);
+  std::optional<Sampler> sampler;
+  std::optional<SamplerState> state;
+  while (std::ssize(answer.tokens) < max_tokens) {
+    const std::vector<float> logits = model.logits(tokens);
+    if (!sampler) {
+      sampler.emplace(std::ssize(logits));
+      state.emplace(std::ssize(logits));
+      state->Begin(parameters, *parameters.seed, request.prompt, model.eos_tokens);
+    }
+    TokenLogprobs logprobs;
+    const Result<Token> token = sampler->Sample(logits, *state, std::ssize(tokens), logprobs);
+    if (!token) {
+      answer.finish = FinishReason::kError;
+      return answer;
+    }
+    state->Accept(*token);
+    tokens.push_back(*token);
+    answer.tokens.push_back(*token);
+    if (parameters.top_logprobs) {
+      answer.logprobs.push_back(logprobs);
+    }
+    const bool ends = state->Ends(*token);
+    if (model.token_bytes && !ends) {
+      answer.text += stops.Feed(model.token_bytes(*token));
+    }
+    if (stops.matched() || ends) {
+      answer.finish = stops.matched() ? FinishReason::kStopString : FinishReason::kStop;
+      break;
+    }
+  }
+  answer.text += stops.Flush();
+  return answer;
+}
+
+std::string Compare(const ReferenceAnswer& expected, const ReferenceAnswer& found) {
+  const bool cancelled = found.finish == FinishReason::kCancelled;
+  const std::size_t n = found.tokens.size();
+  if (cancelled ? n > expected.tokens.size() : n != expected.tokens.size()) {
+    return fmt::format("expected {} tokens, found {}", expected.tokens.size(), n);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    if (found.tokens[i] != expected.tokens[i]) {
+      return fmt::format("token {}: expected {}, found {}", i, expected.tokens[i],
+                         found.tokens[i]);
+    }
+    if (!expected.logprobs.empty() && !SameBits(expected.logprobs[i], found.logprobs.at(i))) {
+      return fmt::format("logprobs of token {} differ", i);
+    }
+  }
+  if (cancelled) {
+    return expected.text.starts_with(found.text) || n == expected.tokens.size()
+               ? ""
+               : fmt::format("text: expected the beginning of \"{}\", found \"{}\"", expected.text,
+                             found.text);
+  }
+  if (found.finish != expected.finish) {
+    return fmt::format("finish: expected {}, found {}", Name(expected.finish), Name(found.finish));
+  }
+  return found.text == expected.text
+             ? ""
+             : fmt::format("text: expected \"{}\", found \"{}\"", expected.text, found.text);
+}
+
+}  // namespace fathom::testing
