@@ -212,9 +212,9 @@ TEST_F(BatchTest, ManyPromptsInOneLine) {
   const Status status = Run(input, runner);
   ASSERT_TRUE(status) << status.error().message;
   ASSERT_EQ(Lines().size(), 2u);
-  const Json line = Lines()[0];
-  EXPECT_EQ(line["custom_id"], "a");
-  EXPECT_EQ(line["response"]["body"]["choices"].size(), 100u);
+  for (const Json& line : Lines()) {
+    EXPECT_EQ(line["response"]["body"]["choices"].size(), line["custom_id"] == "a" ? 100u : 1u);
+  }
 }
 
 TEST_F(BatchTest, GoesOnWhereItWasStopped) {

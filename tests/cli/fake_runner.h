@@ -45,6 +45,8 @@ class FakeRunner final : public RequestRunner {
     if (IsShutDown()) return MakeError(ErrorCode::kUnavailable, "shutting down");
     if (n_open_ >= options_.max_open) {
       ++n_refused_;
+      is_full_ = true;
+      work_.notify_all();
       return MakeError(ErrorCode::kResourceExhausted, "the queue is full");
     }
     most_open_ = std::max(most_open_, ++n_open_);
@@ -109,9 +111,12 @@ class FakeRunner final : public RequestRunner {
   void Work(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     while (work_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+      // Not before a request was refused, or no more come: that many run at once every time.
+      work_.wait_for(lock, stop, std::chrono::milliseconds(50), [this] { return is_full_; });
       // The newest first: what is submitted later may end earlier.
       const std::shared_ptr<State> state = waiting_.back();
       waiting_.pop_back();
+      is_full_ = is_full_ && !waiting_.empty();
       lock.unlock();
       std::this_thread::yield();
       lock.lock();
@@ -148,7 +153,8 @@ class FakeRunner final : public RequestRunner {
   int most_open_ = 0;
   int n_refused_ = 0;
   int n_submitted_ = 0;
-  std::jthread thread_;  // last: it uses all the others
+  bool is_full_ = false;  // refused one, and has not answered all since
+  std::jthread thread_;   // last: it uses all the others
 };
 
 }  // namespace fathom::testing
