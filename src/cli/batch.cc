@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "cli/batch_output.h"
 #include "cli/batch_report.h"
 #include "cli/batch_run.h"
+#include "cli/build_info.h"
 #include "cli/chat_profile.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -58,6 +61,12 @@ class EngineRunner final : public RequestRunner {
   Engine& engine_;
 };
 
+// The last part of the path, however it is written.
+std::string NameOf(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::filesystem::canonical(directory, ignored).filename().string();
+}
+
 Result<ApiModel> MakeApiModel(const BatchCommand& command, const TextModel& model,
                               std::int64_t n_context, Log& log) {
   const Result<PromptProfile> profile = ChooseProfile(command.profile, model.directory, log);
@@ -65,8 +74,8 @@ Result<ApiModel> MakeApiModel(const BatchCommand& command, const TextModel& mode
   ApiModel api = {.tokenizer = &model.tokenizer,
                   .profile = *profile,
                   .bos = static_cast<Token>(model.config.bos_token_id),
-                  .name = model.directory.filename().string(),
-                  .fingerprint = "fathom",
+                  .name = NameOf(model.directory),
+                  .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
                   .limits = {.vocab_size = model.config.vocab_size,
                              .max_context = n_context,
                              .max_choices = kMaxChoices}};

@@ -42,7 +42,7 @@ class AnswerCollectorTest : public testing::ApiModelTest {
 };
 
 TEST_F(AnswerCollectorTest, ReasoningContentAndCalls) {
-  for (const std::size_t n_held : {0, 1, 5, 1000}) {
+  for (const std::size_t n_held : {0u, 1u, 5u, 1000u}) {
     const CollectedAnswer collected = Collect(
         Events("Let me see.</think>Well." + std::string(kCalls), FinishReason::kStop, n_held));
     EXPECT_EQ(collected.answer.reasoning_content, "Let me see.");
@@ -134,7 +134,7 @@ TEST_F(AnswerCollectorTest, SectionsOfTokens) {
     }
     return text;
   };
-  for (const std::size_t n_held : {0, 3}) {
+  for (const std::size_t n_held : {0u, 3u}) {
     const CollectedAnswer collected = Collect(
         Events("Hm, 😀 so.</think>Once 😀 upon" + std::string(kCalls), FinishReason::kStop, n_held));
     EXPECT_EQ(text_of(collected, TokenSection::kReasoning), "Hm, 😀 so.");
