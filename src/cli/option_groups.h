@@ -1,0 +1,32 @@
+// Options that several commands share, so that they are said and checked alike everywhere.
+#ifndef FATHOM_CLI_OPTION_GROUPS_H_
+#define FATHOM_CLI_OPTION_GROUPS_H_
+
+#include <filesystem>
+#include <string>
+
+#include "cli/options.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace fathom::cli {
+
+// The heading of --help under which a command's own sampling options belong.
+inline constexpr const char* kSamplingGroup = "Sampling";
+
+// The values hold the defaults and must outlive the parsing.
+void AddModel(CLI::App* command, std::filesystem::path& model);
+CLI::Option* AddThreads(CLI::App* command, int& n_threads);
+// Threads, processors, instruction set, memory of the weights.
+void AddMachine(CLI::App* command, RunOptions& run);
+// Model, machine and context.
+void AddRun(CLI::App* command, RunOptions& run);
+void AddAllSampling(CLI::App* command, SamplingOptions& sampling);
+void AddProfile(CLI::App* command, std::string& profile);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_OPTION_GROUPS_H_
