@@ -248,19 +248,23 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
-  if (first == 0) {
+  State& state = StateOf(sequence);
+  if (first == 0 && state.stands > 0) {
     Release(sequence);
   }
-  State& state = StateOf(sequence);
   Check(first >= state.earliest_next && first <= state.stands, "Extend: a position out of order");
   Trim(sequence);
   const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
   if (!arena_.HasRoom(missing)) {
-    return MakeError(ErrorCode::kOutOfMemory,
-                     "positions {} to {} of sequence {}: expected {} history and {} window blocks, "
-                     "found {} of {} slabs free",
-                     first, first + n_tokens - 1, sequence, missing.history, missing.window,
-                     arena_.n_free_slabs(), arena_.n_slabs());
+    Status full = MakeError(ErrorCode::kOutOfMemory,
+                            "positions {} to {} of sequence {}: expected {} history and {} window "
+                            "blocks, found {} of {} slabs free",
+                            first, first + n_tokens - 1, sequence, missing.history, missing.window,
+                            arena_.n_free_slabs(), arena_.n_slabs());
+    if (first == 0) {
+      Release(sequence);
+    }
+    return full;
   }
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     const Range range = Written(kind, sequence, first, n_tokens, windows);

@@ -43,8 +43,9 @@ class SequenceCache {
 
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
   // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
-  // otherwise it is at least earliest_next(). Error kOutOfMemory, with nothing changed but that a
-  // sequence started anew is empty: not enough free blocks.
+  // otherwise it is at least earliest_next(). Once more before the step ran it adds what is missing
+  // and takes nothing back. Error kOutOfMemory, with nothing changed but that a sequence started
+  // anew is empty: not enough free blocks.
   Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows = StoredWindows::kSeen);
   // The blocks that Extend would take.

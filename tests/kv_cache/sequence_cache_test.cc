@@ -316,6 +316,29 @@ TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{0, 0}));
 }
 
+// Model::Forward extends again what its caller has extended to store more.
+TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {0, 4, 128},
+                         .max_context = 1'000,
+                         .n_sequences = 1,
+                         .rollback = 8};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  for (const std::int64_t first : {0, 400}) {
+    ASSERT_TRUE(cache->Extend(0, first, 400, StoredWindows::kAll));
+    ASSERT_TRUE(cache->Extend(0, first, 400));
+    for (std::int64_t i = first / kBlockTokens; i < BlocksOf(first + 400); ++i) {
+      EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, i), kNoBlock) << i;
+    }
+    cache->Ran(0, first + 400);
+  }
+  ASSERT_TRUE(cache->Extend(0, 0, 10));  // anew
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{1, 1}));
+}
+
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
   ReferenceBackend backend;
   const CacheShape shape{.keys = {256, 64},
