@@ -105,9 +105,11 @@ class SequenceCache {
     std::int64_t first_window = 0;
     std::int64_t end_block = 0;
   };
-  // The entries of a table from the first that a step writes.
+  // The entries of a table from the first that a step writes. Those before `stored` are written
+  // where the sequence has them, and not taken where it does not.
   struct Range {
     std::int64_t first = 0;
+    std::int64_t stored = 0;
     std::int64_t end = 0;
   };
 
@@ -132,6 +134,7 @@ class SequenceCache {
   }
   Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows) const;
+  bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
   std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
   void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);
