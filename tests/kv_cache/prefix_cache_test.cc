@@ -185,7 +185,7 @@ TEST_F(PrefixCacheTest, TextsShareTheBlocksTheyBeginWith) {
   EXPECT_EQ(prefix_->Evictable().history, 1);
   End(1);
   EXPECT_EQ(prefix_->Evictable().history, 4);
-  EXPECT_EQ(prefix_->Idle(), (BlockCounts{4, 4}));
+  EXPECT_EQ(cache_->arena().in_use(), (BlockCounts{4, 4}));
 }
 
 // Two sequences compute the same side by side: the second one to commit takes the blocks of the

@@ -202,7 +202,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
 TEST_P(Sharing, ASequenceBeginsBehindBlocksOfAnother) {
   for (const std::int64_t piece : {kTokens, std::int64_t{50}}) {
     HeldBlocks blocks(cache());
-    const Sequence first = Begin(0, text_, 300, piece, &blocks);
+    Sequence first = Begin(0, text_, 300, piece, &blocks);
     for (const std::int64_t n_blocks : {1, 2}) {
       const std::int64_t n = n_blocks * kBlockTokens;
       for (const std::vector<Token>& tokens : {text_, OtherEnd(n, 2)}) {
@@ -213,6 +213,8 @@ TEST_P(Sharing, ASequenceBeginsBehindBlocksOfAnother) {
         ExpectAsAlone(second, std::to_string(n_blocks) + " blocks");
       }
     }
+    Finish(first, {11});
+    ExpectAsAlone(first, "the first");
   }
 }
 
