@@ -83,7 +83,7 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
       readers.emplace_back(ReadAll, *std::move(stream));
     }
   };
-  run(1);  // prompts are cached now, and the weights have been read
+  run(options.n_tokens);  // reads and checks the weights that it uses; caches the prompts
   const MetricsSnapshot before = engine.metrics().Snapshot();
   run(options.n_tokens);
   const MetricsSnapshot after = engine.metrics().Snapshot();
@@ -111,7 +111,9 @@ void Run(const Options& options) {
                    .max_context = context,
                    .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + kMaxDraftDepth)),
                    .max_logit_rows = std::max<std::int64_t>(64, 1 + kMaxDraftDepth),
-                   .with_mtp = options.draft > 0});
+                   .with_mtp = options.draft > 0,
+       .weights = {.preload = true},
+       .n_load_threads = options.n_threads});
   Check(model.has_value(), model ? "" : model.error().message);
   ModelAdapter adapter(**model);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9}\n", "streams", "draft", "tokens/s",
