@@ -4,178 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <iterator>
-#include <limits>
-#include <span>
 
 #include "cli/option_checks.h"
+#include "cli/option_groups.h"
 #include "slice/shapes.h"
 #include "slice/tokenizer_json.h"
 
 namespace fathom::cli {
 namespace {
-
-constexpr const char* kModelGroup = "Model";
-constexpr const char* kSamplingGroup = "Sampling";
-
-std::vector<std::string> Names(std::span<const std::string_view> names) {
-  return {names.begin(), names.end()};
-}
-
-void AddModel(CLI::App* command, std::filesystem::path& model) {
-  command
-      ->add_option("--model", model,
-                   "Directory of the checkpoint (default: FATHOM_MODEL, else the embedded model)")
-      ->type_name("DIR")
-      ->group(kModelGroup);
-}
-
-CLI::Option* AddThreads(CLI::App* command, int& n_threads) {
-  return command
-      ->add_option("--threads", n_threads,
-                   "Threads (default: the physical cores this process may use)")
-      ->type_name("N")
-      ->check(Integer(1, 4096));
-}
-
-void AddRunThreads(CLI::App* command, RunOptions& run) {
-  CLI::Option* threads = AddThreads(command, run.n_threads)->group(kModelGroup);
-  CLI::Option* pin = command
-                         ->add_option_function<std::string>(
-                             "--pin", [&run](const std::string& name) { run.pin = name == "on"; },
-                             "Bind each thread to a physical core of its own: on or off (default: "
-                             "off)")
-                         ->type_name("MODE")
-                         ->check(OneOf({"on", "off"}))
-                         ->group(kModelGroup);
-  command
-      ->add_option_function<std::string>(
-          "--cpus",
-          [&run](const std::string& list) {
-            run.processors = ProcessorsOf(list);
-            run.n_threads = static_cast<int>(run.processors.size());
-          },
-          "One thread bound to each of these processors, like 0-3,8")
-      ->type_name("LIST")
-      ->check(Processors())
-      ->excludes(threads)
-      ->excludes(pin)
-      ->group(kModelGroup);
-}
-
-void AddWeightMemory(CLI::App* command, WeightMemory& memory) {
-  command
-      ->add_flag("--preload", memory.preload,
-                 "Read all weights before the first token, with all threads")
-      ->group(kModelGroup);
-  command
-      ->add_flag("--lock", memory.lock, "Read all weights and keep them in memory (RLIMIT_MEMLOCK)")
-      ->group(kModelGroup);
-  command
-      ->add_flag("--huge-pages", memory.huge_pages,
-                 "Copy all weights into huge pages: reads faster, loads slower")
-      ->group(kModelGroup);
-}
-
-void AddMachine(CLI::App* command, RunOptions& run) {
-  AddRunThreads(command, run);
-  AddWeightMemory(command, run.weights);
-  command
-      ->add_option(
-          "--cpu-isa", run.cpu_isa,
-          "Instruction set: scalar, avx2, avx512 or avx512_bf16 (default: the best present)")
-      ->type_name("ISA")
-      ->check(OneOf({"scalar", "avx2", "avx512", "avx512_bf16"}))
-      ->group(kModelGroup);
-}
-
-void AddRun(CLI::App* command, RunOptions& run) {
-  AddModel(command, run.model);
-  AddMachine(command, run);
-  command
-      ->add_option("--context", run.n_context,
-                   "Tokens of prompt and answer together that memory is taken for")
-      ->type_name("N")
-      ->check(AtLeast(1))
-      ->group(kModelGroup);
-}
-
-template <class T>
-CLI::Option* AddSampling(CLI::App* command, const std::string& name, T& value,
-                         const std::string& what, const CLI::Validator& check) {
-  return command->add_option(name, value, what)->check(check)->group(kSamplingGroup);
-}
-
-void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
-  AddSampling(command, "--repetition-penalty", sampling.repetition_penalty,
-              "Divides the logits of tokens that have occurred; 1 is off", Number(0.01, 100))
-      ->type_name("R");
-  AddSampling(command, "--presence-penalty", sampling.presence_penalty,
-              "Subtracted once from generated tokens, -2 to 2", Number(-2, 2))
-      ->type_name("P");
-  AddSampling(command, "--frequency-penalty", sampling.frequency_penalty,
-              "Subtracted for every time a token was generated, -2 to 2", Number(-2, 2))
-      ->type_name("F");
-  command
-      ->add_option_function<std::vector<std::string>>(
-          "--logit-bias",
-          [&sampling](const std::vector<std::string>& values) {
-            for (const std::string& value : values) {
-              sampling.logit_bias.push_back(LogitBiasOf(value));
-            }
-          },
-          "Adds V, -100 to 100, to the logit of token ID; may be repeated")
-      ->type_name("ID=V")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->check(LogitBias())
-      ->group(kSamplingGroup);
-}
-
-void AddStops(CLI::App* command, SamplingOptions& sampling) {
-  AddSampling(command, "-n,--max-tokens", sampling.max_tokens, "Most tokens to generate",
-              AtLeast(0))
-      ->type_name("N");
-  AddSampling(command, "--min-tokens", sampling.min_tokens,
-              "No end and no stop before this many tokens", AtLeast(0))
-      ->type_name("N");
-  command->add_option("--stop", sampling.stop_strings, "Stop before this text; may be repeated")
-      ->type_name("TEXT")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->group(kSamplingGroup);
-  command->add_option("--stop-token", sampling.stop_tokens, "Stop at this token; may be repeated")
-      ->type_name("ID")
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->check(Integer(0, std::numeric_limits<Token>::max()))
-      ->group(kSamplingGroup);
-  command->add_flag("--ignore-eos", sampling.ignore_eos, "Do not stop at the end token")
-      ->group(kSamplingGroup);
-}
-
-void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
-  command
-      ->add_option("--seed", sampling.seed, "Same seed, same text (default: a new one each time)")
-      ->type_name("N")
-      ->check(Seed())
-      ->group(kSamplingGroup);
-  AddSampling(command, "--temperature", sampling.temperature,
-              "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)",
-              Number(0, 2))
-      ->type_name("T");
-  AddSampling(command, "--top-p", sampling.top_p,
-              "Choose among the fewest tokens of this total probability (default: as above)",
-              NumberAbove(0, 1))
-      ->type_name("P");
-  AddSampling(command, "--top-k", sampling.top_k, "Choose among the K best tokens; 0 is off",
-              AtLeast(0))
-      ->type_name("K");
-  AddSampling(command, "--min-p", sampling.min_p,
-              "Drop tokens less probable than this share of the best one's", Number(0, 1))
-      ->type_name("P");
-  AddPenalties(command, sampling);
-  AddStops(command, sampling);
-}
 
 void AddGenerate(CLI::App& app, GenerateCommand& options) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text as it is");
@@ -187,10 +23,9 @@ void AddGenerate(CLI::App& app, GenerateCommand& options) {
       "Do not put the begin token before a text that has none");
   command->add_flag("--json", options.json, "One JSON object instead of a stream of text");
   AddRun(command, options.run);
+  AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
-  AddSampling(command, "--logprobs", options.sampling.n_logprobs,
-              "With --json: log probabilities of each token and of the N best", Integer(0, 20))
-      ->type_name("N");
+  AddLogprobs(command, options.sampling);
   command->footer(
       "Examples:\n"
       "  fathom generate \"Once upon a time\"\n"
@@ -218,6 +53,7 @@ void AddChat(CLI::App& app, ChatCommand& options) {
       ->type_name("NAME")
       ->check(OneOf({"v4-preview", "v4-0731"}));
   AddRun(command, options.run);
+  AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
   command->footer(
       "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"

@@ -67,6 +67,9 @@ std::string OptionName(const std::string& argument) {
 std::vector<std::string> OptionNames(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) {
+      continue;  // hidden
+    }
     for (const std::string& name : option->get_lnames()) {
       names.push_back("--" + name);
     }
