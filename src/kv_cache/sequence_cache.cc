@@ -85,10 +85,8 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
   size.per_slab = slab_bytes_ / history_bytes_;
   const std::int64_t most_windows = std::min(table_width_, MostWindowBlocks(shape_));
   if (shape_.memory_bytes == 0) {
-    // A block of each kind that is shared with a cache must be copied before it is written.
-    constexpr std::int64_t kCopies = 2;
     size.history_slabs = DivideUp(shape_.n_sequences * table_width_, size.per_slab);
-    size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows + kCopies;
+    size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows;
     return size;
   }
   size.n_slabs = (shape_.memory_bytes - tail_bytes) / slab_bytes_;
