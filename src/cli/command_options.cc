@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <iterator>
+#include <span>
 
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
@@ -12,6 +13,10 @@
 
 namespace fathom::cli {
 namespace {
+
+std::vector<std::string> Names(std::span<const std::string_view> names) {
+  return {names.begin(), names.end()};
+}
 
 void AddGenerate(CLI::App& app, GenerateCommand& options) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text as it is");
@@ -25,7 +30,12 @@ void AddGenerate(CLI::App& app, GenerateCommand& options) {
   AddRun(command, options.run);
   AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
-  AddLogprobs(command, options.sampling);
+  command
+      ->add_option("--logprobs", options.sampling.n_logprobs,
+                   "With --json: log probabilities of each token and of the N best")
+      ->type_name("N")
+      ->check(Integer(0, 20))
+      ->group(kSamplingGroup);
   command->footer(
       "Examples:\n"
       "  fathom generate \"Once upon a time\"\n"
@@ -47,11 +57,7 @@ void AddChat(CLI::App& app, ChatCommand& options) {
           "Reasoning before the answer: off, high or max (default: off)")
       ->type_name("MODE")
       ->check(OneOf(Names(kThinkNames)));
-  command
-      ->add_option("--profile", options.profile,
-                   "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
-      ->type_name("NAME")
-      ->check(OneOf({"v4-preview", "v4-0731"}));
+  AddProfile(command, options.profile);
   AddRun(command, options.run);
   AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
@@ -114,11 +120,7 @@ void AddEncode(CLI::App& app, EncodeCommand& options) {
       ->type_name("NAME");
   command->add_option("--tools", options.tools, "A JSON file of tools, in place of the request's")
       ->type_name("FILE");
-  command
-      ->add_option("--profile", options.profile,
-                   "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
-      ->type_name("NAME")
-      ->check(OneOf({"v4-preview", "v4-0731"}));
+  AddProfile(command, options.profile);
   command->add_flag_callback(
       "--no-bos", [&options] { options.add_bos = false; }, "Do not begin with the begin token");
   command->add_flag("--keep-reasoning", options.keep_reasoning,

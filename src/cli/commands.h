@@ -17,6 +17,7 @@ Status RunEncode(const EncodeCommand& command, Log& log);
 Status RunParse(const ParseCommand& command, Log& log);
 Status RunLogits(const LogitsCommand& command, Log& log);
 Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
+Status RunBatch(const BatchCommand& command, Log& log);
 Status RunBench(const BenchCommand& command, Log& log);
 
 }  // namespace fathom::cli

@@ -3,8 +3,9 @@
 #include <chrono>
 #include <utility>
 
-#include "cli/chat_prompt.h"
+#include "cli/chat_profile.h"
 #include "prompt/encoder.h"
+#include "server/prompt_tokens.h"
 
 namespace fathom::cli {
 namespace {
@@ -61,7 +62,7 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
       EncodeChat({.messages = messages}, EncodingOf(think), profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
-  Result<std::vector<Token>> tokens = EncodeSpans(text_model_.tokenizer, *prompt);
+  Result<std::vector<Token>> tokens = EncodePrompt(text_model_.tokenizer, *prompt);
   if (tokens && static_cast<std::int64_t>(tokens->size()) >= n_context()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "the conversation has {} tokens and the context {}: nothing is left for an "

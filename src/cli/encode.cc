@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/chat_prompt.h"
+#include "cli/chat_profile.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
 #include "cli/output.h"
@@ -9,6 +9,7 @@
 #include "prompt/encoder.h"
 #include "prompt/messages.h"
 #include "prompt/profile.h"
+#include "server/prompt_tokens.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
@@ -57,7 +58,7 @@ Status RunEncode(const EncodeCommand& command, Log& log) {
 
   const Result<Tokenizer> tokenizer = Tokenizer::Load(*model);
   if (!tokenizer) return Unexpected(tokenizer.error());
-  const Result<std::vector<Token>> tokens = EncodeSpans(*tokenizer, *prompt);
+  const Result<std::vector<Token>> tokens = EncodePrompt(*tokenizer, *prompt);
   if (!tokens) return Unexpected(tokens.error());
   return Print(FormatTokenIds(*tokens) + "\n");
 }

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "cli/option_checks.h"
 
@@ -12,13 +14,6 @@ namespace {
 
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kEngineGroup = "Engine";
-constexpr const char* kSamplingGroup = "Sampling";
-
-template <class T>
-CLI::Option* AddSampling(CLI::App* command, const std::string& name, T& value,
-                         const std::string& what, const CLI::Validator& check) {
-  return command->add_option(name, value, what)->check(check)->group(kSamplingGroup);
-}
 
 void AddRunThreads(CLI::App* command, RunOptions& run) {
   CLI::Option* threads = AddThreads(command, run.n_threads)->group(kModelGroup);
@@ -57,6 +52,12 @@ void AddWeightMemory(CLI::App* command, WeightMemory& memory) {
       ->add_flag("--huge-pages", memory.huge_pages,
                  "Copy all weights into huge pages: reads faster, loads slower")
       ->group(kModelGroup);
+}
+
+template <class T>
+CLI::Option* AddSampling(CLI::App* command, const std::string& name, T& value,
+                         const std::string& what, const CLI::Validator& check) {
+  return command->add_option(name, value, what)->check(check)->group(kSamplingGroup);
 }
 
 void AddPenalties(CLI::App* command, SamplingOptions& sampling) {
@@ -161,10 +162,6 @@ void AddDrafts(CLI::App* command, EngineCliOptions& engine) {
 
 }  // namespace
 
-std::vector<std::string> Names(std::span<const std::string_view> names) {
-  return {names.begin(), names.end()};
-}
-
 void AddModel(CLI::App* command, std::filesystem::path& model) {
   command
       ->add_option("--model", model,
@@ -251,10 +248,12 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
   AddStops(command, sampling);
 }
 
-void AddLogprobs(CLI::App* command, SamplingOptions& sampling) {
-  AddSampling(command, "--logprobs", sampling.n_logprobs,
-              "With --json: log probabilities of each token and of the N best", Integer(0, 20))
-      ->type_name("N");
+void AddProfile(CLI::App* command, std::string& profile) {
+  command
+      ->add_option("--profile", profile,
+                   "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)")
+      ->type_name("NAME")
+      ->check(OneOf({"v4-preview", "v4-0731"}));
 }
 
 }  // namespace fathom::cli

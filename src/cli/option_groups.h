@@ -1,12 +1,9 @@
-// Groups of options that several commands share: declared once, for parsing and for --help.
+// Options that several commands share, so that they are said and checked alike everywhere.
 #ifndef FATHOM_CLI_OPTION_GROUPS_H_
 #define FATHOM_CLI_OPTION_GROUPS_H_
 
 #include <filesystem>
-#include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "cli/options.h"
 
@@ -17,25 +14,20 @@ class Option;
 
 namespace fathom::cli {
 
-std::vector<std::string> Names(std::span<const std::string_view> names);
+// The heading of --help under which a command's own sampling options belong.
+inline constexpr const char* kSamplingGroup = "Sampling";
 
-// What each adds writes to its second argument, which holds the defaults and must outlive the
-// parsing.
-
-// --model
+// The values hold the defaults and must outlive the parsing.
 void AddModel(CLI::App* command, std::filesystem::path& model);
-// --threads
 CLI::Option* AddThreads(CLI::App* command, int& n_threads);
-// --threads and where they run, where the weights lie, the instruction set.
+// Threads, processors, instruction set, memory of the weights.
 void AddMachine(CLI::App* command, RunOptions& run);
-// --model, --context and the machine.
+// Model, machine and context.
 void AddRun(CLI::App* command, RunOptions& run);
 // How requests are served: caches, batches, drafts, the trace.
 void AddEngine(CLI::App* command, EngineCliOptions& engine);
-// How tokens are chosen and where answers end.
 void AddAllSampling(CLI::App* command, SamplingOptions& sampling);
-// --logprobs, which only makes sense where the output has room for them.
-void AddLogprobs(CLI::App* command, SamplingOptions& sampling);
+void AddProfile(CLI::App* command, std::string& profile);
 
 }  // namespace fathom::cli
 

@@ -84,6 +84,16 @@ struct ChatCommand {
   bool use_style = true;  // dim the reasoning on a terminal
 };
 
+struct BatchCommand {
+  RunOptions run;
+  EngineCliOptions engine{.max_sequences = 8};
+  SamplingOptions sampling;  // of requests that do not say otherwise
+  std::string input;         // "-": standard input
+  std::string output;        // "-": standard output
+  bool thinking = true;      // of chats that do not say otherwise
+  std::string profile;       // of the chat format; empty: what the model's directory says
+};
+
 struct InspectCommand {
   std::filesystem::path model;
   bool json = false;

@@ -1,9 +1,9 @@
-#include <random>
 #include <string>
 
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "prompt/answer.h"
+#include "prompt/call_ids.h"
 #include "prompt/messages.h"
 #include "prompt/parser.h"
 #include "prompt/strict_parser.h"
@@ -35,10 +35,7 @@ Result<Answer> ReadTolerantly(const std::string& text, const ParseCommand& comma
     options.tools = *std::move(schemas);
   }
   // Ids of calls; two answers of one conversation should not share them.
-  std::random_device device;
-  options.random_bits = [&device] {
-    return std::uint64_t{device()} << 32 | std::uint64_t{device()};
-  };
+  options.random_bits = SystemRandomBits();
   return ParseAnswer(text, std::move(options),
                      command.truncated ? AnswerEnd::kLength : AnswerEnd::kStop);
 }

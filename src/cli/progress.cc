@@ -29,8 +29,10 @@ ProgressBar::ProgressBar(std::string label)
       on_terminal_(::isatty(STDERR_FILENO) == 1),
       next_draw_(Clock::now() + kQuietTime) {}
 
-ProgressBar::~ProgressBar() {
-  if (drawn_) {
+ProgressBar::~ProgressBar() { Clear(); }
+
+void ProgressBar::Clear() {
+  if (std::exchange(drawn_, false)) {
     PrintError("\r\x1b[K");
   }
 }
@@ -46,6 +48,11 @@ void ProgressBar::Update(double share) {
   next_draw_ = now + kRedrawTime;
   drawn_ = true;
   PrintError(fmt::format("\r{}\x1b[K", RenderProgress(label_, share, TerminalColumns())));
+}
+
+void ProgressBar::Update(double share, std::string label) {
+  label_ = std::move(label);
+  Update(share);
 }
 
 std::string RenderProgress(const std::string& label, double share, int columns) {

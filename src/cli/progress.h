@@ -12,18 +12,22 @@ namespace fathom::cli {
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);
-  // Removes the line.
+  // Clears.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   // share: 0 to 1.
   void Update(double share);
+  // The same with another label from now on.
+  void Update(double share, std::string label);
+  // Removes the line.
+  void Clear();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  const std::string label_;
+  std::string label_;
   const bool on_terminal_;
   Clock::time_point next_draw_;
   bool drawn_ = false;

@@ -21,9 +21,8 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
     : cache_(cache), root_(root), disk_(disk), metrics_(metrics) {
   const CacheShape& shape = cache.shape();
   most_windows_ = std::min(MostWindowBlocks(shape), BlocksOf(shape.max_context + shape.lookahead));
-  // A copy of a shared block of each kind is the most that is needed beyond.
-  const std::int64_t history_slabs = cache.arena().n_slabs() - most_windows_ - 1;
-  const std::int64_t blocks = history_slabs * cache.arena().histories_per_slab() - 1;
+  const std::int64_t history_slabs = cache.arena().n_slabs() - most_windows_;
+  const std::int64_t blocks = history_slabs * cache.arena().histories_per_slab();
   most_positions_ =
       std::clamp<std::int64_t>(blocks * kBlockTokens - shape.lookahead, 0, shape.max_context);
   if (prefix_cache) {
@@ -110,8 +109,7 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
     return Admission::kNoRoom;
   }
   sequence.computed = n_usable * kBlockTokens;
-  // The key of the last of these positions depends on the token behind it (layer_cache.h).
-  sequence.drafted = sequence.computed - 1;
+  sequence.draft_key_waits = n_usable > 0;
   return Admission::kAdmitted;
 }
 
@@ -141,7 +139,7 @@ void CacheManager::Commit(Sequence& sequence) {
 void CacheManager::Fork(const Sequence& from, Sequence& to) {
   cache_.Fork(from.slot, to.slot);
   to.computed = from.computed;
-  to.drafted = from.drafted;
+  to.draft_key_waits = true;
   to.keys = from.keys;
   if (prefix_ != nullptr) {
     prefix_->Share(from.chain, to.chain);

@@ -295,15 +295,19 @@ void EngineCore::FailPlan(const Error& error) {
   FinishAll();
 }
 
-void EngineCore::Commit() {
-  for (const PlannedSegment& segment : plan_.segments) {
-    if (!segment.sequence->IsFinished()) {
-      caches_->Commit(*segment.sequence);
-    }
-  }
+// What is final now, of those that have a slot: others can begin behind it.
+void EngineCore::CommitFinished() {
   for (Sequence* sequence : finished_) {
     if (sequence->slot >= 0) {
       caches_->Commit(*sequence);
+    }
+  }
+}
+
+void EngineCore::CommitPlan() {
+  for (const PlannedSegment& segment : plan_.segments) {
+    if (!segment.sequence->IsFinished()) {
+      caches_->Commit(*segment.sequence);
     }
   }
 }
@@ -353,14 +357,12 @@ StepOutcome EngineCore::Step() {
         touched_.push_back(&segment.sequence->request);
       }
     }
-    for (Sequence* sequence : finished_) {
-      caches_->Commit(*sequence);
-    }
+    CommitFinished();
     FinishAll();
     ran = runner_.Draft(plan_);
   }
   if (ran) {
-    Commit();
+    CommitPlan();
   } else {
     FailPlan(ran.error());
   }
@@ -432,10 +434,14 @@ bool EngineCore::WaitForDisk() {
   return true;
 }
 
-void EngineCore::Close() {
+void EngineCore::SettleDisk() {
   while (WaitForDisk()) {
     caches_->FinishLoads();
   }
+}
+
+void EngineCore::Close() {
+  SettleDisk();
   caches_->SaveAll();
   if (trace_ != nullptr) {
     if (Status closed = trace_->Close(); !closed && options_.warn) {

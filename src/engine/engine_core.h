@@ -49,6 +49,8 @@ class EngineCore {
   void CancelAll();
   // Waits until a step may find something to do that depends on the disk; false if nothing does.
   bool WaitForDisk();
+  // Waits until nothing is being read from the disk.
+  void SettleDisk();
   // Writes what is cached to the disk, if there is one, and what is left of the trace.
   void Close();
 
@@ -64,7 +66,8 @@ class EngineCore {
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
   Sequence& NewSequence(RequestState& request, std::uint32_t choice);
   void FailPlan(const Error& error);
-  void Commit();
+  void CommitFinished();
+  void CommitPlan();
   void Finish(Sequence& sequence);
   void FinishAll();
   void EndRequest(RequestState& request, FinishReason reason);

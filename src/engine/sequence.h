@@ -63,8 +63,8 @@ struct Sequence {
   StopStrings stops;
   std::vector<BlockKey> keys;  // of the whole blocks of `tokens`
   PrefixChain chain;
-  // Positions before this one have keys in the draft head's cache, if the last ones are recent.
-  std::int64_t drafted = 0;
+  // The draft head's key of the last computed position waits for the token behind it.
+  bool draft_key_waits = false;
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t n_generated() const { return size() - n_prompt; }

@@ -40,7 +40,8 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
 SamplerState& StepRunner::StateOf(Sequence& sequence) {
   const auto slot = static_cast<std::size_t>(sequence.slot);
   SamplerState& state = *states_[slot];
-  if (std::exchange(owners_[slot], &sequence) != &sequence) {
+  const Owner owner = {.request = sequence.request.id, .choice = sequence.choice};
+  if (std::exchange(owners_[slot], owner) != owner) {
     const std::span<const Token> tokens = sequence.tokens;
     state.Begin(sequence.Sampling(), sequence.request.seed,
                 tokens.first(static_cast<std::size_t>(sequence.n_prompt)), options_.eos_tokens);
@@ -57,10 +58,9 @@ Status StepRunner::DraftKept(const StepPlan& plan) {
   draft_batch_.Clear();
   for (const PlannedSegment& segment : plan.segments) {
     Sequence& sequence = *segment.sequence;
-    if (sequence.computed > 0 && sequence.drafted == sequence.computed - 1) {
+    if (std::exchange(sequence.draft_key_waits, false)) {
       draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed - 1),
                        {&sequence.tokens[static_cast<std::size_t>(sequence.computed)], 1});
-      sequence.drafted = sequence.computed;
     }
   }
   if (draft_batch_.n_tokens() == 0) {
@@ -211,6 +211,7 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   Sequence& sequence = *segment.sequence;
   const std::int64_t first = view.first_position;
   const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
+  sequence.draft_key_waits = end < sequence.computed;
   if (end <= first || (segment.decodes && depth_ == 0)) {
     return;
   }
@@ -221,7 +222,6 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   for (std::int64_t i = 0; i < end - first; ++i) {
     stream_rows_.push_back(view.first_row + static_cast<std::int32_t>(i));
   }
-  sequence.drafted = end;
   if (sequence.IsDecoding() && DepthOf(sequence, depth_) > 0) {
     drafting_.push_back({&sequence, static_cast<std::int32_t>(draft_batch_.n_tokens() - 1)});
   }

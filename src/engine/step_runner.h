@@ -61,6 +61,11 @@ class StepRunner {
     bool goes_on = false;  // the sequence has not finished
     bool draft_is_right = false;
   };
+  struct Owner {
+    std::int64_t request = -1;
+    std::uint32_t choice = 0;
+    friend bool operator==(const Owner&, const Owner&) = default;
+  };
   struct Drafting {
     Sequence* sequence = nullptr;
     std::int32_t row = 0;                 // of the last batch of the draft head
@@ -92,7 +97,7 @@ class StepRunner {
   Sampler sampler_;
   // Per slot; whose state it is.
   std::vector<std::unique_ptr<SamplerState>> states_;
-  std::vector<const Sequence*> owners_;
+  std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   Batch batch_;
   std::vector<Token> tokens_;

@@ -1,14 +1,21 @@
 #include "prompt/call_ids.h"
 
-#include <string_view>
+#include <random>
 
 namespace fathom {
 
-std::string MakeCallId(const RandomBits& random_bits) {
+RandomBits SystemRandomBits() {
+  return [] {
+    std::random_device device;
+    return std::uint64_t{device()} << 32 | std::uint64_t{device()};
+  };
+}
+
+std::string MakeId(std::string_view prefix, const RandomBits& random_bits) {
   constexpr std::string_view kAlphabet =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   constexpr std::size_t kCharacters = 24;
-  std::string id = "call_";
+  std::string id(prefix);
   const std::size_t length = id.size() + kCharacters;
   while (id.size() < length) {
     std::uint64_t bits = random_bits();
@@ -20,5 +27,7 @@ std::string MakeCallId(const RandomBits& random_bits) {
   }
   return id;
 }
+
+std::string MakeCallId(const RandomBits& random_bits) { return MakeId("call_", random_bits); }
 
 }  // namespace fathom

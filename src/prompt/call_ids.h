@@ -1,10 +1,11 @@
-// The ids of tool calls: call_ and 24 characters of A-Z, a-z, 0-9.
+// Ids that nobody can guess: a prefix and 24 characters of A-Z, a-z, 0-9.
 #ifndef FATHOM_PROMPT_CALL_IDS_H_
 #define FATHOM_PROMPT_CALL_IDS_H_
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace fathom {
 
@@ -12,7 +13,13 @@ namespace fathom {
 // cannot be guessed or repeat; a test passes one with a fixed seed.
 using RandomBits = std::function<std::uint64_t()>;
 
+// Of the operating system. Any thread.
+RandomBits SystemRandomBits();
+
 // Uses at least three draws. Each character is uniform.
+std::string MakeId(std::string_view prefix, const RandomBits& random_bits);
+
+// The id of a tool call: call_...
 std::string MakeCallId(const RandomBits& random_bits);
 
 }  // namespace fathom

@@ -321,24 +321,29 @@ Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) 
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options) {
   const Result<JsonValue> root = ParseClientJson(json, "messages");
   if (!root) return Unexpected(root.error());
+  return ReadChatRequest(*root, json, options);
+}
+
+Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
+                                    const MessageOptions& options) {
   Reader reader(json, options);
   ChatRequest request;
-  if (!root->IsObject()) {
-    request.messages = reader.ReadMessages(*root, "messages");
+  if (!root.IsObject()) {
+    request.messages = reader.ReadMessages(root, "messages");
   } else {
-    const JsonValue* messages = root->Find("messages");
+    const JsonValue* messages = root.Find("messages");
     if (messages == nullptr) {
       reader.Fail("messages", "a list of messages", "nothing");
     } else {
       request.messages = reader.ReadMessages(*messages, "messages");
     }
-    const JsonValue* context = root->Find("context");
+    const JsonValue* context = root.Find("context");
     if (context != nullptr && !context->IsNull()) {
       request.context = reader.ReadMessages(*context, "context");
     }
-    request.tools = reader.ReadTools(root->Find("tools"), "tools");
-    if (ForbidsTools(root->Find("tool_choice"))) request.tools.clear();
-    const JsonValue* format = root->Find("response_format");
+    request.tools = reader.ReadTools(root.Find("tools"), "tools");
+    if (ForbidsTools(root.Find("tool_choice"))) request.tools.clear();
+    const JsonValue* format = root.Find("response_format");
     if (!AsksForText(format)) {
       request.response_format = reader.ReadResponseFormat(format, "response_format");
     }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "prompt/chat.h"
+#include "prompt/json_value.h"
 
 namespace fathom {
 
@@ -30,6 +31,9 @@ struct MessageOptions {
 //
 // Errors (kInvalidArgument) name the field: messages[2].role: expected ..., found "x".
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options = {});
+// The same of what ParseJson has read; `json` is the text it read.
+Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
+                                    const MessageOptions& options = {});
 
 // A list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names it in
 // errors.

@@ -49,10 +49,9 @@ json Generate(const std::string& prompt, const std::vector<std::string>& options
 TEST(EngineOptions, HelpNamesThem) {
   for (const char* command : {"generate", "chat"}) {
     const std::string help = RunProgram({command, "--help"}).out;
-    for (const char* option :
-         {"Engine:", "--kv-memory SIZE", "--kv-disk DIR", "--kv-disk-size SIZE",
-          "--max-batch-tokens N", "--max-sequences N", "--prefix-cache MODE", "--draft DEPTH",
-          "--trace FILE"}) {
+    for (const char* option : {"Engine:", "--kv-memory SIZE", "--kv-disk DIR",
+                               "--kv-disk-size SIZE", "--max-batch-tokens N", "--max-sequences N",
+                               "--prefix-cache MODE", "--draft DEPTH", "--trace FILE"}) {
       EXPECT_THAT(help, HasSubstr(option)) << command;
     }
     EXPECT_THAT(help, Not(HasSubstr("--draft-acceptance"))) << command;
@@ -121,8 +120,9 @@ TEST(EngineOptions, MemoryMustBeEnoughForAWindow) {
   ExpectRefusal(RunGenerate("x", {"--kv-memory", "64K"}), 1, "expected at least ");
   ExpectRefusal(RunGenerate("x", {"--kv-memory", "64K"}), 1, "found 65536");
   // The keys of one context fit, those of the other do not.
-  ExpectRefusal(RunGenerate(LongPrompt(), {"--kv-memory", "2M", "--context", "60000", "-n", "50000"}), 1,
-                "prompt and max_tokens: expected at most ");
+  ExpectRefusal(
+      RunGenerate(LongPrompt(), {"--kv-memory", "2M", "--context", "60000", "-n", "50000"}), 1,
+      "prompt and max_tokens: expected at most ");
 }
 
 TEST(EngineOptions, NoneOfThemChangesTheText) {
@@ -130,16 +130,15 @@ TEST(EngineOptions, NoneOfThemChangesTheText) {
   const std::vector<std::string> base = {"--seed", "2", "-n", "40"};
   const json plain = Generate(LongPrompt(), base);
   EXPECT_EQ(plain["tokens"].size(), 40u);
-  for (const std::vector<std::string>& options :
-       {std::vector<std::string>{"--draft", "off"},
-        {"--draft", "auto"},
-        {"--prefix-cache", "off"},
-        {"--max-batch-tokens", "7"},
-        {"--max-batch-tokens", "1"},
-        {"--max-sequences", "3"},
-        {"--kv-memory", "64M"},
-        {"--kv-disk", directory.path() / "disk"},
-        {"--trace", directory.path() / "trace.json"}}) {
+  for (const std::vector<std::string>& options : {std::vector<std::string>{"--draft", "off"},
+                                                  {"--draft", "auto"},
+                                                  {"--prefix-cache", "off"},
+                                                  {"--max-batch-tokens", "7"},
+                                                  {"--max-batch-tokens", "1"},
+                                                  {"--max-sequences", "3"},
+                                                  {"--kv-memory", "64M"},
+                                                  {"--kv-disk", directory.path() / "disk"},
+                                                  {"--trace", directory.path() / "trace.json"}}) {
     std::vector<std::string> all = base;
     all.insert(all.end(), options.begin(), options.end());
     EXPECT_EQ(Generate(LongPrompt(), all)["tokens"], plain["tokens"])
@@ -151,8 +150,8 @@ TEST(EngineOptions, DraftsDoNotChangeTheText) {
   std::int64_t n_accepted = 0;
   for (const char* temperature : {"0", "0.5", "1", "1.7"}) {
     for (const char* seed : {"1", "2", "3"}) {
-      const std::vector<std::string> base = {"--temperature", temperature, "--seed", seed, "-n",
-                                             "40"};
+      const std::vector<std::string> base = {
+          "--temperature", temperature, "--seed", seed, "-n", "40"};
       std::vector<std::string> off = base;
       off.insert(off.end(), {"--draft", "off"});
       const json plain = Generate("Once upon a time", off);
@@ -172,8 +171,8 @@ TEST(EngineOptions, DraftsDoNotChangeTheText) {
 
 TEST(EngineOptions, SimulatedAcceptanceIsWhatWasAskedFor) {
   const auto drafted = [](const char* rate) {
-    const json object = Generate(
-        "Once", {"--draft", "1", "--draft-acceptance", rate, "-n", "60", "--ignore-eos"});
+    const json object =
+        Generate("Once", {"--draft", "1", "--draft-acceptance", rate, "-n", "60", "--ignore-eos"});
     return std::pair(object["drafted_tokens"].get<int>(), object["accepted_tokens"].get<int>());
   };
   EXPECT_EQ(drafted("0").second, 0);
@@ -246,8 +245,8 @@ TEST(EngineOptions, TheDiskIsNotSharedBetweenModels) {
   Generate(LongPrompt(), options);
   EXPECT_GT(Generate(LongPrompt(), options)["cached_tokens"], 0);
   for (const auto& file : std::filesystem::directory_iterator(model)) {
-    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() -
-                                               std::chrono::hours(1));
+    std::filesystem::last_write_time(
+        file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   }
   EXPECT_EQ(Generate(LongPrompt(), options)["cached_tokens"], 0);
 }

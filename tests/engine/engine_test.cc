@@ -378,8 +378,7 @@ TEST(EngineAnswer, LengthLimits) {
   EXPECT_TRUE(full->tokens.empty());
   EXPECT_EQ(full->finish, FinishReason::kLength);
   // No tokens wanted: the cache is filled all the same.
-  const Request warming = {.prompt = MakePrompt(150, 1),
-                           .sampling = {.seed = 1, .max_tokens = 0}};
+  const Request warming = {.prompt = MakePrompt(150, 1), .sampling = {.seed = 1, .max_tokens = 0}};
   const auto warmed = bench.Generate(warming);
   EXPECT_TRUE(warmed->tokens.empty());
   EXPECT_EQ(warmed->finish, FinishReason::kLength);
@@ -452,7 +451,8 @@ TEST(EngineAnswer, GoesOnAfterAModelError) {
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->finish, FinishReason::kError);
     EXPECT_EQ(failed->error, "the fake model fails as told");
-    EXPECT_EQ(failed->tokens.size(), static_cast<std::size_t>(std::max<std::int64_t>(failing, 2)) - 2);
+    EXPECT_EQ(failed->tokens.size(),
+              static_cast<std::size_t>(std::max<std::int64_t>(failing, 2)) - 2);
     bench.model.fail_at_forward = -1;
     const auto answer = bench.Generate(request);
     ASSERT_TRUE(answer);
@@ -463,8 +463,8 @@ TEST(EngineAnswer, GoesOnAfterAModelError) {
 TEST(EngineAnswer, NanLogitsEndTheRequestWithAnError) {
   Bench bench;
   bench.model.nan_at_forward = 5;  // 3 chunks and 2 tokens
-  const auto answer = bench.Generate(
-      {.prompt = MakePrompt(40), .sampling = {.seed = 1, .max_tokens = 9}});
+  const auto answer =
+      bench.Generate({.prompt = MakePrompt(40), .sampling = {.seed = 1, .max_tokens = 9}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->finish, FinishReason::kError);
   EXPECT_EQ(answer->tokens.size(), 2u);

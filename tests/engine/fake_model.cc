@@ -108,7 +108,7 @@ Token FakeModel::TailToken(const CompressorCache& compressor, const Segment& seg
       compressor.Before(segment.sequence, position, segment.first_position).values[0]);
 }
 
-void FakeModel::Store(const Segment& segment, const BatchView& view) {
+void FakeModel::StoreRows(const Segment& segment, const BatchView& view) {
   LayerCache& fine = cache_->Layer(kFine);
   LayerCache& coarse = cache_->Layer(kCoarse);
   const std::int64_t end = segment.first_position + segment.n_tokens;
@@ -126,6 +126,13 @@ void FakeModel::Store(const Segment& segment, const BatchView& view) {
     }
     Write(coarse.compressor.rows.Row(segment.sequence, row), hash);
   }
+}
+
+// After the rows and the logits are made: both read what was there before.
+void FakeModel::StoreTokens(const Segment& segment, const BatchView& view) {
+  LayerCache& fine = cache_->Layer(kFine);
+  LayerCache& coarse = cache_->Layer(kCoarse);
+  const std::int64_t end = segment.first_position + segment.n_tokens;
   std::vector<float> inputs(static_cast<std::size_t>(2 * kKeys.head_dim));
   for (std::int64_t p = segment.first_position; p < end; ++p) {
     const Token token = TailToken(fine.compressor, segment, view, p);
@@ -192,17 +199,11 @@ Status FakeModel::Forward(const Batch& batch) {
     const Status extended =
         cache_->Extend(segment.sequence, segment.first_position, segment.n_tokens);
     Check(extended.has_value(), "room was made before");
-    std::vector<std::uint64_t> hashes;
+    StoreRows(segment, view);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      // One position after the other: an earlier one must not see a later one's rows.
-      const Segment one = {.sequence = segment.sequence,
-                           .first_row = segment.first_row + static_cast<std::int32_t>(i),
-                           .n_tokens = 1,
-                           .first_position = segment.first_position + static_cast<std::int32_t>(i)};
-      Store(one, view);
-      hashes.push_back(HashOf(one, view, one.first_position));
+      row_hashes_.push_back(HashOf(segment, view, segment.first_position + i));
     }
-    row_hashes_.insert(row_hashes_.end(), hashes.begin(), hashes.end());
+    StoreTokens(segment, view);
     cache_->Ran(segment.sequence, segment.first_position + segment.n_tokens);
   }
   n_tokens += view.n_tokens();
@@ -260,17 +261,21 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
       Check(source == StreamSource::kMtp || position < stands, "a position with streams");
       Write(window.Row(segment.sequence, position), token);
+      // The token behind a position: of this batch, or as an earlier one left it.
+      const auto behind = [&](std::int64_t p) {
+        return p >= segment.first_position ? view.tokens[static_cast<std::size_t>(
+                                                 segment.first_row + p - segment.first_position)]
+                                           : Read<Token>(window.Row(segment.sequence, p));
+      };
       std::vector<Token> tokens = Recall(segment.sequence, stands);
       tokens.resize(static_cast<std::size_t>(std::min(position + 1, stands)));
-      for (std::int64_t p = std::ssize(tokens); p <= position + 1; ++p) {
-        tokens.push_back(Read<Token>(window.Row(segment.sequence, p - 1)));
+      for (std::int64_t p = std::ssize(tokens) - 1; p <= position; ++p) {
+        tokens.push_back(behind(p));
       }
       const std::int64_t oldest = std::max<std::int64_t>(position - options_.sliding_window + 1, 0);
-      for (std::int64_t p = oldest; p < position; ++p) {
-        n_stale_draft_rows +=
-            Read<Token>(window.Row(segment.sequence, p)) != tokens[static_cast<std::size_t>(p + 1)]
-                ? 1
-                : 0;
+      for (std::int64_t p = oldest; p < segment.first_position; ++p) {
+        const bool fresh = behind(p) == tokens[static_cast<std::size_t>(p + 1)];
+        n_stale_draft_rows += fresh ? 0 : 1;
       }
       const std::uint64_t chance = HashTokens(7, tokens);
       const bool knows = static_cast<double>(chance >> 11) * 0x1p-53 < options_.draft_accuracy;

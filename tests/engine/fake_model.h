@@ -51,7 +51,8 @@ class FakeModel final : public LanguageModel {
   std::int64_t nan_at_forward = -1;
 
  private:
-  void Store(const Segment& segment, const BatchView& view);
+  void StoreRows(const Segment& segment, const BatchView& view);
+  void StoreTokens(const Segment& segment, const BatchView& view);
   std::uint64_t HashOf(const Segment& segment, const BatchView& view, std::int64_t position);
   Token TailToken(const CompressorCache& compressor, const Segment& segment, const BatchView& view,
                   std::int64_t position) const;

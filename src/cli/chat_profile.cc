@@ -1,4 +1,4 @@
-#include "cli/chat_prompt.h"
+#include "cli/chat_profile.h"
 
 namespace fathom::cli {
 
@@ -13,15 +13,6 @@ Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesyst
              detection.profile.name);
   }
   return detection.profile;
-}
-
-Result<std::vector<Token>> EncodeSpans(const Tokenizer& tokenizer, const EncodedPrompt& prompt) {
-  std::vector<TextSpan> spans;
-  spans.reserve(prompt.spans.size());
-  for (const PromptSpan& span : prompt.spans) {
-    spans.push_back({.text = span.text, .trusted = span.trusted});
-  }
-  return tokenizer.Encode(spans);
 }
 
 }  // namespace fathom::cli

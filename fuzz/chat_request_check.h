@@ -1,0 +1,16 @@
+// What must hold for any body of a request, right or wrong.
+#ifndef FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_
+#define FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_
+
+#include <string>
+#include <string_view>
+
+namespace fathom::fuzz {
+
+// Reads `input` as the body of both kinds of request, and encodes the chat if it is one. Returns
+// what is wrong with the outcome, or "".
+std::string CheckChatRequest(std::string_view input);
+
+}  // namespace fathom::fuzz
+
+#endif  // FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cli/batch_output.h"
+#include "cli/batch_report.h"
+#include "cli/batch_run.h"
+#include "cli/build_info.h"
+#include "cli/chat_profile.h"
+#include "cli/commands.h"
+#include "cli/engine_session.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/text_model.h"
+#include "engine/engine.h"
+#include "server/request_runner.h"
+
+namespace fathom::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kContext = 8192;  // where --context is not given
+constexpr auto kReportTime = std::chrono::milliseconds(100);
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class RunningStream final : public RunningRequest {
+ public:
+  explicit RunningStream(TokenStream stream) : stream_(std::move(stream)) {}
+  std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) override {
+    return stream_.NextFor(timeout, event);
+  }
+  RequestStats stats() const override { return stream_.stats(); }
+
+ private:
+  TokenStream stream_;
+};
+
+class EngineRunner final : public RequestRunner {
+ public:
+  explicit EngineRunner(Engine& engine) : engine_(engine) {}
+  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override {
+    Result<TokenStream> stream = engine_.Submit(std::move(request));
+    if (!stream) return Unexpected(stream.error());
+    return std::make_unique<RunningStream>(*std::move(stream));
+  }
+
+ private:
+  Engine& engine_;
+};
+
+// The last part of the path, however it is written.
+std::string NameOf(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::filesystem::canonical(directory, ignored).filename().string();
+}
+
+Result<ApiModel> MakeApiModel(const BatchCommand& command, const TextModel& model,
+                              std::int64_t n_context, Log& log) {
+  const Result<PromptProfile> profile = ChooseProfile(command.profile, model.directory, log);
+  if (!profile) return Unexpected(profile.error());
+  ApiModel api = {.tokenizer = &model.tokenizer,
+                  .profile = *profile,
+                  .bos = static_cast<Token>(model.config.bos_token_id),
+                  .name = NameOf(model.directory),
+                  .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
+                  .limits = {.vocab_size = model.config.vocab_size,
+                             .max_context = n_context,
+                             .max_choices = kMaxChoices}};
+  api.defaults.sampling =
+      MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
+  api.defaults.encoding.thinking = command.thinking ? ThinkingMode::kThinking : ThinkingMode::kChat;
+  const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
+  if (!valid) return Unexpected(valid.error());
+  return api;
+}
+
+// What the user is told where the run did not reach its end. Ctrl-C is the one stop that has no
+// message yet.
+Error HowToGoOn(const Error& error, const std::string& output) {
+  if (error.code != ErrorCode::kUnavailable) return error;
+  const std::string reason = error.message.empty() ? "stopped" : error.message;
+  return {error.code,
+          output == "-" ? reason : fmt::format("{}; the same command goes on from there", reason)};
+}
+
+Status RunAll(std::string_view input, const BatchPlan& plan, BatchRun& run, Interrupt& interrupt) {
+  const Clock::time_point start = Clock::now();
+  Clock::time_point next_report = start;
+  ProgressBar bar("batch");
+  const Status status = run.Run(input, [&](const BatchTotals& totals) {
+    if (Clock::now() >= next_report) {
+      next_report = Clock::now() + kReportTime;
+      const double n_open = static_cast<double>(std::max<std::int64_t>(plan.n_open, 1));
+      bar.Update(static_cast<double>(totals.n_done) / n_open,
+                 BatchProgress(totals, plan.n_open, SecondsSince(start)));
+    }
+    return !interrupt.Take();
+  });
+  bar.Clear();
+  PrintError(fmt::format("fathom: {}\n", BatchSummary(run.totals(), plan, SecondsSince(start))));
+  return status;
+}
+
+}  // namespace
+
+Status RunBatch(const BatchCommand& command, Log& log) {
+  const Result<TextModel> text_model = TextModel::Read(command.run.model);
+  if (!text_model) return Unexpected(text_model.error());
+  const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
+  if (!n_context) return Unexpected(n_context.error());
+  const Result<ApiModel> api = MakeApiModel(command, *text_model, *n_context, log);
+  if (!api) return Unexpected(api.error());
+  const Result<std::string> input = ReadInput(command.input);
+  if (!input) return Unexpected(input.error());
+  Result<BatchOutput> output = BatchOutput::Open(command.output, command.input);
+  if (!output) return Unexpected(output.error());
+  const BatchPlan plan = PlanBatch(*input, *output);
+  if (plan.n_open == 0) {
+    PrintError(fmt::format("fathom: {}\n", BatchSummary({}, plan, 0)));
+    return {};
+  }
+
+  Interrupt interrupt;
+  const Result<EngineSession> session =
+      EngineSession::Load(*text_model,
+                          {.run = command.run,
+                           .engine = command.engine,
+                           .max_context = *n_context,
+                           // Enough that a sequence that ends is followed by another at once; the
+                           // others need no memory before their turn.
+                           .max_waiting = 2 * command.engine.max_sequences,
+                           .interrupt = &interrupt},
+                          log);
+  if (!session) return Unexpected(session.error());
+  EngineRunner runner(session->engine());
+  BatchRun run(*api, runner, *output, SystemRandomBits());
+  const Status status = RunAll(*input, plan, run, interrupt);
+  if (!status) return Unexpected(HowToGoOn(status.error(), command.output));
+  return {};
+}
+
+}  // namespace fathom::cli

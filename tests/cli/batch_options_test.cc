@@ -1,0 +1,62 @@
+// The command line of batch.
+#include "cli/batch_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace fathom::cli {
+namespace {
+
+// What the parser says of a wrong command line; "" if it is right.
+std::string Parse(const std::string& arguments, BatchCommand& command) {
+  CLI::App app;
+  AddBatch(app, command);
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BatchOptionsTest, Defaults) {
+  BatchCommand command;
+  EXPECT_EQ(Parse("batch in.jsonl out.jsonl", command), "");
+  EXPECT_EQ(command.input, "in.jsonl");
+  EXPECT_EQ(command.output, "out.jsonl");
+  EXPECT_EQ(command.engine.max_sequences, 8);
+  EXPECT_TRUE(command.thinking);
+  EXPECT_EQ(command.sampling.temperature, std::nullopt);
+}
+
+TEST(BatchOptionsTest, AllOfThem) {
+  BatchCommand command;
+  EXPECT_EQ(
+      Parse("batch - - --model m --max-sequences 32 --thinking off --profile v4-0731 --context "
+            "100 --temperature 0.5 --max-tokens 7",
+            command),
+      "");
+  EXPECT_EQ(command.input, "-");
+  EXPECT_EQ(command.output, "-");
+  EXPECT_EQ(command.run.model, "m");
+  EXPECT_EQ(command.engine.max_sequences, 32);
+  EXPECT_FALSE(command.thinking);
+  EXPECT_EQ(command.profile, "v4-0731");
+  EXPECT_EQ(command.run.n_context, 100);
+  EXPECT_EQ(command.sampling.temperature, 0.5);
+  EXPECT_EQ(command.sampling.max_tokens, 7);
+}
+
+TEST(BatchOptionsTest, WrongOnesAreRefused) {
+  BatchCommand command;
+  EXPECT_THAT(Parse("batch in.jsonl", command), ::testing::HasSubstr("output"));
+  EXPECT_THAT(Parse("batch a b --max-sequences 0", command),
+              ::testing::HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(Parse("batch a b --thinking maybe", command), ::testing::HasSubstr("on off"));
+}
+
+}  // namespace
+}  // namespace fathom::cli

@@ -1,0 +1,62 @@
+// Random schedules: requests that arrive, are cancelled, read slowly, share prefixes, run short of
+// memory, are drafted, kept on disk and restored; each must be answered as if it were alone.
+#ifndef FATHOM_TESTS_ENGINE_SCHEDULES_H_
+#define FATHOM_TESTS_ENGINE_SCHEDULES_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/engine_core.h"
+#include "tests/engine/reference_answer.h"
+
+namespace fathom::testing {
+
+// What a schedule is drawn for. Lengths in tokens.
+struct ScheduleLimits {
+  std::int64_t vocab_size = 0;
+  std::int64_t max_context = 0;
+  std::int64_t max_prompt = 0;
+  std::int64_t max_answer = 0;
+  std::int64_t max_requests = 0;
+  std::vector<Token> eos_tokens;
+  std::function<std::string_view(Token)> token_bytes;
+};
+
+// How the engine and its model are made for one schedule.
+struct ScheduleSetup {
+  std::int64_t max_sequences = 1;
+  std::int64_t max_batch_tokens = 1;
+  std::int64_t max_logit_rows = 1;
+  bool small_memory = false;  // hardly more than a sequence needs
+  EngineOptions engine;
+};
+
+// Numbers of what happened, to see that schedules are worth something.
+struct ScheduleCounts {
+  std::int64_t schedules = 0;
+  std::int64_t answers = 0;
+  std::int64_t tokens = 0;
+  std::int64_t cancelled = 0;
+  MetricsSnapshot metrics;  // summed over what is counted
+  void Add(const MetricsSnapshot& snapshot);
+};
+
+// The model of a schedule; kept for the answers it is compared with. Made anew for a restart.
+using MakeModel = std::function<std::unique_ptr<LanguageModel>(const ScheduleSetup&)>;
+// The answer to a request alone.
+using AnswerOf = std::function<ReferenceAnswer(const Request&, std::uint32_t choice)>;
+
+// Runs the schedule of this seed; what went wrong, or nothing. `directory` is empty and its own,
+// for a tier on disk.
+std::string RunSchedule(std::uint64_t seed, const ScheduleLimits& limits, const MakeModel& make,
+                        const AnswerOf& answer_of, const std::filesystem::path& directory,
+                        ScheduleCounts& counts);
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_ENGINE_SCHEDULES_H_
