@@ -263,7 +263,8 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
-  if (first == 0) {
+  // What an Extend before this one has made room for, and no step has used yet, stays.
+  if (first == 0 && StateOf(sequence).stands > 0) {
     Release(sequence);
   }
   State& state = StateOf(sequence);

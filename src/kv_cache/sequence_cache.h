@@ -46,7 +46,8 @@ class SequenceCache {
 
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
   // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
-  // otherwise it is at least earliest_next(). Error kOutOfMemory, with nothing changed but that a
+  // otherwise it is at least earliest_next(). Before a step it may be called again: what it has
+  // taken stays. Error kOutOfMemory, with nothing changed but that a
   // sequence started anew is empty: not enough free blocks.
   Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows = StoredWindows::kSeen);
