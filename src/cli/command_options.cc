@@ -6,6 +6,7 @@
 #include <iterator>
 #include <span>
 
+#include "cli/batch_options.h"
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
 #include "slice/shapes.h"
@@ -287,6 +288,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
       ->check(OneOf(Names(kLogLevelNames)));
   AddGenerate(app, commands.generate);
   AddChat(app, commands.chat);
+  AddBatch(app, commands.batch);
   AddInspect(app, commands.inspect);
   AddTokenize(app, commands.tokenize);
   AddEncode(app, commands.encode);

@@ -166,8 +166,8 @@ struct BenchCommand {
 
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
-  std::variant<GenerateCommand, ChatCommand, InspectCommand, TokenizeCommand, EncodeCommand,
-               ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
+  std::variant<GenerateCommand, ChatCommand, BatchCommand, InspectCommand, TokenizeCommand,
+               EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
       command;
 };
 

@@ -47,7 +47,7 @@ json Generate(const std::string& prompt, const std::vector<std::string>& options
 }
 
 TEST(EngineOptions, HelpNamesThem) {
-  for (const char* command : {"generate", "chat"}) {
+  for (const char* command : {"generate", "chat", "batch"}) {
     const std::string help = RunProgram({command, "--help"}).out;
     for (const char* option : {"Engine:", "--kv-memory SIZE", "--kv-disk DIR",
                                "--kv-disk-size SIZE", "--max-batch-tokens N", "--max-sequences N",

@@ -23,6 +23,7 @@ namespace {
 
 using ::fathom::testing::AnswerAlone;
 using ::fathom::testing::FakeModel;
+using ::fathom::testing::FakeModelOptions;
 using ::fathom::testing::ReferenceAnswer;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -64,10 +65,11 @@ std::vector<Token> Concatenate(std::vector<Token> a, const std::vector<Token>& b
 }
 
 // What the request must be answered, by a way that shares nothing with the engine but the sampler.
-ReferenceAnswer Expected(const Request& request, std::vector<Token> eos_tokens = {}) {
+ReferenceAnswer Expected(const Request& request, std::vector<Token> eos_tokens = {},
+                         std::int64_t sliding_window = 128) {
   return AnswerAlone({.logits =
-                          [](std::span<const Token> tokens) {
-                            return FakeModel::Expected(tokens, kVocabulary, 128);
+                          [=](std::span<const Token> tokens) {
+                            return FakeModel::Expected(tokens, kVocabulary, sliding_window);
                           },
                       .eos_tokens = std::move(eos_tokens),
                       .token_bytes = Letter,
@@ -113,8 +115,12 @@ class Bench {
   // Sees every event; may cancel.
   using OnEvent = std::function<void(const StreamEvent&, TokenStream&)>;
 
-  explicit Bench(EngineOptions options = {.token_bytes = Letter}, ModelLimits limits = kLimits)
-      : model(limits), core(*EngineCore::Create(model, options, metrics)) {}
+  explicit Bench(EngineOptions options = {.token_bytes = Letter})
+      : Bench(std::move(options), FakeModelOptions{.limits = kLimits}) {}
+  Bench(EngineOptions options, ModelLimits limits)
+      : Bench(std::move(options), FakeModelOptions{.limits = limits}) {}
+  Bench(EngineOptions options, const FakeModelOptions& model_options)
+      : model(model_options), core(*EngineCore::Create(model, options, metrics)) {}
 
   Result<Answer> Generate(const Request& request, const OnEvent& on_event = {}) {
     auto state = core->Prepare(request, std::make_shared<Waker>());
@@ -126,7 +132,7 @@ class Bench {
     while (true) {
       const std::optional<bool> next = stream.NextFor(std::chrono::milliseconds(0), event);
       if (!next) {
-        EXPECT_EQ(core->Step(), StepOutcome::kRan);
+        EXPECT_NE(core->Step(), StepOutcome::kStalled);
       } else if (*next) {
         answer.Add(event);
         if (on_event) on_event(event, stream);
@@ -235,11 +241,35 @@ TEST(EngineAnswer, SamePromptAgainComputesItsLastBlock) {
     EXPECT_EQ(first->stats.cached_tokens, 0);
     EXPECT_EQ(second->stats.cached_tokens, (n_prompt - 1) / 128 * 128);
     EXPECT_EQ(second->tokens, first->tokens);
-    // A prompt that differs in a block has nothing of it, nor of what stands behind.
-    request.prompt[130 % request.prompt.size()] ^= 1;
+    // A prompt that differs in the first block has nothing of it, nor of what stands behind.
+    request.prompt[5] ^= 1;
     const auto other = bench.Generate(request);
-    EXPECT_EQ(other->stats.cached_tokens, n_prompt > 130 ? 128 : 0);
+    EXPECT_EQ(other->stats.cached_tokens, 0);
     EXPECT_EQ(other->tokens, Expected(request).tokens);
+  }
+}
+
+// However long the steps were that read it, and however little of it the next token sees.
+TEST(EngineAnswer, WholeBlocksCanBeSharedWhateverTheSizeOfSteps) {
+  for (const std::int64_t window : {16, 64, 128}) {
+    for (const std::int64_t size : {1, 100, 128, 200, 256, 300, 365, 512}) {
+      ModelLimits limits = kLimits;
+      limits.max_batch_tokens = size;
+      Bench bench({}, FakeModelOptions{
+                          .limits = limits, .sliding_window = window, .memory_bytes = 1 << 23});
+      Request request = {.prompt = MakePrompt(365), .sampling = {.seed = 2, .max_tokens = 5}};
+      EXPECT_EQ(bench.Generate(request)->stats.cached_tokens, 0);
+      const auto again = bench.Generate(request);
+      EXPECT_EQ(again->stats.cached_tokens, 256) << window << " " << size;
+      request.prompt[300] ^= 1;  // all blocks but the last
+      const auto longer = bench.Generate(request);
+      EXPECT_EQ(longer->stats.cached_tokens, 256) << window << " " << size;
+      EXPECT_EQ(longer->tokens, Expected(request, {}, window).tokens);
+      request.prompt[200] ^= 1;  // the first block alone
+      const auto shorter = bench.Generate(request);
+      EXPECT_EQ(shorter->stats.cached_tokens, 128) << window << " " << size;
+      EXPECT_EQ(shorter->tokens, Expected(request, {}, window).tokens);
+    }
   }
 }
 
@@ -419,7 +449,7 @@ TEST(EngineAnswer, LogprobsComeWithEveryToken) {
 }
 
 TEST(EngineAnswer, WrongRequestsAreRefusedByField) {
-  Bench bench({});
+  Bench bench(EngineOptions{});
   const auto message = [&](const Request& request) {
     const auto answer = bench.Generate(request);
     return answer ? std::string("no error") : answer.error().message;
@@ -503,6 +533,7 @@ TEST_F(EngineThread, AnswersAndEndsTheStream) {
   StreamEvent event;
   EXPECT_FALSE(stream->Next(event)) << "it stays ended";
   EXPECT_EQ(stream->NextFor(std::chrono::milliseconds(0), event), false);
+  engine->Shutdown(ShutdownMode::kDrain);
   EXPECT_EQ(engine->metrics().Snapshot().finished, 1);
 }
 
