@@ -33,7 +33,7 @@ void DiskRestore::Save(const PrefixChain& chain) {
 }
 
 void DiskRestore::SaveAll() {
-  prefix_->ForEachEntry([this](const PrefixCache::Leaving& leaving) {
+  prefix_->ForEachIdle([this](const PrefixCache::Leaving& leaving) {
     Store(leaving);
     disk_.Flush();  // nothing is dropped because too much waits
   });

@@ -96,6 +96,11 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
     c.ForkChoices(first, sample);
   });
+  c.scheduler_->set_on_preempt([&c](Sequence& sequence) {
+    if (c.trace_ != nullptr) {
+      c.trace_->Instant("preempted", sequence.request.id + 1, Clock::now());
+    }
+  });
   c.caches_->Report();
   return core;
 }
@@ -250,7 +255,6 @@ void EngineCore::HandleCancels() {
   for (const std::unique_ptr<RequestState>& request : requests_) {
     if (request->stream->cancelled()) {
       EndRequest(*request, FinishReason::kCancelled);
-      metrics_.CountCancelled();
     }
   }
   FinishAll();
@@ -259,7 +263,6 @@ void EngineCore::HandleCancels() {
 void EngineCore::CancelAll() {
   for (const std::unique_ptr<RequestState>& request : requests_) {
     EndRequest(*request, FinishReason::kCancelled);
-    metrics_.CountCancelled();
   }
   FinishAll();
   PublishAll();
@@ -289,7 +292,6 @@ void EngineCore::FailPlan(const Error& error) {
         std::find(finished_.begin(), finished_.end(), &sequence) == finished_.end()) {
       EndWithoutToken(sequence, FinishReason::kError, error);
       finished_.push_back(&sequence);
-      metrics_.CountFailed();
     }
   }
   FinishAll();
@@ -312,6 +314,26 @@ void EngineCore::CommitPlan() {
   }
 }
 
+// All its choices have finished.
+void EngineCore::EndStream(RequestState& request) {
+  const Clock::time_point now = Clock::now();
+  RequestStats& stats = request.stats;
+  const Clock::time_point started = request.started.value_or(now);
+  const Clock::time_point first = request.first_token.value_or(now);
+  stats.queue_seconds = Seconds(request.submitted, started);
+  stats.prefill_seconds = Seconds(started, first);
+  stats.decode_seconds = Seconds(first, now);
+  if (request.failed) {
+    metrics_.CountFailed();
+  } else if (request.cancelled) {
+    metrics_.CountCancelled();
+  } else {
+    metrics_.CountFinished();
+  }
+  TraceRequest(request);
+  request.stream->Close(stats);
+}
+
 // Shows readers what the step added, and ends the streams of requests that have ended.
 void EngineCore::PublishAll() {
   std::sort(touched_.begin(), touched_.end());
@@ -319,20 +341,17 @@ void EngineCore::PublishAll() {
   bool ended = false;
   for (RequestState* request : touched_) {
     request->stream->Publish();
+    published_.push_back(request->stream);
     if (request->n_unfinished == 0) {
-      const Clock::time_point now = Clock::now();
-      RequestStats& stats = request->stats;
-      const Clock::time_point started = request->started.value_or(now);
-      const Clock::time_point first = request->first_token.value_or(now);
-      stats.queue_seconds = Seconds(request->submitted, started);
-      stats.prefill_seconds = Seconds(started, first);
-      stats.decode_seconds = Seconds(first, now);
-      TraceRequest(*request);
-      request->stream->Close(stats);
+      EndStream(*request);
       ended = true;
     }
   }
   touched_.clear();
+  if (!published_.empty()) {
+    notifier_.Notify(published_);
+    published_.clear();
+  }
   if (ended) {
     sequences_.remove_if([](const auto& sequence) { return sequence->IsFinished(); });
     requests_.remove_if([](const auto& request) { return request->n_unfinished == 0; });
@@ -403,6 +422,10 @@ void EngineCore::Count(Clock::time_point begin, Clock::time_point end, double mo
         {"generated", static_cast<double>(n_generated)},
         {"engine_microseconds", (seconds - model_seconds) * 1e6}};
     trace_->Span("step", 0, begin, end, arguments);
+    const TraceWriter::Argument requests[] = {
+        {"running", static_cast<double>(std::ssize(scheduler_->running()))},
+        {"waiting", static_cast<double>(std::ssize(scheduler_->waiting()))}};
+    trace_->Counter("requests", end, requests);
   }
 }
 
@@ -437,6 +460,9 @@ bool EngineCore::WaitForDisk() {
 void EngineCore::SettleDisk() {
   while (WaitForDisk()) {
     caches_->FinishLoads();
+  }
+  if (disk_ != nullptr) {
+    disk_->Flush();
   }
 }
 

@@ -49,7 +49,7 @@ class EngineCore {
   void CancelAll();
   // Waits until a step may find something to do that depends on the disk; false if nothing does.
   bool WaitForDisk();
-  // Waits until nothing is being read from the disk.
+  // Waits until nothing is being read from the disk or written to it.
   void SettleDisk();
   // Writes what is cached to the disk, if there is one, and what is left of the trace.
   void Close();
@@ -71,12 +71,14 @@ class EngineCore {
   void Finish(Sequence& sequence);
   void FinishAll();
   void EndRequest(RequestState& request, FinishReason reason);
+  void EndStream(RequestState& request);
   void PublishAll();
   void Count(Clock::time_point begin, Clock::time_point end, double model_seconds,
              std::int64_t n_generated);
   void TraceRequest(const RequestState& request);
 
   const EngineOptions options_;
+  StreamNotifier notifier_;
   EngineMetrics& metrics_;
   const ModelLimits limits_;
   SequenceCache& cache_;
@@ -91,6 +93,7 @@ class EngineCore {
   std::int64_t next_id_ = 0;
   StepPlan plan_;
   std::vector<Sequence*> finished_;
+  std::vector<std::shared_ptr<StreamState>> published_;
   std::vector<RequestState*> touched_;  // by this step: their streams have something to show
 };
 

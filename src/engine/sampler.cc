@@ -96,19 +96,55 @@ Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
   return maximum.token();
 }
 
+// Rows are scanned in pieces of this many numbers, which the compiler turns into vectors: loops
+// without an early exit, and maxima that are kept per lane.
+constexpr std::size_t kLanes = 16;
+
 // Index of the first value that is not finite, or -1.
 std::int64_t FindNotFinite(std::span<const float> values) {
   const auto is_finite = [](float value) {
     return (std::bit_cast<std::uint32_t>(value) & 0x7F800000u) != 0x7F800000u;
   };
-  // Without an early exit the compiler vectorises the loop that nearly always finds nothing.
-  bool all_finite = true;
-  for (const float value : values) {
-    all_finite &= is_finite(value);
+  // Zero times a number is zero, unless it is infinite or NaN.
+  float zeros[kLanes] = {};
+  const std::size_t whole = values.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      zeros[lane] += values[i + lane] * 0.0f;
+    }
   }
-  if (all_finite) return -1;
-  const auto place = std::find_if_not(values.begin(), values.end(), is_finite);
-  return place - values.begin();
+  const bool maybe =
+      std::any_of(std::begin(zeros), std::end(zeros), [](float z) { return z != 0; });
+  const auto first = values.begin() + (maybe ? 0 : static_cast<std::ptrdiff_t>(whole));
+  const auto place = std::find_if_not(first, values.end(), is_finite);
+  return place == values.end() ? -1 : place - values.begin();
+}
+
+// Index of the largest value, of equals the first; there is no NaN, and at least one value.
+std::size_t FindLargest(std::span<const float> values) {
+  float lanes[kLanes];
+  std::fill(std::begin(lanes), std::end(lanes), -std::numeric_limits<float>::infinity());
+  const std::size_t whole = values.size() / kLanes * kLanes;
+  for (std::size_t i = 0; i < whole; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float value = values[i + lane];
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+    }
+  }
+  float largest = *std::max_element(std::begin(lanes), std::end(lanes));
+  for (std::size_t i = whole; i < values.size(); ++i) {
+    largest = std::max(largest, values[i]);
+  }
+  std::size_t first = 0;
+  for (bool found = false; !found && first < whole;) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      found |= values[first + lane] == largest;
+    }
+    first += found ? 0 : kLanes;
+  }
+  const auto place =
+      std::find(values.begin() + static_cast<std::ptrdiff_t>(first), values.end(), largest);
+  return static_cast<std::size_t>(place - values.begin());
 }
 
 }  // namespace
@@ -220,8 +256,7 @@ Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& 
 
 Result<Token> Sampler::Choose(std::span<const float> logits, const SamplerState& state,
                               std::int64_t position) {
-  const auto best = static_cast<Token>(std::max_element(logits.begin(), logits.end()) -
-                                       logits.begin());  // of equals the first
+  const auto best = static_cast<Token>(FindLargest(logits));
   const float largest = logits[static_cast<std::size_t>(best)];
   if (!std::isfinite(largest)) {
     return MakeError(ErrorCode::kInvalidArgument,

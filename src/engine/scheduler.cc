@@ -50,8 +50,11 @@ void Scheduler::Add(Sequence& sequence) {
 // In the order of rank, those that have waited long before others. One that does not fit makes the
 // ones behind it wait too, or it would never fit; one that waits for another's blocks does not.
 void Scheduler::Admit() {
-  if (waiting_.empty() || free_slots_.empty()) {
+  if (waiting_.empty()) {
     return;
+  }
+  if (free_slots_.empty()) {
+    PreemptPaused();
   }
   const Clock::time_point now = Clock::now();
   std::stable_sort(waiting_.begin(), waiting_.end(), [now](const Sequence* a, const Sequence* b) {
@@ -59,7 +62,7 @@ void Scheduler::Admit() {
   });
   for (std::size_t i = 0; i < waiting_.size() && !free_slots_.empty();) {
     Sequence& sequence = *waiting_[i];
-    if (sequence.phase == SequencePhase::kLoading) {
+    if (sequence.phase == SequencePhase::kLoading || !HasReader(sequence)) {
       ++i;
       continue;
     }
@@ -166,6 +169,15 @@ void Scheduler::Preempt(Sequence& sequence) {
   ++sequence.request.stats.preemptions;
   metrics_.CountPreemption();
   Add(sequence);
+}
+
+// Who waits for its reader does not keep others from a slot.
+void Scheduler::PreemptPaused() {
+  const auto paused = std::find_if(running_.rbegin(), running_.rend(),
+                                   [this](const Sequence* s) { return !HasReader(*s); });
+  if (paused != running_.rend()) {
+    Preempt(**paused);
+  }
 }
 
 // At the cost of those that rank behind it; false if even they are not enough.

@@ -72,6 +72,7 @@ class Scheduler {
   std::int64_t PromptBudget(const StepPlan& plan) const;
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
   void Preempt(Sequence& sequence);
+  void PreemptPaused();
   bool HasReader(const Sequence& sequence) const;
 
   CacheManager& caches_;

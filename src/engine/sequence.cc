@@ -49,7 +49,10 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
 }
 
 void EndWithoutToken(Sequence& sequence, FinishReason reason, const std::optional<Error>& error) {
-  StreamEvent& event = sequence.request.stream->Add();
+  RequestState& request = sequence.request;
+  request.cancelled = request.cancelled || reason == FinishReason::kCancelled;
+  request.failed = request.failed || reason == FinishReason::kError;
+  StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;
   event.index = sequence.n_generated();
   event.text = sequence.stops.Flush();

@@ -32,6 +32,8 @@ struct RequestState {
   std::int64_t max_tokens;  // of each choice: what was asked for, no more than there is room for
   std::shared_ptr<StreamState> stream;
   int n_unfinished = 0;  // choices, those included that have not begun
+  bool cancelled = false;
+  bool failed = false;
   RequestStats stats;
   Clock::time_point submitted;
   std::optional<Clock::time_point> started;      // its first step

@@ -35,13 +35,14 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
 
-// A slot whose last user was another begins anew: what the sampler remembers follows from the
-// tokens.
+// Where the slot's last user was another, or this one before it had another slot, the state begins
+// anew: what the sampler remembers follows from the tokens.
 SamplerState& StepRunner::StateOf(Sequence& sequence) {
   const auto slot = static_cast<std::size_t>(sequence.slot);
   SamplerState& state = *states_[slot];
   const Owner owner = {.request = sequence.request.id, .choice = sequence.choice};
-  if (std::exchange(owners_[slot], owner) != owner) {
+  if (std::exchange(owners_[slot], owner) != owner ||
+      state.n_generated() != sequence.n_generated()) {
     const std::span<const Token> tokens = sequence.tokens;
     state.Begin(sequence.Sampling(), sequence.request.seed,
                 tokens.first(static_cast<std::size_t>(sequence.n_prompt)), options_.eos_tokens);

@@ -48,21 +48,25 @@ StreamEvent& StreamState::Add() {
 }
 
 void StreamState::Publish() {
+  const std::lock_guard lock(mutex_);
+  Check(added_ - first_ <= capacity_, "more events than a stream has room for");
+  published_ = added_;
+}
+
+void StreamState::Notify() {
   {
     const std::lock_guard lock(mutex_);
-    Check(added_ - first_ <= capacity_, "more events than a stream has room for");
-    published_ = added_;
+    if (!reader_waits_) {
+      return;
+    }
   }
   changed_.notify_one();
 }
 
 void StreamState::Close(const RequestStats& stats) {
-  {
-    const std::lock_guard lock(mutex_);
-    stats_ = stats;
-    closed_ = true;
-  }
-  changed_.notify_all();
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+  closed_ = true;
 }
 
 std::optional<bool> StreamState::Next(std::optional<std::chrono::milliseconds> timeout,
@@ -71,9 +75,11 @@ std::optional<bool> StreamState::Next(std::optional<std::chrono::milliseconds> t
   {
     std::unique_lock lock(mutex_);
     const auto ready = [this] { return first_ < published_ || closed_; };
-    if (!timeout) {
-      changed_.wait(lock, ready);
-    } else if (!changed_.wait_for(lock, *timeout, ready)) {
+    reader_waits_ = true;
+    const bool came =
+        !timeout ? (changed_.wait(lock, ready), true) : changed_.wait_for(lock, *timeout, ready);
+    reader_waits_ = false;
+    if (!came) {
       return std::nullopt;
     }
     if (first_ == published_) {
@@ -97,6 +103,44 @@ void StreamState::Cancel() {
 RequestStats StreamState::stats() const {
   const std::lock_guard lock(mutex_);
   return stats_;
+}
+
+// --- StreamNotifier ---
+
+StreamNotifier::StreamNotifier() : thread_([this] { Run(); }) {}
+
+StreamNotifier::~StreamNotifier() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_one();
+}
+
+void StreamNotifier::Notify(std::span<const std::shared_ptr<StreamState>> streams) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert(waiting_.end(), streams.begin(), streams.end());
+  }
+  changed_.notify_one();
+}
+
+void StreamNotifier::Run() {
+  std::vector<std::shared_ptr<StreamState>> streams;
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return !waiting_.empty() || ends_; });
+      if (waiting_.empty()) {
+        return;
+      }
+      streams.swap(waiting_);
+    }
+    for (const std::shared_ptr<StreamState>& stream : streams) {
+      stream->Notify();
+    }
+    streams.clear();
+  }
 }
 
 // --- TokenStream ---

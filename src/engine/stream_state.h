@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <thread>
 #include <vector>
 
 #include "engine/token_stream.h"
@@ -41,10 +43,12 @@ class StreamState {
   std::int64_t Room() const;
   // An event to fill; nothing is seen of it before Publish. Its strings keep their memory.
   StreamEvent& Add();
-  // Shows the reader what was added.
+  // Lets the reader see what was added. Does not wake it: Notify does.
   void Publish();
   // No more events: `stats` are final.
   void Close(const RequestStats& stats);
+  // Wakes the reader if it waits. Any thread.
+  void Notify();
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
   // --- The reader's thread ---
@@ -63,9 +67,28 @@ class StreamState {
   std::int64_t first_ = 0;      // guarded: the next to read; counts up
   std::int64_t published_ = 0;  // guarded: behind the last that the reader may see
   bool closed_ = false;         // guarded
-  bool engine_waits_ = false;   // guarded: Room() found too little
+  bool reader_waits_ = false;   // guarded
   RequestStats stats_;          // guarded
   std::int64_t added_ = 0;      // the engine's thread only
+};
+
+// Wakes readers from a thread of its own: each costs a call of the system, which the engine's
+// thread has no time for.
+class StreamNotifier {
+ public:
+  StreamNotifier();
+  ~StreamNotifier();
+  // Wakes the readers of these streams soon. The engine's thread.
+  void Notify(std::span<const std::shared_ptr<StreamState>> streams);
+
+ private:
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<StreamState>> waiting_;  // guarded
+  bool ends_ = false;                                  // guarded
+  std::jthread thread_;
 };
 
 }  // namespace fathom

@@ -302,24 +302,22 @@ bool PrefixCache::MakeRoom(const BlockCounts& wanted, bool only_windows) {
   return true;
 }
 
-void PrefixCache::ForEach(const PrefixChain& chain, const OnLeaving& visit) const {
-  for (const std::int32_t entry : chain.entries) {
-    Tell(visit, entry, BlockKind::kHistory);
-    if (At(entry).window != kNoBlock && At(entry).is_end) {
-      Tell(visit, entry, BlockKind::kWindow);
-    }
+void PrefixCache::TellOfEntry(const OnLeaving& visit, std::int32_t entry) const {
+  Tell(visit, entry, BlockKind::kHistory);
+  if (At(entry).window != kNoBlock && At(entry).is_end) {
+    Tell(visit, entry, BlockKind::kWindow);
   }
 }
 
-void PrefixCache::ForEachEntry(const OnLeaving& visit) const {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!entries_[i].is_free) {
-      const auto entry = static_cast<std::int32_t>(i);
-      Tell(visit, entry, BlockKind::kHistory);
-      if (At(entry).window != kNoBlock && At(entry).is_end) {
-        Tell(visit, entry, BlockKind::kWindow);
-      }
-    }
+void PrefixCache::ForEach(const PrefixChain& chain, const OnLeaving& visit) const {
+  for (std::size_t i = chain.entries.size(); i-- > 0;) {
+    TellOfEntry(visit, chain.entries[i]);
+  }
+}
+
+void PrefixCache::ForEachIdle(const OnLeaving& visit) const {
+  for (std::int32_t i = idle_.oldest(); i != LruList::kNone; i = idle_.After(i)) {
+    TellOfEntry(visit, i);
   }
 }
 

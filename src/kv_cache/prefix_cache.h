@@ -99,10 +99,11 @@ class PrefixCache {
   // gives up no more than window blocks in the middle of texts.
   bool MakeRoom(const BlockCounts& wanted, bool only_windows);
 
-  // Tells of every block of the chain but the window blocks in the middle (to store them).
+  // Tells of every block of the chain but the window blocks in the middle (to store them), from the
+  // last to the first: a tier that gives up what it was told of first then keeps beginnings.
   void ForEach(const PrefixChain& chain, const OnLeaving& visit) const;
-  // The same of all entries.
-  void ForEachEntry(const OnLeaving& visit) const;
+  // The same of all entries that are not pinned.
+  void ForEachIdle(const OnLeaving& visit) const;
   void set_on_leaving(OnLeaving on_leaving) { on_leaving_ = std::move(on_leaving); }
 
   std::int64_t n_entries() const { return static_cast<std::int64_t>(index_.size()); }
@@ -143,6 +144,7 @@ class PrefixCache {
   void EvictEntry(std::int32_t entry);
   bool EvictOne(bool only_windows);
   void Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const;
+  void TellOfEntry(const OnLeaving& visit, std::int32_t entry) const;
 
   SequenceCache& cache_;
   const BlockKey root_;

@@ -1,0 +1,146 @@
+// How much of a prompt is found in the prefix cache: all whole blocks before its last token, from
+// the first block on, also while another request is still reading the same.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/engine_core.h"
+#include "tests/engine/fake_model.h"
+
+namespace fathom::testing {
+namespace {
+
+constexpr std::int64_t kVocabulary = 50;
+
+class PrefixHits : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto core = EngineCore::Create(model_, {.target_step_seconds = 0}, metrics_);
+    ASSERT_TRUE(core) << core.error().message;
+    core_ = *std::move(core);
+  }
+
+  static std::vector<Token> Text(std::int64_t n, std::int64_t kind = 0) {
+    std::vector<Token> text;
+    for (std::int64_t i = 0; i < n; ++i) {
+      text.push_back(static_cast<Token>((i * i + 7 * i + 11 * kind) % kVocabulary));
+    }
+    return text;
+  }
+
+  TokenStream Submit(std::vector<Token> prompt, std::int64_t max_tokens) {
+    auto state = core_->Prepare(
+        {.prompt = std::move(prompt), .sampling = {.seed = 1, .max_tokens = max_tokens}}, waker_);
+    EXPECT_TRUE(state) << (state ? "" : state.error().message);
+    TokenStream stream((*state)->stream);
+    core_->Add(*std::move(state));
+    return stream;
+  }
+
+  void RunAll() {
+    while (core_->Step() == StepOutcome::kRan) {
+      ASSERT_TRUE(core_->caches().IsConsistent());
+    }
+  }
+
+  // The tokens of an answer; the stream has ended.
+  static std::vector<Token> Answer(TokenStream& stream) {
+    std::vector<Token> tokens;
+    StreamEvent event;
+    while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
+      if (event.token != StreamEvent::kNoToken) tokens.push_back(event.token);
+    }
+    return tokens;
+  }
+
+  FakeModel model_{{.vocab_size = kVocabulary,
+                    .max_sequences = 3,
+                    .max_context = 2'000,
+                    .max_batch_tokens = 200,
+                    .max_logit_rows = 8,
+                    .rollback_tokens = 8}};
+  EngineMetrics metrics_;
+  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+  std::unique_ptr<EngineCore> core_;
+};
+
+TEST_F(PrefixHits, AnIdenticalPromptHitsAllWholeBlocksBeforeItsLastToken) {
+  std::int64_t kind = 0;
+  for (const std::int64_t n : {1, 2, 127, 128, 129, 130, 255, 256, 257, 384, 385, 600}) {
+    const std::vector<Token> prompt = Text(n, ++kind);
+    TokenStream first = Submit(prompt, 1);
+    RunAll();
+    TokenStream second = Submit(prompt, 1);
+    RunAll();
+    EXPECT_EQ(Answer(first), Answer(second));
+    EXPECT_EQ(first.stats().cached_tokens, 0) << n;
+    EXPECT_EQ(second.stats().cached_tokens, (n - 1) / 128 * 128) << n;
+  }
+}
+
+TEST_F(PrefixHits, AlsoWhileTheFirstIsRunning) {
+  for (const std::int64_t n : {100, 128, 129, 257, 700}) {
+    const std::vector<Token> prompt = Text(n, n);
+    TokenStream first = Submit(prompt, 40);
+    TokenStream second = Submit(prompt, 40);
+    core_->Step();
+    TokenStream third = Submit(prompt, 40);
+    RunAll();
+    const std::vector<Token> answer = Answer(first);
+    EXPECT_EQ(answer, Answer(second));
+    EXPECT_EQ(answer, Answer(third));
+    EXPECT_EQ(first.stats().cached_tokens, 0) << n;
+    EXPECT_EQ(second.stats().cached_tokens, (n - 1) / 128 * 128) << n;
+    EXPECT_EQ(third.stats().cached_tokens, (n - 1) / 128 * 128) << n;
+  }
+}
+
+// A chat: what was read and what was answered is the beginning of the next prompt.
+TEST_F(PrefixHits, ASecondTurnComputesAtMostABlockAndWhatIsNew) {
+  std::vector<Token> prompt = Text(90);
+  for (int turn = 0; turn < 8; ++turn) {
+    const auto n_known = std::ssize(prompt);
+    TokenStream stream = Submit(prompt, 70);
+    RunAll();
+    const std::vector<Token> answer = Answer(stream);
+    prompt.insert(prompt.end(), answer.begin(), answer.end());
+    const auto n_old = std::ssize(prompt);
+    const std::vector<Token> question = Text(33, turn);
+    prompt.insert(prompt.end(), question.begin(), question.end());
+    TokenStream next = Submit(prompt, 1);
+    RunAll();
+    const std::int64_t computed = std::ssize(prompt) - next.stats().cached_tokens;
+    EXPECT_LE(computed, 128 + std::ssize(question)) << "after " << n_known;
+    EXPECT_GE(next.stats().cached_tokens, (n_old - 1) / 128 * 128);
+  }
+}
+
+// With memory for it, a prompt that shares any number of blocks hits them all.
+TEST_F(PrefixHits, ASharedBeginningIsHitAtEveryBlock) {
+  const std::vector<Token> text = Text(1'000);
+  TokenStream first = Submit(text, 1);
+  RunAll();
+  for (std::int64_t n_shared = 0; n_shared <= 900; n_shared += 100) {
+    std::vector<Token> prompt(text.begin(), text.begin() + n_shared);
+    prompt.insert(prompt.end(), 60, static_cast<Token>(3));
+    TokenStream stream = Submit(prompt, 1);
+    RunAll();
+    EXPECT_EQ(stream.stats().cached_tokens, n_shared / 128 * 128) << n_shared;
+  }
+}
+
+TEST_F(PrefixHits, ChoicesShareTheirPrompt) {
+  Request request = {.prompt = Text(300), .sampling = {.seed = 1, .max_tokens = 5}, .n_choices = 3};
+  auto state = core_->Prepare(request, waker_);
+  ASSERT_TRUE(state);
+  TokenStream stream((*state)->stream);
+  core_->Add(*std::move(state));
+  RunAll();
+  EXPECT_EQ(model_.n_tokens, 300 + 3 * 4);
+}
+
+}  // namespace
+}  // namespace fathom::testing
