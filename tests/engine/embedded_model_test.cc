@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -109,21 +110,44 @@ class Served {
   std::unique_ptr<EngineCore> core_;
 };
 
-// The greedy choice behind the prompt and every beginning of `answer`, each a request of its own:
-// they share what they have in common.
-std::vector<Token> ChoicesAlong(Served& served, const std::vector<Token>& prompt,
-                                const std::vector<Token>& answer) {
-  std::vector<TokenStream> streams;
-  std::vector<Token> tokens = prompt;
-  for (const Token token : answer) {
-    streams.push_back(served.Submit(
-        {.prompt = tokens, .sampling = {.temperature = 0, .max_tokens = 1, .ignore_eos = true}}));
-    tokens.push_back(token);
+// The model alone.
+class Alone {
+ public:
+  Alone() {
+    auto backend = MakeCpuBackend(std::nullopt, 2);
+    EXPECT_TRUE(backend) << backend.error().message;
+    backend_ = std::move(*backend);
+    auto loaded = Model::Load(testing::ProjectPath("models/fairy"), *backend_,
+                              {.max_context = 256, .max_batch_tokens = 128, .max_logit_rows = 128});
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    model_ = std::move(*loaded);
   }
+  Model& model() { return *model_; }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+};
+
+// The greedy choice after every token of `answer` but the last, and after the prompt.
+std::vector<Token> ChoicesAlong(Model& model, const std::vector<Token>& prompt,
+                                const std::vector<Token>& answer) {
+  std::vector<Token> tokens = prompt;
+  tokens.insert(tokens.end(), answer.begin(), answer.end() - 1);
+  Batch batch;
+  batch.Add(0, 0, tokens);
+  const Status ran = model.Forward(batch);
+  EXPECT_TRUE(ran) << ran.error().message;
+  std::vector<std::int32_t> rows(answer.size());
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(prompt.size()) - 1);
+  const Matrix<const float> logits = model.Logits(rows);
+  Sampler sampler(logits.cols);
+  SamplerState state(logits.cols);
+  state.Begin({.temperature = 0}, 0, prompt, {});
+  TokenLogprobs logprobs;
   std::vector<Token> choices;
-  for (TokenStream& stream : streams) {
-    const std::vector<Token> chosen = served.Read(stream).tokens;
-    choices.push_back(chosen.empty() ? -1 : chosen[0]);
+  for (std::int64_t row = 0; row < logits.rows; ++row) {
+    choices.push_back(sampler.Sample(logits.RowSpan(row), state, row, logprobs).value_or(-1));
   }
   return choices;
 }
@@ -131,13 +155,13 @@ std::vector<Token> ChoicesAlong(Served& served, const std::vector<Token>& prompt
 TEST(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
   const std::vector<GreedyAnswer> answers = ReadGreedyAnswers();
   ASSERT_EQ(answers.size(), 8u);
-  Served served;
+  Alone alone;
   int n_clear = 0;
   int n_clear_equal = 0;
   int n_steps = 0;
   int n_equal = 0;
   for (const GreedyAnswer& golden : answers) {
-    const auto choices = ChoicesAlong(served, golden.prompt, golden.answer);
+    const auto choices = ChoicesAlong(alone.model(), golden.prompt, golden.answer);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const bool equal = choices[i] == golden.answer[i];
       const bool clear = golden.margins[i] >= kClearMargin;
@@ -157,6 +181,7 @@ TEST(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
 // answer as a prompt; and it follows the official code at least up to the first step that is not
 // clear.
 TEST(EmbeddedModel, GeneratesGreedily) {
+  Alone alone;
   Served plain;
   Served drafted(/*drafts=*/true);
   for (const GreedyAnswer& golden : ReadGreedyAnswers()) {
@@ -164,7 +189,7 @@ TEST(EmbeddedModel, GeneratesGreedily) {
                              .sampling = {.temperature = 0, .max_tokens = 24}};
     const Served::Answer answer = plain.Generate(request);
     ASSERT_FALSE(answer.tokens.empty());
-    EXPECT_EQ(answer.tokens, ChoicesAlong(plain, golden.prompt, answer.tokens));
+    EXPECT_EQ(answer.tokens, ChoicesAlong(alone.model(), golden.prompt, answer.tokens));
     const Served::Answer with_drafts = drafted.Generate(request);
     EXPECT_EQ(with_drafts.tokens, answer.tokens);
     EXPECT_TRUE(answer.tokens.size() < 3 || with_drafts.stats.drafted_tokens > 0);
