@@ -35,11 +35,6 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
 
 CacheManager::~CacheManager() = default;
 
-std::int64_t CacheManager::UsableBlocks(const Sequence& sequence) const {
-  const auto n = static_cast<std::size_t>(ShareableBlocks(sequence));
-  return prefix_->Find(std::span(sequence.keys).first(n), sequence.tokens).n_usable;
-}
-
 // What Evictable counts may be in use, and slabs may be shared: a guess that spares the attempt.
 bool CacheManager::CouldHaveRoom(const BlockCounts& wanted) const {
   const BlockArena& arena = cache_.arena();
@@ -67,7 +62,32 @@ bool CacheManager::MakeRoom(const BlockCounts& wanted, bool only_windows) {
 // Blocks for all that it has to compute before its first token, and for the steps behind it.
 BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usable) const {
   const std::int64_t lookahead = cache_.shape().lookahead;
-  return {.history = BlocksOf(sequence.size() + lookahead + 1) - n_usable, .window = most_windows_};
+  const std::int64_t positions = std::min(sequence.size() + 1, most_positions_) + lookahead;
+  return {.history = BlocksOf(positions) - n_usable,
+          .window = most_windows_ - cache_.BoundaryWindows(n_usable)};
+}
+
+// Pins what it is about to use before making room, which must not take it.
+bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
+                            std::int64_t headroom) {
+  BlockCounts needs = NeedsOf(sequence, n_usable);
+  needs.history += headroom;
+  if (!CouldHaveRoom(needs)) {
+    return false;
+  }
+  sequence.slot = slot;
+  if (n_usable > 0) {
+    prefix_->Attach(slot, sequence.keys, n_usable, sequence.chain);
+  } else {
+    cache_.Release(slot);
+  }
+  if (!MakeRoom(needs, false)) {
+    Release(sequence, false);
+    return false;
+  }
+  sequence.computed = n_usable * kBlockTokens;
+  sequence.draft_key_waits = n_usable > 0;
+  return true;
 }
 
 Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
@@ -92,25 +112,12 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
       return Admission::kLoads;
     }
   }
-  BlockCounts needs = NeedsOf(sequence, n_usable);
-  needs.history += headroom;
-  if (!CouldHaveRoom(needs)) {
-    return Admission::kNoRoom;
+  if (TakeSlot(sequence, slot, n_usable, headroom) ||
+      // Alone, it fits without what is cached, if what is cached is in its way.
+      (running.empty() && n_usable > 0 && TakeSlot(sequence, slot, 0, headroom))) {
+    return Admission::kAdmitted;
   }
-  sequence.slot = slot;
-  // Pinned first: making room must not take what it is about to use.
-  if (n_usable > 0) {
-    prefix_->Attach(slot, sequence.keys, n_usable, sequence.chain);
-  } else {
-    cache_.Release(slot);
-  }
-  if (!MakeRoom(needs, false)) {
-    Release(sequence, false);
-    return Admission::kNoRoom;
-  }
-  sequence.computed = n_usable * kBlockTokens;
-  sequence.draft_key_waits = n_usable > 0;
-  return Admission::kAdmitted;
+  return Admission::kNoRoom;
 }
 
 bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {

@@ -64,9 +64,10 @@ class CacheManager {
   const PrefixCache* prefix() const { return prefix_.get(); }
 
  private:
-  std::int64_t UsableBlocks(const Sequence& sequence) const;
   bool CouldHaveRoom(const BlockCounts& wanted) const;
   bool MakeRoom(const BlockCounts& wanted, bool only_windows);
+  bool TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
+                std::int64_t headroom);
   BlockCounts NeedsOf(const Sequence& sequence, std::int64_t n_usable) const;
 
   SequenceCache& cache_;

@@ -192,21 +192,28 @@ SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequenc
                                             std::int64_t first, std::int64_t n_tokens,
                                             StoredWindows windows) const {
   const std::int64_t end = first + n_tokens;
-  Range range = {first / kBlockTokens, BlocksOf(end + shape_.lookahead)};
+  Range range = {.first = first / kBlockTokens,
+                 .stored = first / kBlockTokens,
+                 .end = BlocksOf(end + shape_.lookahead)};
   if (kind == BlockKind::kWindow && windows == StoredWindows::kSeen) {
     const std::int64_t before = first == 0 ? 0 : StateOf(sequence).earliest_next;
     const std::int64_t earliest = std::max(before, end - shape_.rollback);
     const std::int64_t seen = std::max<std::int64_t>(earliest - Reach(shape_), 0);
-    range.first = std::max(range.first, std::min(seen / kBlockTokens, range.end));
+    range.stored = std::max(range.first, std::min(seen / kBlockTokens, range.end));
   }
   return range;
+}
+
+bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range,
+                              std::int64_t i) const {
+  const std::int32_t block = BlockOf(kind, sequence, i);
+  return block == kNoBlock ? i >= range.stored : arena_.uses(kind, block) > 1;
 }
 
 std::int64_t SequenceCache::CountMissing(BlockKind kind, std::int32_t sequence, Range range) const {
   std::int64_t missing = 0;
   for (std::int64_t i = range.first; i < range.end; ++i) {
-    const std::int32_t block = BlockOf(kind, sequence, i);
-    missing += block == kNoBlock || arena_.uses(kind, block) > 1 ? 1 : 0;
+    missing += IsMissing(kind, sequence, range, i) ? 1 : 0;
   }
   return missing;
 }
@@ -226,10 +233,10 @@ BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, st
 void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
                                 std::int64_t copied) {
   for (std::int64_t i = range.first; i < range.end; ++i) {
-    std::int32_t& entry = Entry(kind, sequence, i);
-    if (entry != kNoBlock && arena_.uses(kind, entry) == 1) {
+    if (!IsMissing(kind, sequence, range, i)) {
       continue;
     }
+    std::int32_t& entry = Entry(kind, sequence, i);
     const std::int32_t taken = arena_.Take(kind).value();
     if (entry != kNoBlock) {
       if (i == copied) {
@@ -263,20 +270,23 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
-  // What an Extend before this one has made room for, and no step has used yet, stays.
-  if (first == 0 && StateOf(sequence).stands > 0) {
+  State& state = StateOf(sequence);
+  if (first == 0 && state.stands > 0) {
     Release(sequence);
   }
-  State& state = StateOf(sequence);
   Check(first >= state.earliest_next && first <= state.stands, "Extend: a position out of order");
   Trim(sequence);
   const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
   if (!arena_.HasRoom(missing)) {
-    return MakeError(ErrorCode::kOutOfMemory,
-                     "positions {} to {} of sequence {}: expected {} history and {} window blocks, "
-                     "found {} of {} slabs free",
-                     first, first + n_tokens - 1, sequence, missing.history, missing.window,
-                     arena_.n_free_slabs(), arena_.n_slabs());
+    Status full = MakeError(ErrorCode::kOutOfMemory,
+                            "positions {} to {} of sequence {}: expected {} history and {} window "
+                            "blocks, found {} of {} slabs free",
+                            first, first + n_tokens - 1, sequence, missing.history, missing.window,
+                            arena_.n_free_slabs(), arena_.n_slabs());
+    if (first == 0) {
+      Release(sequence);
+    }
+    return full;
   }
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     const Range range = Written(kind, sequence, first, n_tokens, windows);

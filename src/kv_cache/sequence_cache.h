@@ -46,9 +46,9 @@ class SequenceCache {
 
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
   // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
-  // otherwise it is at least earliest_next(). Before a step it may be called again: what it has
-  // taken stays. Error kOutOfMemory, with nothing changed but that a
-  // sequence started anew is empty: not enough free blocks.
+  // otherwise it is at least earliest_next(). Once more before the step ran it adds what is missing
+  // and takes nothing back. Error kOutOfMemory, with nothing changed but that a sequence started
+  // anew is empty: not enough free blocks.
   Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows = StoredWindows::kSeen);
   // The blocks that Extend would take.
@@ -111,9 +111,11 @@ class SequenceCache {
     std::int64_t first_window = 0;
     std::int64_t end_block = 0;
   };
-  // The entries of a table from the first that a step writes.
+  // The entries of a table from the first that a step writes. Those before `stored` are written
+  // where the sequence has them, and not taken where it does not.
   struct Range {
     std::int64_t first = 0;
+    std::int64_t stored = 0;
     std::int64_t end = 0;
   };
 
@@ -140,6 +142,7 @@ class SequenceCache {
   }
   Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows) const;
+  bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
   std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
   void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);

@@ -43,13 +43,13 @@ std::string_view Letter(Token token) {
       .substr(static_cast<std::size_t>(token % 5), 1);
 }
 
-// What a sequence of the whole context needs, and little more. `large` has memory for all.
+// What one sequence of the whole context needs. `large` has memory for all.
 std::int64_t SmallMemory(const SequenceCache& large) {
   const std::int64_t per_slab = large.arena().histories_per_slab();
   const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
   const std::int64_t others = large.bytes() - large.arena().n_slabs() * large.SlabBytes();
-  return others + (slabs + 1) * large.SlabBytes();
+  return others + slabs * large.SlabBytes();
 }
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {

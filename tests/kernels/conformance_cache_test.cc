@@ -74,14 +74,17 @@ TEST_P(ConformanceCache, AppendWindow) {
           keys.all()[static_cast<std::size_t>(data.Integer(0, batch.n() * layout.head_dim - 1))] =
               ToBf16(x);
         }
-        ExpectSame(
-            fmt::format("{} dimensions, {} rotated", layout.head_dim, layout.rope_dims),
-            [&](Backend& backend) {
-              Array<std::uint8_t> rows(blocks.Bytes(KeyBytes(layout)));
-              WindowCache cache = {.rows = {blocks.Rows(rows.data(), KeyBytes(layout)), layout}};
-              backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
-              return BytesOf(rows);
-            });
+        for (const std::int64_t row_of_position_0 : {0, 1}) {
+          ExpectSame(
+              fmt::format("{} dimensions, {} rotated", layout.head_dim, layout.rope_dims),
+              [&](Backend& backend) {
+                Array<std::uint8_t> rows(blocks.Bytes(KeyBytes(layout)));
+                WindowCache cache = {.rows = {blocks.Rows(rows.data(), KeyBytes(layout)), layout},
+                                     .row_of_position_0 = row_of_position_0};
+                backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
+                return BytesOf(rows);
+              });
+        }
       }
     }
   }
@@ -92,6 +95,7 @@ struct CompressCase {
   bool packed = false;
   std::int64_t width = 128;
   std::int64_t pairs = 32;
+  bool boundary = false;  // with rows of the ends of blocks
 };
 
 class ConformanceCompress : public ConformanceCache {
@@ -107,14 +111,32 @@ class ConformanceCompress : public ConformanceCache {
     const Array<float> scores = data.Floats(t * inputs, kind);
     const Array<float> ape = data.Floats(c.ratio * inputs);
     const Array<Bf16> norm = data.Bf16s(c.width);
-    const Array<float> tail_values = data.Floats(kSequences * slots * inputs, kind);
-    const Array<float> tail_scores = data.Floats(kSequences * slots * inputs, kind);
+    Array<float> tail_values = data.Floats(kSequences * slots * inputs, kind);
+    Array<float> tail_scores = data.Floats(kSequences * slots * inputs, kind);
+    Blocks ends(data, blocks.table_width * c.ratio, c.ratio);
+    const std::int64_t end_bytes = 2 * c.width * static_cast<std::int64_t>(sizeof(float));
+    const Array<float> end_rows = data.Floats(c.boundary ? ends.Bytes(end_bytes) / 4 : 0, kind);
+    if (c.boundary) {
+      // Of sequence 1, which begins at 0, nothing is read. What is read of the others in earlier
+      // blocks is not in the tail.
+      ends.table[static_cast<std::size_t>(ends.table_width)] = kNoBlock;
+      for (const Segment& segment : batch.segments) {
+        const std::int64_t block = segment.first_position / kBlockTokens * kBlockTokens;
+        for (std::int64_t p = std::max<std::int64_t>(0, segment.first_position - slots); p < block;
+             ++p) {
+          const std::int64_t row = segment.sequence * slots + p % slots;
+          std::fill_n(tail_values.data() + row * inputs, inputs, std::nanf(""));
+          std::fill_n(tail_scores.data() + row * inputs, inputs, std::nanf(""));
+        }
+      }
+    }
     const std::vector<float> frequencies =
         c.pairs == 0 ? std::vector<float>() : RopeFrequencies(2 * c.pairs, 160000.0f, {});
     ExpectSame(fmt::format("ratio {} width {} t {}", c.ratio, c.width, t), [&](Backend& backend) {
       Array<float> new_scores = scores;
       Array<float> new_tail_values = tail_values;
       Array<float> new_tail_scores = tail_scores;
+      Array<float> new_end_rows = end_rows;
       const KeyLayout layout = {c.width, 2 * c.pairs};
       const std::int64_t row_bytes = c.packed ? kPackedIndexBytes : KeyBytes(layout);
       Array<std::uint8_t> rows(blocks.Bytes(row_bytes));
@@ -125,6 +147,10 @@ class ConformanceCompress : public ConformanceCache {
           .tail_values = new_tail_values.As(kSequences * slots, inputs),
           .tail_scores = new_tail_scores.As(kSequences * slots, inputs),
           .tail_slots = slots};
+      if (c.boundary) {
+        cache.boundary_rows =
+            ends.Rows(reinterpret_cast<std::uint8_t*>(new_end_rows.data()), end_bytes);
+      }
       backend.Compress({.values = values.As(t, inputs),
                         .scores = new_scores.As(t, inputs),
                         .ape = ape.data(),
@@ -132,7 +158,7 @@ class ConformanceCompress : public ConformanceCache {
                         .norm_eps = 1e-6f,
                         .frequencies = frequencies},
                        batch.View(), cache);
-      return BytesOf(new_scores, rows, new_tail_values, new_tail_scores);
+      return BytesOf(new_scores, rows, new_tail_values, new_tail_scores, new_end_rows);
     });
   }
 };
@@ -149,6 +175,21 @@ TEST_P(ConformanceCompress, AllKinds) {
     }
   }
   Compare(data, {}, Batch(), Kind::kNormal);
+}
+
+// Steps that begin at a border, behind it, and before one; that cross one and two.
+TEST_P(ConformanceCompress, BehindTheEndsOfBlocks) {
+  Data data(7);
+  for (const Kind kind : kKinds) {
+    for (CompressCase c : {CompressCase{4, false, 128, 32}, CompressCase{4, true, 128, 32},
+                           CompressCase{4, false, 74, 5}, CompressCase{4, false, 90, 7}}) {
+      c.boundary = true;
+      Compare(data, c, MixedBatch(130, 128, 5, 387), kind);
+      Compare(data, c, MixedBatch(3, 130, 2, 255), kind);
+      Compare(data, c, MixedBatch(127, 120, 137, 384), kind);
+      Compare(data, c, MixedBatch(1, 123, 6, 513), kind);
+    }
+  }
 }
 
 TEST_P(ConformanceCache, SelectRows) {
@@ -216,6 +257,7 @@ struct AttentionCase {
   std::int64_t pairs = 32;
   std::int64_t window = 64;
   std::int64_t top = 0;  // 0: all visible rows
+  std::int64_t row_of_position_0 = 0;
 };
 
 class ConformanceAttention : public ConformanceCache {
@@ -243,7 +285,8 @@ class ConformanceAttention : public ConformanceCache {
     }
     LayerCache cache;
     cache.ratio = c.ratio;
-    cache.window = {.rows = {window_blocks.Rows(window.data(), KeyBytes(layout)), layout}};
+    cache.window = {.rows = {window_blocks.Rows(window.data(), KeyBytes(layout)), layout},
+                    .row_of_position_0 = c.row_of_position_0};
     if (c.ratio != 0) {
       cache.compressor.ratio = c.ratio;
       cache.compressor.rows = {row_blocks.Rows(compressed.data(), KeyBytes(layout)), layout};
@@ -271,6 +314,7 @@ TEST_P(ConformanceAttention, AllLayerKinds) {
     for (const Batch& batch :
          {MixedBatch(9, 5, 14, 127), MixedBatch(1, 255, 1, 3), MixedBatch(70, 400, 20, 2000)}) {
       Compare(data, {.ratio = 0}, batch, kind);
+      Compare(data, {.ratio = 0, .row_of_position_0 = 1}, batch, kind);
       Compare(data, {.ratio = 4, .top = 32}, batch, kind);
       Compare(data, {.ratio = 4}, batch, kind);
       Compare(data, {.ratio = 128}, batch, kind);

@@ -71,11 +71,13 @@ Owned<T> TakeRows(const Owned<T>& from, const Layer& layer, std::int64_t first, 
 }
 
 // Runs all sequences in chunks of the given sizes (the last one repeated).
-Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks) {
-  OwnedKeys window({layer.sequences * layer.length, kHeadDim, ToBf16(100.0f)}, kLayout);
+Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks,
+                   std::int64_t row_of_position_0 = 0) {
+  const std::int64_t window_rows = layer.length + row_of_position_0;
+  OwnedKeys window({layer.sequences * window_rows, kHeadDim, ToBf16(100.0f)}, kLayout);
   LayerCache cache;
   cache.ratio = layer.ratio;
-  cache.window = {.rows = window.view(layer.sequences)};
+  cache.window = {.rows = window.view(layer.sequences), .row_of_position_0 = row_of_position_0};
   cache.compressor.ratio = layer.ratio;
   cache.compressor.rows = layer.packed_rows.view(layer.sequences);
   Owned<Bf16> result(layer.sequences * layer.length, kHeads * kHeadDim);
@@ -196,11 +198,31 @@ TEST_P(ReferenceAttentionChunks, GiveTheSameBits) {
   EXPECT_TRUE(Attend(layer, {1}).data == whole.data) << "token by token";
   EXPECT_TRUE(Attend(layer, {129, 1, 1, 127, 2}).data == whole.data) << "mixed chunks";
   EXPECT_TRUE(Attend(layer, {3, 70}).data == whole.data) << "long chunks";
+  EXPECT_TRUE(Attend(layer, {3, 70}, 1).data == whole.data) << "keys one row further";
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceAttentionChunks,
                          ::testing::Values(Case{0, 128, 0}, Case{0, 16, 0}, Case{4, 64, 20},
                                            Case{4, 8, 0}, Case{128, 128, 0}));
+
+TEST(ReferenceAttention, DraftLayersStoreTheKeyOfAPositionOneRowFurther) {
+  const Owned<Bf16> keys = Random(5).Bf16s(3, kHeadDim);
+  const Owned<Bf16> old = Random(6).Bf16s(8, kHeadDim);
+  OwnedKeys window(old, kLayout);
+  WindowCache cache = {.rows = window.view(), .row_of_position_0 = 1};
+  Batch batch;
+  batch.Add(0, 2, 3);
+  ReferenceBackend().AppendWindow(keys.view(), batch.view(), cache);
+  const Owned<Bf16> stored = window.Unpacked();
+  for (std::int64_t row = 0; row < 8; ++row) {
+    const bool is_new = row >= 3 && row < 6;
+    const Owned<Bf16>& from = is_new ? keys : old;
+    const Owned<Bf16> expected = OwnedKeys(from, kLayout).Unpacked();
+    for (std::int64_t i = 0; i < kHeadDim; ++i) {
+      EXPECT_EQ(stored.at(row, i), expected.at(is_new ? row - 3 : row, i)) << row << " " << i;
+    }
+  }
+}
 
 // Equal keys: every probability is the same, the sink takes its share.
 TEST(ReferenceAttention, SinkTakesItsShareByHand) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
@@ -45,6 +46,8 @@ struct Cache {
   Owned<std::uint8_t> packed_rows;
   Owned<float> tail_values;
   Owned<float> tail_scores;
+  Owned<float> ends;  // boundary rows of every block: values, then scores
+  std::vector<std::int32_t> end_blocks;
   CompressorCache view;
 
   Cache(const Compressor& c, std::int64_t tail_slots)
@@ -62,6 +65,32 @@ struct Cache {
             .tail_values = tail_values.view(),
             .tail_scores = tail_scores.view(),
             .tail_slots = tail_slots};
+  }
+
+  void AddEnds(const Compressor& c) {
+    const std::int64_t blocks = c.length / kBlockTokens + 1;
+    ends = {c.sequences * blocks * c.ratio, 2 * c.width, 777.0f};
+    end_blocks.resize(static_cast<std::size_t>(c.sequences * blocks));
+    std::iota(end_blocks.rbegin(), end_blocks.rend(), 0);
+    const std::int64_t row_bytes = ends.cols * static_cast<std::int64_t>(sizeof(float));
+    view.boundary_rows = {.data = reinterpret_cast<std::uint8_t*>(ends.data.data()),
+                          .block_stride = c.ratio * row_bytes,
+                          .rows_per_block = c.ratio,
+                          .row_bytes = row_bytes,
+                          .table = end_blocks.data(),
+                          .table_width = blocks};
+  }
+  // The tail as a sequence finds it that begins with the blocks of another and goes on: of earlier
+  // blocks there is nothing.
+  void PoisonTailBefore(const Compressor& c, std::int64_t first) {
+    const std::int64_t block = first / kBlockTokens * kBlockTokens;
+    for (std::int64_t s = 0; s < c.sequences; ++s) {
+      for (std::int64_t p = std::max<std::int64_t>(0, first - view.tail_slots); p < block; ++p) {
+        const std::int64_t row = s * view.tail_slots + p % view.tail_slots;
+        std::fill_n(tail_values.view().Row(row), c.inputs, std::nanf(""));
+        std::fill_n(tail_scores.view().Row(row), c.inputs, std::nanf(""));
+      }
+    }
   }
 };
 
@@ -224,6 +253,23 @@ TEST_P(ReferenceCompressorChunks, GiveTheSameRows) {
   }
 }
 
+TEST_P(ReferenceCompressorChunks, GiveTheSameRowsWithTheEndsOfBlocksAlone) {
+  for (const bool packed : {false, true}) {
+    Compressor c{.ratio = 4, .width = 128, .length = 391, .packed = packed};
+    c.Fill(7);
+    Cache whole(c, 8);
+    Step(c, 0, c.length, whole);
+    Cache cut(c, 15);
+    cut.AddEnds(c);
+    for (std::int64_t first = 0; first < c.length; first += GetParam()) {
+      cut.PoisonTailBefore(c, first);
+      Step(c, first, std::min<std::int64_t>(GetParam(), c.length - first), cut);
+    }
+    EXPECT_TRUE(cut.rows.bytes.data == whole.rows.bytes.data);
+    EXPECT_EQ(cut.packed_rows.data, whole.packed_rows.data);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, ReferenceCompressorChunks,
                          ::testing::Values(1, 2, 3, 5, 127, 128, 129));
 
@@ -238,6 +284,63 @@ TEST(ReferenceCompressor, TailHoldsTheLastInputsWithTheirPositionBias) {
       EXPECT_EQ(cache.tail_scores.at(position % 7, i),
                 c.scores.at(position, i) + c.ape.at(position % 4, i));
     }
+  }
+}
+
+// Rows of which inputs are stored at the ends of blocks: of the last four positions, the first half
+// of the channels; nothing where there is no block.
+TEST(ReferenceCompressor, TheEndsOfBlocksAreStored) {
+  Compressor c{.ratio = 4, .width = 64, .length = 300};
+  c.Fill(8);
+  for (const std::int64_t chunk : {300, 100, 1}) {
+    Cache cache(c, 8);
+    cache.AddEnds(c);
+    const std::int64_t blocks = cache.view.boundary_rows.table_width;
+    ASSERT_EQ(blocks, 3);
+    if (chunk != 1) {  // single steps behind the block read it
+      cache.end_blocks[3] = kNoBlock;
+    }
+    for (std::int64_t first = 0; first < c.length; first += chunk) {
+      Step(c, first, chunk, cache);
+    }
+    std::vector<float> expected(cache.ends.data.size(), 777.0f);
+    for (std::int64_t s = 0; s < 2; ++s) {
+      for (std::int64_t position = 0; position < 256; ++position) {
+        const std::int32_t block =
+            cache.end_blocks[static_cast<std::size_t>(s * blocks + position / 128)];
+        if (position % 128 < 124 || block == kNoBlock) continue;
+        for (std::int64_t i = 0; i < c.width; ++i) {
+          const std::int64_t row = s * c.length + position;
+          const auto at = static_cast<std::size_t>((block * 4 + position % 4) * 2 * c.width + i);
+          expected[at] = c.values.at(row, i);
+          expected[at + static_cast<std::size_t>(c.width)] =
+              c.scores.at(row, i) + c.ape.at(position % 4, i);
+        }
+      }
+    }
+    EXPECT_EQ(cache.ends.data, expected) << "chunks of " << chunk;
+  }
+}
+
+// Positions on both sides of a border, computed again with other inputs.
+TEST(ReferenceCompressor, ARollbackAcrossABlockBorder) {
+  for (std::int64_t stands = 126; stands <= 136; ++stands) {
+    Compressor c{.ratio = 4, .width = 128, .length = 160};
+    c.Fill(9);
+    Compressor rejected = c;
+    rejected.Fill(10);
+    rejected.ape = c.ape;
+    rejected.norm = c.norm;
+    Cache whole(c, 8);
+    Step(c, 0, c.length, whole);
+    Cache cache(c, 15);
+    cache.AddEnds(c);
+    Step(c, 0, stands - 8, cache);
+    Step(rejected, stands - 8, 8, cache);
+    Step(c, stands - 8, 3, cache);
+    Step(rejected, stands - 5, 5, cache);
+    Step(c, stands - 5, c.length - stands + 5, cache);
+    EXPECT_TRUE(cache.rows.bytes.data == whole.rows.bytes.data) << stands;
   }
 }
 

@@ -316,6 +316,30 @@ TEST(SequenceCache, ASharedBlockIsCopiedBeforeItIsWritten) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{0, 0}));
 }
 
+// A long step that keeps only what the next one sees writes into the block it begins in all the
+// same.
+TEST(SequenceCache, ASharedBlockIsCopiedForAStepThatLeavesItBehind) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {0, 4, 128},
+                         .max_context = 1'000,
+                         .n_sequences = 2,
+                         .rollback = 8};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 100));
+  cache->Ran(0, 100);
+  cache->Fork(0, 1);
+  // Window blocks 3 and 4 for the next step, and the one that it begins in.
+  EXPECT_EQ(cache->Missing(0, 100, 500, StoredWindows::kSeen), (BlockCounts{5, 3}));
+  ASSERT_TRUE(cache->Extend(0, 100, 500));
+  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, 0), cache->BlockOf(BlockKind::kWindow, 1, 0));
+  EXPECT_EQ(cache->BlockOf(BlockKind::kWindow, 0, 1), kNoBlock);
+  // Alone: nothing to copy.
+  EXPECT_EQ(cache->Missing(1, 100, 500, StoredWindows::kSeen), (BlockCounts{4, 2}));
+}
+
 TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
   ReferenceBackend backend;
   const CacheShape shape{.keys = {64, 64},
@@ -347,6 +371,29 @@ TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{3, 2}));
   cache->Release(1);
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{0, 0}));
+}
+
+// Model::Forward extends again what its caller has extended to store more.
+TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {0, 4, 128},
+                         .max_context = 1'000,
+                         .n_sequences = 1,
+                         .rollback = 8};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  for (const std::int64_t first : {0, 400}) {
+    ASSERT_TRUE(cache->Extend(0, first, 400, StoredWindows::kAll));
+    ASSERT_TRUE(cache->Extend(0, first, 400));
+    for (std::int64_t i = first / kBlockTokens; i < BlocksOf(first + 400); ++i) {
+      EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, i), kNoBlock) << i;
+    }
+    cache->Ran(0, first + 400);
+  }
+  ASSERT_TRUE(cache->Extend(0, 0, 10));  // anew
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{1, 1}));
 }
 
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {

@@ -159,7 +159,7 @@ class Company {
 TEST_P(Bits, AnyCompany) {
   Company company(model(), 3);
   for (int i = 0; i < 8; ++i) {
-    const std::int32_t slot = i % kSlots;
+    const std::int32_t slot = static_cast<std::int32_t>(i % kSlots);
     ExpectSame(company.Run(slot, tokens_), "company " + std::to_string(i));
   }
 }

@@ -34,13 +34,14 @@ void Copy(const std::vector<Rows>& pieces, std::int64_t tile, const Logits& logi
   }
 }
 
-void StepMtp(Model& model, const std::vector<Piece>& pieces) {
+void StepMtp(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   Batch batch;
   std::vector<std::int32_t> stream_rows;
   std::vector<Rows> outputs;
   std::int32_t row = 0;
   for (const auto& [sequence, n_tokens] : pieces) {
-    const std::int64_t n_next = std::min(n_tokens, sequence->left() - 1);  // the last has no next
+    const std::int64_t n_known = next == NextToken::kKnown ? n_tokens : n_tokens - 1;
+    const std::int64_t n_next = std::min(n_known, sequence->left() - 1);  // the last has no next
     if (n_next > 0) {
       batch.Add(sequence->slot, static_cast<std::int32_t>(sequence->done),
                 std::span<const Token>(sequence->tokens)
@@ -90,7 +91,7 @@ Sequence::Sequence(const ModelConfig& config, std::int32_t slot_to_use,
   mtp_logits.resize((tokens.size() - 1) * static_cast<std::size_t>(config.vocab_size));
 }
 
-void Step(Model& model, const std::vector<Piece>& pieces) {
+void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   Batch batch;
   std::vector<Rows> outputs;
   for (const auto& [sequence, n_tokens] : pieces) {
@@ -107,11 +108,26 @@ void Step(Model& model, const std::vector<Piece>& pieces) {
   Copy(outputs, model.options().max_logit_rows,
        [&](std::span<const std::int32_t> rows) { return model.Logits(rows); });
   if (model.options().with_mtp) {
-    StepMtp(model, pieces);
+    StepMtp(model, pieces, next);
   }
   for (const auto& [sequence, n_tokens] : pieces) {
     sequence->done += n_tokens;
   }
+}
+
+void DraftKept(Model& model, const std::vector<Sequence*>& sequences) {
+  Batch batch;
+  std::vector<Rows> outputs;
+  for (Sequence* sequence : sequences) {
+    const std::int64_t position = sequence->done - 1;
+    batch.Add(sequence->slot, static_cast<std::int32_t>(position),
+              {&sequence->tokens[static_cast<std::size_t>(sequence->done)], 1});
+    outputs.push_back({1, sequence->mtp_logits.data() + position * model.config().vocab_size});
+  }
+  const Status ran = model.ForwardMtp(batch, {}, StreamSource::kKept);
+  ASSERT_TRUE(ran) << ran.error().message;
+  Copy(outputs, model.options().max_logit_rows,
+       [&](std::span<const std::int32_t> rows) { return model.MtpLogits(rows); });
 }
 
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,

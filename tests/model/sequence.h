@@ -29,9 +29,15 @@ struct Piece {
   std::int64_t n_tokens;
 };
 
+// Whether the MTP head is given the token behind a piece, or waits for it: see DraftKept.
+enum class NextToken { kKnown, kUnknown };
+
 // One Forward of all pieces, and one ForwardMtp if the model has its MTP head. Fails the calling
 // test on an error.
-void Step(Model& model, const std::vector<Piece>& pieces);
+void Step(Model& model, const std::vector<Piece>& pieces, NextToken next = NextToken::kKnown);
+
+// One ForwardMtp of the newest positions of these sequences, from their kept streams.
+void DraftKept(Model& model, const std::vector<Sequence*>& sequences);
 
 // All tokens from position 0, cut into `chunks`, of which the last is repeated.
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,
