@@ -14,13 +14,12 @@
 #include "cli/build_info.h"
 #include "cli/chat_profile.h"
 #include "cli/commands.h"
+#include "cli/engine_session.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/session.h"
 #include "cli/text_model.h"
 #include "engine/engine.h"
-#include "engine/model_adapter.h"
 #include "server/request_runner.h"
 
 namespace fathom::cli {
@@ -28,8 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kContext = 8192;     // where --context is not given
-constexpr std::int64_t kBatchTokens = 128;  // of a prefill step
+constexpr std::int64_t kContext = 8192;  // where --context is not given
 constexpr auto kReportTime = std::chrono::milliseconds(100);
 
 double SecondsSince(Clock::time_point start) {
@@ -87,19 +85,6 @@ Result<ApiModel> MakeApiModel(const BatchCommand& command, const TextModel& mode
   return api;
 }
 
-// Of `session`, which must outlive `model`, which must outlive the engine.
-Result<std::unique_ptr<Engine>> MakeBatchEngine(const BatchCommand& command,
-                                                const TextModel& text_model, LanguageModel& model,
-                                                Log& log) {
-  const GeneratorOptions generator = MakeGeneratorOptions(text_model);
-  return Engine::Create(model, {.eos_tokens = generator.eos_tokens,
-                                .token_bytes = generator.token_bytes,
-                                // Enough that a sequence that ends is followed by another at once;
-                                // the others need no memory before their turn.
-                                .max_waiting = 2 * command.max_sequences,
-                                .warn = [&log](const std::string& text) { log.Warn("{}", text); }});
-}
-
 // What the user is told where the run did not reach its end. Ctrl-C is the one stop that has no
 // message yet.
 Error HowToGoOn(const Error& error, const std::string& output) {
@@ -147,18 +132,18 @@ Status RunBatch(const BatchCommand& command, Log& log) {
   }
 
   Interrupt interrupt;
-  Result<Session> session =
-      Session::Load(text_model->directory, command.run,
-                    {.max_sequences = command.max_sequences,
-                     .max_context = *n_context,
-                     .max_batch_tokens = std::max(kBatchTokens, command.max_sequences),
-                     .max_logit_rows = command.max_sequences},
-                    &interrupt, log);
+  const Result<EngineSession> session =
+      EngineSession::Load(*text_model,
+                          {.run = command.run,
+                           .engine = command.engine,
+                           .max_context = *n_context,
+                           // Enough that a sequence that ends is followed by another at once; the
+                           // others need no memory before their turn.
+                           .max_waiting = 2 * command.engine.max_sequences,
+                           .interrupt = &interrupt},
+                          log);
   if (!session) return Unexpected(session.error());
-  ModelAdapter model(session->model());
-  const Result<std::unique_ptr<Engine>> engine = MakeBatchEngine(command, *text_model, model, log);
-  if (!engine) return Unexpected(engine.error());
-  EngineRunner runner(**engine);
+  EngineRunner runner(session->engine());
   BatchRun run(*api, runner, *output, SystemRandomBits());
   const Status status = RunAll(*input, plan, run, interrupt);
   if (!status) return Unexpected(HowToGoOn(status.error(), command.output));

@@ -21,11 +21,6 @@ void AddBatch(CLI::App& app, BatchCommand& options) {
       ->type_name("OUT")
       ->required();
   command
-      ->add_option("--max-seqs", options.max_sequences,
-                   "Sequences that run at once; each takes memory for --context (default: 8)")
-      ->type_name("N")
-      ->check(Integer(1, 4096));
-  command
       ->add_option_function<std::string>(
           "--thinking", [&options](const std::string& name) { options.thinking = name == "on"; },
           "Reasoning before the answers of chats that do not say: on or off (default: on)")
@@ -33,6 +28,7 @@ void AddBatch(CLI::App& app, BatchCommand& options) {
       ->check(OneOf({"on", "off"}));
   AddProfile(command, options.profile);
   AddRun(command, options.run);
+  AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
   command->footer(
       "Sampling options hold for requests that do not say otherwise. Ctrl-C stops; the same "
@@ -40,7 +36,7 @@ void AddBatch(CLI::App& app, BatchCommand& options) {
       "goes on. docs/batch.md has the format.\n"
       "Examples:\n"
       "  fathom batch requests.jsonl answers.jsonl\n"
-      "  fathom batch --model DIR --max-seqs 32 --thinking off requests.jsonl answers.jsonl\n"
+      "  fathom batch --model DIR --max-sequences 32 --thinking off requests.jsonl answers.jsonl\n"
       "  fathom batch - - < requests.jsonl > answers.jsonl");
 }
 

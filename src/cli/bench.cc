@@ -79,6 +79,7 @@ Status RunBench(const BenchCommand& command, Log& log) {
   const Result<Session> session =
       Session::Load(*directory, command.run, OptionsFor(*plan), nullptr, log);
   if (!session) return Unexpected(session.error());
+  BindModelThread(session->processors(), log);
   const Result<Isa> isa = ChooseIsa(command.run);
   if (!isa) return Unexpected(isa.error());
   const Result<std::unique_ptr<RooflineProbe>> probe =

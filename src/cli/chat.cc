@@ -136,8 +136,8 @@ class Chat {
   }
 
   Status Keep(const ChatAnswer& answer) {
-    last_ = answer.generation;
-    n_generated_ += answer.generation.timings.generated_tokens;
+    last_ = answer.stats;
+    n_generated_ += answer.stats.generated_tokens;
     if (answer.interrupted && answer.content.empty()) {
       messages_.pop_back();  // as if it had not been asked
     } else {
@@ -197,14 +197,15 @@ class Chat {
   }
 
   std::string Stats() const {
+    const std::int64_t n_positions = last_ ? last_->prompt_tokens + last_->generated_tokens : 0;
     std::string stats =
         fmt::format("messages {}; context {} of {} tokens; generated {} tokens; thinking {}\n",
-                    messages_.size(), model_.n_cached(), model_.n_context(), n_generated_,
+                    messages_.size(), n_positions, model_.n_context(), n_generated_,
                     kThinkNames[static_cast<std::size_t>(think_)]);
     if (last_) {
-      stats +=
-          fmt::format("last answer: {}; {} prompt tokens reused\n",
-                      DescribeTimings(model_.load_seconds(), *last_), last_->timings.reused_tokens);
+      stats += fmt::format("last answer: {}; {} prompt tokens cached; {} of {} drafts right\n",
+                           DescribeStats(model_.load_seconds(), *last_), last_->cached_tokens,
+                           last_->accepted_tokens, last_->drafted_tokens);
     }
     return stats;
   }
@@ -220,7 +221,7 @@ class Chat {
   const TextStyle style_;
   std::vector<Message> messages_;
   Think think_;
-  std::optional<GenerationResult> last_;
+  std::optional<RequestStats> last_;
   std::int64_t n_generated_ = 0;
   bool done_ = false;
 };

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <span>
 
+#include "cli/batch_options.h"
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
 #include "slice/shapes.h"
@@ -28,6 +29,7 @@ void AddGenerate(CLI::App& app, GenerateCommand& options) {
       "Do not put the begin token before a text that has none");
   command->add_flag("--json", options.json, "One JSON object instead of a stream of text");
   AddRun(command, options.run);
+  AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
   command
       ->add_option("--logprobs", options.sampling.n_logprobs,
@@ -58,6 +60,7 @@ void AddChat(CLI::App& app, ChatCommand& options) {
       ->check(OneOf(Names(kThinkNames)));
   AddProfile(command, options.profile);
   AddRun(command, options.run);
+  AddEngine(command, options.engine);
   AddAllSampling(command, options.sampling);
   command->footer(
       "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"
@@ -285,6 +288,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
       ->check(OneOf(Names(kLogLevelNames)));
   AddGenerate(app, commands.generate);
   AddChat(app, commands.chat);
+  AddBatch(app, commands.batch);
   AddInspect(app, commands.inspect);
   AddTokenize(app, commands.tokenize);
   AddEncode(app, commands.encode);

@@ -15,6 +15,7 @@ struct ParsedCommands {
   std::string log_level = "warn";
   GenerateCommand generate;
   ChatCommand chat;
+  BatchCommand batch;
   InspectCommand inspect;
   TokenizeCommand tokenize;
   EncodeCommand encode;

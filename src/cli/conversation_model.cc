@@ -1,10 +1,9 @@
 #include "cli/conversation_model.h"
 
-#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "cli/chat_profile.h"
-#include "engine/model_adapter.h"
 #include "prompt/encoder.h"
 #include "server/prompt_tokens.h"
 
@@ -12,7 +11,8 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kContext = 8192;  // where --context is not given
-constexpr std::int64_t kBatchTokens = 128;
+// How long a Ctrl-C may go unnoticed while nothing is generated.
+constexpr std::chrono::milliseconds kGlance(50);
 
 EncodeOptions EncodingOf(Think think) {
   if (think == Think::kOff) {
@@ -22,30 +22,6 @@ EncodeOptions EncodingOf(Think think) {
 }
 
 }  // namespace
-
-// The model, with a look at the keyboard before every step: a long prompt is stopped between two
-// of its chunks.
-class ConversationModel::WatchedModel final : public LanguageModel {
- public:
-  WatchedModel(Model& model, Interrupt& interrupt, std::atomic<bool>& cancel)
-      : model_(model), interrupt_(interrupt), cancel_(cancel) {}
-
-  ModelLimits Limits() const override { return model_.Limits(); }
-  Status Forward(const Batch& batch) override {
-    if (interrupt_.Take()) {
-      cancel_ = true;
-    }
-    return model_.Forward(batch);
-  }
-  Matrix<const float> Logits(std::span<const std::int32_t> rows) override {
-    return model_.Logits(rows);
-  }
-
- private:
-  ModelAdapter model_;
-  Interrupt& interrupt_;
-  std::atomic<bool>& cancel_;
-};
 
 Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCommand& command,
                                                                    Interrupt& interrupt, Log& log) {
@@ -59,29 +35,25 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
       MakeSamplingParameters(command.sampling, text_model->generation, command.sampling.max_tokens);
   const Status valid = Validate(parameters, text_model->config.vocab_size);
   if (!valid) return Unexpected(valid.error());
-  Result<Session> session = Session::Load(text_model->directory, command.run,
-                                          {.max_sequences = 1,
-                                           .max_context = *n_context,
-                                           .max_batch_tokens = std::min(*n_context, kBatchTokens),
-                                           .max_logit_rows = 1},
-                                          &interrupt, log);
+  std::unique_ptr<ConversationModel> model(
+      new ConversationModel(*std::move(text_model), *profile, std::move(parameters), interrupt));
+  Result<EngineSession> session = EngineSession::Load(model->text_model_,
+                                                      {.run = command.run,
+                                                       .engine = command.engine,
+                                                       .max_context = *n_context,
+                                                       .interrupt = &interrupt},
+                                                      log);
   if (!session) return Unexpected(session.error());
-  return std::unique_ptr<ConversationModel>(new ConversationModel(
-      *std::move(text_model), *std::move(session), *profile, std::move(parameters), interrupt));
+  model->session_ = *std::move(session);
+  return model;
 }
 
-ConversationModel::ConversationModel(TextModel text_model, Session session, PromptProfile profile,
+ConversationModel::ConversationModel(TextModel text_model, PromptProfile profile,
                                      SamplingParameters parameters, Interrupt& interrupt)
     : text_model_(std::move(text_model)),
-      session_(std::move(session)),
       profile_(profile),
       parameters_(std::move(parameters)),
-      interrupt_(interrupt),
-      watched_(std::make_unique<WatchedModel>(session_.model(), interrupt, cancel_)) {
-  generator_.emplace(*watched_, MakeGeneratorOptions(text_model_));
-}
-
-ConversationModel::~ConversationModel() = default;
+      interrupt_(interrupt) {}
 
 Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<Message>& messages,
                                                              Think think,
@@ -106,33 +78,32 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
   const Result<std::vector<Token>> prompt = EncodeMessages(messages, think, starts_in_reasoning);
   if (!prompt) return Unexpected(prompt.error());
 
-  AnswerStream stream(starts_in_reasoning);
-  Status shown;
   static_cast<void>(interrupt_.Take());  // a Ctrl-C from before the question
-  cancel_ = false;
-  Result<GenerationResult> generation =
-      generator_->Generate(*prompt, parameters_,
-                           {.on_token =
-                                [&](const TokenEvent& event) {
-                                  shown = show(stream.Feed(event.text));
-                                  if (interrupt_.Take()) {
-                                    cancel_ = true;
-                                  }
-                                  return shown && !cancel_;
-                                },
-                            .cancel = &cancel_});
+  Result<TokenStream> stream =
+      session_->engine().Submit({.prompt = *prompt, .sampling = parameters_});
+  if (!stream) return Unexpected(stream.error());
+  AnswerStream text(starts_in_reasoning);
+  StreamEvent event;
+  ChatAnswer answer;
+  for (std::optional<bool> next = true; !next || *next;) {
+    next = stream->NextFor(kGlance, event);
+    if (interrupt_.Take()) {
+      answer.interrupted = true;
+      stream->Cancel();
+    }
+    if (!next || !*next) {
+      continue;
+    }
+    if (event.error) return Unexpected(*event.error);
+    const Status shown = show(text.Feed(event.text));
+    if (!shown) return Unexpected(shown.error());
+  }
+  const Status shown = show(text.Finish());
   if (!shown) return Unexpected(shown.error());
-  if (!generation) return Unexpected(generation.error());
-  shown = show(stream.Finish());
-  if (!shown) return Unexpected(shown.error());
-  return ChatAnswer{.reasoning = stream.reasoning(),
-                    .content = stream.content(),
-                    .interrupted = cancel_,
-                    .generation = *std::move(generation)};
-}
-
-std::int64_t ConversationModel::n_cached() const {
-  return static_cast<std::int64_t>(generator_->cached_tokens().size());
+  answer.reasoning = text.reasoning();
+  answer.content = text.content();
+  answer.stats = stream->stats();
+  return answer;
 }
 
 }  // namespace fathom::cli

@@ -2,24 +2,22 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/engine_session.h"
 #include "cli/output.h"
-#include "cli/session.h"
 #include "cli/text_model.h"
-#include "engine/generator.h"
-#include "engine/model_adapter.h"
 
 namespace fathom::cli {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMaxTokens = 256;    // where --max-tokens is not given
-constexpr std::int64_t kBatchTokens = 128;  // of a prefill step
+constexpr std::int64_t kMaxTokens = 256;  // where --max-tokens is not given
 
 Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const TextModel& model) {
   const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
@@ -68,12 +66,12 @@ json LogprobsToJson(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
   return entry;
 }
 
-json TimingsToJson(double load_seconds, const GenerationTimings& timings) {
+json TimingsToJson(double load_seconds, const RequestStats& stats) {
   return {{"load_seconds", load_seconds},
-          {"prefill_seconds", timings.prefill_seconds},
-          {"prefill_tokens_per_second", PrefillRate(timings)},
-          {"decode_seconds", timings.decode_seconds},
-          {"decode_tokens_per_second", DecodeRate(timings)}};
+          {"prefill_seconds", stats.prefill_seconds},
+          {"prefill_tokens_per_second", PrefillRate(stats)},
+          {"decode_seconds", stats.decode_seconds},
+          {"decode_tokens_per_second", DecodeRate(stats)}};
 }
 
 // Collects an answer, and shows it while it grows unless it is to be JSON.
@@ -81,47 +79,59 @@ class Answer {
  public:
   Answer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
 
-  // Takes one token; false if nobody reads any more.
-  bool Add(const TokenEvent& event) {
+  // Takes what comes next. Errors: the engine's, or nobody reads any more.
+  Status Add(const StreamEvent& event) {
+    if (event.error) return Unexpected(*event.error);
     const std::size_t n_shown = text_.size();
     utf8_.Push(event.text, text_);
-    if (event.finish) {
-      utf8_.Finish(text_);
+    if (event.token != StreamEvent::kNoToken) {
+      tokens_.push_back(event.token);
     }
-    if (event.logprobs != nullptr) {
+    if (event.logprobs) {
       logprobs_.push_back(LogprobsToJson(*event.logprobs, tokenizer_));
     }
-    if (show_ && text_.size() > n_shown) {
-      printed_ = Print(std::string_view(text_).substr(n_shown));
+    if (event.finish) {
+      utf8_.Finish(text_);
+      finish_ = *event.finish;
+      stop_string_ = event.stop_string;
     }
-    return printed_.has_value();
+    return show_ && text_.size() > n_shown ? Print(std::string_view(text_).substr(n_shown))
+                                           : Status();
   }
 
-  const Status& printed() const { return printed_; }
   const std::string& text() const { return text_; }
+  const std::vector<Token>& tokens() const { return tokens_; }
   const json& logprobs() const { return logprobs_; }
+  FinishReason finish() const { return finish_; }
+  // Index of the one found, if that was the end.
+  std::optional<std::size_t> stop_string() const { return stop_string_; }
 
  private:
   const Tokenizer& tokenizer_;
   const bool show_;
   Utf8Stream utf8_;
   std::string text_;
+  std::vector<Token> tokens_;
   json logprobs_ = json::array();
-  Status printed_;
+  FinishReason finish_ = FinishReason::kCancelled;
+  std::optional<std::size_t> stop_string_;
 };
 
-std::string ToJson(const Answer& answer, const GenerationResult& result, const TextModel& model,
+std::string ToJson(const Answer& answer, const RequestStats& stats, const TextModel& model,
                    double load_seconds, const SamplingParameters& parameters) {
   json object = {{"model", model.directory.string()},
                  {"text", answer.text()},
-                 {"tokens", result.tokens},
-                 {"prompt_tokens", result.timings.prompt_tokens},
-                 {"generated_tokens", result.timings.generated_tokens},
-                 {"finish_reason", Name(result.finish)},
-                 {"seed", result.seed},
-                 {"timings", TimingsToJson(load_seconds, result.timings)}};
-  if (result.stop_string) {
-    object["stop"] = parameters.stop_strings[*result.stop_string];
+                 {"tokens", answer.tokens()},
+                 {"prompt_tokens", stats.prompt_tokens},
+                 {"cached_tokens", stats.cached_tokens},
+                 {"generated_tokens", stats.generated_tokens},
+                 {"drafted_tokens", stats.drafted_tokens},
+                 {"accepted_tokens", stats.accepted_tokens},
+                 {"finish_reason", Name(answer.finish())},
+                 {"seed", stats.seed},
+                 {"timings", TimingsToJson(load_seconds, stats)}};
+  if (answer.stop_string()) {
+    object["stop"] = parameters.stop_strings[*answer.stop_string()];
   }
   if (parameters.top_logprobs) {
     object["logprobs"] = answer.logprobs();
@@ -129,12 +139,12 @@ std::string ToJson(const Answer& answer, const GenerationResult& result, const T
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-Status Finish(const Answer& answer, const GenerationResult& result, double load_seconds) {
+Status Finish(const Answer& answer, const RequestStats& stats, double load_seconds) {
   if (!answer.text().empty() && answer.text().back() != '\n') {
     const Status printed = Print("\n");
     if (!printed) return printed;
   }
-  PrintError(fmt::format("fathom: {}\n", DescribeTimings(load_seconds, result)));
+  PrintError(fmt::format("fathom: {}\n", DescribeStats(load_seconds, stats)));
   return {};
 }
 
@@ -153,24 +163,21 @@ Status RunGenerate(const GenerateCommand& command, Log& log) {
   const Status valid = Validate(parameters, text_model->config.vocab_size);
   if (!valid) return valid;
 
-  Result<Session> session = Session::Load(text_model->directory, command.run,
-                                          {.max_sequences = 1,
-                                           .max_context = *n_context,
-                                           .max_batch_tokens = std::min(n_prompt, kBatchTokens),
-                                           .max_logit_rows = 1},
-                                          nullptr, log);
+  const Result<EngineSession> session = EngineSession::Load(
+      *text_model, {.run = command.run, .engine = command.engine, .max_context = *n_context}, log);
   if (!session) return Unexpected(session.error());
-  ModelAdapter adapter(session->model());
-  Generator generator(adapter, MakeGeneratorOptions(*text_model));
+  Result<TokenStream> stream =
+      session->engine().Submit({.prompt = *prompt, .sampling = parameters});
+  if (!stream) return Unexpected(stream.error());
   Answer answer(text_model->tokenizer, !command.json);
-  const Result<GenerationResult> result =
-      generator.Generate(*prompt, parameters,
-                         {.on_token = [&](const TokenEvent& event) { return answer.Add(event); }});
-  if (!answer.printed()) return answer.printed();
-  if (!result) return Unexpected(result.error());
+  for (StreamEvent event; stream->Next(event);) {
+    const Status added = answer.Add(event);
+    if (!added) return added;
+  }
+  const RequestStats stats = stream->stats();
   return command.json
-             ? Print(ToJson(answer, *result, *text_model, session->load_seconds(), parameters))
-             : Finish(answer, *result, session->load_seconds());
+             ? Print(ToJson(answer, stats, *text_model, session->load_seconds(), parameters))
+             : Finish(answer, stats, session->load_seconds());
 }
 
 }  // namespace fathom::cli

@@ -8,7 +8,7 @@
 #include "base/thread_team.h"
 #include "checkpoint/weight_binder.h"
 #include "kv_cache/layout.h"
-#include "model/model.h"
+#include "model/cache_shape.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
 
@@ -47,13 +47,7 @@ LayerCounts CountLayers(const ModelConfig& config) {
 
 // Of one sequence in the main layers, as this program stores it.
 CacheMemory MeasureCache(const ModelConfig& config) {
-  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
-                      .sliding_window = config.sliding_window,
-                      .ratios = config.compress_ratios,
-                      .max_context = config.max_position_embeddings,
-                      .n_sequences = 1,
-                      .rollback = kRollbackTokens};
-  shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  const CacheShape shape = CacheShapeOf(config, {.max_context = config.max_position_embeddings});
   const LayerBytes bytes = BytesPerSequence(shape);
   return {.constant = bytes.constant,
           .per_1000_tokens = static_cast<std::int64_t>(1000 * BytesPerToken(shape)),

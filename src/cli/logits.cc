@@ -163,6 +163,7 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
                                            .with_mtp = command.mtp},
                                           nullptr, log);
   if (!session) return Unexpected(session.error());
+  BindModelThread(session->processors(), log);
   const Status computed =
       ComputeRows(session->model(), *plan, interrupt, *writer, command.mtp ? &*spool : nullptr);
   if (!computed) return computed;

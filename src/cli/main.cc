@@ -18,6 +18,7 @@ struct RunCommand {
 
   Status operator()(const GenerateCommand& command) { return RunGenerate(command, log); }
   Status operator()(const ChatCommand& command) { return RunChat(command, log); }
+  Status operator()(const BatchCommand& command) { return RunBatch(command, log); }
   Status operator()(const InspectCommand& command) { return RunInspect(command, log); }
   Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
   Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "benchmark/row_spec.h"
+#include "engine/metrics.h"
 
 namespace fathom::cli {
 namespace {
@@ -40,6 +41,20 @@ std::optional<T> ParseInteger(std::string_view text) {
     return std::nullopt;
   }
   return value;
+}
+
+std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGT";
+  const std::size_t unit = text.empty() ? kUnits.npos : kUnits.find(text.back());
+  if (unit != kUnits.npos) {
+    text.remove_suffix(1);
+  }
+  const int shift = unit == kUnits.npos ? 0 : 10 * (static_cast<int>(unit) + 1);
+  const auto number = ParseInteger<std::int64_t>(text);
+  if (!number || *number < 1 || *number > std::numeric_limits<std::int64_t>::max() >> shift) {
+    return std::nullopt;
+  }
+  return *number << shift;
 }
 
 std::optional<double> ParseNumber(const std::string& text) {
@@ -155,6 +170,26 @@ CLI::Validator NumberAbove(double low, double high) {
                   const auto value = ParseNumber(text);
                   return value && *value > low && *value <= high;
                 });
+}
+
+CLI::Validator MemorySize() {
+  return Expect("a number of bytes like 65536, 512K, 64M, 16G or 1T",
+                [](const std::string& text) { return ParseMemorySize(text).has_value(); });
+}
+
+std::int64_t MemorySizeOf(const std::string& text) { return ParseMemorySize(text).value_or(0); }
+
+CLI::Validator DraftDepth() {
+  std::vector<std::string> allowed = {"off", "auto"};
+  for (int depth = 1; depth <= kMaxDraftDepth; ++depth) {
+    allowed.push_back(std::to_string(depth));
+  }
+  return OneOf(std::move(allowed));
+}
+
+std::optional<std::int64_t> DraftDepthOf(const std::string& text) {
+  return text == "auto" ? std::nullopt
+                        : std::optional(ParseInteger<std::int64_t>(text).value_or(0));
 }
 
 CLI::Validator BenchRows() {

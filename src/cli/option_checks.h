@@ -4,6 +4,7 @@
 #define FATHOM_CLI_OPTION_CHECKS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,16 @@ CLI::Validator Seed();
 // A number from low to high; above low and at most high.
 CLI::Validator Number(double low, double high);
 CLI::Validator NumberAbove(double low, double high);
+
+// Bytes: a whole number of at least 1, with K, M, G or T behind it for powers of 1024.
+CLI::Validator MemorySize();
+// What MemorySize has accepted.
+std::int64_t MemorySizeOf(const std::string& text);
+
+// off, auto or 1 to 4
+CLI::Validator DraftDepth();
+// What DraftDepth has accepted: 0 for off, none for auto.
+std::optional<std::int64_t> DraftDepthOf(const std::string& text);
 
 // Rows of a benchmark, separated by commas (benchmark/row_spec.h).
 CLI::Validator BenchRows();

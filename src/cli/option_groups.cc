@@ -1,5 +1,7 @@
 #include "cli/option_groups.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <limits>
 #include <string>
@@ -11,6 +13,7 @@ namespace fathom::cli {
 namespace {
 
 constexpr const char* kModelGroup = "Model";
+constexpr const char* kEngineGroup = "Engine";
 
 void AddRunThreads(CLI::App* command, RunOptions& run) {
   CLI::Option* threads = AddThreads(command, run.n_threads)->group(kModelGroup);
@@ -105,6 +108,58 @@ void AddStops(CLI::App* command, SamplingOptions& sampling) {
       ->group(kSamplingGroup);
 }
 
+void AddKvMemory(CLI::App* command, EngineCliOptions& engine) {
+  command
+      ->add_option_function<std::string>(
+          "--kv-memory",
+          [&engine](const std::string& size) { engine.kv_memory_bytes = MemorySizeOf(size); },
+          "Memory for cached keys, like 512M or 16G (default: what --max-sequences need at full "
+          "context and, for the prefix cache, four times as much or 1G more, whichever is less; at "
+          "most half of the memory available)")
+      ->type_name("SIZE")
+      ->check(MemorySize())
+      ->group(kEngineGroup);
+  CLI::Option* disk =
+      command
+          ->add_option("--kv-disk", engine.kv_disk,
+                       "Keep what is cached in this directory too, for the next start")
+          ->type_name("DIR")
+          ->group(kEngineGroup);
+  command
+      ->add_option_function<std::string>(
+          "--kv-disk-size",
+          [&engine](const std::string& size) { engine.kv_disk_bytes = MemorySizeOf(size); },
+          "Most bytes of files there (default: 16G)")
+      ->type_name("SIZE")
+      ->check(MemorySize())
+      ->needs(disk)
+      ->group(kEngineGroup);
+  command
+      ->add_option_function<std::string>(
+          "--prefix-cache",
+          [&engine](const std::string& name) { engine.prefix_cache = name == "on"; },
+          "Find what was read before by its tokens, in blocks of 128: on or off (default: on)")
+      ->type_name("MODE")
+      ->check(OneOf({"on", "off"}))
+      ->group(kEngineGroup);
+}
+
+void AddDrafts(CLI::App* command, EngineCliOptions& engine) {
+  command
+      ->add_option_function<std::string>(
+          "--draft",
+          [&engine](const std::string& name) { engine.draft_depth = DraftDepthOf(name); },
+          "Tokens that the MTP head of the checkpoint drafts ahead, 1 to 4; auto: as many as "
+          "measurement pays; off (default: auto where there is a head)")
+      ->type_name("DEPTH")
+      ->check(DraftDepth())
+      ->group(kEngineGroup);
+  // For measurements alone: the text is not the model's.
+  command->add_option("--draft-acceptance", engine.draft_acceptance)
+      ->check(Number(0, 1))
+      ->group("");
+}
+
 }  // namespace
 
 void AddModel(CLI::App* command, std::filesystem::path& model) {
@@ -144,6 +199,29 @@ void AddRun(CLI::App* command, RunOptions& run) {
       ->type_name("N")
       ->check(AtLeast(1))
       ->group(kModelGroup);
+}
+
+void AddEngine(CLI::App* command, EngineCliOptions& engine) {
+  command
+      ->add_option("--max-batch-tokens", engine.max_batch_tokens,
+                   "Most tokens that the model computes at once (default: 512)")
+      ->type_name("N")
+      ->check(Integer(1, 65536))
+      ->group(kEngineGroup);
+  command
+      ->add_option(
+          "--max-sequences", engine.max_sequences,
+          fmt::format("Answers that are computed at once (default: {})", engine.max_sequences))
+      ->type_name("N")
+      ->check(Integer(1, 4096))
+      ->group(kEngineGroup);
+  AddKvMemory(command, engine);
+  AddDrafts(command, engine);
+  command
+      ->add_option("--trace", engine.trace,
+                   "Write what was computed when, for chrome://tracing or ui.perfetto.dev")
+      ->type_name("FILE")
+      ->group(kEngineGroup);
 }
 
 void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {

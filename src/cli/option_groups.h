@@ -24,6 +24,8 @@ CLI::Option* AddThreads(CLI::App* command, int& n_threads);
 void AddMachine(CLI::App* command, RunOptions& run);
 // Model, machine and context.
 void AddRun(CLI::App* command, RunOptions& run);
+// How requests are served: caches, batches, drafts, the trace.
+void AddEngine(CLI::App* command, EngineCliOptions& engine);
 void AddAllSampling(CLI::App* command, SamplingOptions& sampling);
 void AddProfile(CLI::App* command, std::string& profile);
 

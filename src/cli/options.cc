@@ -35,6 +35,7 @@ ParsedCommands Defaults() {
       .model = model, .n_threads = AvailableCores(), .cpu_isa = "", .n_context = {}};
   commands.generate.run = run;
   commands.chat.run = run;
+  commands.batch.run = run;
   commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
   commands.inspect.model = model;
   commands.tokenize.model = model;
@@ -67,6 +68,9 @@ std::string OptionName(const std::string& argument) {
 std::vector<std::string> OptionNames(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) {
+      continue;  // hidden
+    }
     for (const std::string& name : option->get_lnames()) {
       names.push_back("--" + name);
     }
@@ -151,6 +155,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
   Options options = {.log_level = log_level, .command = std::move(commands.generate)};
   if (name == "chat") {
     options.command = std::move(commands.chat);
+  } else if (name == "batch") {
+    options.command = std::move(commands.batch);
   } else if (name == "inspect") {
     options.command = std::move(commands.inspect);
   } else if (name == "tokenize") {

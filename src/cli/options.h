@@ -28,6 +28,20 @@ struct RunOptions {
   WeightMemory weights{};
 };
 
+// How requests are served (engine_session.h).
+struct EngineCliOptions {
+  std::int64_t max_batch_tokens = 512;          // of a step; >= 1
+  std::int64_t max_sequences = 1;               // that run at once; >= 1
+  std::optional<std::int64_t> kv_memory_bytes;  // of all caches; missing: by the default rule
+  std::filesystem::path kv_disk;                // where cached blocks are kept; empty: nowhere
+  std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
+  bool prefix_cache = true;
+  // 0: no drafts; 1 to 4: always so many; missing: as many as pay if the checkpoint has a head.
+  std::optional<std::int64_t> draft_depth;
+  std::optional<double> draft_acceptance;  // DraftOptions::simulated_acceptance
+  std::filesystem::path trace;             // empty: none
+};
+
 // What was asked for; the rest is up to generation_config.json.
 struct SamplingOptions {
   std::optional<double> temperature;
@@ -49,6 +63,7 @@ struct SamplingOptions {
 
 struct GenerateCommand {
   RunOptions run;
+  EngineCliOptions engine;
   SamplingOptions sampling;
   std::string prompt;  // "-": standard input
   bool add_bos = true;
@@ -61,6 +76,7 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
 struct ChatCommand {
   RunOptions run;
+  EngineCliOptions engine;
   SamplingOptions sampling;
   std::string system;
   Think think = Think::kOff;
@@ -70,12 +86,12 @@ struct ChatCommand {
 
 struct BatchCommand {
   RunOptions run;
-  SamplingOptions sampling;        // of requests that do not say otherwise
-  std::string input;               // "-": standard input
-  std::string output;              // "-": standard output
-  std::int64_t max_sequences = 8;  // at once
-  bool thinking = true;            // of chats that do not say otherwise
-  std::string profile;             // of the chat format; empty: what the model's directory says
+  EngineCliOptions engine{.max_sequences = 8};
+  SamplingOptions sampling;  // of requests that do not say otherwise
+  std::string input;         // "-": standard input
+  std::string output;        // "-": standard output
+  bool thinking = true;      // of chats that do not say otherwise
+  std::string profile;       // of the chat format; empty: what the model's directory says
 };
 
 struct InspectCommand {
@@ -150,8 +166,8 @@ struct BenchCommand {
 
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
-  std::variant<GenerateCommand, ChatCommand, InspectCommand, TokenizeCommand, EncodeCommand,
-               ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
+  std::variant<GenerateCommand, ChatCommand, BatchCommand, InspectCommand, TokenizeCommand,
+               EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
       command;
 };
 

@@ -19,6 +19,16 @@ double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / kMega
 
 Result<Session> Session::Load(const std::filesystem::path& directory, const RunOptions& run,
                               const ModelOptions& options, Interrupt* interrupt, Log& log) {
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  return Load(*std::move(config), *std::move(checkpoint), run, options, interrupt, log);
+}
+
+Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const RunOptions& run,
+                              const ModelOptions& options, Interrupt* interrupt, Log& log) {
+  const std::filesystem::path directory = checkpoint.path();
   const auto start = std::chrono::steady_clock::now();
   Session session;
   const Result<std::vector<int>> processors = ChooseProcessors(run);
@@ -31,8 +41,8 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
   with_memory.weights = run.weights;
   with_memory.n_load_threads = run.n_threads;
   ProgressBar bar("loading " + directory.filename().string());
-  Result<std::unique_ptr<Model>> model =
-      Model::Load(directory, *session.backend_, with_memory, [&](double share) {
+  Result<std::unique_ptr<Model>> model = Model::Load(
+      std::move(config), std::move(checkpoint), *session.backend_, with_memory, [&](double share) {
         bar.Update(share);
         if (interrupt != nullptr) {
           interrupt->EndProgramIfPressed();
@@ -40,10 +50,6 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
       });
   if (!model) return Unexpected(model.error());
   session.model_ = *std::move(model);
-  // Not before: the threads that load inherit what the thread that starts them is bound to.
-  if (!processors->empty() && !BindThisThread(processors->front())) {
-    log.Warn("cannot bind the first thread to processor {}", processors->front());
-  }
   session.processors_ = *processors;
   session.load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -56,6 +62,13 @@ Result<Session> Session::Load(const std::filesystem::path& directory, const RunO
            Megabytes(session.model_->cache_bytes()), options.max_context,
            Megabytes(session.model_->workspace_bytes()));
   return session;
+}
+
+// Not earlier: threads that load weights inherit what the thread that starts them is bound to.
+void BindModelThread(std::span<const int> processors, Log& log) {
+  if (!processors.empty() && !BindThisThread(processors.front())) {
+    log.Warn("cannot bind the first thread to processor {}", processors.front());
+  }
 }
 
 Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
 #include "cli/interrupt.h"
 #include "cli/log.h"
 #include "cli/options.h"
@@ -21,15 +24,18 @@ class Session {
  public:
   // Shows a progress bar where that is wanted and tells the log about the checkpoint. Ctrl-C ends
   // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself. The
-  // weights lie where `run` wants them, whatever `options` says. The calling thread, which is the
-  // one to run the model, is bound to a processor if `run` asks for that.
+  // weights lie where `run` wants them, whatever `options` says. The thread that is to run the
+  // model calls BindModelThread; no thread is bound before that but those of the backend.
   static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
+                              const ModelOptions& options, Interrupt* interrupt, Log& log);
+  // The same of files that are open already.
+  static Result<Session> Load(ModelConfig config, Checkpoint checkpoint, const RunOptions& run,
                               const ModelOptions& options, Interrupt* interrupt, Log& log);
 
   Model& model() const { return *model_; }
   double load_seconds() const { return load_seconds_; }
-  // What the threads of the backend are bound to, the calling one first; empty: not bound. Threads
-  // started from now on inherit the binding of the one that starts them.
+  // What the threads of the backend are bound to, the one that runs the model first; empty: not
+  // bound.
   const std::vector<int>& processors() const { return processors_; }
 
  private:
@@ -40,6 +46,10 @@ class Session {
   std::vector<int> processors_;
   double load_seconds_ = 0;
 };
+
+// Binds the calling thread to the first of these processors (Session::processors), where the
+// backend expects the thread that runs the model. Threads started from then on inherit that.
+void BindModelThread(std::span<const int> processors, Log& log);
 
 // Positions to take memory for: `wanted` (--context), or `fallback` but no more than the model
 // has. Error: the model has fewer than wanted.

@@ -24,35 +24,34 @@ Result<TextModel> TextModel::Read(const std::filesystem::path& chosen) {
                    .tokenizer = *std::move(tokenizer)};
 }
 
-GeneratorOptions MakeGeneratorOptions(const TextModel& model) {
+std::vector<Token> EosTokens(const TextModel& model) {
   std::vector<Token> eos_tokens = model.generation.eos_tokens;
   const Token eos = static_cast<Token>(model.config.eos_token_id);
   if (std::find(eos_tokens.begin(), eos_tokens.end(), eos) == eos_tokens.end()) {
     eos_tokens.push_back(eos);
   }
-  const Tokenizer* tokenizer = &model.tokenizer;
-  return {.sequence = 0,
-          .eos_tokens = std::move(eos_tokens),
-          .token_bytes = [tokenizer](Token token) { return tokenizer->TokenBytes(token); }};
+  return eos_tokens;
 }
 
-double PrefillRate(const GenerationTimings& timings) {
-  const std::int64_t n_tokens = timings.prompt_tokens - timings.reused_tokens;
-  return timings.prefill_seconds > 0 ? static_cast<double>(n_tokens) / timings.prefill_seconds : 0;
+double PrefillRate(const RequestStats& stats) {
+  const std::int64_t n_tokens = stats.prompt_tokens - stats.cached_tokens;
+  return stats.prefill_seconds > 0 ? static_cast<double>(n_tokens) / stats.prefill_seconds : 0;
 }
 
-double DecodeRate(const GenerationTimings& timings) {
+double DecodeRate(const RequestStats& stats) {
   // The first token comes out of the prefill.
-  const std::int64_t n_steps = std::max<std::int64_t>(timings.generated_tokens - 1, 0);
-  return timings.decode_seconds > 0 ? static_cast<double>(n_steps) / timings.decode_seconds : 0;
+  const std::int64_t n_tokens = std::max<std::int64_t>(stats.generated_tokens - 1, 0);
+  return stats.decode_seconds > 0 ? static_cast<double>(n_tokens) / stats.decode_seconds : 0;
 }
 
-std::string DescribeTimings(double load_seconds, const GenerationResult& result) {
+std::string DescribeStats(double load_seconds, const RequestStats& stats) {
+  const std::string cached =
+      stats.cached_tokens > 0 ? fmt::format(" ({} cached)", stats.cached_tokens) : "";
   return fmt::format(
-      "load {:.2f} s; prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; "
+      "load {:.2f} s; prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; "
       "seed {}",
-      load_seconds, result.timings.prompt_tokens, PrefillRate(result.timings),
-      result.timings.generated_tokens, DecodeRate(result.timings), result.seed);
+      load_seconds, stats.prompt_tokens, cached, PrefillRate(stats), stats.generated_tokens,
+      DecodeRate(stats), stats.seed);
 }
 
 }  // namespace fathom::cli

@@ -1,5 +1,5 @@
-// A model with its tokenizer and the defaults of its makers: what generate and chat both begin
-// with.
+// A model with its tokenizer and the defaults of its makers: what an engine does not know
+// of it.
 #ifndef FATHOM_CLI_TEXT_MODEL_H_
 #define FATHOM_CLI_TEXT_MODEL_H_
 
@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "cli/generation_config.h"
-#include "engine/generator.h"
+#include "engine/token_stream.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
@@ -26,15 +26,16 @@ struct TextModel {
   Tokenizer tokenizer;
 };
 
-// For slot 0 of the model; `model` must outlive the generator.
-GeneratorOptions MakeGeneratorOptions(const TextModel& model);
+// The tokens that end an answer, by config.json and by generation_config.json.
+std::vector<Token> EosTokens(const TextModel& model);
 
-// "load 0.05 s; prompt 14 tokens, 2345 tokens/s; generated 99 tokens, 432.1 tokens/s; seed 7"
-std::string DescribeTimings(double load_seconds, const GenerationResult& result);
+// "load 0.05 s; prompt 140 tokens (128 cached), 2345 tokens/s; generated 99 tokens, 432.1 tokens/s;
+// seed 7"
+std::string DescribeStats(double load_seconds, const RequestStats& stats);
 
-// Tokens per second; 0 if nothing was measured.
-double PrefillRate(const GenerationTimings& timings);
-double DecodeRate(const GenerationTimings& timings);
+// Tokens computed per second; 0 if nothing was measured.
+double PrefillRate(const RequestStats& stats);
+double DecodeRate(const RequestStats& stats);
 
 }  // namespace fathom::cli
 

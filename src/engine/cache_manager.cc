@@ -20,7 +20,7 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
                            DiskRestore* disk, EngineMetrics& metrics)
     : cache_(cache), root_(root), disk_(disk), metrics_(metrics) {
   const CacheShape& shape = cache.shape();
-  most_windows_ = MostWindowBlocks(shape);
+  most_windows_ = std::min(MostWindowBlocks(shape), BlocksOf(shape.max_context + shape.lookahead));
   const std::int64_t history_slabs = cache.arena().n_slabs() - most_windows_;
   const std::int64_t blocks = history_slabs * cache.arena().histories_per_slab();
   most_positions_ =

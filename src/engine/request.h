@@ -82,19 +82,6 @@ struct TokenLogprobs {
   std::vector<TokenLogprob> top;
 };
 
-// One generated token. The views are valid during the callback only.
-struct TokenEvent {
-  Token token = 0;
-  std::int64_t index = 0;                   // 0 for the first generated token
-  std::int64_t position = 0;                // in the whole sequence
-  const TokenLogprobs* logprobs = nullptr;  // null if not asked for
-  // Bytes of the answer that are certain now: those of this and earlier tokens that cannot become
-  // part of a stop string, and at the end all that are left. A token that ends the answer has none.
-  // May cut a UTF-8 character in two.
-  std::string_view text;
-  std::optional<FinishReason> finish;  // set on the last token
-};
-
 }  // namespace fathom
 
 #endif  // FATHOM_ENGINE_REQUEST_H_

@@ -5,6 +5,11 @@
 #include "base/check.h"
 
 namespace fathom {
+namespace {
+
+constexpr std::size_t kUsualStreams = 256;  // that a notifier is told of at a time
+
+}  // namespace
 
 void Waker::Wake() {
   {
@@ -107,7 +112,11 @@ RequestStats StreamState::stats() const {
 
 // --- StreamNotifier ---
 
-StreamNotifier::StreamNotifier() : thread_([this] { Run(); }) {}
+// Both lists have memory for a few steps of many streams from the start.
+StreamNotifier::StreamNotifier() : thread_([this] { Run(); }) {
+  const std::lock_guard lock(mutex_);
+  waiting_.reserve(kUsualStreams);
+}
 
 StreamNotifier::~StreamNotifier() {
   {
@@ -127,6 +136,7 @@ void StreamNotifier::Notify(std::span<const std::shared_ptr<StreamState>> stream
 
 void StreamNotifier::Run() {
   std::vector<std::shared_ptr<StreamState>> streams;
+  streams.reserve(kUsualStreams);
   while (true) {
     {
       std::unique_lock lock(mutex_);

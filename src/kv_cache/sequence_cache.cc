@@ -9,6 +9,8 @@
 namespace fathom {
 namespace {
 
+std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std::int64_t width,
                CompressorCache& cache) {
   cache.tail_slots = slots;
@@ -39,10 +41,25 @@ void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std
 
 }  // namespace
 
+// A slab is a whole number of history blocks, and a window block fits into it.
+SequenceCache::SequenceCache(const CacheShape& shape)
+    : shape_(shape),
+      history_layout_(HistoryLayoutOf(shape)),
+      window_layout_(WindowLayoutOf(shape)),
+      table_width_(BlocksOf(shape.max_context + shape.lookahead)) {
+  constexpr std::int64_t kMostPerSlab = 64;
+  const std::int64_t smallest = DivideUp(DivideUp(window_layout_.bytes, kMostPerSlab), 64) * 64;
+  history_bytes_ = std::max(history_layout_.bytes, smallest);
+  slab_bytes_ = DivideUp(window_layout_.bytes, history_bytes_) * history_bytes_;
+  for (const int ratio : shape_.ratios) {
+    layers_.push_back({.ratio = ratio});
+    layers_.back().compressor.ratio = ratio;
+    layers_.back().indexer.ratio = ratio == 4 ? ratio : 0;
+  }
+}
+
 Result<SequenceCache> SequenceCache::Create(Backend& backend, const CacheShape& shape) {
-  SequenceCache cache;
-  cache.shape_ = shape;
-  cache.table_width_ = BlocksOf(shape.max_context + shape.lookahead);
+  SequenceCache cache(shape);
   if (Status allocated = cache.Allocate(backend); !allocated) {
     return MakeError(allocated.error().code, "caches of {} sequences of {} positions: {}",
                      shape.n_sequences, shape.max_context, allocated.error().message);
@@ -50,19 +67,25 @@ Result<SequenceCache> SequenceCache::Create(Backend& backend, const CacheShape& 
   return cache;
 }
 
-// A slab is a whole number of history blocks, and a window block fits into it.
-Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_bytes) {
-  constexpr std::int64_t kMostPerSlab = 64;
-  const auto divide_up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
-  const std::int64_t smallest = divide_up(divide_up(window_layout_.bytes, kMostPerSlab), 64) * 64;
-  history_bytes_ = std::max(history_layout_.bytes, smallest);
-  ArenaSize size;
-  size.per_slab = divide_up(window_layout_.bytes, history_bytes_);
-  slab_bytes_ = size.per_slab * history_bytes_;
+std::int64_t SequenceCache::FullBytes(const CacheShape& shape) {
+  SequenceCache cache(shape);
+  cache.shape_.memory_bytes = 0;
+  const std::int64_t tail_bytes = cache.TailBytes();
+  return tail_bytes + cache.SizeArena(tail_bytes)->n_slabs * cache.slab_bytes_;
+}
 
+std::int64_t SequenceCache::TailBytes() {
+  Carver measure;
+  CarveTails(measure, shape_, layers_);
+  return measure.bytes();
+}
+
+Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_bytes) const {
+  ArenaSize size;
+  size.per_slab = slab_bytes_ / history_bytes_;
   const std::int64_t most_windows = std::min(table_width_, MostWindowBlocks(shape_));
   if (shape_.memory_bytes == 0) {
-    size.history_slabs = divide_up(shape_.n_sequences * table_width_, size.per_slab);
+    size.history_slabs = DivideUp(shape_.n_sequences * table_width_, size.per_slab);
     size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows;
     return size;
   }
@@ -79,16 +102,8 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
 
 // The memory first: a number of blocks that there is no room for may be any number.
 Status SequenceCache::Allocate(Backend& backend) {
-  for (const int ratio : shape_.ratios) {
-    layers_.push_back({.ratio = ratio});
-    layers_.back().compressor.ratio = ratio;
-    layers_.back().indexer.ratio = ratio == 4 ? ratio : 0;
-  }
-  Carver measure;
-  CarveTails(measure, shape_, layers_);
-  history_layout_ = HistoryLayoutOf(shape_);
-  window_layout_ = WindowLayoutOf(shape_);
-  const Result<ArenaSize> size = SizeArena(measure.bytes());
+  const std::int64_t tail_bytes = TailBytes();
+  const Result<ArenaSize> size = SizeArena(tail_bytes);
   if (!size) {
     return Unexpected(size.error());
   }
@@ -101,7 +116,7 @@ Status SequenceCache::Allocate(Backend& backend) {
     bytes_ += bytes;
     return {};
   };
-  if (Status allocated = allocate(measure.bytes(), tails_); !allocated) {
+  if (Status allocated = allocate(tail_bytes, tails_); !allocated) {
     return allocated;
   }
   if (Status allocated = allocate(size->n_slabs * slab_bytes_, blocks_); !allocated) {

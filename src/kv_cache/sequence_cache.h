@@ -38,6 +38,9 @@ enum class StoredWindows { kSeen, kAll };
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
+  // The bytes of the caches of a shape whose memory_bytes is 0: as much as all sequences can need
+  // at once, whatever they share.
+  static std::int64_t FullBytes(const CacheShape& shape);
 
   // --- One step of a sequence: Extend, run, Ran. ---
 
@@ -116,14 +119,16 @@ class SequenceCache {
     std::int64_t end = 0;
   };
 
-  SequenceCache() = default;
   struct ArenaSize {
     std::int64_t n_slabs = 0;
     std::int64_t per_slab = 1;
     std::int64_t history_slabs = 0;
   };
+  // Without memory.
+  explicit SequenceCache(const CacheShape& shape);
+  std::int64_t TailBytes();
   Status Allocate(Backend& backend);
-  Result<ArenaSize> SizeArena(std::int64_t tail_bytes);
+  Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
   const State& StateOf(std::int32_t sequence) const {
     return states_[static_cast<std::size_t>(sequence)];

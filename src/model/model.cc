@@ -13,6 +13,7 @@
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
 #include "model/block_read_ahead.h"
+#include "model/cache_shape.h"
 #include "model/expert_admission.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
@@ -20,24 +21,6 @@
 
 namespace fathom {
 namespace {
-
-CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) {
-  CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
-                      .sliding_window = config.sliding_window,
-                      .ratios = config.compress_ratios,
-                      .max_context = options.max_context,
-                      .n_sequences = options.max_sequences,
-                      .rollback = kRollbackTokens,
-                      .memory_bytes = options.kv_memory_bytes};
-  shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
-  if (options.with_mtp) {
-    shape.ratios.push_back(0);
-    shape.n_draft_layers = 1;
-    shape.lookahead = kRollbackTokens;
-    shape.stream_bytes = kStreams * config.hidden_size * static_cast<std::int64_t>(sizeof(Bf16));
-  }
-  return shape;
-}
 
 StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
   return {.max_tokens = options.max_batch_tokens,
@@ -244,17 +227,23 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& director
   if (!config) {
     return Unexpected(config.error());
   }
-  if (Status status = CheckOptions(*config, options); !status) {
-    return Unexpected(status.error());
-  }
   Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) {
     return Unexpected(checkpoint.error());
   }
+  return Load(*std::move(config), *std::move(checkpoint), backend, options, progress);
+}
+
+Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkpoint,
+                                           Backend& backend, const ModelOptions& options,
+                                           const LoadProgress& progress) {
+  if (Status status = CheckOptions(config, options); !status) {
+    return Unexpected(status.error());
+  }
   auto impl = std::unique_ptr<Impl>(new Impl{.backend = backend,
                                              .options = options,
-                                             .config = std::move(*config),
-                                             .checkpoint = std::move(*checkpoint)});
+                                             .config = std::move(config),
+                                             .checkpoint = std::move(checkpoint)});
   if (Status status = impl->FindHead(); !status) {
     return Unexpected(status.error());
   }

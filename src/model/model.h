@@ -22,6 +22,7 @@
 #include "base/tensor.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weight_memory.h"
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
@@ -58,6 +59,10 @@ using LoadProgress = std::function<void(double share)>;
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
+                                             Backend& backend, const ModelOptions& options,
+                                             const LoadProgress& progress = {});
+  // The same of files that are open already, and of their config.json.
+  static Result<std::unique_ptr<Model>> Load(ModelConfig config, Checkpoint checkpoint,
                                              Backend& backend, const ModelOptions& options,
                                              const LoadProgress& progress = {});
   ~Model();

@@ -27,21 +27,22 @@ TEST(BatchOptionsTest, Defaults) {
   EXPECT_EQ(Parse("batch in.jsonl out.jsonl", command), "");
   EXPECT_EQ(command.input, "in.jsonl");
   EXPECT_EQ(command.output, "out.jsonl");
-  EXPECT_EQ(command.max_sequences, 8);
+  EXPECT_EQ(command.engine.max_sequences, 8);
   EXPECT_TRUE(command.thinking);
   EXPECT_EQ(command.sampling.temperature, std::nullopt);
 }
 
 TEST(BatchOptionsTest, AllOfThem) {
   BatchCommand command;
-  EXPECT_EQ(Parse("batch - - --model m --max-seqs 32 --thinking off --profile v4-0731 --context "
-                  "100 --temperature 0.5 --max-tokens 7",
-                  command),
-            "");
+  EXPECT_EQ(
+      Parse("batch - - --model m --max-sequences 32 --thinking off --profile v4-0731 --context "
+            "100 --temperature 0.5 --max-tokens 7",
+            command),
+      "");
   EXPECT_EQ(command.input, "-");
   EXPECT_EQ(command.output, "-");
   EXPECT_EQ(command.run.model, "m");
-  EXPECT_EQ(command.max_sequences, 32);
+  EXPECT_EQ(command.engine.max_sequences, 32);
   EXPECT_FALSE(command.thinking);
   EXPECT_EQ(command.profile, "v4-0731");
   EXPECT_EQ(command.run.n_context, 100);
@@ -52,7 +53,8 @@ TEST(BatchOptionsTest, AllOfThem) {
 TEST(BatchOptionsTest, WrongOnesAreRefused) {
   BatchCommand command;
   EXPECT_THAT(Parse("batch in.jsonl", command), ::testing::HasSubstr("output"));
-  EXPECT_THAT(Parse("batch a b --max-seqs 0", command), ::testing::HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(Parse("batch a b --max-sequences 0", command),
+              ::testing::HasSubstr("from 1 to 4096"));
   EXPECT_THAT(Parse("batch a b --thinking maybe", command), ::testing::HasSubstr("on off"));
 }
 

@@ -61,12 +61,27 @@ TEST(ChatTest, SystemPromptChangesTheAnswer) {
             plain);
 }
 
-TEST(ChatTest, StatsTellHowMuchWasReused) {
-  const ProgramRun run = Chat(std::string(kStory) + "\nGo on.\n/stats\n");
+// Whole blocks of 128 tokens, those of the first question and its answer.
+TEST(ChatTest, StatsTellHowMuchWasCached) {
+  std::string question;
+  for (int i = 0; i < 12; ++i) {
+    question += kStory;
+  }
+  const ProgramRun run = Chat(question + "\n/stats\nGo on.\n/stats\n");
   EXPECT_EQ(run.exit_code, 0) << run.error;
-  EXPECT_THAT(run.out, AllOf(HasSubstr("messages 4; context "), HasSubstr(" of 600 tokens"),
-                             HasSubstr("last answer: load "), HasSubstr("prompt tokens reused")));
-  EXPECT_THAT(run.out, Not(HasSubstr("; 0 prompt tokens reused")));
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("messages 2; context "), HasSubstr(" of 600 tokens"),
+                    HasSubstr("last answer: load "), HasSubstr("; 0 prompt tokens cached; ")));
+  const std::string second = run.out.substr(run.out.find("messages 4; context "));
+  const std::size_t found = second.find(" prompt tokens cached; ");
+  ASSERT_NE(found, std::string::npos) << run.out;
+  const int n_cached = std::stoi(second.substr(second.rfind(' ', found - 1)));
+  EXPECT_GE(n_cached, 128);
+  EXPECT_EQ(n_cached % 128, 0);
+  const ProgramRun without =
+      Chat(question + "\n/stats\nGo on.\n/stats\n", {"--prefix-cache", "off"});
+  EXPECT_THAT(without.out.substr(without.out.find("messages 4; context ")),
+              HasSubstr("; 0 prompt tokens cached; "));
 }
 
 TEST(ChatTest, SavedConversationsGoOnWhereTheyStood) {

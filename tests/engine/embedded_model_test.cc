@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/generator.h"
+#include "engine/engine_core.h"
 #include "engine/model_adapter.h"
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
@@ -39,25 +40,93 @@ std::vector<GreedyAnswer> ReadGreedyAnswers() {
   return answers;
 }
 
-class EmbeddedModel : public ::testing::Test {
- protected:
-  void SetUp() override {
+// The model, and an engine core on it.
+class Served {
+ public:
+  explicit Served(bool drafts = false, bool prefix_cache = true) {
     auto backend = MakeCpuBackend(std::nullopt, 2);
-    ASSERT_TRUE(backend) << backend.error().message;
+    EXPECT_TRUE(backend) << backend.error().message;
+    backend_ = std::move(*backend);
+    auto loaded = Model::Load(testing::ProjectPath("models/fairy"), *backend_,
+                              {.max_sequences = 8,
+                               .max_context = 512,
+                               .max_batch_tokens = 64,
+                               .max_logit_rows = 40,
+                               .with_mtp = drafts});
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    model_ = std::move(*loaded);
+    adapter_.emplace(*model_);
+    auto core =
+        EngineCore::Create(*adapter_,
+                           {.eos_tokens = {static_cast<Token>(model_->config().eos_token_id)},
+                            .prefix_cache = prefix_cache,
+                            .draft = {.enabled = drafts, .depth = drafts ? 3 : 0}},
+                           metrics_);
+    EXPECT_TRUE(core) << core.error().message;
+    core_ = std::move(*core);
+  }
+
+  TokenStream Submit(const Request& request) {
+    auto state = core_->Prepare(request, std::make_shared<Waker>());
+    EXPECT_TRUE(state) << state.error().message;
+    TokenStream stream((*state)->stream);
+    core_->Add(*std::move(state));
+    return stream;
+  }
+
+  struct Answer {
+    std::vector<Token> tokens;
+    std::optional<FinishReason> finish;
+    RequestStats stats;
+  };
+  // Runs until the stream has ended.
+  Answer Read(TokenStream& stream) {
+    Answer answer;
+    StreamEvent event;
+    while (true) {
+      const std::optional<bool> next = stream.NextFor(std::chrono::milliseconds(0), event);
+      if (!next) {
+        core_->Step();
+      } else if (*next) {
+        EXPECT_FALSE(event.error) << event.error->message;
+        if (event.token != StreamEvent::kNoToken) answer.tokens.push_back(event.token);
+        if (event.finish) answer.finish = event.finish;
+      } else {
+        answer.stats = stream.stats();
+        return answer;
+      }
+    }
+  }
+  Answer Generate(const Request& request) {
+    TokenStream stream = Submit(request);
+    return Read(stream);
+  }
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  std::optional<ModelAdapter> adapter_;
+  EngineMetrics metrics_;
+  std::unique_ptr<EngineCore> core_;
+};
+
+// The model alone.
+class Alone {
+ public:
+  Alone() {
+    auto backend = MakeCpuBackend(std::nullopt, 2);
+    EXPECT_TRUE(backend) << backend.error().message;
     backend_ = std::move(*backend);
     auto loaded = Model::Load(testing::ProjectPath("models/fairy"), *backend_,
                               {.max_context = 256, .max_batch_tokens = 128, .max_logit_rows = 128});
-    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_TRUE(loaded) << loaded.error().message;
     model_ = std::move(*loaded);
-    answers_ = ReadGreedyAnswers();
-    ASSERT_EQ(answers_.size(), 8u);
   }
   Model& model() { return *model_; }
-  std::vector<Token> eos() const { return {static_cast<Token>(model_->config().eos_token_id)}; }
 
+ private:
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Model> model_;
-  std::vector<GreedyAnswer> answers_;
 };
 
 // The greedy choice after every token of `answer` but the last, and after the prompt.
@@ -83,13 +152,16 @@ std::vector<Token> ChoicesAlong(Model& model, const std::vector<Token>& prompt,
   return choices;
 }
 
-TEST_F(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
+TEST(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
+  const std::vector<GreedyAnswer> answers = ReadGreedyAnswers();
+  ASSERT_EQ(answers.size(), 8u);
+  Alone alone;
   int n_clear = 0;
   int n_clear_equal = 0;
   int n_steps = 0;
   int n_equal = 0;
-  for (const GreedyAnswer& golden : answers_) {
-    const auto choices = ChoicesAlong(model(), golden.prompt, golden.answer);
+  for (const GreedyAnswer& golden : answers) {
+    const auto choices = ChoicesAlong(alone.model(), golden.prompt, golden.answer);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       const bool equal = choices[i] == golden.answer[i];
       const bool clear = golden.margins[i] >= kClearMargin;
@@ -105,52 +177,57 @@ TEST_F(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
   EXPECT_GE(n_clear_equal, 0.99 * n_clear);
 }
 
-// Decoding one by one takes the tokens that the model prefers when it sees the answer at once; and
-// it follows the official code at least up to the first step that is not clear.
-TEST_F(EmbeddedModel, GeneratesGreedily) {
-  ModelAdapter adapter(model());
-  for (const std::size_t i : {std::size_t{0}, std::size_t{4}}) {  // a raw prompt and a chat prompt
-    const GreedyAnswer& golden = answers_[i];
-    // Not one for all: ChoicesAlong uses the slot too, behind the generator's back.
-    Generator generator(adapter, {.eos_tokens = eos()});
-    const auto result = generator.Generate(golden.prompt, {.temperature = 0, .max_tokens = 24});
-    ASSERT_TRUE(result) << result.error().message;
-    EXPECT_EQ(result->tokens, ChoicesAlong(model(), golden.prompt, result->tokens));
+// Decoding one by one, drafted or not, takes the tokens that the model prefers when it reads the
+// answer as a prompt; and it follows the official code at least up to the first step that is not
+// clear.
+TEST(EmbeddedModel, GeneratesGreedily) {
+  Alone alone;
+  Served plain;
+  Served drafted(/*drafts=*/true);
+  for (const GreedyAnswer& golden : ReadGreedyAnswers()) {
+    const Request request = {.prompt = golden.prompt,
+                             .sampling = {.temperature = 0, .max_tokens = 24}};
+    const Served::Answer answer = plain.Generate(request);
+    ASSERT_FALSE(answer.tokens.empty());
+    EXPECT_EQ(answer.tokens, ChoicesAlong(alone.model(), golden.prompt, answer.tokens));
+    const Served::Answer with_drafts = drafted.Generate(request);
+    EXPECT_EQ(with_drafts.tokens, answer.tokens);
+    EXPECT_TRUE(answer.tokens.size() < 3 || with_drafts.stats.drafted_tokens > 0);
     std::size_t n_clear = 0;
-    while (n_clear < result->tokens.size() && golden.margins[n_clear] >= kClearMargin) ++n_clear;
-    EXPECT_TRUE(std::equal(result->tokens.begin(),
-                           result->tokens.begin() + static_cast<std::ptrdiff_t>(n_clear),
+    while (n_clear < std::min(answer.tokens.size(), golden.answer.size()) &&
+           golden.margins[n_clear] >= kClearMargin) {
+      ++n_clear;
+    }
+    EXPECT_TRUE(std::equal(answer.tokens.begin(),
+                           answer.tokens.begin() + static_cast<std::ptrdiff_t>(n_clear),
                            golden.answer.begin()));
   }
 }
 
-// A second turn in the cache, also after rolling back, answers like a fresh start.
-TEST_F(EmbeddedModel, ContinuedTurnsEqualFreshOnes) {
-  ModelAdapter adapter(model());
-  const SamplingParameters parameters{
-      .temperature = 0.8, .top_p = 0.95, .seed = 7, .max_tokens = 10};
-  const std::vector<Token>& prompt = answers_[0].prompt;
-  const auto turn = [&](Generator& generator, const std::vector<Token>& tokens) {
-    auto result = generator.Generate(tokens, parameters);
-    EXPECT_TRUE(result);
-    return std::move(*result);
-  };
-  Generator first(adapter, {});
-  std::vector<Token> longer = prompt;
-  const auto answer = turn(first, prompt).tokens;
-  longer.insert(longer.end(), answer.begin(), answer.end());
-  longer.insert(longer.end(), answers_[1].prompt.begin(), answers_[1].prompt.end());
-  const GenerationResult continued = turn(first, longer);
-  EXPECT_EQ(continued.timings.reused_tokens, static_cast<std::int64_t>(prompt.size()) + 9);
-  std::vector<Token> retried = longer;
-  retried.insert(retried.end(), continued.tokens.begin(), continued.tokens.end() - 6);
-  retried.push_back(answers_[2].prompt.back());
-  const GenerationResult rolled_back = turn(first, retried);
-  EXPECT_EQ(rolled_back.timings.reused_tokens, static_cast<std::int64_t>(retried.size()) - 1);
-  Generator second(adapter, {});
-  EXPECT_EQ(turn(second, longer).tokens, continued.tokens);
-  Generator third(adapter, {});
-  EXPECT_EQ(turn(third, retried).tokens, rolled_back.tokens);
+// A second turn that begins behind cached blocks answers like a fresh start.
+TEST(EmbeddedModel, ContinuedTurnsEqualFreshOnes) {
+  const std::vector<GreedyAnswer> answers = ReadGreedyAnswers();
+  const SamplingParameters sampling{.temperature = 0.8, .top_p = 0.95, .seed = 7, .max_tokens = 20};
+  for (const bool drafts : {false, true}) {
+    Served served(drafts);
+    std::vector<Token> conversation;
+    while (conversation.size() < 280) {
+      for (const GreedyAnswer& golden : answers) {
+        conversation.insert(conversation.end(), golden.prompt.begin(), golden.prompt.end());
+      }
+    }
+    conversation.resize(280);
+    for (int turn = 0; turn < 3; ++turn) {
+      const Request request = {.prompt = conversation, .sampling = sampling};
+      const Served::Answer continued = served.Generate(request);
+      EXPECT_EQ(continued.stats.cached_tokens,
+                turn == 0 ? 0 : (std::ssize(conversation) - 1) / 128 * 128);
+      Served fresh(drafts, /*prefix_cache=*/false);
+      EXPECT_EQ(fresh.Generate(request).tokens, continued.tokens) << turn;
+      conversation.insert(conversation.end(), continued.tokens.begin(), continued.tokens.end());
+      conversation.push_back(answers[0].prompt[1]);
+    }
+  }
 }
 
 }  // namespace

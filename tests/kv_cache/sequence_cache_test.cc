@@ -92,6 +92,39 @@ TEST(SequenceCache, RowsOfAllSequencesDoNotOverlap) {
   }
 }
 
+TEST(SequenceCache, FullBytesAreWhatCreateAllocates) {
+  ReferenceBackend backend;
+  for (CacheShape shape : Shapes()) {
+    Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+    ASSERT_TRUE(cache) << cache.error().message;
+    EXPECT_EQ(SequenceCache::FullBytes(shape), cache->bytes());
+    shape.memory_bytes = 1;  // does not matter
+    EXPECT_EQ(SequenceCache::FullBytes(shape), cache->bytes());
+  }
+}
+
+// The engine makes room for a step, window blocks for others included, and then the model for what
+// it needs itself.
+TEST(SequenceCache, RoomThatNoStepHasUsedStays) {
+  ReferenceBackend backend;
+  Result<SequenceCache> cache = SequenceCache::Create(backend, {.keys = {128, 64},
+                                                                .sliding_window = 7,
+                                                                .ratios = {0, 4},
+                                                                .max_context = 600,
+                                                                .memory_bytes = 1 << 22});
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 500, StoredWindows::kAll));
+  const BlockCounts taken = cache->arena().in_use();
+  EXPECT_EQ(taken, (BlockCounts{.history = 4, .window = 4}));
+  ASSERT_TRUE(cache->Extend(0, 0, 500));
+  EXPECT_EQ(cache->arena().in_use(), taken);
+  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, 0), kNoBlock);
+  cache->Ran(0, 500);
+  // A new start after a step gives everything back.
+  ASSERT_TRUE(cache->Extend(0, 0, 100));
+  EXPECT_EQ(cache->arena().in_use(), (BlockCounts{.history = 1, .window = 1}));
+}
+
 // What BytesPerSequence says of the specification's formula, and blocks.
 TEST(SequenceCache, AllocatesTheMemoryItIsGiven) {
   ReferenceBackend backend;

@@ -1,0 +1,66 @@
+#include "cli/checkpoint_fingerprint.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "cli/output.h"
+#include "kv_cache/block_key.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::size_t kPieces = 8;
+constexpr std::size_t kPieceBytes = 4096;
+
+Status AddFile(const std::filesystem::path& path, std::string& identity) {
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path, error);
+  if (error) {
+    return MakeError(ErrorCode::kIo, "{}: cannot read its time of modification: {}", path.string(),
+                     error.message());
+  }
+  identity +=
+      fmt::format("file {} {}\n", path.filename().string(), time.time_since_epoch().count());
+  return {};
+}
+
+// The first and the last piece, and others at even distances; all of it if it is small.
+void AddPieces(std::span<const std::byte> bytes, std::string& identity) {
+  identity += fmt::format("{} bytes\n", bytes.size());
+  const std::size_t last = bytes.size() - std::min(bytes.size(), kPieceBytes);
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const std::span<const std::byte> piece =
+        bytes.subspan(last / (kPieces - 1) * i + (i + 1 == kPieces ? last % (kPieces - 1) : 0));
+    identity.append(reinterpret_cast<const char*>(piece.data()),
+                    std::min(piece.size(), kPieceBytes));
+  }
+}
+
+}  // namespace
+
+Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
+  const Result<std::string> config = ReadInput((checkpoint.path() / "config.json").string());
+  if (!config) return Unexpected(config.error());
+  std::string identity = *config;
+  for (const Checkpoint::Tensor* tensor : checkpoint.TensorsByName()) {
+    identity += fmt::format("{} {} {}\n", tensor->name, Name(tensor->view.dtype),
+                            fmt::join(tensor->view.shape, ","));
+  }
+  for (const Checkpoint::Shard& shard : checkpoint.shards()) {
+    const Status added = AddFile(checkpoint.path() / shard.file, identity);
+    if (!added) return Unexpected(added.error());
+  }
+  for (const std::span<const std::byte> file : checkpoint.Memory()) {
+    AddPieces(file, identity);
+  }
+  const BlockKey key = KeyOf(std::as_bytes(std::span(identity)));
+  return fmt::format("{:02x}", fmt::join(key.bytes, ""));
+}
+
+}  // namespace fathom::cli

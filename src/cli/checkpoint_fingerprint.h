@@ -1,0 +1,25 @@
+// What tells one checkpoint from another without reading its weights.
+#ifndef FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_
+#define FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom::cli {
+
+// Of a checkpoint opened from its directory: 32 digits, a hash of
+//
+//   config.json                          all of it
+//   every tensor                         name, dtype, shape
+//   every file of tensors                name, size, time of modification, 8 pieces of 4 KiB
+//
+// Weights that are written anew change the time; the pieces are for places where all files have the
+// same one (archives that can be repeated bit by bit). A copy that does not keep the times counts
+// as another checkpoint. Errors: config.json or what the system says about a file cannot be read.
+Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_

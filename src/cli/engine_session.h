@@ -1,0 +1,60 @@
+// A model that answers requests: what generate, chat and every other command with an engine begin
+// with.
+#ifndef FATHOM_CLI_ENGINE_SESSION_H_
+#define FATHOM_CLI_ENGINE_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/result.h"
+#include "cli/interrupt.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "cli/session.h"
+#include "cli/text_model.h"
+#include "engine/engine.h"
+#include "engine/model_adapter.h"
+
+namespace fathom::cli {
+
+struct EngineSessionOptions {
+  const RunOptions& run;
+  const EngineCliOptions& engine;
+  std::int64_t max_context = 1;     // positions per sequence: ContextLength
+  std::int64_t max_waiting = 4096;  // requests beside those that run; more are refused
+  Interrupt* interrupt = nullptr;   // as Session::Load takes it
+};
+
+// Owns backend, model and engine; movable. The thread of the engine runs the model, bound to the
+// first of the processors if threads are bound.
+class EngineSession {
+ public:
+  // `text_model` and `log` must outlive it. Errors: those of Session::Load and Engine::Create; a
+  // fixed depth of drafts for a checkpoint without an MTP head; options that contradict each other.
+  static Result<EngineSession> Load(const TextModel& text_model,
+                                    const EngineSessionOptions& options, Log& log);
+
+  Engine& engine() const { return *engine_; }
+  const Model& model() const { return session_.model(); }
+  std::int64_t n_context() const { return model().options().max_context; }
+  double load_seconds() const { return load_seconds_; }
+
+ private:
+  explicit EngineSession(Session session) : session_(std::move(session)) {}
+
+  Session session_;
+  std::unique_ptr<ModelAdapter> adapter_;
+  std::unique_ptr<Engine> engine_;  // last: its thread uses the others
+  double load_seconds_ = 0;
+};
+
+// Bytes of memory for the caches when --kv-memory does not say: what all sequences need at full
+// context (`full_bytes`) and, for a prefix cache, four times as much or 1 GiB more, whichever is
+// less; at most half of what is available.
+std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_bytes,
+                             bool prefix_cache);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_ENGINE_SESSION_H_

@@ -1,0 +1,148 @@
+// The engine with its thread: streams that are read, left alone or given up, and its end.
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/engine/one_request.h"
+
+namespace fathom {
+namespace {
+
+using ::fathom::testing::Answer;
+using ::fathom::testing::Expected;
+using ::fathom::testing::FakeModel;
+using ::fathom::testing::kLimits;
+using ::fathom::testing::Letter;
+using ::fathom::testing::MakePrompt;
+using ::testing::HasSubstr;
+
+class EngineTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Engine> Start(EngineOptions options = {}, ModelLimits limits = kLimits) {
+    model_.emplace(limits);
+    auto engine = Engine::Create(*model_, std::move(options));
+    EXPECT_TRUE(engine) << engine.error().message;
+    return *std::move(engine);
+  }
+
+  std::optional<FakeModel> model_;
+};
+
+Answer ReadAll(TokenStream& stream) {
+  Answer answer;
+  for (StreamEvent event; stream.Next(event);) answer.Add(event);
+  answer.stats = stream.stats();
+  return answer;
+}
+
+TEST_F(EngineTest, AnswersAndEndsTheStream) {
+  const auto engine = Start({.token_bytes = Letter});
+  const Request request = {.prompt = MakePrompt(200), .sampling = {.seed = 5, .max_tokens = 100}};
+  auto stream = engine->Submit(request);
+  ASSERT_TRUE(stream);
+  const Answer answer = ReadAll(*stream);
+  EXPECT_EQ(answer.tokens, Expected(request).tokens);
+  EXPECT_EQ(answer.stats.generated_tokens, 100);
+  StreamEvent event;
+  EXPECT_FALSE(stream->Next(event)) << "it stays ended";
+  EXPECT_EQ(stream->NextFor(std::chrono::milliseconds(0), event), false);
+  engine->Shutdown(ShutdownMode::kDrain);
+  EXPECT_EQ(engine->metrics().Snapshot().finished, 1);
+}
+
+TEST_F(EngineTest, RunsItsStartOnTheThreadOfTheModel) {
+  std::optional<std::thread::id> id;
+  int n_starts = 0;
+  {
+    const auto engine = Start({.on_thread_start = [&] {
+      id = std::this_thread::get_id();
+      ++n_starts;
+    }});
+    auto stream = engine->Submit({.prompt = {1}, .sampling = {.seed = 1, .max_tokens = 1}});
+    ReadAll(*stream);
+  }
+  EXPECT_EQ(n_starts, 1);
+  ASSERT_TRUE(id);
+  EXPECT_NE(*id, std::this_thread::get_id());
+}
+
+TEST_F(EngineTest, AReaderThatLeavesCancels) {
+  const auto engine = Start();
+  {
+    auto stream = engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}});
+    ASSERT_TRUE(stream);
+    StreamEvent event;
+    ASSERT_TRUE(stream->Next(event));
+  }
+  engine->Shutdown(ShutdownMode::kDrain);
+  EXPECT_EQ(engine->metrics().Snapshot().cancelled, 1);
+}
+
+// The queue of 4 events is full after as many tokens; nothing is lost, and nobody else waits.
+TEST_F(EngineTest, ASlowReaderKeepsItsTokens) {
+  const auto engine = Start({.stream_events = 4});
+  const Request slow = {.prompt = MakePrompt(20), .sampling = {.seed = 2, .max_tokens = 60}};
+  auto waiting = engine->Submit(slow);
+  ASSERT_TRUE(waiting);
+  const Request other = {.prompt = MakePrompt(30), .sampling = {.seed = 3, .max_tokens = 60}};
+  auto stream = engine->Submit(other);
+  ASSERT_TRUE(stream);
+  EXPECT_EQ(ReadAll(*stream).tokens, Expected(other).tokens);
+  EXPECT_EQ(ReadAll(*waiting).tokens, Expected(slow).tokens);
+}
+
+TEST_F(EngineTest, ShutdownDrainsOrStops) {
+  const Request request = {.prompt = MakePrompt(20), .sampling = {.seed = 2, .max_tokens = 40}};
+  for (const ShutdownMode mode : {ShutdownMode::kDrain, ShutdownMode::kStop}) {
+    const auto engine = Start();
+    std::vector<TokenStream> streams;
+    for (int i = 0; i < 5; ++i) {
+      streams.push_back(*engine->Submit(request));
+    }
+    engine->Shutdown(mode);
+    engine->Shutdown(mode);
+    const auto late = engine->Submit(request);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, ErrorCode::kUnavailable);
+    for (TokenStream& stream : streams) {
+      const Answer answer = ReadAll(stream);
+      EXPECT_EQ(answer.n_finished, 1);
+      if (mode == ShutdownMode::kDrain) {
+        EXPECT_EQ(answer.tokens, Expected(request).tokens);
+      }
+    }
+  }
+}
+
+TEST_F(EngineTest, AFullQueueIsAnError) {
+  const auto engine = Start({.max_waiting = 1, .stream_events = 1});
+  std::vector<TokenStream> streams;  // unread: none of them ends
+  for (int i = 0; i < 3; ++i) {
+    auto stream = engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}});
+    ASSERT_TRUE(stream);
+    streams.push_back(*std::move(stream));
+  }
+  const auto refused = engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message, HasSubstr("at most 3 requests at a time, found 3"));
+  EXPECT_EQ(engine->metrics().Snapshot().refused, 1);
+}
+
+TEST_F(EngineTest, DraftsNeedAHead) {
+  FakeModel model(kLimits);
+  const auto engine = Engine::Create(model, {.draft = {.enabled = true}});
+  ASSERT_FALSE(engine);
+  EXPECT_THAT(engine.error().message, HasSubstr("without a draft head"));
+}
+
+}  // namespace
+}  // namespace fathom
