@@ -112,8 +112,8 @@ void Run(const Options& options) {
                    .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + kMaxDraftDepth)),
                    .max_logit_rows = std::max<std::int64_t>(64, 1 + kMaxDraftDepth),
                    .with_mtp = options.draft > 0,
-       .weights = {.preload = true},
-       .n_load_threads = options.n_threads});
+                   .weights = {.preload = true},
+                   .n_load_threads = options.n_threads});
   Check(model.has_value(), model ? "" : model.error().message);
   ModelAdapter adapter(**model);
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9}\n", "streams", "draft", "tokens/s",

@@ -312,12 +312,14 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
     EXPECT_TRUE(std::ranges::equal(leaving.tokens, TokensOf(name.substr(name.size() - 1))));
   };
   prefix_->ForEach(chains_[0], tell);
-  const std::vector<std::string> expected = {"history a", "history ab", "window ab", "history abc"};
+  const std::vector<std::string> expected = {"history abc", "history ab", "window ab", "history a"};
   EXPECT_EQ(told, expected);
   told.clear();
-  prefix_->ForEachEntry(tell);
-  EXPECT_EQ(told, expected);
+  prefix_->ForEachIdle(tell);
+  EXPECT_TRUE(told.empty());
   End(0);
+  prefix_->ForEachIdle(tell);
+  EXPECT_EQ(told, expected);
 }
 
 }  // namespace
