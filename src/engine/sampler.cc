@@ -96,55 +96,49 @@ Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
   return maximum.token();
 }
 
-// Rows are scanned in pieces of this many numbers, which the compiler turns into vectors: loops
-// without an early exit, and maxima that are kept per lane.
-constexpr std::size_t kLanes = 16;
+// What there is to know of a row of logits before anything is drawn.
+struct RowScan {
+  bool all_finite = true;
+  std::size_t largest = 0;  // index, of equals the first; of use if nothing is NaN
+};
 
-// Index of the first value that is not finite, or -1.
-std::int64_t FindNotFinite(std::span<const float> values) {
-  const auto is_finite = [](float value) {
-    return (std::bit_cast<std::uint32_t>(value) & 0x7F800000u) != 0x7F800000u;
-  };
+// One pass over the row, in pieces whose maxima are kept per lane, so that the compiler turns them
+// into vectors; only the piece with the largest value is looked at again.
+RowScan ScanRow(std::span<const float> values) {
+  constexpr std::size_t kLanes = 16;
+  constexpr std::size_t kPiece = 16 * kLanes;
+  RowScan scan;
+  float largest = -std::numeric_limits<float>::infinity();
+  std::size_t best_piece = 0;
   // Zero times a number is zero, unless it is infinite or NaN.
   float zeros[kLanes] = {};
-  const std::size_t whole = values.size() / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      zeros[lane] += values[i + lane] * 0.0f;
+  for (std::size_t first = 0; first < values.size(); first += kPiece) {
+    const std::size_t end = std::min(first + kPiece, values.size());
+    float lanes[kLanes];
+    std::fill(std::begin(lanes), std::end(lanes), -std::numeric_limits<float>::infinity());
+    std::size_t i = first;
+    for (; i + kLanes <= end; i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const float value = values[i + lane];
+        lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+        zeros[lane] += value * 0.0f;
+      }
+    }
+    for (; i < end; ++i) {
+      lanes[0] = values[i] > lanes[0] ? values[i] : lanes[0];
+      zeros[0] += values[i] * 0.0f;
+    }
+    const float in_piece = *std::max_element(std::begin(lanes), std::end(lanes));
+    if (in_piece > largest) {
+      largest = in_piece;
+      best_piece = first;
     }
   }
-  const bool maybe =
-      std::any_of(std::begin(zeros), std::end(zeros), [](float z) { return z != 0; });
-  const auto first = values.begin() + (maybe ? 0 : static_cast<std::ptrdiff_t>(whole));
-  const auto place = std::find_if_not(first, values.end(), is_finite);
-  return place == values.end() ? -1 : place - values.begin();
-}
-
-// Index of the largest value, of equals the first; there is no NaN, and at least one value.
-std::size_t FindLargest(std::span<const float> values) {
-  float lanes[kLanes];
-  std::fill(std::begin(lanes), std::end(lanes), -std::numeric_limits<float>::infinity());
-  const std::size_t whole = values.size() / kLanes * kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = values[i + lane];
-      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-    }
-  }
-  float largest = *std::max_element(std::begin(lanes), std::end(lanes));
-  for (std::size_t i = whole; i < values.size(); ++i) {
-    largest = std::max(largest, values[i]);
-  }
-  std::size_t first = 0;
-  for (bool found = false; !found && first < whole;) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      found |= values[first + lane] == largest;
-    }
-    first += found ? 0 : kLanes;
-  }
-  const auto place =
-      std::find(values.begin() + static_cast<std::ptrdiff_t>(first), values.end(), largest);
-  return static_cast<std::size_t>(place - values.begin());
+  scan.all_finite = std::all_of(std::begin(zeros), std::end(zeros), [](float z) { return z == 0; });
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(best_piece);
+  const auto place = std::find(begin, values.end(), largest);
+  scan.largest = place == values.end() ? 0 : static_cast<std::size_t>(place - values.begin());
+  return scan;
 }
 
 }  // namespace
@@ -239,24 +233,25 @@ Result<Token> Sampler::Sample(std::span<const float> logits, const SamplerState&
 Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& state,
                              std::int64_t position) {
   Check(logits.size() == processed_.size(), "one logit per token of the vocabulary");
-  const std::int64_t bad = FindNotFinite(logits);
-  if (bad >= 0) {
+  const RowScan scan = ScanRow(logits);
+  if (!scan.all_finite) {
+    const auto bad = std::find_if_not(logits.begin(), logits.end(),
+                                      [](float logit) { return std::isfinite(logit); });
     return MakeError(ErrorCode::kInvalidData,
                      "logits for position {}: expected finite numbers, found {} for token {}",
-                     position, logits[static_cast<std::size_t>(bad)], bad);
+                     position, *bad, bad - logits.begin());
   }
-  std::span<const float> processed = logits;
-  if (state.ChangesLogits()) {
-    std::copy(logits.begin(), logits.end(), processed_.begin());
-    state.Process(processed_);
-    processed = processed_;
+  if (!state.ChangesLogits()) {
+    return Choose(logits, scan.largest, state, position);
   }
-  return Choose(processed, state, position);
+  std::copy(logits.begin(), logits.end(), processed_.begin());
+  state.Process(processed_);
+  return Choose(processed_, ScanRow(processed_).largest, state, position);
 }
 
-Result<Token> Sampler::Choose(std::span<const float> logits, const SamplerState& state,
-                              std::int64_t position) {
-  const auto best = static_cast<Token>(FindLargest(logits));
+Result<Token> Sampler::Choose(std::span<const float> logits, std::size_t largest_index,
+                              const SamplerState& state, std::int64_t position) {
+  const auto best = static_cast<Token>(largest_index);
   const float largest = logits[static_cast<std::size_t>(best)];
   if (!std::isfinite(largest)) {
     return MakeError(ErrorCode::kInvalidArgument,

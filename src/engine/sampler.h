@@ -84,8 +84,9 @@ class Sampler {
                       std::int64_t position);
 
  private:
-  Result<Token> Choose(std::span<const float> logits, const SamplerState& state,
-                       std::int64_t position);
+  // `largest`: the index of the largest logit.
+  Result<Token> Choose(std::span<const float> logits, std::size_t largest,
+                       const SamplerState& state, std::int64_t position);
 
   std::vector<float> processed_;
   std::vector<Candidate> candidates_;
