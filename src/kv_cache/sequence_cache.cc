@@ -201,13 +201,17 @@ SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequenc
     const std::int64_t seen = std::max<std::int64_t>(earliest - Reach(shape_), 0);
     range.stored = std::max(range.first, std::min(seen / kBlockTokens, range.end));
   }
+  range.holds_draft_key = kind == BlockKind::kWindow && shape_.n_draft_layers > 0 && first > 0;
   return range;
 }
 
 bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range,
                               std::int64_t i) const {
   const std::int32_t block = BlockOf(kind, sequence, i);
-  return block == kNoBlock ? i >= range.stored : arena_.uses(kind, block) > 1;
+  if (block != kNoBlock) {
+    return arena_.uses(kind, block) > 1;
+  }
+  return i >= range.stored || (i == range.first && range.holds_draft_key);
 }
 
 std::int64_t SequenceCache::CountMissing(BlockKind kind, std::int32_t sequence, Range range) const {

@@ -117,6 +117,8 @@ class SequenceCache {
     std::int64_t first = 0;
     std::int64_t stored = 0;
     std::int64_t end = 0;
+    // The draft key of the position before the step is in its first block, which the step reads.
+    bool holds_draft_key = false;
   };
 
   struct ArenaSize {

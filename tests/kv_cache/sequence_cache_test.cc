@@ -396,6 +396,32 @@ TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{1, 1}));
 }
 
+// A long step that begins behind another's blocks: the key that the draft head stores there first is
+// read by the step, though none of its window blocks but the last are kept.
+TEST(SequenceCache, AStepHasTheBlockOfTheDraftKeyBeforeIt) {
+  ReferenceBackend backend;
+  const CacheShape shape{.keys = {64, 64},
+                         .sliding_window = 128,
+                         .ratios = {4, 0},
+                         .max_context = 2'000,
+                         .n_sequences = 2,
+                         .rollback = 8,
+                         .n_draft_layers = 1,
+                         .lookahead = 8,
+                         .stream_bytes = 8};
+  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  ASSERT_TRUE(cache) << cache.error().message;
+  ASSERT_TRUE(cache->Extend(0, 0, 128));
+  cache->Ran(0, 128);
+  const std::int32_t history[] = {cache->BlockOf(BlockKind::kHistory, 0, 0)};
+  const std::int32_t windows[] = {cache->BlockOf(BlockKind::kWindow, 0, 0)};
+  cache->Attach(1, history, windows);
+  ASSERT_TRUE(cache->Extend(1, 128, 1'000, StoredWindows::kSeen));
+  EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 1, 1), kNoBlock);
+  EXPECT_EQ(cache->BlockOf(BlockKind::kWindow, 1, 2), kNoBlock);
+  EXPECT_EQ(cache->Missing(1, 128, 0, StoredWindows::kSeen), (BlockCounts{}));
+}
+
 TEST(SequenceCache, EveryLayerHasWhatItsRatioNeeds) {
   ReferenceBackend backend;
   const CacheShape shape{.keys = {256, 64},
