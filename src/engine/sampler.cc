@@ -103,10 +103,11 @@ struct RowScan {
 };
 
 // One pass over the row, in pieces whose maxima are kept per lane, so that the compiler turns them
-// into vectors; only the piece with the largest value is looked at again.
+// into vectors (it would unroll a loop over fewer lanes instead); only the piece with the largest
+// value is looked at again.
 RowScan ScanRow(std::span<const float> values) {
-  constexpr std::size_t kLanes = 16;
-  constexpr std::size_t kPiece = 16 * kLanes;
+  constexpr std::size_t kLanes = 32;
+  constexpr std::size_t kPiece = 8 * kLanes;
   RowScan scan;
   float largest = -std::numeric_limits<float>::infinity();
   std::size_t best_piece = 0;
@@ -118,10 +119,10 @@ RowScan ScanRow(std::span<const float> values) {
     std::fill(std::begin(lanes), std::end(lanes), -std::numeric_limits<float>::infinity());
     std::size_t i = first;
     for (; i + kLanes <= end; i += kLanes) {
+      const float* numbers = values.data() + i;
       for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        const float value = values[i + lane];
-        lanes[lane] = value > lanes[lane] ? value : lanes[lane];
-        zeros[lane] += value * 0.0f;
+        lanes[lane] = numbers[lane] > lanes[lane] ? numbers[lane] : lanes[lane];
+        zeros[lane] += numbers[lane] * 0.0f;
       }
     }
     for (; i < end; ++i) {
