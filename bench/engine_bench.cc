@@ -42,6 +42,7 @@ struct Row {
   double engine_us = 0;
   double tokens_per_step = 0;  // of one stream
   double accepted = 0;         // share of drafted tokens at depth 1
+  double kv_mb = 0;            // of blocks in use when all have been answered
 };
 
 void ReadAll(TokenStream stream) {
@@ -97,7 +98,8 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
           .accepted = after.drafted[0] > before.drafted[0]
                           ? static_cast<double>(after.accepted[0] - before.accepted[0]) /
                                 static_cast<double>(after.drafted[0] - before.drafted[0])
-                          : 0};
+                          : 0,
+          .kv_mb = 1e-6 * static_cast<double>(after.kv_bytes_used + after.kv_bytes_cached)};
 }
 
 void Run(const Options& options) {
@@ -116,14 +118,14 @@ void Run(const Options& options) {
                    .n_load_threads = options.n_threads});
   Check(model.has_value(), model ? "" : model.error().message);
   ModelAdapter adapter(**model);
-  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9}\n", "streams", "draft", "tokens/s",
-             "step ms", "engine us", "tokens/step", "accepted");
+  fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9}\n", "streams", "draft", "tokens/s",
+             "step ms", "engine us", "tokens/step", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
     const Row row = Measure(options, adapter, n_streams);
-    fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f}\n", n_streams,
+    fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f}\n", n_streams,
                options.draft > kMaxDraftDepth ? "auto" : fmt::format("{}", options.draft),
-               row.tokens_per_second, row.step_ms, row.engine_us, row.tokens_per_step,
-               row.accepted);
+               row.tokens_per_second, row.step_ms, row.engine_us, row.tokens_per_step, row.accepted,
+               row.kv_mb);
   }
 }
 

@@ -22,7 +22,8 @@ namespace {
 constexpr std::int64_t kVocabulary = 40;
 constexpr std::int64_t kContext = 700;
 
-// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones.
+// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones: one that failed, more of them,
+// or fewer where a sanitizer makes everything slow.
 struct Seeds {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
