@@ -233,21 +233,23 @@ void EngineCore::ForkChoices(Sequence& first, const StepRunner::SampleOther& sam
   }
 }
 
-void EngineCore::EndRequest(RequestState& request, FinishReason reason) {
-  int n_begun = 0;
+void EngineCore::EndRequest(RequestState& request, FinishReason reason,
+                            const std::optional<Error>& error) {
+  int n_ended = 0;
+  const auto end = [&](Sequence& sequence) {
+    EndWithoutToken(sequence, reason, error);
+    finished_.push_back(&sequence);
+    ++n_ended;
+  };
   for (const std::unique_ptr<Sequence>& sequence : sequences_) {
     if (&sequence->request == &request && !sequence->IsFinished()) {
-      EndWithoutToken(*sequence, reason);
-      finished_.push_back(sequence.get());
-      ++n_begun;
+      end(*sequence);
     }
   }
   // Choices that were to begin when the first has read the prompt.
-  for (int j = request.request.n_choices - request.n_unfinished + n_begun;
-       j < request.request.n_choices && n_begun > 0; ++j) {
-    Sequence& other = NewSequence(request, static_cast<std::uint32_t>(j));
-    EndWithoutToken(other, reason);
-    finished_.push_back(&other);
+  while (n_ended < request.n_unfinished) {
+    const int choice = request.request.n_choices - request.n_unfinished + n_ended;
+    end(NewSequence(request, static_cast<std::uint32_t>(choice)));
   }
 }
 
@@ -285,16 +287,15 @@ void EngineCore::FinishAll() {
   finished_.clear();
 }
 
+// What a step of the model failed at is of no use to the requests it ran: they end, with all their
+// choices.
 void EngineCore::FailPlan(const Error& error) {
   for (const PlannedSegment& segment : plan_.segments) {
-    Sequence& sequence = *segment.sequence;
-    if (!sequence.IsFinished() &&
-        std::find(finished_.begin(), finished_.end(), &sequence) == finished_.end()) {
-      EndWithoutToken(sequence, FinishReason::kError, error);
-      finished_.push_back(&sequence);
+    if (!segment.sequence->IsFinished()) {
+      EndRequest(segment.sequence->request, FinishReason::kError, error);
+      FinishAll();
     }
   }
-  FinishAll();
 }
 
 // What is final now, of those that have a slot: others can begin behind it.

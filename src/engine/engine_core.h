@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -70,7 +71,8 @@ class EngineCore {
   void CommitPlan();
   void Finish(Sequence& sequence);
   void FinishAll();
-  void EndRequest(RequestState& request, FinishReason reason);
+  void EndRequest(RequestState& request, FinishReason reason,
+                  const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
   void Count(Clock::time_point begin, Clock::time_point end, double model_seconds,

@@ -208,8 +208,11 @@ void Scheduler::Plan(StepPlan& plan) {
       continue;  // preempted for one before it
     }
     if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
-      Check(running_.size() > 1, "a sequence that is alone fits: Submit has checked it");
-      Preempt(*segment.sequence);
+      // Alone it fits, Submit has seen to that; but blocks that are being read from the disk are in
+      // the way for a moment.
+      if (running_.size() > 1) {
+        Preempt(*segment.sequence);
+      }
       continue;
     }
     plan.segments[n_kept++] = segment;

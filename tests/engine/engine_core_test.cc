@@ -422,6 +422,31 @@ TEST(EngineCoreTest, GoesOnAfterAModelError) {
   }
 }
 
+// Choices that have not begun when the prompt fails, and requests that ran in the same step.
+TEST(EngineCoreTest, AModelErrorEndsAllChoices) {
+  Bench bench;
+  bench.model.fail_at_forward = 0;
+  const Request request = {
+      .prompt = MakePrompt(20), .sampling = {.seed = 1, .max_tokens = 12}, .n_choices = 3};
+  auto state = bench.core->Prepare(request, std::make_shared<Waker>());
+  ASSERT_TRUE(state);
+  TokenStream stream((*state)->stream);
+  bench.core->Add(*std::move(state));
+  EXPECT_EQ(bench.core->Step(), StepOutcome::kRan);
+  EXPECT_EQ(bench.core->n_requests(), 0);
+  EXPECT_TRUE(bench.core->caches().IsConsistent());
+  StreamEvent event;
+  std::uint32_t n_ended = 0;
+  while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
+    EXPECT_EQ(event.choice, n_ended++);
+    EXPECT_EQ(event.finish, FinishReason::kError);
+    ASSERT_TRUE(event.error);
+    EXPECT_EQ(event.error->code, ErrorCode::kIo);
+  }
+  EXPECT_EQ(n_ended, 3u);
+  EXPECT_EQ(bench.metrics.Snapshot().failed, 1);
+}
+
 TEST(EngineCoreTest, NanLogitsEndTheRequestWithAnError) {
   Bench bench;
   bench.model.nan_at_forward = 5;  // 3 chunks and 2 tokens
