@@ -396,8 +396,8 @@ TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{1, 1}));
 }
 
-// A long step that begins behind another's blocks: the key that the draft head stores there first is
-// read by the step, though none of its window blocks but the last are kept.
+// A long step that begins behind another's blocks: the key that the draft head stores there first
+// is read by the step, though none of its window blocks but the last are kept.
 TEST(SequenceCache, AStepHasTheBlockOfTheDraftKeyBeforeIt) {
   ReferenceBackend backend;
   const CacheShape shape{.keys = {64, 64},
