@@ -126,7 +126,6 @@ bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
     return MakeRoom(missing, only_windows) &&
            cache_.Extend(sequence.slot, sequence.computed, n_tokens, windows).has_value();
   };
-  cache_.Trim(sequence.slot);
   const bool wants_all = prefix_ != nullptr && n_tokens > 1;
   return (wants_all && attempt(StoredWindows::kAll, true)) || attempt(StoredWindows::kSeen, false);
 }
@@ -157,35 +156,19 @@ void CacheManager::Release(Sequence& sequence, bool finished) {
   if (sequence.slot < 0) {
     return;
   }
-  if (prefix_ != nullptr) {
-    if (finished) {
-      prefix_->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
-      if (disk_ != nullptr) {
-        disk_->Save(sequence.chain);
-      }
+  if (prefix_ != nullptr && finished) {
+    prefix_->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
+    if (disk_ != nullptr) {
+      disk_->Save(sequence.chain);
     }
-    cache_.Release(sequence.slot);
+  }
+  cache_.Release(sequence.slot);
+  if (prefix_ != nullptr) {
     prefix_->Unpin(sequence.chain);
-  } else {
-    cache_.Release(sequence.slot);
   }
   sequence.slot = -1;
   sequence.computed = 0;
   sequence.drafts.clear();
-}
-
-bool CacheManager::FinishLoads() { return disk_ != nullptr && disk_->Finish(); }
-
-void CacheManager::WaitForLoads() {
-  if (disk_ != nullptr) {
-    disk_->Wait();
-  }
-}
-
-void CacheManager::SaveAll() {
-  if (disk_ != nullptr && prefix_ != nullptr) {
-    disk_->SaveAll();
-  }
 }
 
 void CacheManager::Report() {

@@ -50,13 +50,6 @@ class CacheManager {
   // Gives everything back. The prefix cache keeps what was committed.
   void Release(Sequence& sequence, bool finished);
 
-  // Ends the loads that the disk has finished; true if there were any.
-  bool FinishLoads();
-  // Waits until the disk has finished a load.
-  void WaitForLoads();
-  // Writes everything that is cached to the disk.
-  void SaveAll();
-
   // Sets the gauges of memory.
   void Report();
   // For tests: every block that is in use has its users.

@@ -360,7 +360,9 @@ void EngineCore::PublishAll() {
 }
 
 StepOutcome EngineCore::Step() {
-  caches_->FinishLoads();
+  if (restore_ != nullptr) {
+    restore_->Finish();
+  }
   HandleCancels();
   scheduler_->Plan(plan_);
   if (plan_.segments.empty()) {
@@ -454,13 +456,13 @@ bool EngineCore::WaitForDisk() {
   if (restore_ == nullptr || !restore_->IsLoading()) {
     return false;
   }
-  caches_->WaitForLoads();
+  restore_->Wait();
   return true;
 }
 
 void EngineCore::SettleDisk() {
   while (WaitForDisk()) {
-    caches_->FinishLoads();
+    restore_->Finish();
   }
   if (disk_ != nullptr) {
     disk_->Flush();
@@ -469,7 +471,9 @@ void EngineCore::SettleDisk() {
 
 void EngineCore::Close() {
   SettleDisk();
-  caches_->SaveAll();
+  if (restore_ != nullptr) {
+    restore_->SaveAll();
+  }
   if (trace_ != nullptr) {
     if (Status closed = trace_->Close(); !closed && options_.warn) {
       options_.warn(closed.error().message);

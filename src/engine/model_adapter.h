@@ -11,7 +11,7 @@
 namespace fathom {
 
 // Does not own the model, which must outlive it.
-class ModelAdapter final : public LanguageModel {
+class ModelAdapter : public LanguageModel {
  public:
   explicit ModelAdapter(Model& model) : model_(model) {}
 

@@ -108,7 +108,6 @@ void Scheduler::PlanDecoding(StepPlan& plan) const {
                                .decodes = true,
                                .samples = true});
       n_tokens += 1 + n_drafts;
-      plan.n_decoding += 1;
     }
   }
 }
@@ -119,7 +118,7 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   for (const PlannedSegment& segment : plan.segments) {
     budget -= segment.n_tokens + segment.n_drafts;
   }
-  if (plan.n_decoding > 0 && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
+  if (!plan.segments.empty() && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
     const double target = std::max(options_.target_step_seconds, 3 * decode_seconds_);
     const double tokens = (target - decode_seconds_) / prompt_token_seconds_;
     budget = std::min(budget, std::max(kLeastPromptTokens, static_cast<std::int64_t>(tokens)));
@@ -153,7 +152,6 @@ void Scheduler::PlanPrompts(StepPlan& plan) const {
   for (PlannedSegment& segment : prompts) {
     if (segment.n_tokens > 0) {
       segment.samples = segment.n_tokens == segment.sequence->n_left();
-      plan.n_prompt_tokens += segment.n_tokens;
       plan.segments.push_back(segment);
     }
   }
@@ -193,7 +191,6 @@ bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
 
 void Scheduler::Plan(StepPlan& plan) {
   plan.segments.clear();
-  plan.n_decoding = plan.n_prompt_tokens = 0;
   Admit();
   PlanDecoding(plan);
   PlanPrompts(plan);

@@ -95,8 +95,8 @@ void PrefixCache::Attach(std::int32_t sequence, std::span<const BlockKey> keys,
   MarkEnd(chain, n_blocks);
 }
 
-std::int32_t PrefixCache::NewEntry(const BlockKey& key, const BlockKey& parent_key,
-                                   std::int32_t parent, std::span<const Token> tokens) {
+std::int32_t PrefixCache::NewEntry(const BlockKey& key, std::int32_t parent,
+                                   std::span<const Token> tokens) {
   std::int32_t entry = static_cast<std::int32_t>(entries_.size());
   if (free_entries_.empty()) {
     entries_.emplace_back();
@@ -106,7 +106,6 @@ std::int32_t PrefixCache::NewEntry(const BlockKey& key, const BlockKey& parent_k
   }
   Entry& made = At(entry);
   made.key = key;
-  made.parent_key = parent_key;
   made.tokens.assign(tokens.begin(), tokens.end());
   made.parent = parent;
   made.is_free = false;
@@ -132,9 +131,8 @@ void PrefixCache::Commit(std::int32_t sequence, std::span<const BlockKey> keys,
     const std::int32_t history = cache_.BlockOf(BlockKind::kHistory, sequence, i);
     const std::int32_t window = cache_.BlockOf(BlockKind::kWindow, sequence, i);
     if (entry == LruList::kNone) {
-      const bool first = chain.entries.empty();
-      entry = NewEntry(key, first ? root_ : keys[static_cast<std::size_t>(i - 1)],
-                       first ? LruList::kNone : chain.entries.back(), block_tokens);
+      const std::int32_t parent = chain.entries.empty() ? LruList::kNone : chain.entries.back();
+      entry = NewEntry(key, parent, block_tokens);
       At(entry).history = history;
       arena.Share(BlockKind::kHistory, history);
     } else if (At(entry).history != history) {
@@ -159,7 +157,7 @@ void PrefixCache::Insert(const BlockKey& key, const BlockKey& parent, std::span<
   Check(parent == root_ || before != index_.end(), "Insert: the entry of the block before");
   Check(!index_.contains(key), "Insert: an entry that is not there");
   const std::int32_t parent_entry = parent == root_ ? LruList::kNone : before->second;
-  const std::int32_t entry = NewEntry(key, parent, parent_entry, tokens);
+  const std::int32_t entry = NewEntry(key, parent_entry, tokens);
   At(entry).history = history;
   if (window != kNoBlock) {
     InsertWindow(key, window);
@@ -220,7 +218,7 @@ void PrefixCache::Unpin(PrefixChain& chain) {
 void PrefixCache::Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kind) const {
   const Entry& e = At(entry);
   visit({.key = e.key,
-         .parent = e.parent_key,
+         .parent = e.parent == LruList::kNone ? root_ : At(e.parent).key,
          .tokens = e.tokens,
          .kind = kind,
          .block = kind == BlockKind::kHistory ? e.history : e.window});

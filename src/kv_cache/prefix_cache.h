@@ -119,7 +119,6 @@ class PrefixCache {
  private:
   struct Entry {
     BlockKey key;
-    BlockKey parent_key;
     std::vector<Token> tokens;
     std::int32_t parent = LruList::kNone;
     std::int32_t n_children = 0;
@@ -135,8 +134,7 @@ class PrefixCache {
   Entry& At(std::int32_t i) { return entries_[static_cast<std::size_t>(i)]; }
   const Entry& At(std::int32_t i) const { return entries_[static_cast<std::size_t>(i)]; }
   std::int32_t Lookup(const BlockKey& key, std::span<const Token> tokens) const;
-  std::int32_t NewEntry(const BlockKey& key, const BlockKey& parent_key, std::int32_t parent,
-                        std::span<const Token> tokens);
+  std::int32_t NewEntry(const BlockKey& key, std::int32_t parent, std::span<const Token> tokens);
   void Pin(std::int32_t entry);
   void TouchWindow(std::int32_t entry);
   std::int32_t OldestIdleWindow(const LruList& windows) const;

@@ -120,28 +120,10 @@ TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
 // --- Models with weights ---
 
 // A model with its backend, as the engine wants it.
-class OwnedModel final : public LanguageModel {
+class OwnedModel final : private TestModel, public ModelAdapter {
  public:
   OwnedModel(const std::filesystem::path& directory, const ModelOptions& options)
-      : loaded_(directory, options), adapter_(loaded_.model()) {}
-
-  ModelLimits Limits() const override { return adapter_.Limits(); }
-  SequenceCache& Cache() override { return adapter_.Cache(); }
-  Status Forward(const Batch& batch) override { return adapter_.Forward(batch); }
-  Matrix<const float> Logits(std::span<const std::int32_t> rows) override {
-    return adapter_.Logits(rows);
-  }
-  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) override {
-    return adapter_.ForwardDraft(next, stream_rows, source);
-  }
-  Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) override {
-    return adapter_.DraftLogits(rows);
-  }
-
- private:
-  TestModel loaded_;
-  ModelAdapter adapter_;
+      : TestModel(directory, options), ModelAdapter(model()) {}
 };
 
 std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
