@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -28,10 +27,6 @@
 #include "kv_cache/disk_tier.h"
 
 namespace fathom {
-
-// The bytes of a token as they stand in the text; the view must live until the next call. Called
-// from the engine's thread.
-using TokenBytes = std::function<std::string_view(Token)>;
 
 // How many tokens are drafted ahead of every verified one (spec/mtp.md).
 struct DraftOptions {

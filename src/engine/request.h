@@ -3,6 +3,7 @@
 #define FATHOM_ENGINE_REQUEST_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,6 +21,10 @@ inline constexpr double kGreedyTemperature = 1e-5;
 inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxStopStrings = 64;
 inline constexpr std::size_t kMaxStopStringBytes = 1024;
+
+// The bytes of a token as they stand in the text; the view must live until the next call. Called
+// from the engine's thread.
+using TokenBytes = std::function<std::string_view(Token)>;
 
 // How to choose the next token and when to stop (spec/sampling.md 1, 2, 8). The allowed range of a
 // field stands beside it; Validate enforces it.

@@ -1,7 +1,5 @@
 #include "engine/sequence.h"
 
-#include <functional>
-
 namespace fathom {
 
 Sequence::Sequence(RequestState& owner, std::uint32_t choice_index)
@@ -18,7 +16,7 @@ SamplingParameters Sequence::Sampling() const {
 }
 
 bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
-                 SamplerState& sampler, const std::function<std::string_view(Token)>& token_bytes) {
+                 SamplerState& sampler, const TokenBytes& token_bytes) {
   RequestState& request = sequence.request;
   sampler.Accept(token);
   sequence.tokens.push_back(token);

@@ -4,11 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -79,7 +77,7 @@ struct Sequence {
 // Records a token that the sampler chose, and tells the reader; true if it is the last. `logprobs`
 // is looked at if the request asked for them.
 bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
-                 SamplerState& sampler, const std::function<std::string_view(Token)>& token_bytes);
+                 SamplerState& sampler, const TokenBytes& token_bytes);
 
 // Tells the reader that the sequence ends without another token.
 void EndWithoutToken(Sequence& sequence, FinishReason reason,

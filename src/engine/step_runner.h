@@ -22,7 +22,7 @@ namespace fathom {
 
 struct StepRunnerOptions {
   std::vector<Token> eos_tokens;
-  std::function<std::string_view(Token)> token_bytes;
+  TokenBytes token_bytes;
   bool drafts = false;
   std::int64_t draft_depth = 0;  // 0: chosen by measurement
   std::optional<double> simulated_acceptance;
