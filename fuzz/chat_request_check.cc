@@ -5,9 +5,9 @@
 #include "base/utf8.h"
 #include "prompt/encoder.h"
 #include "prompt/json_value.h"
-#include "server/api_error.h"
-#include "server/chat_completion_request.h"
-#include "server/completion_request.h"
+#include "api/api_error.h"
+#include "api/chat_completion_request.h"
+#include "api/completion_request.h"
 
 namespace fathom::fuzz {
 namespace {

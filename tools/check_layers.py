@@ -25,9 +25,10 @@ MAY_LINK = {
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
     "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model"],
-    "server": ["base", "engine", "prompt", "tokenizer"],
+    "api": ["base", "engine", "prompt", "tokenizer"],
+    "server": ["api", "base", "engine", "prompt", "tokenizer"],
     "slice": ["base", "checkpoint", "prompt", "tokenizer"],
-    "cli": ["base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
+    "cli": ["api", "base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
             "model", "parallel", "prompt", "server", "slice", "tokenizer"],
 }
 
@@ -37,9 +38,9 @@ BOXES = [
      r"kernels/(gpu|cuda|hip)/|parallel/nccl\.cc$", "CUDA and HIP"),
     (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
-    (r"boost/", r"server/http\.cc$", "Boost"),
+    (r"boost/", r"server/http(_client)?\.cc$", "Boost"),
     (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
-    (r"prometheus/", r"engine/metrics\.cc$", "prometheus-cpp"),
+    (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
     (r"xxh", r"kv_cache/block_key\.cc$", "xxHash"),
 ]

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "api/engine_runner.h"
 #include "cli/batch_output.h"
 #include "cli/batch_report.h"
 #include "cli/batch_run.h"
@@ -20,7 +21,6 @@
 #include "cli/progress.h"
 #include "cli/text_model.h"
 #include "engine/engine.h"
-#include "server/request_runner.h"
 
 namespace fathom::cli {
 namespace {
@@ -33,31 +33,6 @@ constexpr auto kReportTime = std::chrono::milliseconds(100);
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-class RunningStream final : public RunningRequest {
- public:
-  explicit RunningStream(TokenStream stream) : stream_(std::move(stream)) {}
-  std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) override {
-    return stream_.NextFor(timeout, event);
-  }
-  RequestStats stats() const override { return stream_.stats(); }
-
- private:
-  TokenStream stream_;
-};
-
-class EngineRunner final : public RequestRunner {
- public:
-  explicit EngineRunner(Engine& engine) : engine_(engine) {}
-  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override {
-    Result<TokenStream> stream = engine_.Submit(std::move(request));
-    if (!stream) return Unexpected(stream.error());
-    return std::make_unique<RunningStream>(*std::move(stream));
-  }
-
- private:
-  Engine& engine_;
-};
 
 // The last part of the path, however it is written.
 std::string NameOf(const std::filesystem::path& directory) {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "api/field_reader.h"
 #include "prompt/json_value.h"
-#include "server/field_reader.h"
 
 namespace fathom::cli {
 namespace {

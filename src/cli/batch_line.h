@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "server/api_answer.h"
-#include "server/api_call.h"
+#include "api/api_answer.h"
+#include "api/api_call.h"
 
 namespace fathom::cli {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "server/api_answer.h"
+#include "api/answer_format.h"
 
 namespace fathom::cli {
 namespace {
@@ -50,7 +50,9 @@ BatchLineError DuplicateError(const std::string& custom_id) {
 // A line that runs. Stays where it is: the answer refers to the call.
 struct BatchRun::Job {
   Job(std::string id, ApiCall prepared, const ApiModel& model, const RandomBits& random_bits)
-      : custom_id(std::move(id)), call(std::move(prepared)), answer(call, model, random_bits) {}
+      : custom_id(std::move(id)),
+        call(std::move(prepared)),
+        answer(call, model, static_cast<std::int64_t>(std::time(nullptr)), random_bits) {}
 
   bool is_submitted() const { return running.size() == call.requests.size(); }
   bool is_done() const { return is_submitted() && n_ended == running.size(); }
@@ -178,7 +180,7 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
   if (!job.is_done()) {
     return {};
   }
-  const ApiReply reply = job.answer.Reply(static_cast<std::int64_t>(std::time(nullptr)));
+  const ApiReply reply = WholeReply(job.answer);
   constexpr int kServiceUnavailable = 503;
   if (reply.status == kServiceUnavailable) {  // nobody here cancels: the engine is going away
     return MakeError(ErrorCode::kUnavailable, "the engine stopped before all was answered");

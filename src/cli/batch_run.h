@@ -15,9 +15,9 @@
 #include "cli/batch_line.h"
 #include "cli/batch_output.h"
 #include "prompt/call_ids.h"
-#include "server/api_call.h"
-#include "server/request_runner.h"
-#include "server/response_json.h"
+#include "api/api_call.h"
+#include "api/request_runner.h"
+#include "api/response_json.h"
 
 namespace fathom::cli {
 

@@ -5,7 +5,7 @@
 
 #include "cli/chat_profile.h"
 #include "prompt/encoder.h"
-#include "server/prompt_tokens.h"
+#include "api/prompt_tokens.h"
 
 namespace fathom::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "prompt/encoder.h"
 #include "prompt/messages.h"
 #include "prompt/profile.h"
-#include "server/prompt_tokens.h"
+#include "api/prompt_tokens.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

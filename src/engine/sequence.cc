@@ -20,7 +20,9 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
   RequestState& request = sequence.request;
   sampler.Accept(token);
   sequence.tokens.push_back(token);
-  ++request.stats.generated_tokens;
+  if (++request.stats.generated_tokens == 1) {
+    request.stream->SetStats(request.stats);  // what the prompt cost is known now
+  }
   StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;
   event.token = token;

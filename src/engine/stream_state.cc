@@ -68,6 +68,11 @@ void StreamState::Notify() {
   changed_.notify_one();
 }
 
+void StreamState::SetStats(const RequestStats& stats) {
+  const std::lock_guard lock(mutex_);
+  stats_ = stats;
+}
+
 void StreamState::Close(const RequestStats& stats) {
   const std::lock_guard lock(mutex_);
   stats_ = stats;

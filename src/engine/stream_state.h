@@ -45,6 +45,8 @@ class StreamState {
   StreamEvent& Add();
   // Lets the reader see what was added. Does not wake it: Notify does.
   void Publish();
+  // What is known so far.
+  void SetStats(const RequestStats& stats);
   // No more events: `stats` are final.
   void Close(const RequestStats& stats);
   // Wakes the reader if it waits. Any thread.

@@ -64,7 +64,8 @@ class TokenStream {
   // Asks the engine to end the request: within a step its unfinished choices end with kCancelled
   // and everything it holds is free. May be called at any time.
   void Cancel();
-  // Final when Next has returned false.
+  // prompt_tokens and cached_tokens are final from the first event on, all of it when Next has
+  // returned false.
   RequestStats stats() const;
 
  private:

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/request_runner.h"
+#include "api/request_runner.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 

@@ -1,0 +1,95 @@
+#include "api/answer_collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
+                                         const RandomBits& random_bits) {
+  if (!options.is_chat) return nullptr;
+  return std::make_unique<AnswerParser>(
+      AnswerParserOptions{.starts_in_reasoning = options.starts_in_reasoning,
+                          .tools = options.tools,
+                          .stream_arguments = options.stream_arguments,
+                          .random_bits = random_bits});
+}
+
+AnswerEnd EndOf(FinishReason finish) {
+  return finish == FinishReason::kStop || finish == FinishReason::kStopString ? AnswerEnd::kStop
+                                                                              : AnswerEnd::kLength;
+}
+
+void Append(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* events) {
+  std::move(more.begin(), more.end(), std::back_inserter(*events));
+}
+
+bool IsCall(const AnswerEvent& event) {
+  return event.kind == AnswerEvent::Kind::kCallBegin ||
+         event.kind == AnswerEvent::Kind::kArgumentsDelta ||
+         event.kind == AnswerEvent::Kind::kCallEnd;
+}
+
+}  // namespace
+
+AnswerCollector::AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits)
+    : options_(options), parser_(MakeParser(options, random_bits)) {}
+
+std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
+  Check(!finished(), "an event after the end of its choice");
+  if (event.token != StreamEvent::kNoToken) {
+    collected_.tokens.push_back(event.token);
+    if (event.logprobs) collected_.logprobs.push_back(*event.logprobs);
+  }
+  if (event.finish) SetFinish(event);
+  std::vector<AnswerEvent> events = AddText(event);
+  if (!options_.parallel_tool_calls) {
+    std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
+  }
+  for (const AnswerEvent& piece : events) {
+    AddToAnswer(piece, &collected_.answer);
+  }
+  return events;
+}
+
+std::vector<AnswerEvent> AnswerCollector::AddText(const StreamEvent& event) {
+  if (parser_ != nullptr) {
+    std::vector<AnswerEvent> events = parser_->Feed(event.text);
+    if (event.finish) Append(parser_->Finish(EndOf(*event.finish)), &events);
+    collected_.answer.stats = parser_->stats();
+    return events;
+  }
+  AnswerEvents events;
+  std::string text;
+  utf8_.Push(event.text, text);
+  if (event.finish) utf8_.Finish(text);
+  events.AddDelta(AnswerEvent::Kind::kContentDelta, text);
+  if (event.finish) {
+    const bool stopped = EndOf(*event.finish) == AnswerEnd::kStop;
+    events.Add({.kind = AnswerEvent::Kind::kFinish,
+                .finish = stopped ? ChatFinishReason::kStop : ChatFinishReason::kLength});
+  }
+  return events.Take();
+}
+
+void AnswerCollector::SetFinish(const StreamEvent& event) {
+  collected_.finish = event.finish;
+  const auto& stops = options_.stop_tokens;
+  if (event.finish == FinishReason::kStop &&
+      std::find(stops.begin(), stops.end(), event.token) != stops.end()) {
+    collected_.stop_token = event.token;
+  } else if (event.finish == FinishReason::kStopString && event.stop_string &&
+             *event.stop_string < options_.stop_strings.size()) {
+    collected_.stop_string = options_.stop_strings[*event.stop_string];
+  } else if (event.finish == FinishReason::kError) {
+    collected_.error =
+        event.error.value_or(Error{ErrorCode::kIo, "the engine failed and does not say why"});
+  } else if (event.finish == FinishReason::kCancelled) {
+    collected_.error = Error{ErrorCode::kUnavailable, "the request was cancelled"};
+  }
+}
+
+}  // namespace fathom

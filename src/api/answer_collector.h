@@ -1,0 +1,69 @@
+// AnswerCollector: one choice, event by event, -> its answer.
+#ifndef FATHOM_API_ANSWER_COLLECTOR_H_
+#define FATHOM_API_ANSWER_COLLECTOR_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "base/utf8.h"
+#include "engine/token_stream.h"
+#include "prompt/answer.h"
+#include "prompt/answer_event.h"
+#include "prompt/call_ids.h"
+#include "prompt/parser.h"
+#include "prompt/tool_schemas.h"
+
+namespace fathom {
+
+// How an answer is to be read.
+struct AnswerOptions {
+  bool is_chat = true;  // false: all text is content
+  bool starts_in_reasoning = false;
+  ToolSchemas tools;                 // what the model was offered
+  bool stream_arguments = false;     // AnswerParserOptions
+  bool parallel_tool_calls = true;   // false: only the first call is told
+  bool include_reasoning = true;     // false: reasoning is not told
+  std::vector<Token> stop_tokens{};  // that the request asked for
+  std::vector<std::string> stop_strings{};
+};
+
+// All there is to know of a finished choice, or of one so far.
+struct CollectedAnswer {
+  Answer answer;                        // of a completion: content, finish_reason
+  std::vector<Token> tokens;            // all that were generated
+  std::vector<TokenLogprobs> logprobs;  // of each of them, if they were asked for
+  std::optional<FinishReason> finish;
+  std::optional<std::string> stop_string;  // that ended it
+  std::optional<Token> stop_token;         // of AnswerOptions::stop_tokens, that ended it
+  std::optional<Error> error;              // of kError and kCancelled
+};
+
+// One choice; one thread. `options` must outlive it.
+class AnswerCollector {
+ public:
+  AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits);
+
+  // The next event of the choice; none after its finish. Returns what it added, whole characters,
+  // for a stream; a completion's text comes as kContentDelta.
+  std::vector<AnswerEvent> Add(const StreamEvent& event);
+
+  bool finished() const { return collected_.finish.has_value(); }
+  const CollectedAnswer& collected() const { return collected_; }
+
+ private:
+  std::vector<AnswerEvent> AddText(const StreamEvent& event);
+  void SetFinish(const StreamEvent& event);
+
+  const AnswerOptions& options_;
+  std::unique_ptr<AnswerParser> parser_;  // null: not a chat
+  Utf8Stream utf8_;                       // where there is no parser
+  CollectedAnswer collected_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_ANSWER_COLLECTOR_H_

@@ -1,0 +1,90 @@
+// ApiAnswer: the events of all requests of a call -> its choices so far.
+#ifndef FATHOM_API_API_ANSWER_H_
+#define FATHOM_API_API_ANSWER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/answer_collector.h"
+#include "api/api_call.h"
+#include "api/api_error.h"
+#include "engine/token_stream.h"
+#include "prompt/answer_event.h"
+#include "prompt/call_ids.h"
+
+namespace fathom {
+
+struct ApiReply {
+  int status = 200;  // of HTTP
+  std::string body;  // JSON on one line
+};
+
+// What a response says besides its choices.
+struct ResponseHead {
+  std::string id;
+  std::int64_t created = 0;  // seconds since 1970, UTC
+  std::string model;
+  std::string fingerprint;
+};
+
+// Tokens of all prompts and choices.
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;      // of the prompts, not computed for this request
+  std::int64_t completion_tokens = 0;  // with reasoning
+  std::int64_t reasoning_tokens = 0;
+  std::int64_t drafted_tokens = 0;
+  std::int64_t accepted_tokens = 0;  // of the drafted
+};
+
+// What one event of the engine added to one choice.
+struct AnswerPiece {
+  std::size_t choice = 0;  // index in the response
+  const StreamEvent& event;
+  std::vector<AnswerEvent> events;  // in order; empty if all of it is held back
+};
+
+// One call; one thread. `call` and `model` must outlive it.
+class ApiAnswer {
+ public:
+  // `created`: seconds since 1970, UTC.
+  ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
+            const RandomBits& random_bits);
+
+  // What is known of the prompt of call.requests[request] when its first event has come.
+  void Start(std::size_t request, const RequestStats& stats);
+  // An event of call.requests[request].
+  AnswerPiece Add(std::size_t request, const StreamEvent& event);
+  // The stream of call.requests[request] has ended.
+  void End(std::size_t request, const RequestStats& stats);
+
+  const ApiCall& call() const { return call_; }
+  const ApiModel& model() const { return model_; }
+  const ResponseHead& head() const { return head_; }
+  const RandomBits& random_bits() const { return random_bits_; }
+  // Those of the first request, then of the next.
+  std::span<const AnswerCollector> choices() const { return choices_; }
+  // Of what has ended, and of the prompts of what has started.
+  const Usage& usage() const { return usage_; }
+  // Of the first choice that has one.
+  std::optional<ApiError> error() const;
+
+ private:
+  std::size_t FirstChoice(std::size_t request) const;
+
+  const ApiCall& call_;
+  const ApiModel& model_;
+  const RandomBits random_bits_;
+  const ResponseHead head_;
+  std::vector<AnswerCollector> choices_;
+  std::vector<bool> started_;  // by request
+  Usage usage_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_API_ANSWER_H_

@@ -1,0 +1,52 @@
+// ApiCall: the body of a request -> what the engine is asked, and what it takes to answer.
+#ifndef FATHOM_API_API_CALL_H_
+#define FATHOM_API_API_CALL_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/answer_collector.h"
+#include "api/api_error.h"
+#include "api/generation_fields.h"
+#include "base/tensor.h"
+#include "engine/request.h"
+#include "prompt/profile.h"
+#include "prompt/tool_schemas.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+enum class Endpoint { kChatCompletions, kCompletions, kResponses, kMessages };
+
+// By path: "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages" and their
+// aliases; nullopt: no such endpoint.
+std::optional<Endpoint> FindEndpoint(std::string_view path);
+
+// What is the same for all requests to one model. Constant; the tokenizer must outlive it.
+struct ApiModel {
+  const Tokenizer* tokenizer = nullptr;
+  PromptProfile profile;
+  Token bos = 0;
+  std::string name;         // in answers to requests that name no model
+  std::string fingerprint;  // "system_fingerprint" of answers
+  RequestLimits limits;
+  RequestDefaults defaults;
+};
+
+struct ApiCall {
+  Endpoint endpoint = Endpoint::kChatCompletions;
+  std::string model;              // as the client called it
+  std::vector<Request> requests;  // one per prompt; a chat has one
+  AnswerOptions answers;          // of every choice
+  bool stream = false;
+  bool include_usage = false;
+};
+
+// Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.
+ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const ApiModel& model);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_API_CALL_H_

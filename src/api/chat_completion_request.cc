@@ -1,0 +1,186 @@
+#include "api/chat_completion_request.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "prompt/messages.h"
+
+namespace fathom {
+namespace {
+
+Error NotYet(std::string_view field, std::string_view what) {
+  return {ErrorCode::kUnsupported, fmt::format("{}: {}", field, what)};
+}
+
+void CheckTools(FieldReader& reader, const RequestLimits& limits) {
+  const JsonValue* tools = reader.Find("tools");
+  if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
+    reader.Fail("tools", fmt::format("at most {}", limits.max_tools),
+                fmt::format("{}", tools->items.size()));
+  }
+  for (const std::string_view key : {"functions", "function_call"}) {
+    const JsonValue* value = reader.Find(key);
+    if (value != nullptr && value->Truthy()) {
+      reader.Fail(NotYet(key, "not supported; use tools and tool_choice"));
+    }
+  }
+  const JsonValue* choice = reader.Find("tool_choice");
+  if (choice == nullptr) return;
+  if (choice->IsObject() || (choice->IsString() && choice->text == "required")) {
+    reader.Fail(NotYet("tool_choice", "required and named tools are not supported yet"));
+  } else if (!choice->IsString() || (choice->text != "none" && choice->text != "auto")) {
+    reader.Fail("tool_choice", "none or auto", *choice);
+  }
+}
+
+// A text model: only text comes out, and nothing but text may be asked for.
+void CheckModalities(FieldReader& reader) {
+  const JsonValue* modalities = reader.Find("modalities");
+  if (modalities == nullptr) return;
+  for (const JsonValue& entry : modalities->items) {
+    if (!entry.IsString() || entry.text != "text") {
+      reader.Fail("modalities", "[\"text\"]", entry);
+    }
+  }
+}
+
+void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
+  bool logprobs = sampling->top_logprobs.has_value();
+  reader.ReadBool("logprobs", &logprobs);
+  std::int64_t top_logprobs = sampling->top_logprobs.value_or(0);
+  reader.ReadInteger("top_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &top_logprobs);
+  if (!logprobs && reader.Find("top_logprobs") != nullptr && top_logprobs > 0) {
+    reader.Fail("logprobs", "true where top_logprobs is given", "false or nothing");
+  }
+  sampling->top_logprobs.reset();
+  if (logprobs) sampling->top_logprobs = static_cast<int>(top_logprobs);
+}
+
+// thinking: {"type": ...}; type "adaptive" leaves it to the model, which then thinks.
+std::optional<bool> ReadThinkingObject(FieldReader& reader) {
+  const JsonValue* thinking = reader.Find("thinking");
+  if (thinking == nullptr) return std::nullopt;
+  const JsonValue* type = thinking->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail("thinking", "an object with a type", *thinking);
+    return std::nullopt;
+  }
+  if (type->text != "enabled" && type->text != "disabled" && type->text != "adaptive") {
+    reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
+  }
+  return type->text != "disabled";
+}
+
+std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
+  if (reader.Find(key) == nullptr) return std::nullopt;
+  bool value = false;
+  reader.ReadBool(key, &value);
+  return value;
+}
+
+// What the many spellings say about reasoning.
+struct Reasoning {
+  std::optional<bool> thinks;
+  std::string effort;
+};
+
+void ReadTemplateArguments(FieldReader& reader, Reasoning* reasoning, EncodeOptions* encoding) {
+  const JsonValue* arguments = reader.Find("chat_template_kwargs");
+  if (arguments == nullptr) return;
+  if (!arguments->IsObject()) {
+    reader.Fail("chat_template_kwargs", "an object", *arguments);
+    return;
+  }
+  FieldReader inner(*arguments, "chat_template_kwargs");
+  for (const std::string_view key : {"thinking", "enable_thinking"}) {
+    const std::optional<bool> thinks = ReadFlag(inner, key);
+    if (!reasoning->thinks) reasoning->thinks = thinks;
+  }
+  std::string effort;
+  inner.ReadString("reasoning_effort", &effort);
+  if (reasoning->effort.empty()) reasoning->effort = effort;
+  inner.ReadBool("drop_thinking", &encoding->drop_thinking);
+  if (inner.error()) reader.Fail(*inner.error());
+}
+
+void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
+  Reasoning reasoning;
+  reasoning.thinks = ReadThinkingObject(reader);
+  const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
+  if (!reasoning.thinks) reasoning.thinks = enable_thinking;
+  reader.ReadString("reasoning_effort", &reasoning.effort);
+  const JsonValue* object = reader.Find("reasoning");
+  if (object != nullptr) {
+    std::string effort;
+    FieldReader inner(*object, "reasoning");
+    inner.ReadString("effort", &effort);
+    bool exclude = false;
+    inner.ReadBool("exclude", &exclude);
+    if (exclude) request->include_reasoning = false;
+    if (!object->IsObject()) reader.Fail("reasoning", "an object", *object);
+    if (inner.error()) reader.Fail(*inner.error());
+    if (reasoning.effort.empty()) reasoning.effort = effort;
+  }
+  ReadTemplateArguments(reader, &reasoning, &request->encoding);
+  reader.ReadBool("include_reasoning", &request->include_reasoning);
+
+  if (!reasoning.effort.empty()) {
+    request->encoding.effort = reasoning.effort;
+    request->encoding.thinking = ThinkingMode::kThinking;  // unless the effort is none
+  }
+  if (reasoning.thinks) {
+    request->encoding.thinking = *reasoning.thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
+    if (*reasoning.thinks && request->encoding.effort == "none") request->encoding.effort.clear();
+  }
+}
+
+// The model goes on with the last message, which is its own.
+void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
+  bool continues = false;
+  reader.ReadBool("continue_final_message", &continues);
+  if (continues && !chat->messages.empty()) {
+    if (chat->messages.back().role != Role::kAssistant) {
+      reader.Fail("continue_final_message", "an assistant message at the end", "another role");
+    }
+    chat->messages.back().wo_eos = true;
+  }
+  const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
+  if (!continues && add_prompt == false) {
+    reader.Fail(NotYet("add_generation_prompt", "false is not supported"));
+  }
+}
+
+}  // namespace
+
+Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+                                                         const RequestLimits& limits,
+                                                         const RequestDefaults& defaults) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Unexpected(json.error());
+  ChatCompletionRequest request = {.generation = {.sampling = defaults.sampling},
+                                   .encoding = defaults.encoding};
+  FieldReader reader(*json);
+  ReadGenerationFields(reader, limits, &request.generation);
+  CheckTools(reader, limits);
+  CheckModalities(reader);
+  ReadLogprobs(reader, &request.generation.sampling);
+  ReadReasoning(reader, &request);
+  reader.ReadBool("parallel_tool_calls", &request.parallel_tool_calls);
+  if (reader.error()) return Unexpected(*reader.error());
+
+  Result<ChatRequest> chat = ReadChatRequest(*json, body);
+  if (!chat) return Unexpected(chat.error());
+  request.chat = *std::move(chat);
+  request.chat.context.clear();  // a means of the encoder; a server has no context to refer to
+  if (request.chat.messages.empty()) {
+    reader.Fail("messages", "at least one message", "none");
+  }
+  ReadContinuation(reader, &request.chat);
+  if (reader.error()) return Unexpected(*reader.error());
+  return request;
+}
+
+}  // namespace fathom

@@ -1,0 +1,46 @@
+// The body of POST /v1/chat/completions. spec/serving.md sections 5 and 8, spec/encoding.md 5.
+#ifndef FATHOM_API_CHAT_COMPLETION_REQUEST_H_
+#define FATHOM_API_CHAT_COMPLETION_REQUEST_H_
+
+#include <string>
+#include <string_view>
+
+#include "api/generation_fields.h"
+#include "base/result.h"
+#include "prompt/chat.h"
+
+namespace fathom {
+
+// Whether the model may, must or must not call a tool.
+struct ToolChoice {
+  enum class Kind {
+    kAuto,
+    kNone,      // there are no tools then
+    kRequired,  // at least one call, of any tool
+    kNamed,     // at least one call, of `name`
+  };
+  Kind kind = Kind::kAuto;
+  std::string name{};  // kNamed
+};
+
+// A chat of any API: those of other APIs are read into the same value.
+struct ChatCompletionRequest {
+  GenerationFields generation;
+  ChatRequest chat;  // at least one message; no tools if tool_choice is none
+  // Whether to think, and how hard. Asked of these, the first that says something decides:
+  // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
+  // effort, where "none" is not to think; then the default.
+  EncodeOptions encoding;
+  ToolChoice tool_choice;
+  bool parallel_tool_calls = true;  // false: the answer has at most one call
+  bool include_reasoning = true;    // false: there is reasoning, and the client does not want it
+};
+
+// Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
+Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+                                                         const RequestLimits& limits,
+                                                         const RequestDefaults& defaults);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_CHAT_COMPLETION_REQUEST_H_

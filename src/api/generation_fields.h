@@ -1,0 +1,55 @@
+// The fields that chat completions and completions share: how to generate, and how much.
+// spec/serving.md section 5.
+#ifndef FATHOM_API_GENERATION_FIELDS_H_
+#define FATHOM_API_GENERATION_FIELDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "api/field_reader.h"
+#include "engine/request.h"
+#include "prompt/chat.h"
+
+namespace fathom {
+
+// How much one request may ask for.
+struct RequestLimits {
+  std::int64_t vocab_size = 0;   // token ids are below it
+  std::int64_t max_context = 0;  // tokens of prompt and answer together
+  std::int64_t max_choices = 8;
+  std::size_t max_prompts = 1024;
+  std::size_t max_stop_strings = 16;
+  std::size_t max_stop_string_bytes = 512;
+  std::size_t max_stop_tokens = 1024;
+  std::size_t max_logit_biases = 4096;
+  std::size_t max_tools = 1024;
+};
+
+// What a request gets where it says nothing.
+struct RequestDefaults {
+  SamplingParameters sampling;
+  EncodeOptions encoding;  // of chats
+};
+
+struct GenerationFields {
+  std::string model;  // as the client called it; any name, or none
+  SamplingParameters sampling;
+  int n_choices = 1;
+  int priority = 0;  // as the engine has it: the larger runs first. Clients say it the other way.
+  bool stream = false;
+  bool include_usage = false;  // a last chunk of a stream with the usage
+};
+
+// `fields` holds the defaults. logprobs are not among the fields: the two kinds of request say them
+// differently. Fields that would change the answer and are not supported yet are errors
+// (kUnsupported); those that only inform, and unknown ones, are ignored.
+void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
+                          GenerationFields* fields);
+
+// The body of a request. Errors: not JSON, not an object.
+Result<JsonValue> ParseBody(std::string_view body);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_GENERATION_FIELDS_H_

@@ -1,0 +1,19 @@
+// From prompts to tokens: what the encoder and the tokenizer do not know of each other.
+#ifndef FATHOM_API_PROMPT_TOKENS_H_
+#define FATHOM_API_PROMPT_TOKENS_H_
+
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "prompt/encoder.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+// The tokens of a prompt; text of a client stays text.
+Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_PROMPT_TOKENS_H_

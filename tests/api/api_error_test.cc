@@ -1,0 +1,52 @@
+#include "api/api_error.h"
+
+#include <gtest/gtest.h>
+
+namespace fathom {
+namespace {
+
+ApiError Told(ErrorCode code, std::string message) {
+  return ToApiError({.code = code, .message = std::move(message)});
+}
+
+TEST(ApiErrorTest, TheFieldBeforeTheColonIsTheParam) {
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, "stop[2]: expected x").param, "stop[2]");
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, "messages[0].role: expected x").param,
+            "messages[0].role");
+  EXPECT_EQ(Told(ErrorCode::kUnsupported, "echo: not supported yet").param, "echo");
+  EXPECT_EQ(Told(ErrorCode::kInvalidData, "JSON, byte 5: expected x").param, "");
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, ": x").param, "");
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, "nothing but words").param, "");
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, "word").param, "");
+}
+
+TEST(ApiErrorTest, StatusOfEveryCode) {
+  EXPECT_EQ(Told(ErrorCode::kInvalidArgument, "a").status, 400);
+  EXPECT_EQ(Told(ErrorCode::kInvalidData, "a").status, 400);
+  EXPECT_EQ(Told(ErrorCode::kUnsupported, "a").status, 400);
+  EXPECT_EQ(Told(ErrorCode::kNotFound, "a").status, 404);
+  EXPECT_EQ(Told(ErrorCode::kResourceExhausted, "a").status, 429);
+  EXPECT_EQ(Told(ErrorCode::kUnavailable, "a").status, 503);
+  EXPECT_EQ(Told(ErrorCode::kOutOfMemory, "a").status, 500);
+  EXPECT_EQ(Told(ErrorCode::kIo, "a").status, 500);
+}
+
+TEST(ApiErrorTest, Json) {
+  EXPECT_EQ(ToJson(Told(ErrorCode::kInvalidArgument, "top_p: expected \"x\"")),
+            R"({"error":{"message":"top_p: expected \"x\"","type":"invalid_request_error",)"
+            R"("param":"top_p","code":"invalid_value"}})");
+  EXPECT_EQ(ToJson(Told(ErrorCode::kIo, "it broke")),
+            R"({"error":{"message":"it broke","type":"server_error","param":null,)"
+            R"("code":"server_error"}})");
+}
+
+TEST(ApiErrorTest, ContextLengthHasTheWordsThatClientsLookFor) {
+  const ApiError error = ContextLengthError(3000, 2048);
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.code, "context_length_exceeded");
+  EXPECT_NE(error.message.find("maximum context length is 2048 tokens"), std::string::npos);
+  EXPECT_NE(error.message.find("requested 3000 tokens"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fathom
