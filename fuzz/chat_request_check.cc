@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "base/utf8.h"
-#include "prompt/encoder.h"
-#include "prompt/json_value.h"
 #include "api/api_error.h"
 #include "api/chat_completion_request.h"
 #include "api/completion_request.h"
+#include "base/utf8.h"
+#include "prompt/encoder.h"
+#include "prompt/json_value.h"
 
 namespace fathom::fuzz {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.h"
 #include "api/api_answer.h"
 #include "api/api_call.h"
+#include "base/result.h"
 
 namespace fathom::cli {
 

@@ -11,13 +11,13 @@
 #include <unordered_set>
 #include <vector>
 
+#include "api/api_call.h"
+#include "api/request_runner.h"
+#include "api/response_json.h"
 #include "base/result.h"
 #include "cli/batch_line.h"
 #include "cli/batch_output.h"
 #include "prompt/call_ids.h"
-#include "api/api_call.h"
-#include "api/request_runner.h"
-#include "api/response_json.h"
 
 namespace fathom::cli {
 

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "api/prompt_tokens.h"
 #include "cli/chat_profile.h"
 #include "prompt/encoder.h"
-#include "api/prompt_tokens.h"
 
 namespace fathom::cli {
 namespace {

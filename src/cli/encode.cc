@@ -1,6 +1,7 @@
 #include <string>
 #include <vector>
 
+#include "api/prompt_tokens.h"
 #include "cli/chat_profile.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
@@ -9,7 +10,6 @@
 #include "prompt/encoder.h"
 #include "prompt/messages.h"
 #include "prompt/profile.h"
-#include "api/prompt_tokens.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
