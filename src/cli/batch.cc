@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "api/engine_runner.h"
+#include "cli/api_model.h"
 #include "cli/batch_output.h"
 #include "cli/batch_report.h"
 #include "cli/batch_run.h"
-#include "cli/build_info.h"
-#include "cli/chat_profile.h"
 #include "cli/commands.h"
 #include "cli/engine_session.h"
 #include "cli/interrupt.h"
@@ -32,32 +31,6 @@ constexpr auto kReportTime = std::chrono::milliseconds(100);
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The last part of the path, however it is written.
-std::string NameOf(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  return std::filesystem::canonical(directory, ignored).filename().string();
-}
-
-Result<ApiModel> MakeApiModel(const BatchCommand& command, const TextModel& model,
-                              std::int64_t n_context, Log& log) {
-  const Result<PromptProfile> profile = ChooseProfile(command.profile, model.directory, log);
-  if (!profile) return Unexpected(profile.error());
-  ApiModel api = {.tokenizer = &model.tokenizer,
-                  .profile = *profile,
-                  .bos = static_cast<Token>(model.config.bos_token_id),
-                  .name = NameOf(model.directory),
-                  .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
-                  .limits = {.vocab_size = model.config.vocab_size,
-                             .max_context = n_context,
-                             .max_choices = kMaxChoices}};
-  api.defaults.sampling =
-      MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
-  api.defaults.encoding.thinking = command.thinking ? ThinkingMode::kThinking : ThinkingMode::kChat;
-  const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
-  if (!valid) return Unexpected(valid.error());
-  return api;
 }
 
 // What the user is told where the run did not reach its end. Ctrl-C is the one stop that has no
@@ -94,7 +67,12 @@ Status RunBatch(const BatchCommand& command, Log& log) {
   if (!text_model) return Unexpected(text_model.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
   if (!n_context) return Unexpected(n_context.error());
-  const Result<ApiModel> api = MakeApiModel(command, *text_model, *n_context, log);
+  const Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
+                                             .thinking = command.thinking,
+                                             .profile = command.profile,
+                                             .n_context = *n_context,
+                                             .max_choices = kMaxChoices},
+                                            *text_model, log);
   if (!api) return Unexpected(api.error());
   const Result<std::string> input = ReadInput(command.input);
   if (!input) return Unexpected(input.error());

@@ -77,7 +77,7 @@ Status RunBench(const BenchCommand& command, Log& log) {
   if (!costs) return Unexpected(costs.error());
 
   const Result<Session> session =
-      Session::Load(*directory, command.run, OptionsFor(*plan), nullptr, log);
+      Session::Load(*directory, command.run, OptionsFor(*plan), {}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
   const Result<Isa> isa = ChooseIsa(command.run);

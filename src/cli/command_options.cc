@@ -9,6 +9,7 @@
 #include "cli/batch_options.h"
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
+#include "cli/serve_options.h"
 #include "slice/shapes.h"
 #include "slice/tokenizer_json.h"
 
@@ -283,11 +284,17 @@ void AddBench(CLI::App& app, BenchCommand& options) {
 
 void AddCommands(CLI::App& app, ParsedCommands& commands) {
   app.add_option("--log-level", commands.log_level,
-                 "What is told on standard error: trace, debug, info, warn, error or off")
+                 "What is told on standard error: trace, debug, info, warn, error or off (default: "
+                 "warn; of serve: info)")
       ->type_name("LEVEL")
       ->check(OneOf(Names(kLogLevelNames)));
+  app.add_option("--log-format", commands.log_format,
+                 "How it is told: text, or json for one object a line (default: text)")
+      ->type_name("FORMAT")
+      ->check(OneOf(Names(kLogFormatNames)));
   AddGenerate(app, commands.generate);
   AddChat(app, commands.chat);
+  AddServe(app, commands.serve);
   AddBatch(app, commands.batch);
   AddInspect(app, commands.inspect);
   AddTokenize(app, commands.tokenize);

@@ -12,9 +12,11 @@ namespace fathom::cli {
 
 // What the parser writes to while it reads; only the command that was named counts.
 struct ParsedCommands {
-  std::string log_level = "warn";
+  std::string log_level;  // empty: what the command wants
+  std::string log_format = "text";
   GenerateCommand generate;
   ChatCommand chat;
+  ServeCommand serve;
   BatchCommand batch;
   InspectCommand inspect;
   TokenizeCommand tokenize;

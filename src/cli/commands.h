@@ -11,6 +11,7 @@ namespace fathom::cli {
 
 Status RunGenerate(const GenerateCommand& command, Log& log);
 Status RunChat(const ChatCommand& command, Log& log);
+Status RunServe(const ServeCommand& command, Log& log);
 Status RunInspect(const InspectCommand& command, Log& log);
 Status RunTokenize(const TokenizeCommand& command, Log& log);
 Status RunEncode(const EncodeCommand& command, Log& log);

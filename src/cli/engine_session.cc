@@ -86,7 +86,8 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
   const bool drafts = WantsDrafts(engine, *checkpoint);
   Result<Session> loaded =
       Session::Load(text_model.config, *std::move(checkpoint), options.run,
-                    ModelOptionsFor(text_model.config, options, drafts), options.interrupt, log);
+                    ModelOptionsFor(text_model.config, options, drafts),
+                    {.interrupt = options.interrupt, .progress = options.progress}, log);
   if (!loaded) return Unexpected(loaded.error());
   EngineSession session(*std::move(loaded));
   session.adapter_ = std::make_unique<ModelAdapter>(session.session_.model());

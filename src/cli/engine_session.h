@@ -4,6 +4,7 @@
 #define FATHOM_CLI_ENGINE_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -21,9 +22,10 @@ namespace fathom::cli {
 struct EngineSessionOptions {
   const RunOptions& run;
   const EngineCliOptions& engine;
-  std::int64_t max_context = 1;     // positions per sequence: ContextLength
-  std::int64_t max_waiting = 4096;  // requests beside those that run; more are refused
-  Interrupt* interrupt = nullptr;   // as Session::Load takes it
+  std::int64_t max_context = 1;                  // positions per sequence: ContextLength
+  std::int64_t max_waiting = 4096;               // requests beside those that run; more are refused
+  Interrupt* interrupt = nullptr;                // as Session::Load takes it
+  std::function<void(double share)> progress{};  // as Session::Load takes it
 };
 
 // Owns backend, model and engine; movable. The thread of the engine runs the model, bound to the

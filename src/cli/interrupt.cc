@@ -11,28 +11,29 @@
 namespace fathom::cli {
 namespace {
 
-sigset_t OnlySigint() {
+sigset_t SetOf(Interrupt::Signals signals) {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
+  if (signals == Interrupt::Signals::kInterruptAndTerminate) {
+    ::sigaddset(&set, SIGTERM);
+  }
   return set;
 }
 
 }  // namespace
 
-Interrupt::Interrupt() {
-  const sigset_t set = OnlySigint();
-  descriptor_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+Interrupt::Interrupt(Signals signals) : set_(SetOf(signals)) {
+  descriptor_ = ::signalfd(-1, &set_, SFD_NONBLOCK | SFD_CLOEXEC);
   if (descriptor_ >= 0) {
-    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    ::pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
 }
 
 Interrupt::~Interrupt() {
   if (descriptor_ >= 0) {
     static_cast<void>(Take());  // an old Ctrl-C must not strike when the signal is let through
-    const sigset_t set = OnlySigint();
-    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
     ::close(descriptor_);
   }
 }
@@ -43,6 +44,7 @@ bool Interrupt::Take() {
   while (descriptor_ >= 0 &&
          ::read(descriptor_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     pressed = true;
+    last_ = static_cast<int>(info.ssi_signo);
   }
   return pressed;
 }
@@ -65,12 +67,18 @@ bool Interrupt::WaitFor(int descriptor) {
   }
 }
 
+void Interrupt::Wait() {
+  constexpr int kNone = -1;  // poll skips it
+  do {
+    static_cast<void>(WaitFor(kNone));
+  } while (!Take());
+}
+
 void Interrupt::EndProgramIfPressed() {
   if (Take()) {
-    const sigset_t set = OnlySigint();
-    ::signal(SIGINT, SIG_DFL);
-    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-    ::raise(SIGINT);
+    ::signal(last_, SIG_DFL);
+    ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+    ::raise(last_);
   }
 }
 

@@ -2,14 +2,19 @@
 #ifndef FATHOM_CLI_INTERRUPT_H_
 #define FATHOM_CLI_INTERRUPT_H_
 
+#include <signal.h>
+
 namespace fathom::cli {
 
-// While it lives, SIGINT ends nothing: it waits to be taken. The signal is blocked and read from a
-// descriptor, so there is no handler and no global flag. Make it before any other thread is
-// started: threads inherit what is blocked. One at a time; one thread.
+// While it lives, SIGINT (and SIGTERM, if that is asked for) ends nothing: it waits to be taken.
+// The signal is blocked and read from a descriptor, so there is no handler and no global flag. Make
+// it before any other thread is started: threads inherit what is blocked. One at a time; one
+// thread.
 class Interrupt {
  public:
-  Interrupt();
+  enum class Signals { kInterrupt, kInterruptAndTerminate };
+
+  explicit Interrupt(Signals signals = Signals::kInterrupt);
   ~Interrupt();
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
@@ -18,11 +23,15 @@ class Interrupt {
   bool Take();
   // Waits until `descriptor` can be read (true) or Ctrl-C is pressed (false; Take is then due).
   bool WaitFor(int descriptor);
-  // Ends the program as SIGINT does if Ctrl-C was pressed: for times when there is nothing to go
+  // Waits until Ctrl-C is pressed, and takes it.
+  void Wait();
+  // Ends the program as the signal does if there was one: for times when there is nothing to go
   // back to.
   void EndProgramIfPressed();
 
  private:
+  const sigset_t set_;
+  int last_ = SIGINT;    // the signal that was taken last
   int descriptor_ = -1;  // -1: signals cannot be watched here, and SIGINT ends the program as ever
 };
 

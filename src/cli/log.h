@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace fathom::cli {
@@ -15,10 +16,14 @@ enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 inline constexpr std::string_view kLogLevelNames[] = {"trace", "debug", "info",
                                                       "warn",  "error", "off"};
 
+// text: "fathom: info: message"; json: {"time": ..., "level": ..., "message": ..., ...} on a line.
+enum class LogFormat { kText, kJson };
+inline constexpr std::string_view kLogFormatNames[] = {"text", "json"};
+
 // Any thread may write.
 class Log {
  public:
-  explicit Log(LogLevel level);
+  explicit Log(LogLevel level, LogFormat format = LogFormat::kText);
   ~Log();
 
   template <class... Args>
@@ -33,6 +38,8 @@ class Log {
   void Warn(fmt::format_string<Args...> format, Args&&... args) {
     Write(LogLevel::kWarn, fmt::format(format, std::forward<Args>(args)...));
   }
+  // A message with fields, which are seen in JSON alone: the message says what matters of them.
+  void Event(LogLevel level, std::string_view message, const nlohmann::ordered_json& fields);
 
  private:
   void Write(LogLevel level, std::string_view message);

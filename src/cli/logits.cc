@@ -161,7 +161,7 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
                                            .max_batch_tokens = plan->chunk,
                                            .max_logit_rows = kLogitRows,
                                            .with_mtp = command.mtp},
-                                          nullptr, log);
+                                          {}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
   const Status computed =

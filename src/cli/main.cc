@@ -18,6 +18,7 @@ struct RunCommand {
 
   Status operator()(const GenerateCommand& command) { return RunGenerate(command, log); }
   Status operator()(const ChatCommand& command) { return RunChat(command, log); }
+  Status operator()(const ServeCommand& command) { return RunServe(command, log); }
   Status operator()(const BatchCommand& command) { return RunBatch(command, log); }
   Status operator()(const InspectCommand& command) { return RunInspect(command, log); }
   Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
@@ -45,7 +46,10 @@ int Run(int argc, char** argv) {
     const int printed = ExitCodeOf(Print(line.out));
     return line.exit_code != 0 ? line.exit_code : printed;
   }
-  Log log(line.options->log_level);
+  Log log(line.options->log_level, line.options->log_format);
+  for (const std::string& option : line.options->dropped) {
+    log.Warn("{} is ignored: what it would choose is always right here", option);
+  }
   return ExitCodeOf(std::visit(RunCommand{log}, line.options->command));
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/processors.h"
 #include "cli/command_options.h"
+#include "cli/expanded_arguments.h"
 #include "cli/version.h"
 
 namespace fathom::cli {
@@ -35,6 +36,7 @@ ParsedCommands Defaults() {
       .model = model, .n_threads = AvailableCores(), .cpu_isa = "", .n_context = {}};
   commands.generate.run = run;
   commands.chat.run = run;
+  commands.serve.run = run;
   commands.batch.run = run;
   commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
   commands.inspect.model = model;
@@ -121,7 +123,7 @@ std::string ExplainArguments(CLI::App& app, const std::vector<std::string>& unkn
   if (option != unknown.end()) {
     const std::string name = OptionName(*option);
     std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
-    allowed.emplace_back("--log-level");
+    allowed.insert(allowed.end(), {"--log-level", "--log-format"});
     return fmt::format("unknown option {}{}\n  allowed: {}", name, Suggestion(name, allowed),
                        fmt::join(allowed, " "));
   }
@@ -150,11 +152,24 @@ std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
                      command == nullptr ? "" : command->get_name() + " ");
 }
 
-Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel log_level) {
+template <std::size_t n>
+std::size_t IndexOf(const std::string_view (&names)[n], std::string_view name) {
+  return static_cast<std::size_t>(std::find(std::begin(names), std::end(names), name) -
+                                  std::begin(names));
+}
+
+Options SelectOptions(const CLI::App& app, ParsedCommands& commands) {
   const std::string name = ChosenCommand(app)->get_name();
-  Options options = {.log_level = log_level, .command = std::move(commands.generate)};
+  const std::string default_level = name == "serve" ? "info" : "warn";
+  const std::string level = commands.log_level.empty() ? default_level : commands.log_level;
+  Options options = {
+      .log_level = static_cast<LogLevel>(IndexOf(kLogLevelNames, level)),
+      .log_format = static_cast<LogFormat>(IndexOf(kLogFormatNames, commands.log_format)),
+      .command = std::move(commands.generate)};
   if (name == "chat") {
     options.command = std::move(commands.chat);
+  } else if (name == "serve") {
+    options.command = std::move(commands.serve);
   } else if (name == "batch") {
     options.command = std::move(commands.batch);
   } else if (name == "inspect") {
@@ -175,14 +190,17 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
   return options;
 }
 
-LogLevel LogLevelFromName(const std::string& name) {
-  const auto* found = std::find(std::begin(kLogLevelNames), std::end(kLogLevelNames), name);
-  return static_cast<LogLevel>(found - std::begin(kLogLevelNames));
-}
-
 }  // namespace
 
 CommandLine ParseCommandLine(int argc, char** argv) {
+  const Result<ExpandedArguments> arguments =
+      ExpandArguments({argv + std::min(argc, 1), argv + argc});
+  if (!arguments) {
+    return {.options = {},
+            .out = {},
+            .error = fmt::format("fathom: error: {}\n", arguments.error().message),
+            .exit_code = 2};
+  }
   CLI::App app("Fathom runs DeepSeek-V4 from its published files.", "fathom");
   ParsedCommands commands = Defaults();
   app.set_version_flag("-V,--version", [] { return VersionText(); });
@@ -192,7 +210,8 @@ CommandLine ParseCommandLine(int argc, char** argv) {
   AddCommands(app, commands);
   // The one seam where the parser's exceptions end.
   try {
-    app.parse(argc, argv);
+    // The parser takes them from the back.
+    app.parse(std::vector<std::string>(arguments->words.rbegin(), arguments->words.rend()));
   } catch (const CLI::CallForHelp&) {
     const CLI::App* command = ChosenCommand(app);
     return {.options = {}, .out = (command != nullptr ? *command : app).help() + "\n", .error = {}};
@@ -201,9 +220,9 @@ CommandLine ParseCommandLine(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return {.options = {}, .out = {}, .error = ExplainError(app, error), .exit_code = 2};
   }
-  return {.options = SelectOptions(app, commands, LogLevelFromName(commands.log_level)),
-          .out = {},
-          .error = {}};
+  CommandLine line = {.options = SelectOptions(app, commands), .out = {}, .error = {}};
+  line.options->dropped = arguments->dropped;
+  return line;
 }
 
 }  // namespace fathom::cli

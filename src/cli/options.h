@@ -94,6 +94,34 @@ struct BatchCommand {
   std::string profile;       // of the chat format; empty: what the model's directory says
 };
 
+// What is told of each request.
+enum class RequestLog { kOff, kMeta, kFull };
+inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
+
+struct ServeCommand {
+  RunOptions run;
+  EngineCliOptions engine{.max_sequences = 32};
+  SamplingOptions sampling;  // of requests that do not say otherwise
+  bool thinking = true;      // of chats that do not say otherwise
+  std::string profile;       // of the chat format; empty: what the model's directory says
+  std::string host = "127.0.0.1";
+  int port = 8000;                  // 0: any that is free
+  std::vector<std::string> names;   // of the model; empty: that of its directory
+  bool strict_model_names = false;  // requests for other names are refused
+  std::vector<std::string> api_keys;
+  std::filesystem::path api_key_file;  // one key a line; empty: none
+  std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;
+  bool protect_metrics = false;
+  std::int64_t max_request_bytes = std::int64_t{64} << 20;
+  std::int64_t max_connections = 4096;
+  std::int64_t max_waiting = 4096;  // requests beside those that run
+  std::int64_t max_choices = 8;     // of a request
+  double request_timeout = 0;       // seconds; 0: none
+  double drain_timeout = 30;        // seconds
+  RequestLog log_requests = RequestLog::kMeta;
+};
+
 struct InspectCommand {
   std::filesystem::path model;
   bool json = false;
@@ -166,8 +194,11 @@ struct BenchCommand {
 
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
-  std::variant<GenerateCommand, ChatCommand, BatchCommand, InspectCommand, TokenizeCommand,
-               EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
+  LogFormat log_format = LogFormat::kText;
+  std::vector<std::string> dropped;  // options of other servers that mean nothing here
+  std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
+               TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
+               BenchCommand>
       command;
 };
 

@@ -18,16 +18,16 @@ double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / kMega
 }  // namespace
 
 Result<Session> Session::Load(const std::filesystem::path& directory, const RunOptions& run,
-                              const ModelOptions& options, Interrupt* interrupt, Log& log) {
+                              const ModelOptions& options, const LoadWatch& watch, Log& log) {
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   if (!config) return Unexpected(config.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  return Load(*std::move(config), *std::move(checkpoint), run, options, interrupt, log);
+  return Load(*std::move(config), *std::move(checkpoint), run, options, watch, log);
 }
 
 Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const RunOptions& run,
-                              const ModelOptions& options, Interrupt* interrupt, Log& log) {
+                              const ModelOptions& options, const LoadWatch& watch, Log& log) {
   const std::filesystem::path directory = checkpoint.path();
   const auto start = std::chrono::steady_clock::now();
   Session session;
@@ -44,9 +44,8 @@ Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const R
   Result<std::unique_ptr<Model>> model = Model::Load(
       std::move(config), std::move(checkpoint), *session.backend_, with_memory, [&](double share) {
         bar.Update(share);
-        if (interrupt != nullptr) {
-          interrupt->EndProgramIfPressed();
-        }
+        if (watch.progress) watch.progress(share);
+        if (watch.interrupt != nullptr) watch.interrupt->EndProgramIfPressed();
       });
   if (!model) return Unexpected(model.error());
   session.model_ = *std::move(model);

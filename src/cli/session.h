@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,18 +20,23 @@
 
 namespace fathom::cli {
 
+// Who is asked and told while a model loads. Both may be null.
+struct LoadWatch {
+  Interrupt* interrupt = nullptr;                // what was pressed ends the program
+  std::function<void(double share)> progress{};  // 0 to 1; called on the thread that loads
+};
+
 // Owns backend and model. One thread at a time.
 class Session {
  public:
-  // Shows a progress bar where that is wanted and tells the log about the checkpoint. Ctrl-C ends
-  // the program while it loads if `interrupt` (may be null) keeps it from doing so by itself. The
+  // Shows a progress bar where that is wanted and tells the log about the checkpoint. The
   // weights lie where `run` wants them, whatever `options` says. The thread that is to run the
   // model calls BindModelThread; no thread is bound before that but those of the backend.
   static Result<Session> Load(const std::filesystem::path& directory, const RunOptions& run,
-                              const ModelOptions& options, Interrupt* interrupt, Log& log);
+                              const ModelOptions& options, const LoadWatch& watch, Log& log);
   // The same of files that are open already.
   static Result<Session> Load(ModelConfig config, Checkpoint checkpoint, const RunOptions& run,
-                              const ModelOptions& options, Interrupt* interrupt, Log& log);
+                              const ModelOptions& options, const LoadWatch& watch, Log& log);
 
   Model& model() const { return *model_; }
   double load_seconds() const { return load_seconds_; }

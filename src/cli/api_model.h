@@ -1,0 +1,30 @@
+// A model as the APIs see it.
+#ifndef FATHOM_CLI_API_MODEL_H_
+#define FATHOM_CLI_API_MODEL_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "api/api_call.h"
+#include "base/result.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "cli/text_model.h"
+
+namespace fathom::cli {
+
+struct ApiModelOptions {
+  const SamplingOptions& sampling;  // of requests that do not say otherwise
+  bool thinking = true;             // of chats that do not
+  const std::string& profile;       // empty: what the model's directory says
+  std::int64_t n_context = 1;
+  std::int64_t max_choices = 1;
+};
+
+// `model` must outlive it. Errors: an unknown profile, sampling out of range.
+Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const TextModel& model, Log& log);
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_API_MODEL_H_

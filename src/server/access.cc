@@ -1,0 +1,113 @@
+#include "server/access.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace fathom {
+namespace {
+
+// Looks at every byte of both whatever they are. The length of the longer one is all that shows.
+bool SameInConstantTime(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const auto x = static_cast<unsigned char>(i < a.size() ? a[i] : '\0');
+    const auto y = static_cast<unsigned char>(i < b.size() ? b[i] : '\0');
+    difference |= static_cast<unsigned>(x ^ y);
+  }
+  return difference == 0;
+}
+
+std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view();
+}
+
+// "name" of "name:80", "[::1]:80" and the like.
+std::string HostName(std::string_view host) {
+  if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
+  return std::string(host.substr(0, host.find(':')));
+}
+
+bool IsAddress(const std::string& name) {
+  unsigned char buffer[sizeof(in6_addr)];
+  return ::inet_pton(AF_INET, name.c_str(), buffer) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), buffer) == 1;
+}
+
+bool Contains(const std::vector<std::string>& list, std::string_view entry) {
+  return std::find(list.begin(), list.end(), entry) != list.end();
+}
+
+// Of which an API client's requests may consist, those that Anthropic's and OpenAI's packages add
+// included.
+constexpr std::string_view kCorsMethods = "GET, POST, DELETE, OPTIONS";
+constexpr std::string_view kCorsHeaders =
+    "authorization, content-type, x-api-key, x-request-id, anthropic-version, anthropic-beta, "
+    "anthropic-dangerous-direct-browser-access, openai-organization, openai-project";
+
+// x-stainless-*: the packages tell their language and version in these; they must be named one by
+// one, so those that are asked for are allowed.
+std::string AllowedHeaders(std::string_view asked) {
+  std::string allowed(kCorsHeaders);
+  while (!asked.empty()) {
+    const std::size_t end = std::min(asked.find(','), asked.size());
+    std::string_view name = asked.substr(0, end);
+    asked.remove_prefix(std::min(end + 1, asked.size()));
+    name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
+    const bool is_plain =
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
+    if (name.starts_with("x-stainless-") && is_plain) allowed.append(", ").append(name);
+  }
+  return allowed;
+}
+
+}  // namespace
+
+bool Access::HasKey(const HttpRequest& request) const {
+  if (options_.api_keys.empty()) return true;
+  std::string_view given = WithoutPrefix(request.Field("Authorization"), "Bearer ");
+  if (given.empty()) given = request.Field("x-api-key");
+  bool is_right = false;
+  for (const std::string& key : options_.api_keys) {
+    is_right |= SameInConstantTime(given, key);  // no early end
+  }
+  return is_right;
+}
+
+bool Access::KnowsHost(const HttpRequest& request) const {
+  if (!options_.api_keys.empty() || Contains(options_.allowed_hosts, "*")) return true;
+  const std::string name = HostName(request.Field("Host"));
+  return name.empty() || name == "localhost" || name.ends_with(".localhost") || IsAddress(name) ||
+         Contains(options_.allowed_hosts, name);
+}
+
+bool Access::IsAllowedOrigin(std::string_view origin) const {
+  return Contains(options_.cors_origins, "*") || Contains(options_.cors_origins, origin);
+}
+
+bool Access::MayAsk(const HttpRequest& request) const {
+  const std::string_view origin = request.Field("Origin");
+  if (origin.empty() || IsAllowedOrigin(origin)) return true;
+  const std::string_view host = request.Field("Host");
+  return WithoutPrefix(origin, "http://") == host || WithoutPrefix(origin, "https://") == host;
+}
+
+void Access::AddCorsFields(const HttpRequest& request, HttpFields* fields) const {
+  const std::string_view origin = request.Field("Origin");
+  if (origin.empty() || !IsAllowedOrigin(origin)) return;
+  fields->emplace_back("Access-Control-Allow-Origin", origin);
+  fields->emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  fields->emplace_back("Vary", "Origin");
+}
+
+void Access::AddPreflightFields(const HttpRequest& request, HttpFields* fields) const {
+  const std::string_view origin = request.Field("Origin");
+  if (origin.empty() || !IsAllowedOrigin(origin)) return;
+  fields->emplace_back("Access-Control-Allow-Methods", kCorsMethods);
+  fields->emplace_back("Access-Control-Allow-Headers",
+                       AllowedHeaders(request.Field("Access-Control-Request-Headers")));
+  fields->emplace_back("Access-Control-Max-Age", "600");
+}
+
+}  // namespace fathom

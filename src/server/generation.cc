@@ -1,0 +1,222 @@
+#include "server/generation.h"
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/answer_format.h"
+#include "api/sse.h"
+
+namespace fathom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Where a call has several prompts, how long nobody looks at the others while one is waited for.
+constexpr auto kTurn = std::chrono::milliseconds(2);
+// Events that are there are told in one write, up to so many bytes.
+constexpr std::size_t kWriteBytes = std::size_t{32} << 10;
+constexpr int kClientClosedRequest = 499;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One call while it is answered.
+class Run {
+ public:
+  Run(const ApiCall& call, const ApiModel& model, const GenerationOptions& options,
+      HttpExchange& exchange, RequestRecord* record)
+      : call_(call),
+        options_(options),
+        exchange_(exchange),
+        record_(record),
+        answer_(std::make_unique<ApiAnswer>(
+            call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
+        format_(MakeAnswerFormat(*answer_)) {}
+
+  // False: the client has been told why.
+  bool Submit(RequestRunner& runner) {
+    for (const Request& request : call_.requests) {
+      Result<std::unique_ptr<RunningRequest>> running = runner.Submit(request);
+      if (!running) {
+        SendError(ToApiError(running.error()));
+        return false;
+      }
+      running_.push_back(*std::move(running));
+    }
+    n_open_ = running_.size();
+    return true;
+  }
+
+  // Until the last event has been taken, or there is nobody left to tell.
+  void Follow() {
+    while (n_open_ > 0 && !failed_) {
+      if (!TakeEvents()) KeepAlive();
+      if (failed_) break;
+      if (exchange_.ClientIsGone()) {
+        Abandon();
+      } else if (options_.time_limit && Clock::now() - start_ > *options_.time_limit) {
+        TimeOut();
+      }
+    }
+  }
+
+  std::unique_ptr<ApiAnswer> Finish() {
+    record_->usage = answer_->usage();
+    if (failed_) {
+      record_->finish = "cancelled";
+      return nullptr;
+    }
+    const std::optional<ApiError> error = answer_->error();
+    if (error) {
+      SendError(*error);
+      record_->finish = "error";
+      return nullptr;
+    }
+    record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
+    if (call_.stream) {
+      format_->End(*answer_, &pending_);
+      Write();
+    } else {
+      exchange_.Send({.body = format_->Whole(*answer_)});
+    }
+    return std::move(answer_);
+  }
+
+ private:
+  // Whatever has happened since, in one write; waits for the first request that is open. False:
+  // nothing has happened.
+  bool TakeEvents() {
+    bool has_taken = false;
+    auto patience = n_open_ > 1 ? kTurn : options_.watch;
+    for (std::size_t i = 0; i < running_.size() && !failed_; ++i) {
+      while (running_[i] != nullptr && pending_.size() < kWriteBytes) {
+        const std::optional<bool> next = running_[i]->NextFor(patience, event_);
+        patience = std::chrono::milliseconds(0);
+        if (!next) break;
+        has_taken = true;
+        *next ? Take(i) : End(i);
+      }
+    }
+    if (has_taken) Write();
+    return has_taken;
+  }
+
+  void Take(std::size_t i) {
+    if (!has_first_) {
+      has_first_ = true;
+      record_->first_token_seconds = SecondsSince(start_);
+    }
+    answer_->Start(i, running_[i]->stats());
+    // After an error nothing more is told; Finish says what happened.
+    if (event_.error || event_.finish == FinishReason::kCancelled) has_error_ = true;
+    if (call_.stream && !has_error_ && !has_begun_) {
+      has_begun_ = true;
+      format_->Begin(*answer_, &pending_);
+    }
+    const AnswerPiece piece = answer_->Add(i, event_);
+    if (call_.stream && !has_error_) format_->Add(*answer_, piece, &pending_);
+  }
+
+  void End(std::size_t i) {
+    const RequestStats stats = running_[i]->stats();
+    record_->queue_seconds = std::max(record_->queue_seconds, stats.queue_seconds);
+    answer_->End(i, stats);
+    running_[i].reset();
+    --n_open_;
+  }
+
+  void KeepAlive() {
+    if (!call_.stream || Clock::now() - last_write_ < options_.keep_alive) return;
+    pending_ += kSseKeepAlive;
+    Write();
+  }
+
+  void TimeOut() {
+    SendError({.status = 504,
+               .message = "the answer took longer than the server allows",
+               .type = "server_error",
+               .code = "timeout"});
+    Abandon();
+  }
+
+  // Nobody listens: what still runs is cancelled.
+  void Abandon() {
+    failed_ = true;
+    running_.clear();
+    if (record_->status == 0) record_->status = kClientClosedRequest;
+  }
+
+  void Write() {
+    if (pending_.empty() || failed_) return;
+    const bool is_sent = is_streaming_ ? exchange_.Write(pending_) : StartStream();
+    last_write_ = Clock::now();
+    pending_.clear();
+    if (!is_sent) Abandon();
+  }
+
+  bool StartStream() {
+    is_streaming_ = true;
+    return exchange_.StartStream(
+        {.content_type = "text/event-stream; charset=utf-8",
+         .fields = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}},
+         .body = pending_});
+  }
+
+  void SendError(const ApiError& error) {
+    record_->error = error.message;
+    if (is_streaming_) {
+      format_->Fail(*answer_, error, &pending_);
+      Write();
+    } else {
+      exchange_.Send(ErrorResponse(call_.endpoint, error));
+    }
+  }
+
+  const ApiCall& call_;
+  const GenerationOptions& options_;
+  HttpExchange& exchange_;
+  RequestRecord* const record_;
+  std::unique_ptr<ApiAnswer> answer_;
+  const std::unique_ptr<AnswerFormat> format_;
+  std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
+  std::size_t n_open_ = 0;
+  StreamEvent event_;
+  std::string pending_;  // told to the client with the next write
+  bool is_streaming_ = false;
+  bool has_begun_ = false;
+  bool has_first_ = false;
+  bool has_error_ = false;
+  bool failed_ = false;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point last_write_ = start_;
+};
+
+}  // namespace
+
+std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
+                                    RequestRunner& runner, const GenerationOptions& options,
+                                    HttpExchange& exchange, RequestRecord* record) {
+  record->generates = true;
+  record->stream = call.stream;
+  record->model = call.model;
+  Run run(call, model, options, exchange, record);
+  if (!run.Submit(runner)) return nullptr;
+  run.Follow();
+  return run.Finish();
+}
+
+HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error) {
+  HttpResponse response = {.status = error.status, .body = ErrorBody(endpoint, error)};
+  constexpr int kTooManyRequests = 429;
+  constexpr int kServiceUnavailable = 503;
+  if (error.status == kTooManyRequests || error.status == kServiceUnavailable) {
+    response.fields.emplace_back("Retry-After", "1");
+  }
+  return response;
+}
+
+}  // namespace fathom

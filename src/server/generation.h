@@ -1,0 +1,39 @@
+// Generation: one call, from the engine to the client.
+#ifndef FATHOM_SERVER_GENERATION_H_
+#define FATHOM_SERVER_GENERATION_H_
+
+#include <chrono>
+#include <optional>
+
+#include "api/api_answer.h"
+#include "api/api_call.h"
+#include "api/request_runner.h"
+#include "prompt/call_ids.h"
+#include "server/http.h"
+#include "server/request_record.h"
+
+namespace fathom {
+
+struct GenerationOptions {
+  // How long a stream may say nothing before it shows that it lives.
+  std::chrono::milliseconds keep_alive{10000};
+  // For the whole answer; none: as long as it takes.
+  std::optional<std::chrono::milliseconds> time_limit;
+  // A client that is gone is noticed at the next event, and after so long where there is none.
+  std::chrono::milliseconds watch{100};
+  RandomBits random_bits;  // required
+};
+
+// Submits the requests of a call and answers the exchange, whole or as a stream. Blocks until that
+// is done; the engine's work is cancelled when the client is gone. Returns the answer for whoever
+// keeps answers, nullptr if it did not end well. `call` and `model` must outlive what is returned.
+std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
+                                    RequestRunner& runner, const GenerationOptions& options,
+                                    HttpExchange& exchange, RequestRecord* record);
+
+// An error as the response of an endpoint, with Retry-After where trying again makes sense.
+HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_GENERATION_H_

@@ -1,0 +1,49 @@
+// What is told without generating anything: models, health, tokens of a text.
+// spec/serving.md section 4.
+#ifndef FATHOM_SERVER_MODEL_ENDPOINTS_H_
+#define FATHOM_SERVER_MODEL_ENDPOINTS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/api_call.h"
+#include "api/api_error.h"
+#include "api/request_runner.h"
+#include "engine/metrics.h"
+#include "server/http.h"
+
+namespace fathom {
+
+// What is served, once it is loaded. All of it outlives the service's last request.
+struct ServedModel {
+  const ApiModel* api = nullptr;
+  RequestRunner* runner = nullptr;
+  const EngineMetrics* metrics = nullptr;
+  std::vector<std::string> names;  // as GET /v1/models tells them; at least one
+  std::int64_t created = 0;        // seconds since 1970, UTC
+};
+
+// 200 if it can generate, else 503: loading (with the share that is done) or draining.
+HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress);
+HttpResponse VersionResponse(const std::string& version);
+// How many requests generate now.
+HttpResponse LoadResponse(std::int64_t n_generating);
+
+// In the form of Anthropic's API, or in that of OpenAI's with what Codex looks for.
+HttpResponse ModelListResponse(const ServedModel& model, bool for_anthropic);
+// `encoded_name`: as it stands in the path.
+ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
+                                      bool for_anthropic);
+ApiError UnknownModel(const std::string& name);
+
+// {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
+// {"count", "max_model_len", "tokens", "token_strs"}
+ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body);
+// {"tokens": [...]} -> {"prompt"}
+ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body);
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_MODEL_ENDPOINTS_H_

@@ -1,0 +1,40 @@
+// RecordedExchange: an exchange that adds the same fields to every response and remembers what was
+// answered.
+#ifndef FATHOM_SERVER_RECORDED_EXCHANGE_H_
+#define FATHOM_SERVER_RECORDED_EXCHANGE_H_
+
+#include <string>
+#include <string_view>
+
+#include "server/http.h"
+#include "server/request_record.h"
+
+namespace fathom {
+
+// Wraps `exchange`; both it and `record` must outlive it.
+class RecordedExchange final : public HttpExchange {
+ public:
+  // keep_content: what is sent goes into the record too.
+  RecordedExchange(HttpExchange& exchange, RequestRecord& record, bool keep_content);
+
+  void AddField(std::string name, std::string value);
+  HttpFields& fields() { return fields_; }
+
+  void Send(const HttpResponse& response) override;
+  bool StartStream(const HttpResponse& head) override;
+  bool Write(std::string_view piece) override;
+  bool ClientIsGone() override { return exchange_.ClientIsGone(); }
+
+ private:
+  HttpResponse WithFields(const HttpResponse& response) const;
+  void Keep(std::string_view content);
+
+  HttpExchange& exchange_;
+  RequestRecord& record_;
+  const bool keep_content_;
+  HttpFields fields_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_RECORDED_EXCHANGE_H_

@@ -1,0 +1,38 @@
+// RequestRecord: what is told of one request once it has been answered.
+#ifndef FATHOM_SERVER_REQUEST_RECORD_H_
+#define FATHOM_SERVER_REQUEST_RECORD_H_
+
+#include <optional>
+#include <string>
+
+#include "api/api_answer.h"
+
+namespace fathom {
+
+struct RequestRecord {
+  std::string id;    // X-Request-Id
+  std::string peer;  // the client's address
+  std::string method;
+  std::string path;      // as it was asked for
+  std::string endpoint;  // which of ours that is; "none" if it is none
+  int status = 0;        // of HTTP; 499: the client went away before there was one
+  double seconds = 0;
+
+  // Of requests that generate; nothing of their text.
+  bool generates = false;
+  bool stream = false;
+  std::string model;
+  Usage usage;
+  double queue_seconds = 0;
+  double first_token_seconds = 0;
+  std::string finish;  // of the first choice; or "cancelled"
+  std::string error;   // the message the client got, if it got one
+
+  // Only where content is to be logged.
+  std::optional<std::string> body;
+  std::optional<std::string> answer;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_REQUEST_RECORD_H_

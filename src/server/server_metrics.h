@@ -1,0 +1,31 @@
+// ServerMetrics: what the server counts, beside what the engine counts.
+#ifndef FATHOM_SERVER_SERVER_METRICS_H_
+#define FATHOM_SERVER_SERVER_METRICS_H_
+
+#include <memory>
+#include <string>
+
+#include "server/http.h"
+#include "server/request_record.h"
+
+namespace fathom {
+
+// Any thread.
+class ServerMetrics {
+ public:
+  ServerMetrics();
+  ~ServerMetrics();
+
+  void Count(const RequestRecord& record);
+
+  // The text format of Prometheus, version 0.0.4: fathom_http_* and fathom_request_*.
+  std::string PrometheusText(const HttpCounts& connections) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_SERVER_METRICS_H_

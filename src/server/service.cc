@@ -1,0 +1,352 @@
+#include "server/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "api/answer_format.h"
+#include "server/common_metrics.h"
+#include "server/embedded_files.h"
+#include "server/model_endpoints.h"
+#include "server/recorded_exchange.h"
+
+namespace fathom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+ApiError NoSuchPath(std::string_view path) {
+  return {.status = 404,
+          .message = fmt::format("there is nothing at {}; /openapi.json tells what there is", path),
+          .type = "invalid_request_error",
+          .code = "not_found"};
+}
+
+// Requests of Anthropic's packages say so, and get errors in their form.
+Endpoint FormOf(const HttpRequest& request) {
+  const std::optional<Endpoint> endpoint = FindEndpoint(request.path);
+  if (endpoint) return *endpoint;
+  const bool is_anthropic = !request.Field("anthropic-version").empty() ||
+                            request.path.starts_with("/v1/messages/") ||
+                            request.path.starts_with("/anthropic/");
+  return is_anthropic ? Endpoint::kMessages : Endpoint::kChatCompletions;
+}
+
+// What a client calls a request may go into a log and a header, so it is short and plain.
+std::string RequestId(const HttpRequest& request, const RandomBits& random_bits) {
+  constexpr std::size_t kMaxBytes = 128;
+  const std::string_view id = request.Field("X-Request-Id");
+  const bool is_plain =
+      std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+  return id.empty() || id.size() > kMaxBytes || !is_plain ? MakeId("req_", random_bits)
+                                                          : std::string(id);
+}
+
+// A body that says what it is says JSON. A page of another site can send other types unasked.
+bool IsJson(const HttpRequest& request) {
+  const std::string_view type = request.Field("Content-Type");
+  const std::string_view name = type.substr(0, std::min(type.find(';'), type.size()));
+  constexpr std::string_view kJson = "application/json";
+  return name.empty() || (name.size() >= kJson.size() &&
+                          std::equal(kJson.begin(), kJson.end(), name.begin(), [](char a, char b) {
+                            return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b + 32) : b);
+                          }));
+}
+
+}  // namespace
+
+struct Service::Asked {
+  const HttpRequest& request;
+  RecordedExchange& exchange;
+  RequestRecord& record;
+  Endpoint form;          // of errors
+  std::string_view rest;  // of the path, behind the route's prefix
+
+  void Fail(const ApiError& error) {
+    record.error = error.message;
+    exchange.Send(ErrorResponse(form, error));
+  }
+};
+
+// Whose path ends with '/' and is not "/" stands for all paths that begin with it.
+struct Service::Route {
+  enum class Key { kNever, kMetrics, kAlways };
+  std::string_view method;
+  std::string_view path;
+  Answer answer;
+  Key key = Key::kAlways;
+
+  bool Matches(std::string_view asked) const {
+    const bool is_prefix = path.size() > 1 && path.back() == '/';
+    return is_prefix ? asked.size() > path.size() && asked.starts_with(path) : asked == path;
+  }
+};
+
+std::span<const Service::Route> Service::Routes() {
+  using Key = Route::Key;
+  static constexpr std::array kRoutes = {
+      Route{"GET", "/", &Service::ShowPage, Key::kNever},
+      Route{"GET", "/openapi.json", &Service::ShowOpenApi, Key::kNever},
+      Route{"GET", "/health", &Service::ShowHealth, Key::kNever},
+      Route{"GET", "/ping", &Service::ShowHealth, Key::kNever},
+      Route{"GET", "/v1/health", &Service::ShowHealth, Key::kNever},
+      Route{"GET", "/health/live", &Service::ShowLiveness, Key::kNever},
+      Route{"GET", "/version", &Service::ShowVersion, Key::kNever},
+      Route{"GET", "/metrics", &Service::ShowMetrics, Key::kMetrics},
+      Route{"GET", "/load", &Service::ShowLoad},
+      Route{"GET", "/v1/models", &Service::ListModels},
+      Route{"GET", "/models", &Service::ListModels},
+      Route{"GET", "/v1/models/", &Service::ShowModel},
+      Route{"POST", "/tokenize", &Service::Tokenize},
+      Route{"POST", "/detokenize", &Service::Detokenize},
+      Route{"POST", "/v1/messages/count_tokens", &Service::CountTokens},
+      Route{"POST", "/anthropic/v1/messages/count_tokens", &Service::CountTokens},
+      Route{"POST", "/v1/chat/completions", &Service::Complete},
+      Route{"POST", "/chat/completions", &Service::Complete},
+      Route{"POST", "/v1/completions", &Service::Complete},
+      Route{"POST", "/completions", &Service::Complete},
+      Route{"POST", "/beta/completions", &Service::Complete},
+      Route{"POST", "/v1/responses", &Service::Complete},
+      Route{"POST", "/responses", &Service::Complete},
+      Route{"POST", "/v1/messages", &Service::Complete},
+      Route{"POST", "/anthropic/v1/messages", &Service::Complete},
+      Route{"GET", "/v1/responses/", &Service::ShowResponse},
+      Route{"DELETE", "/v1/responses/", &Service::DeleteResponse},
+  };
+  return kRoutes;
+}
+
+Service::Service(ServiceOptions options) : options_(std::move(options)), access_(options_.access) {}
+
+Service::~Service() = default;
+
+void Service::SetLoadProgress(double share) { load_progress_ = share; }
+
+void Service::SetModel(ServedModel model) {
+  model_ = std::make_unique<const ServedModel>(std::move(model));
+  ready_ = model_.get();
+}
+
+void Service::SetHttpCounts(std::function<HttpCounts()> counts) {
+  const std::lock_guard lock(mutex_);
+  http_counts_ = std::move(counts);
+}
+
+void Service::Drain() { draining_ = true; }
+
+std::string Service::TransportErrorBody(int status, std::string_view message) {
+  return ToJson({.status = status,
+                 .message = std::string(message),
+                 .type = status >= 500 ? "server_error" : "invalid_request_error",
+                 .code = "transport"});
+}
+
+void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
+  const Clock::time_point start = Clock::now();
+  RequestRecord record = {.id = RequestId(request, options_.generation.random_bits),
+                          .peer = request.peer,
+                          .method = request.method,
+                          .path = request.path,
+                          .endpoint = "none"};
+  RecordedExchange recorded(exchange, record, options_.log_content);
+  recorded.AddField("X-Request-Id", record.id);
+  access_.AddCorsFields(request, &recorded.fields());
+  Asked asked = {.request = request,
+                 .exchange = recorded,
+                 .record = record,
+                 .form = FormOf(request),
+                 .rest = {}};
+  Dispatch(asked);
+  record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  metrics_.Count(record);
+  if (options_.record) options_.record(record);
+}
+
+void Service::Dispatch(Asked& asked) {
+  const HttpRequest& request = asked.request;
+  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  std::string allowed;
+  for (const Route& route : Routes()) {
+    if (!route.Matches(request.path)) continue;
+    if (route.method != method) {
+      allowed += allowed.empty() ? "" : ", ";
+      allowed += route.method;
+      if (route.method == "GET") allowed += ", HEAD";
+      continue;
+    }
+    asked.record.endpoint = route.path;
+    asked.rest = std::string_view(request.path).substr(route.path.size());
+    if (MayPass(asked, route)) (this->*route.answer)(asked);
+    return;
+  }
+  if (allowed.empty()) {
+    asked.Fail(NoSuchPath(request.path));
+  } else if (request.method == "OPTIONS") {
+    HttpResponse response = {.status = 204, .content_type = ""};
+    response.fields.emplace_back("Allow", allowed + ", OPTIONS");
+    access_.AddPreflightFields(request, &response.fields);
+    asked.exchange.Send(response);
+  } else {
+    asked.exchange.AddField("Allow", allowed + ", OPTIONS");
+    asked.Fail(
+        {.status = 405,
+         .message = fmt::format("{} takes {}, not {}", request.path, allowed, request.method),
+         .type = "invalid_request_error",
+         .code = "method_not_allowed"});
+  }
+}
+
+bool Service::MayPass(Asked& asked, const Route& route) {
+  const bool needs_key = route.key == Route::Key::kAlways ||
+                         (route.key == Route::Key::kMetrics && options_.protect_metrics);
+  if (!access_.KnowsHost(asked.request)) {
+    asked.Fail({.status = 403,
+                .message = fmt::format("Host: \"{}\" is not a name of this server; --allowed-hosts "
+                                       "makes it one",
+                                       asked.request.Field("Host")),
+                .type = "permission_error",
+                .code = "unknown_host"});
+  } else if (needs_key && !access_.HasKey(asked.request)) {
+    asked.exchange.AddField("WWW-Authenticate", "Bearer");
+    asked.Fail({.status = 401,
+                .message = "the API key is missing or wrong: Authorization: Bearer KEY",
+                .type = "authentication_error",
+                .code = "invalid_api_key"});
+  } else if (route.method != "GET" && !access_.MayAsk(asked.request)) {
+    asked.Fail({.status = 403,
+                .message = fmt::format("Origin: pages of \"{}\" may not ask; --cors-origins allows "
+                                       "them",
+                                       asked.request.Field("Origin")),
+                .type = "permission_error",
+                .code = "origin_not_allowed"});
+  } else if (route.method == "POST" && !IsJson(asked.request)) {
+    asked.Fail({.status = 415,
+                .message = fmt::format("Content-Type: expected application/json, found \"{}\"",
+                                       asked.request.Field("Content-Type")),
+                .type = "invalid_request_error",
+                .code = "unsupported_media_type"});
+  } else {
+    return true;
+  }
+  return false;
+}
+
+const ServedModel* Service::Model(Asked& asked) {
+  const ServedModel* model = ready_;
+  if (model == nullptr) {
+    asked.Fail({.status = 503,
+                .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
+                .type = "overloaded_error",
+                .code = "loading"});
+  }
+  return model;
+}
+
+void Service::ShowPage(Asked& asked) {
+  asked.exchange.Send({.content_type = "text/html; charset=utf-8",
+                       .fields = {{"Content-Security-Policy", std::string(ChatPagePolicy())},
+                                  {"X-Content-Type-Options", "nosniff"},
+                                  {"Referrer-Policy", "no-referrer"},
+                                  {"Cache-Control", "no-cache"}},
+                       .body = std::string(ChatPage())});
+}
+
+void Service::ShowOpenApi(Asked& asked) {
+  asked.exchange.Send({.body = std::string(OpenApiJson())});
+}
+
+void Service::ShowHealth(Asked& asked) {
+  const bool is_ready = ready_ != nullptr && !draining_;
+  asked.exchange.Send(HealthResponse(is_ready, draining_, load_progress_));
+}
+
+void Service::ShowLiveness(Asked& asked) { asked.exchange.Send({.body = R"({"status":"ok"})"}); }
+
+void Service::ShowVersion(Asked& asked) { asked.exchange.Send(VersionResponse(options_.version)); }
+
+void Service::ShowMetrics(Asked& asked) {
+  const ServedModel* model = ready_;
+  HttpCounts counts;
+  {
+    const std::lock_guard lock(mutex_);
+    if (http_counts_) counts = http_counts_();
+  }
+  std::string text = metrics_.PrometheusText(counts);
+  if (model != nullptr) {
+    text = WithCommonNames(text + model->metrics->PrometheusText(), model->metrics->Snapshot(),
+                           model->names.front());
+  }
+  asked.exchange.Send(
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(text)});
+}
+
+void Service::ShowLoad(Asked& asked) { asked.exchange.Send(LoadResponse(n_generating_)); }
+
+void Service::ListModels(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model != nullptr) {
+    asked.exchange.Send(ModelListResponse(*model, asked.form == Endpoint::kMessages));
+  }
+}
+
+void Service::ShowModel(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const ApiResult<HttpResponse> response =
+      ModelResponse(*model, asked.rest, asked.form == Endpoint::kMessages);
+  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+}
+
+void Service::Tokenize(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+}
+
+void Service::Detokenize(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+}
+
+void Service::CountTokens(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const ApiResult<std::int64_t> count = CountMessageTokens(asked.request.body, *model->api);
+  count ? asked.exchange.Send({.body = CountTokensBody(*count)}) : asked.Fail(count.error());
+}
+
+void Service::Complete(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  if (draining_) {
+    asked.Fail({.status = 503,
+                .message = "the server is shutting down",
+                .type = "overloaded_error",
+                .code = "shutting_down"});
+    return;
+  }
+  if (options_.log_content) asked.record.body = asked.request.body;
+  const ApiResult<ApiCall> call = PrepareCall(asked.form, asked.request.body, *model->api);
+  if (!call) {
+    asked.Fail(call.error());
+    return;
+  }
+  const auto& names = model->names;
+  if (options_.strict_model_names &&
+      std::find(names.begin(), names.end(), call->model) == names.end()) {
+    asked.Fail(UnknownModel(call->model));
+    return;
+  }
+  ++n_generating_;
+  Generate(*call, *model->api, *model->runner, options_.generation, asked.exchange, &asked.record);
+  --n_generating_;
+}
+
+}  // namespace fathom

@@ -1,0 +1,95 @@
+// Service: which path answers what. Everything of the server but the transport and the command
+// line.
+#ifndef FATHOM_SERVER_SERVICE_H_
+#define FATHOM_SERVER_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/access.h"
+#include "server/generation.h"
+#include "server/http.h"
+#include "server/model_endpoints.h"
+#include "server/request_record.h"
+#include "server/server_metrics.h"
+
+namespace fathom {
+
+struct ServiceOptions {
+  AccessOptions access;
+  bool protect_metrics = false;     // /metrics asks for a key too
+  bool strict_model_names = false;  // requests for other names get 404; else any name will do
+  bool log_content = false;         // bodies and answers go into the records
+  std::string version;
+  GenerationOptions generation;
+  // Called after each request, on its thread. May be empty.
+  std::function<void(const RequestRecord&)> record;
+};
+
+// Any thread may call anything.
+class Service {
+ public:
+  explicit Service(ServiceOptions options);
+  ~Service();
+
+  // As HttpHandler.
+  void Handle(const HttpRequest& request, HttpExchange& exchange);
+  // What a request gets that was refused before it reached Handle: HttpErrorBody.
+  static std::string TransportErrorBody(int status, std::string_view message);
+
+  // The share that is loaded, 0 to 1, for /health; there is no model yet.
+  void SetLoadProgress(double share);
+  void SetModel(ServedModel model);
+  void SetHttpCounts(std::function<HttpCounts()> counts);
+  // From now on requests that would generate get 503.
+  void Drain();
+
+ private:
+  struct Asked;
+  struct Route;
+  using Answer = void (Service::*)(Asked&);
+
+  static std::span<const Route> Routes();
+  void Dispatch(Asked& asked);
+  bool MayPass(Asked& asked, const Route& route);
+  void RunRoute(Asked& asked, const Route& route);
+  // The model, or nullptr after it has told the client that there is none.
+  const ServedModel* Model(Asked& asked);
+
+  void ShowPage(Asked& asked);
+  void ShowOpenApi(Asked& asked);
+  void ShowHealth(Asked& asked);
+  void ShowLiveness(Asked& asked);
+  void ShowVersion(Asked& asked);
+  void ShowMetrics(Asked& asked);
+  void ShowLoad(Asked& asked);
+  void ListModels(Asked& asked);
+  void ShowModel(Asked& asked);
+  void Tokenize(Asked& asked);
+  void Detokenize(Asked& asked);
+  void CountTokens(Asked& asked);
+  void Complete(Asked& asked);
+  void ShowResponse(Asked& asked);
+  void DeleteResponse(Asked& asked);
+
+  const ServiceOptions options_;
+  const Access access_;
+  ServerMetrics metrics_;
+  std::atomic<double> load_progress_ = 0;
+  std::atomic<bool> draining_ = false;
+  std::atomic<std::int64_t> n_generating_ = 0;
+  std::unique_ptr<const ServedModel> model_;  // set once, before ready_
+  std::atomic<const ServedModel*> ready_ = nullptr;
+  mutable std::mutex mutex_;
+  std::function<HttpCounts()> http_counts_;  // guarded
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_SERVER_SERVICE_H_

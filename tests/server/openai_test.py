@@ -1,0 +1,300 @@
+"""The official OpenAI package against a running server."""
+
+import json
+import threading
+import unittest
+
+import openai
+
+from scripts import SCRIPTS, WEATHER_SCHEMA
+from server_process import ScriptedServer, metric, wait_until
+
+TOOLS = [{"type": "function", "function": {
+    "name": "get_weather", "description": "The weather of a city.", "parameters": WEATHER_SCHEMA}}]
+RESPONSE_TOOLS = [{"type": "function", "name": "get_weather", "description": "The weather.",
+                   "parameters": WEATHER_SCHEMA, "strict": False}]
+
+
+def ask(name):
+    return [{"role": "user", "content": f"script:{name}"}]
+
+
+class OpenAiTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ScriptedServer(SCRIPTS)
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.stop()
+
+    def chat(self, name, **more):
+        return self.client.chat.completions.create(model="fairy", messages=ask(name), **more)
+
+    def test_models(self):
+        models = self.client.models.list().data
+        self.assertEqual([model.id for model in models], ["fairy"])
+        self.assertEqual(self.client.models.retrieve("fairy").object, "model")
+        with self.assertRaises(openai.NotFoundError):
+            self.client.models.retrieve("no/such model")
+
+    def test_chat(self):
+        answer = self.chat("plain", reasoning_effort="none")
+        self.assertEqual(answer.choices[0].message.content, SCRIPTS["plain"]["text"])
+        self.assertEqual(answer.choices[0].finish_reason, "stop")
+        self.assertEqual(answer.model, "fairy")
+        usage = answer.usage
+        self.assertEqual(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens)
+
+    def test_thinking(self):
+        message = self.chat("thinking").choices[0].message
+        self.assertEqual(message.content, "Paris.")
+        self.assertEqual(message.reasoning_content, "The user asks.\nI know.")
+        self.assertEqual(message.reasoning, message.reasoning_content)
+
+    def test_stream(self):
+        chunks = list(self.chat("thinking", stream=True, stream_options={"include_usage": True}))
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+        self.assertEqual("".join(delta.content or "" for delta in deltas), "Paris.")
+        self.assertEqual("".join(getattr(delta, "reasoning_content", None) or ""
+                                 for delta in deltas), "The user asks.\nI know.")
+        self.assertEqual([c.finish_reason for chunk in chunks for c in chunk.choices
+                          if c.finish_reason], ["stop"])
+        self.assertEqual(chunks[-1].choices, [])
+        whole = self.chat("thinking").usage
+        self.assertEqual(chunks[-1].usage.completion_tokens, whole.completion_tokens)
+        self.assertGreater(whole.completion_tokens_details.reasoning_tokens, 0)
+        self.assertEqual(len({chunk.id for chunk in chunks}), 1)
+
+    def test_stream_helper_accumulates(self):
+        with self.client.chat.completions.stream(model="fairy", messages=ask("tool"),
+                                                 tools=TOOLS) as stream:
+            for _ in stream:
+                pass
+            final = stream.get_final_completion().choices[0]
+        self.assertEqual(final.message.content, "Let me look.")
+        self.assertEqual(json.loads(final.message.tool_calls[0].function.arguments),
+                         {"city": 'Par"is\n🗼', "days": 3})
+        self.assertEqual(final.finish_reason, "tool_calls")
+
+    def test_tool_round_trip(self):
+        first = self.chat("tool", tools=TOOLS).choices[0]
+        self.assertEqual(first.finish_reason, "tool_calls")
+        call = first.message.tool_calls[0]
+        self.assertEqual(json.loads(call.function.arguments), {"city": 'Par"is\n🗼', "days": 3})
+        messages = ask("tool") + [
+            first.message.model_dump(exclude_none=True),
+            {"role": "tool", "tool_call_id": call.id, "content": "sunny script:plain"}]
+        second = self.client.chat.completions.create(model="fairy", messages=messages, tools=TOOLS)
+        self.assertEqual(second.choices[0].message.reasoning_content, SCRIPTS["plain"]["text"])
+
+    def test_parallel_tools(self):
+        calls = self.chat("parallel", tools=TOOLS).choices[0].message.tool_calls
+        self.assertEqual([json.loads(call.function.arguments)["city"] for call in calls],
+                         ["Paris", "Rome"])
+        self.assertEqual(len({call.id for call in calls}), 2)
+        one = self.chat("parallel", tools=TOOLS, parallel_tool_calls=False).choices[0]
+        self.assertEqual(len(one.message.tool_calls), 1)
+        self.assertEqual(one.finish_reason, "tool_calls")
+
+    def test_forced_tools(self):
+        for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            for effort in ("none", "high"):
+                name = "forced" if effort == "high" else "parallel"
+                answer = self.chat(name, tools=TOOLS, tool_choice=choice,
+                                   reasoning_effort=effort).choices[0]
+                self.assertEqual(answer.message.tool_calls[0].function.name, "get_weather")
+                json.loads(answer.message.tool_calls[0].function.arguments)
+        none = self.chat("plain", tools=TOOLS, tool_choice="none", reasoning_effort="none")
+        self.assertIsNone(none.choices[0].message.tool_calls)
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.chat("forced", tools=TOOLS, tool_choice={
+                "type": "function", "function": {"name": "unknown"}})
+        self.assertIn("tool_choice", refused.exception.body["param"])
+
+    def test_choices_seed_and_limits(self):
+        answer = self.chat("count", n=3, seed=7, max_tokens=3)
+        self.assertEqual([choice.index for choice in answer.choices], [0, 1, 2])
+        self.assertEqual({choice.finish_reason for choice in answer.choices}, {"length"})
+        stopped = self.chat("count", stop=["four"])
+        self.assertEqual(stopped.choices[0].message.content, "one two three ")
+        self.assertEqual(stopped.choices[0].finish_reason, "stop")
+
+    def test_logprobs(self):
+        whole = self.chat("count", logprobs=True, top_logprobs=1).choices[0].logprobs.content
+        self.assertEqual("".join(entry.token for entry in whole), "one two three four five six")
+        chunks = list(self.chat("count", logprobs=True, top_logprobs=1, stream=True))
+        streamed = [entry.token for chunk in chunks for choice in chunk.choices
+                    if choice.logprobs for entry in choice.logprobs.content or []]
+        self.assertEqual(streamed, [entry.token for entry in whole])
+
+    def test_completions(self):
+        answer = self.client.completions.create(model="fairy", prompt="script:count", logprobs=1)
+        self.assertEqual(answer.choices[0].text, "</think>one two three four five six")
+        pieces = [chunk.choices[0].text for chunk in self.client.completions.create(
+            model="fairy", prompt=["script:count", "script:count"], stream=True)
+            if chunk.choices]
+        self.assertEqual("".join(pieces).count("six"), 2)
+
+    def test_errors(self):
+        for more, param in (({"temperature": 3}, "temperature"),
+                            ({"response_format": {"type": "json_object"}}, "response_format"),
+                            ({"n": 1000}, "n"), ({"extra_body": {"guided_json": {}}}, None),
+                            ({"logit_bias": {"x": 1}}, "logit_bias"),
+                            ({"max_tokens": 0}, "max_tokens")):
+            if param is None:
+                continue
+            with self.assertRaises(openai.BadRequestError) as refused:
+                self.chat("plain", **more)
+            self.assertEqual(refused.exception.body["param"], param, more)
+        with self.assertRaises(openai.RateLimitError) as busy:
+            self.chat("full")
+        self.assertIn("retry-after", busy.exception.response.headers)
+        with self.assertRaises(openai.InternalServerError):
+            self.chat("error")
+        with self.assertRaises(openai.APIError):
+            list(self.chat("error", stream=True))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.client.chat.completions.create(
+                model="fairy", messages=[{"role": "user", "content": "word " * 9000}])
+        self.assertEqual(refused.exception.code, "context_length_exceeded")
+        self.assertIn("maximum context length", str(refused.exception))
+
+    def test_strict_tools_are_refused(self):
+        strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.chat("tool", tools=strict)
+        self.assertIn("strict", refused.exception.body["param"])
+
+    def test_request_ids(self):
+        raw = self.client.chat.completions.with_raw_response.create(
+            model="fairy", messages=ask("plain"), extra_headers={"X-Request-Id": "mine-1"})
+        self.assertEqual(raw.headers["x-request-id"], "mine-1")
+        self.assertEqual(raw.parse()._request_id, "mine-1")
+
+    def test_closing_a_stream_cancels(self):
+        stream = self.chat("slow", stream=True)
+        next(iter(stream))
+        self.assertEqual(self.load(), 1)
+        stream.close()
+        wait_until(lambda: self.load() == 0, seconds=5)
+
+    def test_going_away_while_waiting_cancels(self):
+        def impatient():
+            with self.assertRaises(openai.APITimeoutError):
+                self.client.with_options(timeout=0.3).chat.completions.create(
+                    model="fairy", messages=ask("slow"))
+        thread = threading.Thread(target=impatient)
+        thread.start()
+        wait_until(lambda: self.load() == 1, seconds=5)
+        thread.join()
+        wait_until(lambda: self.load() == 0, seconds=5)
+
+    def load(self):
+        return self.client.get("/../load", cast_to=object)["server_load"]
+
+    def test_metrics_count(self):
+        before = self.count_of_answers()
+        self.chat("plain")
+        wait_until(lambda: self.count_of_answers() > before)
+
+    def count_of_answers(self):
+        try:
+            return metric(self.server.url, 'fathom_request_success_total{finished_reason="stop"}')
+        except AssertionError:
+            return 0
+
+
+class ResponsesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = ScriptedServer(SCRIPTS)
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.server.stop()
+
+    def test_whole(self):
+        response = self.client.responses.create(model="fairy", input="script:thinking")
+        self.assertEqual(response.output_text, "Paris.")
+        self.assertEqual(response.status, "completed")
+        self.assertEqual([item.type for item in response.output], ["reasoning", "message"])
+        self.assertGreater(response.usage.output_tokens_details.reasoning_tokens, 0)
+
+    def test_stream(self):
+        with self.client.responses.stream(model="fairy", input="script:thinking") as stream:
+            events = list(stream)
+            final = stream.get_final_response()
+        self.assertEqual(final.output_text, "Paris.")
+        numbers = [event.sequence_number for event in events if hasattr(event, "sequence_number")]
+        self.assertEqual(numbers, sorted(numbers))
+        self.assertEqual(events[0].type, "response.created")
+        self.assertEqual(events[-1].type, "response.completed")
+        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        self.assertEqual(text, "Paris.")
+
+    def test_tools(self):
+        with self.client.responses.stream(model="fairy", input="script:tool",
+                                          tools=RESPONSE_TOOLS) as stream:
+            arguments = "".join(event.delta for event in stream
+                                if event.type == "response.function_call_arguments.delta")
+            final = stream.get_final_response()
+        call = [item for item in final.output if item.type == "function_call"][0]
+        self.assertEqual(call.arguments, arguments)
+        self.assertEqual(json.loads(arguments), {"city": 'Par"is\n🗼', "days": 3})
+        follow_up = self.client.responses.create(
+            model="fairy", tools=RESPONSE_TOOLS, previous_response_id=final.id,
+            input=[{"type": "function_call_output", "call_id": call.call_id,
+                    "output": "sunny script:thinking"}])
+        self.assertEqual(follow_up.output_text, "Paris.")
+
+    def test_stored_responses(self):
+        first = self.client.responses.create(model="fairy", input="script:plain",
+                                             reasoning={"effort": "none"})
+        again = self.client.responses.retrieve(first.id)
+        self.assertEqual(again.output_text, first.output_text)
+        self.client.responses.delete(first.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.retrieve(first.id)
+
+    def test_incomplete_and_failed(self):
+        cut = self.client.responses.create(model="fairy", input="script:length")
+        self.assertEqual(cut.status, "incomplete")
+        self.assertEqual(cut.incomplete_details.reason, "max_output_tokens")
+        events = list(self.client.responses.create(model="fairy", input="script:error",
+                                                   stream=True))
+        self.assertEqual(events[-1].type, "response.failed")
+
+    def test_errors(self):
+        for more in ({"background": True}, {"text": {"format": {"type": "json_object"}}},
+                     {"previous_response_id": "resp_unknown"}):
+            with self.assertRaises(openai.APIStatusError) as refused:
+                self.client.responses.create(model="fairy", input="x", **more)
+            self.assertIn(refused.exception.status_code, (400, 404))
+
+    def test_probe_of_codex(self):
+        response = self.client.responses.create(model="fairy", input="", max_output_tokens=1)
+        self.assertIn(response.status, ("completed", "incomplete"))
+
+
+class KeyTest(unittest.TestCase):
+    def test_keys(self):
+        server = ScriptedServer(SCRIPTS, key="secret")
+        try:
+            with openai.OpenAI(base_url=server.url + "/v1", api_key="secret") as client:
+                self.assertEqual(client.models.list().data[0].id, "fairy")
+            with openai.OpenAI(base_url=server.url + "/v1", api_key="secreT",
+                               max_retries=0) as client:
+                with self.assertRaises(openai.AuthenticationError):
+                    client.models.list()
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    unittest.main()

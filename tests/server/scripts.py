@@ -1,0 +1,35 @@
+"""What a model writes, for tests of the server: all behind the prompt's <think>."""
+
+CALL = ('<｜DSML｜invoke name="get_weather">\n'
+        '<｜DSML｜parameter name="city" string="true">{city}</｜DSML｜parameter>\n'
+        '<｜DSML｜parameter name="days" string="false">{days}</｜DSML｜parameter>\n'
+        '</｜DSML｜invoke>')
+
+
+def calls(*arguments):
+    return ("\n\n<｜DSML｜tool_calls>\n" +
+            "\n".join(CALL.format(city=city, days=days) for city, days in arguments) +
+            "\n</｜DSML｜tool_calls>")
+
+
+SCRIPTS = {
+    "plain": {"text": "Paris is the capital — 首都 🗼."},
+    "thinking": {"text": "The user asks.\nI know.</think>Paris."},
+    "tool": {"text": "I need the weather.</think>Let me look." + calls(('Par"is\n🗼', 3))},
+    "parallel": {"text": "</think>" + calls(("Paris", 1), ("Rome", 2))},
+    "forced": {"text": "Let me see.</think>" + calls(("Oslo", 7))},
+    "broken": {"text": "</think>Look: <｜DSML｜tool_calls>\nnothing that can be read"},
+    "slow": {"text": "</think>" + "word " * 400, "delay_ms": 20},
+    "late": {"text": "</think>Finally.", "first_delay_ms": 1500},
+    "length": {"text": "</think>This is cut", "finish": "length"},
+    "thinking_length": {"text": "This thought is cut", "finish": "length"},
+    "error": {"text": "</think>Half of it", "finish": "error"},
+    "full": {"refuse": "queue_full"},
+    "count": {"text": "</think>one two three four five six"},
+}
+
+WEATHER_SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}

@@ -1,0 +1,209 @@
+"""`fathom serve` as a program: options, files of options, logs, signals, clients that leave."""
+
+import json
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from server_process import BUILD, FathomServer, get_json, metric, wait_until
+
+STORY = {"prompt": "Once upon a time", "seed": 7, "ignore_eos": True}
+
+
+def post(url, path, body, key=None):
+    fields = {"Content-Type": "application/json"}
+    if key:
+        fields["Authorization"] = f"Bearer {key}"
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), fields)
+    with urllib.request.urlopen(request, timeout=120) as response:
+        return json.load(response)
+
+
+def stream(url, body, events):
+    """Appends the data of each event to `events`."""
+    request = urllib.request.Request(
+        url + "/v1/completions", json.dumps({**body, "stream": True}).encode(),
+        {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as response:
+        for line in response:
+            if line.startswith(b"data: "):
+                events.append(line[6:].strip().decode())
+
+
+def text_of(events):
+    return "".join(json.loads(event)["choices"][0]["text"] for event in events
+                   if event != "[DONE]" and "choices" in json.loads(event))
+
+
+class ServeTest(unittest.TestCase):
+    def serve(self, *arguments):
+        server = FathomServer(*arguments)
+        self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
+        return server
+
+    def test_no_flags(self):
+        server = self.serve()
+        self.assertEqual(get_json(server.url + "/health"), {"status": "ok"})
+        self.assertEqual(get_json(server.url + "/v1/models")["data"][0]["id"], "fairy")
+        served = post(server.url, "/v1/completions", {**STORY, "max_tokens": 40})
+        program = subprocess.run(
+            [BUILD / "fathom", "generate", "--json", "--seed", "7", "-n", "40", "--ignore-eos",
+             STORY["prompt"]], capture_output=True, text=True, check=True)
+        self.assertEqual(served["choices"][0]["text"], json.loads(program.stdout)["text"])
+        self.assertEqual(server.stop(), 0)
+
+    def test_file_of_options(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = Path(folder, "keys")
+            keys.write_text("first\n\n second \n")
+            config = Path(folder, "server.json")
+            config.write_text(json.dumps({
+                "served-model-name": ["a", "b"], "api-key-file": str(keys), "max-model-len": 256,
+                "strict-model-names": True, "thinking": False, "prefix-cache": False,
+                "max-choices": 1, "temperature": 0}))
+            server = self.serve("--config", str(config), "--max-choices", "3")
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                get_json(server.url + "/v1/models")
+            self.assertEqual(refused.exception.code, 401)
+            body = {**STORY, "max_tokens": 4, "model": "b", "n": 3}
+            answer = post(server.url, "/v1/completions", body, key="second")
+            self.assertEqual(len(answer["choices"]), 3, "the command line counts")
+            self.assertEqual(len({choice["text"] for choice in answer["choices"]}), 1)
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                post(server.url, "/v1/completions", {**body, "model": "c"}, key="first")
+            self.assertEqual(refused.exception.code, 404)
+            self.assertEqual(server.stop(), 0)
+
+    def test_wrong_files_and_options(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder, "server.json")
+            for text, words in (("[1]", "expected a JSON object"), ("{", "expected a JSON object"),
+                                ('{"prot": 1}', "--prot"), ('{"port": "x"}', "--port"),
+                                ('{"config": "x"}', "cannot name another"),
+                                ('{"port": {}}', "port: expected")):
+                config.write_text(text)
+                run = subprocess.run([BUILD / "fathom", "serve", "--config", str(config)],
+                                     capture_output=True, text=True, check=False, timeout=60)
+                self.assertEqual(run.returncode, 2, text)
+                self.assertIn(words, run.stderr)
+        for arguments, words in ((["--api-key-file", "/nowhere"], "/nowhere"),
+                                 (["--config", "/nowhere"], "/nowhere"),
+                                 (["--host", "no.such.host.invalid"], "no.such.host.invalid")):
+            run = subprocess.run([BUILD / "fathom", "serve", "--port", "0", *arguments],
+                                 capture_output=True, text=True, check=False, timeout=60)
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(words, run.stderr)
+
+    def test_a_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = str(other.getsockname()[1])
+            run = subprocess.run([BUILD / "fathom", "serve", "--port", port],
+                                 capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(port, run.stderr)
+        self.assertIn("in use", run.stderr)
+
+    def test_options_of_other_servers(self):
+        server = self.serve("--max-model-len", "128", "--max-num-seqs", "2", "--tool-call-parser",
+                            "deepseek_v4", "--enable-auto-tool-choice")
+        self.assertEqual(get_json(server.url + "/v1/models")["data"][0]["max_model_len"], 128)
+        self.assertEqual(server.stop(), 0)
+        warnings = [event["message"] for event in server.events() if event["level"] == "warn"]
+        self.assertEqual(len([w for w in warnings if "is ignored" in w]), 2)
+
+    def test_logs(self):
+        server = self.serve()
+        post(server.url, "/v1/completions", {**STORY, "max_tokens": 4})
+        self.assertEqual(server.stop(), 0)
+        record = [event for event in server.events() if event.get("path") == "/v1/completions"][0]
+        self.assertEqual(record["status"], 200)
+        self.assertEqual(record["completion_tokens"], 4)
+        self.assertTrue(record["request_id"].startswith("req_"))
+        self.assertNotIn("Once upon", "\n".join(server.log))
+        server = self.serve("--log-requests", "full")
+        post(server.url, "/v1/completions", {**STORY, "max_tokens": 4})
+        self.assertEqual(server.stop(), 0)
+        self.assertIn("Once upon", "\n".join(server.log))
+
+    def start_streams(self, server, n, n_tokens):
+        streams = [[] for _ in range(n)]
+        threads = [threading.Thread(target=stream, args=(
+            server.url, {**STORY, "seed": i, "max_tokens": n_tokens}, events))
+            for i, events in enumerate(streams)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: all(streams))
+        return streams, threads
+
+    def test_sigterm_lets_answers_finish(self):
+        server = self.serve("--drain-timeout", "100")
+        streams, threads = self.start_streams(server, 8, 600)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        with self.assertRaises(OSError):
+            socket.create_connection(("127.0.0.1", int(server.url.split(":")[-1])), timeout=5)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(server.process.wait(timeout=60), 0)
+        for events in streams:
+            self.assertEqual(events[-1], "[DONE]")
+            self.assertEqual(json.loads(events[-2])["choices"][0]["finish_reason"], "length")
+
+    def test_sigterm_cuts_what_takes_too_long(self):
+        server = self.serve("--drain-timeout", "0.3")
+        streams, threads = self.start_streams(server, 8, 60000)
+        start = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(server.process.wait(timeout=60), 0)
+        self.assertLess(time.monotonic() - start, 10)
+        for events in streams:
+            self.assertIn("error", json.loads(events[-1]), "the last event says why")
+
+    def test_a_second_signal_does_not_wait(self):
+        server = self.serve("--drain-timeout", "1000")
+        _, threads = self.start_streams(server, 2, 60000)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGINT)
+        self.assertEqual(server.process.wait(timeout=30), 0)
+        for thread in threads:
+            thread.join()
+
+    def test_leaving_cancels(self):
+        server = self.serve()
+        for body in ({**STORY, "max_tokens": 60000, "stream": True},
+                     {**STORY, "max_tokens": 60000}):
+            text = json.dumps(body).encode()
+            with socket.create_connection(("127.0.0.1", int(server.url.split(":")[-1]))) as client:
+                client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                               b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
+                               (len(text), text))
+                wait_until(lambda: metric(server.url, "fathom_running") == 1)
+            wait_until(lambda: metric(server.url, "fathom_running") == 0, seconds=5)
+        cancelled = metric(server.url, 'fathom_requests_total{outcome="cancelled"}')
+        self.assertEqual(cancelled, 2)
+        self.assertEqual(server.stop(), 0)
+
+    def test_many_prompts_at_once(self):
+        server = self.serve()
+        prompts = [f"Once upon a time there were {n}" for n in range(40)]
+        answer = post(server.url, "/v1/completions",
+                      {"prompt": prompts, "max_tokens": 8, "seed": 1})
+        alone = [post(server.url, "/v1/completions", {"prompt": prompt, "max_tokens": 8, "seed": 1})
+                 for prompt in prompts]
+        self.assertEqual([choice["text"] for choice in answer["choices"]],
+                         [one["choices"][0]["text"] for one in alone])
+        self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

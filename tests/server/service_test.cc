@@ -1,0 +1,364 @@
+// Which path answers what, who may ask, and what is told of it; without sockets.
+#include "server/service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/metrics.h"
+#include "tests/api/api_model.h"
+#include "tests/server/fake_exchange.h"
+#include "tests/server/scripted_runner.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "Hi"}]})";
+constexpr const char* kStream =
+    R"({"stream": true, "messages": [{"role": "user", "content": "Hi"}]})";
+
+class ServiceTest : public ApiModelTest {
+ protected:
+  explicit ServiceTest() : runner_(tokenizer_, [this](const std::string&) { return answer_; }) {
+    options_.version = "1.2.3";
+    options_.generation = {.watch = std::chrono::milliseconds(5), .random_bits = CountingBits()};
+    options_.record = [this](const RequestRecord& record) { records_.push_back(record); };
+  }
+
+  Service& service() {
+    if (!service_) {
+      service_.emplace(options_);
+      if (has_model_) {
+        service_->SetModel({.api = &model_,
+                            .runner = &runner_,
+                            .metrics = &metrics_,
+                            .names = {"fairy", "a/b"},
+                            .created = 1700000000});
+      }
+    }
+    return *service_;
+  }
+
+  FakeExchange Ask(const std::string& method, const std::string& path, const std::string& body = "",
+                   HttpFields fields = {}) {
+    FakeExchange exchange;
+    Ask(method, path, body, std::move(fields), exchange);
+    return exchange;
+  }
+  void Ask(const std::string& method, const std::string& path, const std::string& body,
+           HttpFields fields, FakeExchange& exchange) {
+    service().Handle({.method = method, .path = path, .fields = std::move(fields), .body = body},
+                     exchange);
+    EXPECT_EQ(exchange.n_answers, 1u) << path;
+  }
+  static Json JsonOf(const FakeExchange& exchange) {
+    return Json::parse(exchange.text, nullptr, false);
+  }
+
+  ServiceOptions options_;
+  bool has_model_ = true;
+  Result<ScriptedAnswer> answer_ = ScriptedAnswer{.text = "So.</think>Hello."};
+  ScriptedRunner runner_;
+  const EngineMetrics metrics_;
+  std::vector<RequestRecord> records_;
+  std::optional<Service> service_;
+};
+
+TEST_F(ServiceTest, EveryPathAnswers) {
+  for (const char* path :
+       {"/", "/openapi.json", "/health", "/ping", "/v1/health", "/health/live", "/version",
+        "/metrics", "/load", "/v1/models", "/models", "/v1/models/fairy", "/v1/models/a%2Fb"}) {
+    EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
+    EXPECT_EQ(Ask("HEAD", path).head.status, 200) << path;
+    const FakeExchange wrong = Ask("PUT", path);
+    EXPECT_EQ(wrong.head.status, 405) << path;
+    EXPECT_EQ(wrong.Field("Allow"), "GET, HEAD, OPTIONS") << path;
+  }
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"}) {
+    EXPECT_EQ(Ask("POST", path, kChat).head.status, 200) << path;
+    EXPECT_EQ(Ask("GET", path).head.status, 405) << path;
+  }
+  for (const char* path : {"/v1/completions", "/completions", "/beta/completions", "/tokenize"}) {
+    EXPECT_EQ(Ask("POST", path, R"({"prompt": "Hi"})").head.status, 200) << path;
+  }
+  for (const char* path : {"/v1/messages", "/anthropic/v1/messages", "/v1/messages/count_tokens",
+                           "/anthropic/v1/messages/count_tokens"}) {
+    EXPECT_EQ(Ask("POST", path, kChat).head.status, 200) << path;
+  }
+  for (const char* path : {"/v1/responses", "/responses"}) {
+    EXPECT_EQ(Ask("POST", path, R"({"input": "Hi"})").head.status, 200) << path;
+  }
+  for (const char* path : {"/v1", "/v1/embeddings", "//", "/v1/models/", "/../etc/passwd"}) {
+    const FakeExchange none = Ask("GET", path);
+    EXPECT_EQ(none.head.status, 404) << path;
+    EXPECT_TRUE(JsonOf(none)["error"]["message"].is_string());
+  }
+}
+
+TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
+  const Json openai = JsonOf(Ask("POST", "/v1/chat/completions", "{"));
+  EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
+  const Json anthropic = JsonOf(Ask("POST", "/v1/messages", "{"));
+  EXPECT_EQ(anthropic["type"], "error");
+  const Json by_field = JsonOf(Ask("GET", "/v1/models/x", "", {{"anthropic-version", "1"}}));
+  EXPECT_EQ(by_field["type"], "error");
+}
+
+TEST_F(ServiceTest, KeysAreAskedFor) {
+  options_.access.api_keys = {"key one", "two"};
+  for (const HttpFields& fields :
+       {HttpFields{{"authorization", "Bearer key one"}}, HttpFields{{"X-API-Key", "two"}}}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", fields).head.status, 200);
+  }
+  for (const HttpFields& fields :
+       {HttpFields{}, HttpFields{{"authorization", "key one"}}, HttpFields{{"x-api-key", "tw"}},
+        HttpFields{{"x-api-key", "two "}}, HttpFields{{"authorization", "Bearer "}},
+        HttpFields{{"authorization", "Bearer one"}, {"x-api-key", "two"}}}) {
+    for (const char* path : {"/v1/models", "/load", "/v1/models/fairy"}) {
+      EXPECT_EQ(Ask("GET", path, "", fields).head.status, 401) << path;
+    }
+    for (const char* path : {"/v1/chat/completions", "/tokenize", "/detokenize", "/v1/messages",
+                             "/v1/responses", "/v1/completions", "/v1/messages/count_tokens"}) {
+      EXPECT_EQ(Ask("POST", path, kChat, fields).head.status, 401) << path;
+    }
+  }
+  for (const char* path : {"/", "/health", "/version", "/metrics", "/openapi.json"}) {
+    EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
+  }
+  EXPECT_EQ(runner_.submitted(), 0);
+}
+
+TEST_F(ServiceTest, MetricsCanBeProtected) {
+  options_.access.api_keys = {"key"};
+  options_.protect_metrics = true;
+  EXPECT_EQ(Ask("GET", "/metrics").head.status, 401);
+  EXPECT_EQ(Ask("GET", "/metrics", "", {{"x-api-key", "key"}}).head.status, 200);
+}
+
+TEST_F(ServiceTest, PagesOfOtherSitesMayNotAsk) {
+  const HttpFields ours = {{"Host", "localhost:8000"}, {"Origin", "http://localhost:8000"}};
+  const HttpFields theirs = {{"Host", "localhost:8000"}, {"Origin", "https://evil.example"}};
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, ours).head.status, 200);
+  const FakeExchange refused = Ask("POST", "/v1/chat/completions", kChat, theirs);
+  EXPECT_EQ(refused.head.status, 403);
+  EXPECT_EQ(refused.Field("Access-Control-Allow-Origin"), "");
+  EXPECT_EQ(
+      Ask("OPTIONS", "/v1/chat/completions", "", theirs).Field("Access-Control-Allow-Methods"), "");
+  EXPECT_EQ(runner_.submitted(), 1);
+}
+
+TEST_F(ServiceTest, AllowedOriginsMayAsk) {
+  options_.access.cors_origins = {"https://good.example"};
+  const HttpFields good = {{"Origin", "https://good.example"},
+                           {"Access-Control-Request-Headers",
+                            "authorization, x-stainless-lang, x-stainless-EVIL\", x-other"}};
+  const FakeExchange preflight = Ask("OPTIONS", "/v1/chat/completions", "", good);
+  EXPECT_EQ(preflight.head.status, 204);
+  EXPECT_EQ(preflight.Field("Access-Control-Allow-Origin"), "https://good.example");
+  EXPECT_THAT(preflight.Field("Access-Control-Allow-Headers"),
+              AllOf(HasSubstr("authorization"), HasSubstr("x-stainless-lang"),
+                    Not(HasSubstr("EVIL")), Not(HasSubstr("x-other"))));
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, good).Field("Access-Control-Allow-Origin"),
+            "https://good.example");
+  EXPECT_EQ(
+      Ask("POST", "/v1/chat/completions", kChat, {{"Origin", "https://evil.example"}}).head.status,
+      403);
+}
+
+// DNS rebinding: a site's own name that points to this machine.
+TEST_F(ServiceTest, OnlyNamesOfOursAreAnswered) {
+  for (const char* host : {"localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", ""}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 200) << host;
+  }
+  for (const char* host :
+       {"evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example"}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 403) << host;
+  }
+}
+
+TEST_F(ServiceTest, NamesCanBeAllowedAndKeysMakeThemNeedless) {
+  options_.access.allowed_hosts = {"gpu.lan"};
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "gpu.lan:8000"}}).head.status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "other.lan"}}).head.status, 403);
+  options_.access.api_keys = {"key"};
+  service_.reset();
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "any"}, {"x-api-key", "key"}}).head.status, 200);
+}
+
+TEST_F(ServiceTest, OnlyJsonIsRead) {
+  for (const char* type : {"application/json", "application/json; charset=utf-8",
+                           "Application/JSON", "application/json ;x"}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}}).head.status, 200)
+        << type;
+  }
+  for (const char* type :
+       {"text/plain", "application/x-www-form-urlencoded", "application/jsonx"}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}}).head.status, 415)
+        << type;
+  }
+}
+
+TEST_F(ServiceTest, BeforeTheModelIsThere) {
+  has_model_ = false;
+  service().SetLoadProgress(0.25);
+  const FakeExchange health = Ask("GET", "/health");
+  EXPECT_EQ(health.head.status, 503);
+  EXPECT_EQ(health.text, R"({"status":"loading","progress":0.25})");
+  EXPECT_EQ(Ask("GET", "/health/live").head.status, 200);
+  EXPECT_EQ(Ask("GET", "/metrics").head.status, 200);
+  const FakeExchange chat = Ask("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(chat.head.status, 503);
+  EXPECT_EQ(chat.Field("Retry-After"), "1");
+  EXPECT_THAT(chat.text, HasSubstr("25 %"));
+  EXPECT_EQ(Ask("GET", "/v1/models").head.status, 503);
+}
+
+TEST_F(ServiceTest, WhileDraining) {
+  service().Drain();
+  EXPECT_EQ(Ask("GET", "/health").text, R"({"status":"draining"})");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 503);
+  EXPECT_EQ(Ask("GET", "/v1/models").head.status, 200);
+}
+
+TEST_F(ServiceTest, OtherNamesAreAnsweredUnlessStrict) {
+  const char* body = R"({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]})";
+  EXPECT_EQ(JsonOf(Ask("POST", "/v1/chat/completions", body))["model"], "gpt-4o");
+  options_.strict_model_names = true;
+  service_.reset();
+  EXPECT_EQ(JsonOf(Ask("POST", "/v1/chat/completions", body))["error"]["code"], "model_not_found");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 200) << "none is named";
+}
+
+TEST_F(ServiceTest, StreamsAndWholeAnswersAgree) {
+  const Json whole = JsonOf(Ask("POST", "/v1/chat/completions", kChat));
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], "Hello.");
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_TRUE(stream.is_stream);
+  EXPECT_EQ(stream.head.content_type, "text/event-stream; charset=utf-8");
+  EXPECT_EQ(stream.Field("Cache-Control"), "no-cache");
+  EXPECT_TRUE(stream.text.ends_with("data: [DONE]\n\n"));
+}
+
+TEST_F(ServiceTest, AClientThatLeavesCancels) {
+  answer_->delay = std::chrono::milliseconds(2);
+  for (const char* body : {kChat, kStream}) {
+    FakeExchange exchange;
+    exchange.looks_until_gone = 2;
+    service().Handle({.method = "POST", .path = "/v1/chat/completions", .body = body}, exchange);
+    EXPECT_LE(exchange.n_looks, 3u);
+  }
+  FakeExchange exchange;
+  exchange.writes_until_gone = 1;
+  service().Handle({.method = "POST", .path = "/v1/chat/completions", .body = kStream}, exchange);
+  EXPECT_EQ(runner_.cancelled(), 3);
+  EXPECT_EQ(records_[0].status, 499);
+  EXPECT_EQ(records_[0].finish, "cancelled");
+  EXPECT_EQ(JsonOf(Ask("GET", "/load"))["server_load"], 0);
+}
+
+TEST_F(ServiceTest, SilentStreamsShowThatTheyLive) {
+  options_.generation.keep_alive = std::chrono::milliseconds(20);
+  answer_->first_delay = std::chrono::milliseconds(90);
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_TRUE(stream.text.starts_with(": keep-alive\n\n"));
+  EXPECT_TRUE(stream.text.ends_with("data: [DONE]\n\n"));
+  EXPECT_THAT(Ask("POST", "/v1/chat/completions", kChat).text, Not(HasSubstr("keep-alive")));
+}
+
+TEST_F(ServiceTest, AnswersMayBeLimitedInTime) {
+  options_.generation.time_limit = std::chrono::milliseconds(30);
+  answer_->delay = std::chrono::milliseconds(15);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 504);
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_THAT(stream.text, HasSubstr("\"code\":\"timeout\""));
+  EXPECT_THAT(stream.text, Not(HasSubstr("[DONE]")));
+  EXPECT_EQ(runner_.cancelled(), 2);
+}
+
+TEST_F(ServiceTest, ErrorsOfTheEngine) {
+  answer_->finish = FinishReason::kError;
+  answer_->error = Error{ErrorCode::kIo, "the disk is gone"};
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).head.status, 500);
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_EQ(stream.head.status, 200);
+  EXPECT_THAT(stream.text, HasSubstr("the disk is gone"));
+  EXPECT_THAT(stream.text, Not(HasSubstr("[DONE]")));
+  answer_ = MakeError(ErrorCode::kResourceExhausted, "the queue is full");
+  const FakeExchange full = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_EQ(full.head.status, 429);
+  EXPECT_EQ(full.Field("Retry-After"), "1");
+}
+
+TEST_F(ServiceTest, RecordsSayWhatHappenedAndNotWhatWasSaid) {
+  Ask("POST", "/v1/chat/completions", kChat, {{"X-Request-Id", "mine"}});
+  Ask("GET", "/nowhere", "", {{"X-Request-Id", "two words"}});
+  ASSERT_EQ(records_.size(), 2u);
+  EXPECT_EQ(records_[0].id, "mine");
+  EXPECT_EQ(records_[0].endpoint, "/v1/chat/completions");
+  EXPECT_EQ(records_[0].finish, "stop");
+  EXPECT_GT(records_[0].usage.completion_tokens, 3);
+  EXPECT_EQ(records_[0].body, std::nullopt);
+  EXPECT_EQ(records_[0].answer, std::nullopt);
+  EXPECT_TRUE(records_[1].id.starts_with("req_")) << "two words are no id";
+  EXPECT_EQ(records_[1].endpoint, "none");
+  EXPECT_EQ(records_[1].status, 404);
+  options_.log_content = true;
+  service_.reset();
+  const FakeExchange exchange = Ask("POST", "/v1/chat/completions", kChat);
+  EXPECT_EQ(records_[2].body, kChat);
+  EXPECT_EQ(records_[2].answer, exchange.text);
+  EXPECT_EQ(exchange.Field("X-Request-Id"), records_[2].id);
+}
+
+TEST_F(ServiceTest, TokensOfTextsAndChats) {
+  const Json text =
+      JsonOf(Ask("POST", "/tokenize", R"({"prompt": "Once upon", "return_token_strs": true})"));
+  EXPECT_EQ(text["count"], text["tokens"].size());
+  EXPECT_EQ(text["tokens"][0], 0) << "the begin token";
+  EXPECT_EQ(text["token_strs"].size(), text["tokens"].size());
+  EXPECT_EQ(text["max_model_len"], model_.limits.max_context);
+  const Json back = JsonOf(Ask("POST", "/detokenize", Json{{"tokens", text["tokens"]}}.dump()));
+  EXPECT_EQ(back["prompt"], "<｜begin▁of▁sentence｜>Once upon");
+  EXPECT_GT(JsonOf(Ask("POST", "/tokenize", kChat))["count"], 3);
+  EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt": ["a", "b"]})").head.status, 400);
+  EXPECT_EQ(Ask("POST", "/detokenize", R"({"tokens": [1, 99999999]})").head.status, 400);
+  EXPECT_EQ(Ask("POST", "/detokenize", "{}").head.status, 400);
+}
+
+TEST_F(ServiceTest, ModelsInBothForms) {
+  const Json openai = JsonOf(Ask("GET", "/v1/models"));
+  EXPECT_EQ(openai["object"], "list");
+  EXPECT_EQ(openai["data"][1]["id"], "a/b");
+  EXPECT_EQ(openai["models"], openai["data"]) << "Codex reads this one";
+  const Json anthropic =
+      JsonOf(Ask("GET", "/v1/models", "", {{"anthropic-version", "2023-06-01"}}));
+  EXPECT_EQ(anthropic["data"][0]["type"], "model");
+  EXPECT_EQ(anthropic["data"][0]["created_at"], "2023-11-14T22:13:20Z");
+  EXPECT_EQ(anthropic["has_more"], false);
+}
+
+TEST_F(ServiceTest, MetricsHaveOurNamesAndThoseOfVllm) {
+  Ask("POST", "/v1/chat/completions", kChat);
+  service().SetHttpCounts([] { return HttpCounts{.connections = 3}; });
+  const std::string text = Ask("GET", "/metrics").text;
+  EXPECT_THAT(text, HasSubstr("fathom_http_requests_total{endpoint=\"/v1/chat/completions\","
+                              "status=\"200\"} 1"));
+  EXPECT_THAT(text, HasSubstr("fathom_http_connections 3"));
+  EXPECT_THAT(text, HasSubstr("\nfathom_running 0"));
+  EXPECT_THAT(text, HasSubstr("\nvllm:num_requests_running{model_name=\"fairy\"} 0"));
+  EXPECT_THAT(text, HasSubstr("vllm:request_success_total{model_name=\"fairy\","
+                              "finished_reason=\"stop\"} 1"));
+  EXPECT_THAT(text, HasSubstr("# TYPE vllm:time_to_first_token_seconds histogram"));
+  EXPECT_THAT(text, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"fairy\"} 0"));
+}
+
+}  // namespace
+}  // namespace fathom::testing
