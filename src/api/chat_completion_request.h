@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/generation_fields.h"
 #include "base/result.h"
@@ -34,7 +35,11 @@ struct ChatCompletionRequest {
   ToolChoice tool_choice;
   bool parallel_tool_calls = true;  // false: the answer has at most one call
   bool include_reasoning = true;    // false: there is reasoning, and the client does not want it
+  bool stop_in_reasoning = false;   // stop strings end the reasoning as well
 };
+
+// The tools of the request and of its messages.
+std::vector<ToolSpec> ToolsOf(const ChatRequest& chat);
 
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
