@@ -301,7 +301,9 @@ TEST(EngineCoreTest, StopStringsAreLookedForInAStretchOnly) {
   EXPECT_EQ(from->finish, FinishReason::kStopString);
   EXPECT_EQ(from->text, text.substr(0, again));
   request.sampling.stop_strings_until = tokens[between + 1];
-  if (between + 1 < again) EXPECT_EQ(bench.Generate(request)->text, text);
+  if (between + 1 < again) {
+    EXPECT_EQ(bench.Generate(request)->text, text);
+  }
   // What is held back when the stretch ends is not lost.
   request.sampling = {.seed = 3,
                       .max_tokens = 30,
