@@ -190,8 +190,10 @@ void ForcedRequest::OnThought(Choice& choice, StreamEvent event) {
 }
 
 void ForcedRequest::OnChosen(Choice& choice, StreamEvent event) {
-  if (event.token == StreamEvent::kNoToken) {
-    Tell(choice, std::move(event));
+  const bool failed =
+      event.finish == FinishReason::kError || event.finish == FinishReason::kCancelled;
+  if (failed || event.token == StreamEvent::kNoToken) {
+    EndWith(choice, event.finish.value_or(FinishReason::kError), std::move(event.error));
     return;
   }
   NarrowTo(choice, event.token);

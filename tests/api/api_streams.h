@@ -132,6 +132,7 @@ class JoinedChoice {
 
   void AddLogprobs(const Json& logprobs) {
     if (logprobs.is_null()) return;
+    if (logprobs_.is_null()) logprobs_ = {{"content", Json::array()}};
     for (const auto& [key, entries] : logprobs.items()) {
       for (const Json& entry : entries) logprobs_[key].push_back(entry);
     }

@@ -376,7 +376,7 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
   EXPECT_THAT(message_of(R"({"metadata": )" + std::string(100000, '[')),
               ::testing::HasSubstr("JSON, byte"));
   EXPECT_THAT(message_of(R"({"metadata": )" + std::string(300, '[') + std::string(300, ']') + "}"),
-              ::testing::HasSubstr("JSON, byte 213: expected"));
+              ::testing::HasSubstr("JSON, byte 212: expected at most 200 nested"));
   EXPECT_EQ(message_of(Chat("\"seed\": 1" + std::string(1000, '0'))),
             "seed: expected an integer of 64 bits, found 1" + std::string(39, '0') + "...");
   EXPECT_EQ(message_of(Chat(R"("temperature": 1e999)")),

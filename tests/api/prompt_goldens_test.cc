@@ -95,9 +95,9 @@ TEST_F(PromptGoldensTest, EncodeCases) {
     EXPECT_EQ(prompt == expected, !is_forged);
     ++(is_forged ? n_forged : n_compared);
   }
-  EXPECT_EQ(n_compared + n_forged + n_no_request, 75);
+  EXPECT_EQ(n_compared, 69);
   EXPECT_EQ(n_forged, 1);
-  EXPECT_EQ(n_no_request, 0);
+  EXPECT_EQ(n_no_request, 5);
 }
 
 TEST_F(PromptGoldensTest, OfficialCases) {
@@ -116,7 +116,7 @@ TEST_F(PromptGoldensTest, OfficialCases) {
               expected["test_output_" + suffix + ".txt"].get<std::vector<Token>>());
     ++n_compared;
   }
-  EXPECT_EQ(n_compared, 4);
+  EXPECT_EQ(n_compared, 3) << "the third has a developer of the native kind";
 }
 
 }  // namespace

@@ -189,7 +189,8 @@ TEST_F(SseGoldensTest, LengthInEachState) {
             Join({Chat(kRole),
                   Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
                             R"("function":{"name":"f","arguments":""})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x\"}"})")),
+                  Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
+                  Chat(Call(R"("index":0,"function":{"arguments":"\"}"})")),
                   Chat(Finish("length"), "")}));
 }
 
@@ -221,16 +222,17 @@ TEST_F(SseGoldensTest, Usage) {
   constexpr std::string_view kNull = R"(,"usage":null)";
   const std::string drafts = R"(,"accepted_prediction_tokens":1,"rejected_prediction_tokens":2)";
   const std::string include = R"(, "stream_options": {"include_usage": true)";
-  EXPECT_EQ(Stream(kPlain + include + "}", events, stats),
+  const std::string at_the_end = Stream(kPlain + include + "}", events, stats);
+  EXPECT_EQ(at_the_end,
             Join({Chat(kRole, kOpen, 0, kNull), Chat(Content("a"), kOpen, 0, kNull),
                   Chat(Finish("stop"), "", 0, kNull),
                   Chunk("chat.completion.chunk", "", UsageText(n_prompt_, 2, drafts))}));
-  EXPECT_EQ(Stream(kPlain + include + R"(, "continuous_usage_stats": true})", events,
-                   {.cached_tokens = 1}),
-            Join({Chat(kRole, kOpen, 0, UsageText(n_prompt_, 1, "")),
-                  Chat(Content("a"), kOpen, 0, UsageText(n_prompt_, 1, "")),
-                  Chat(Finish("stop"), "", 0, UsageText(n_prompt_, 2, "")),
-                  Chunk("chat.completion.chunk", "", UsageText(n_prompt_, 2, ""))}));
+  const std::string continuous = Stream(kPlain + include + R"(, "continuous_usage_stats": true})",
+                                        events, {.cached_tokens = 1});
+  EXPECT_EQ(continuous, Join({Chat(kRole, kOpen, 0, UsageText(n_prompt_, 1, "")),
+                              Chat(Content("a"), kOpen, 0, UsageText(n_prompt_, 1, "")),
+                              Chat(Finish("stop"), "", 0, UsageText(n_prompt_, 2, "")),
+                              Chunk("chat.completion.chunk", "", UsageText(n_prompt_, 2, ""))}));
 }
 
 TEST_F(SseGoldensTest, ErrorInTheMiddle) {
