@@ -71,6 +71,15 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
   return std::nullopt;
 }
 
+// The tools of the request and of its messages.
+std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
+  std::vector<ToolSpec> tools = chat.tools;
+  for (const Message& message : chat.messages) {
+    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
+  }
+  return tools;
+}
+
 // A schema that has to be kept takes more than a model that means well.
 std::optional<Error> StrictTool(const std::vector<ToolSpec>& tools) {
   for (std::size_t i = 0; i < tools.size(); ++i) {
@@ -91,14 +100,23 @@ ApiError EffortError(const Error& error) {
   return told;
 }
 
-// Those that the request insists on; none: it leaves the choice to the model.
-std::vector<ToolSpec> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
+// Those that the request insists on, one of which the answer must call; none: it may call any.
+Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
-  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) return {};
+  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
+    return std::vector<ToolSpec>();
+  }
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
   }
-  return tools;
+  if (!tools.empty()) return tools;
+  if (choice.kind == Kind::kRequired) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "tool_choice: expected tools where one is required, found none");
+  }
+  const JsonValue name = {.kind = JsonValue::Kind::kString, .text = choice.name};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "tool_choice: expected the name of one of the tools, found {}", name.Describe());
 }
 
 // Stop strings end the visible text: they are not looked for in the reasoning, which would end
@@ -135,9 +153,10 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
-  const std::vector<ToolSpec> forced = ForcedTools(request->tool_choice, tools);
-  if (!forced.empty()) {
-    Result<ForcedCall> forced_call = MakeForcedCall(forced, prompt->ends_in_reasoning,
+  const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
+  if (!forced) return Failed(forced.error());
+  if (!forced->empty()) {
+    Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
                                                     *model.tokenizer, model.limits.max_context);
     if (!forced_call) return Failed(forced_call.error());
     call.forced_call = *std::move(forced_call);

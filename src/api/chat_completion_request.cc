@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -75,19 +74,6 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
   if (!specs) return Unexpected(specs.error());
   chat->tools = *std::move(specs);
   return {};
-}
-
-// A tool can only be chosen if it is there.
-void CheckToolChoice(FieldReader& reader, const ToolChoice& choice,
-                     const std::vector<ToolSpec>& tools) {
-  const auto is_chosen = [&](const ToolSpec& tool) { return tool.name == choice.name; };
-  if (choice.kind == ToolChoice::Kind::kRequired && tools.empty()) {
-    reader.Fail("tool_choice", "tools where one is required", "none");
-  } else if (choice.kind == ToolChoice::Kind::kNamed &&
-             std::none_of(tools.begin(), tools.end(), is_chosen)) {
-    reader.Fail("tool_choice", "the name of one of the tools",
-                JsonValue{.kind = JsonValue::Kind::kString, .text = choice.name});
-  }
 }
 
 // A text model: only text comes out, and nothing but text may be asked for.
@@ -209,14 +195,6 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
 
 }  // namespace
 
-std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
-  std::vector<ToolSpec> tools = chat.tools;
-  for (const Message& message : chat.messages) {
-    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
-  }
-  return tools;
-}
-
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults) {
@@ -246,7 +224,6 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
     reader.Fail("messages", "at least one message", "none");
   }
   ReadContinuation(reader, &request.chat);
-  CheckToolChoice(reader, request.tool_choice, ToolsOf(request.chat));
   if (reader.error()) return Unexpected(*reader.error());
   return request;
 }

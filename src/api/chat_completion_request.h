@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "api/generation_fields.h"
 #include "base/result.h"
@@ -32,14 +31,11 @@ struct ChatCompletionRequest {
   // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
   // effort, where "none" is not to think; then the default.
   EncodeOptions encoding;
-  ToolChoice tool_choice;
+  ToolChoice tool_choice;           // whether there is such a tool is not checked here
   bool parallel_tool_calls = true;  // false: the answer has at most one call
   bool include_reasoning = true;    // false: there is reasoning, and the client does not want it
   bool stop_in_reasoning = false;   // stop strings end the reasoning as well
 };
-
-// The tools of the request and of its messages.
-std::vector<ToolSpec> ToolsOf(const ChatRequest& chat);
 
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,

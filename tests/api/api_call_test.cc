@@ -180,6 +180,18 @@ TEST_F(ApiCallTest, StrictToolsAreRefused) {
   EXPECT_THAT(error.message, HasSubstr("not supported yet"));
 }
 
+TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tool_choice": )";
+  ApiError error = ErrorOf(Endpoint::kChatCompletions, chat + R"("required"})");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, "tool_choice");
+  EXPECT_THAT(error.message, HasSubstr("expected tools where one is required, found none"));
+  error = ErrorOf(Endpoint::kChatCompletions, chat + R"({"function": {"name": "g"}},
+      "tools": [{"type": "function", "function": {"name": "f"}}]})");
+  EXPECT_EQ(error.param, "tool_choice");
+  EXPECT_THAT(error.message, HasSubstr("the name of one of the tools, found \"g\""));
+}
+
 TEST_F(ApiCallTest, ForcedCalls) {
   const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
       {"type": "function", "function": {"name": "get"}},
