@@ -33,35 +33,47 @@ bool IsCall(const AnswerEvent& event) {
          event.kind == AnswerEvent::Kind::kCallEnd;
 }
 
+bool IsCallEnd(const AnswerEvent& event) { return event.kind == AnswerEvent::Kind::kCallEnd; }
+
 }  // namespace
 
 AnswerCollector::AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits)
     : options_(options), parser_(MakeParser(options, random_bits)) {}
 
 std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
+  if (wants_no_more_) return {};
   Check(!finished(), "an event after the end of its choice");
   if (event.token != StreamEvent::kNoToken) {
     collected_.tokens.push_back(event.token);
     if (event.logprobs) collected_.logprobs.push_back(*event.logprobs);
   }
   if (event.finish) SetFinish(event);
-  std::vector<AnswerEvent> events = AddText(event);
-  if (!options_.parallel_tool_calls) {
-    std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
-  }
+  std::vector<AnswerEvent> events = parser_ != nullptr ? ParseText(event) : TakeText(event);
   for (const AnswerEvent& piece : events) {
     AddToAnswer(piece, &collected_.answer);
   }
   return events;
 }
 
-std::vector<AnswerEvent> AnswerCollector::AddText(const StreamEvent& event) {
-  if (parser_ != nullptr) {
-    std::vector<AnswerEvent> events = parser_->Feed(event.text);
-    if (event.finish) Append(parser_->Finish(EndOf(*event.finish)), &events);
-    collected_.answer.stats = parser_->stats();
-    return events;
+std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
+  std::vector<AnswerEvent> events = parser_->Feed(event.text);
+  bool has_all_calls = parser_->calls_complete();
+  if (!options_.parallel_tool_calls) {  // the first is all, and the beginning of a second is none
+    has_all_calls = has_all_calls || std::any_of(events.begin(), events.end(), IsCallEnd);
   }
+  if (has_all_calls && !collected_.error) {
+    wants_no_more_ = !event.finish;
+    collected_.finish = FinishReason::kStop;
+  }
+  if (finished()) Append(parser_->Finish(EndOf(*collected_.finish)), &events);
+  if (!options_.parallel_tool_calls) {
+    std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
+  }
+  collected_.answer.stats = parser_->stats();
+  return events;
+}
+
+std::vector<AnswerEvent> AnswerCollector::TakeText(const StreamEvent& event) {
   AnswerEvents events;
   std::string text;
   utf8_.Push(event.text, text);

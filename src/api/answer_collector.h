@@ -49,19 +49,27 @@ class AnswerCollector {
 
   // The next event of the choice; none after its finish. Returns what it added, whole characters,
   // for a stream; a completion's text comes as kContentDelta.
+  //
+  // An answer with all the calls that are wanted is finished, as if the model had ended it there:
+  // what the engine goes on to generate is ignored, so that the answer does not depend on when it
+  // is stopped.
   std::vector<AnswerEvent> Add(const StreamEvent& event);
 
   bool finished() const { return collected_.finish.has_value(); }
+  // It is finished, and the engine does not know that.
+  bool wants_no_more() const { return wants_no_more_; }
   const CollectedAnswer& collected() const { return collected_; }
 
  private:
-  std::vector<AnswerEvent> AddText(const StreamEvent& event);
+  std::vector<AnswerEvent> ParseText(const StreamEvent& event);
+  std::vector<AnswerEvent> TakeText(const StreamEvent& event);
   void SetFinish(const StreamEvent& event);
 
   const AnswerOptions& options_;
   std::unique_ptr<AnswerParser> parser_;  // null: not a chat
   Utf8Stream utf8_;                       // where there is no parser
   CollectedAnswer collected_;
+  bool wants_no_more_ = false;
 };
 
 }  // namespace fathom

@@ -1,6 +1,7 @@
 #include "api/api_answer.h"
 
-#include "api/token_sections.h"
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace fathom {
@@ -35,6 +36,7 @@ ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t cr
   for (const Request& request : call.requests) {
     for (int i = 0; i < request.n_choices; ++i) {
       choices_.emplace_back(call.answers, random_bits);
+      sections_.emplace_back(*model.tokenizer);
     }
   }
 }
@@ -51,23 +53,42 @@ void ApiAnswer::Start(std::size_t request, const RequestStats& stats) {
   usage_.cached_tokens += stats.cached_tokens;
 }
 
+std::span<const AnswerCollector> ApiAnswer::ChoicesOf(std::size_t request) const {
+  return choices().subspan(FirstChoice(request),
+                           static_cast<std::size_t>(call_.requests[request].n_choices));
+}
+
 AnswerPiece ApiAnswer::Add(std::size_t request, const StreamEvent& event) {
   Check(event.choice < static_cast<std::uint32_t>(call_.requests[request].n_choices),
         "an event of a choice that was not asked for");
   const std::size_t choice = FirstChoice(request) + event.choice;
-  return {.choice = choice, .event = event, .events = choices_[choice].Add(event)};
+  AnswerPiece piece = {.choice = choice, .event = event, .events = choices_[choice].Add(event)};
+  sections_[choice].Advance(choices_[choice].collected());
+  return piece;
 }
 
 void ApiAnswer::End(std::size_t request, const RequestStats& stats) {
   Start(request, stats);
-  usage_.completion_tokens += stats.generated_tokens;
   usage_.drafted_tokens += stats.drafted_tokens;
   usage_.accepted_tokens += stats.accepted_tokens;
-  const std::size_t first = FirstChoice(request);
-  for (int i = 0; i < call_.requests[request].n_choices; ++i) {
-    const CollectedAnswer& answer = choices_[first + static_cast<std::size_t>(i)].collected();
-    usage_.reasoning_tokens += CountReasoning(SectionsOf(answer, *model_.tokenizer));
+}
+
+bool ApiAnswer::WantsNoMore(std::size_t request) const {
+  const std::span<const AnswerCollector> choices = ChoicesOf(request);
+  const auto is_finished = [](const AnswerCollector& choice) { return choice.finished(); };
+  const auto wants_no_more = [](const AnswerCollector& choice) { return choice.wants_no_more(); };
+  return std::all_of(choices.begin(), choices.end(), is_finished) &&
+         std::any_of(choices.begin(), choices.end(), wants_no_more);
+}
+
+// Tokens are counted here, not by the engine: it may have gone on after the end of an answer.
+Usage ApiAnswer::usage() const {
+  Usage usage = usage_;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    usage.completion_tokens += static_cast<std::int64_t>(choices_[i].collected().tokens.size());
+    usage.reasoning_tokens += sections_[i].n_reasoning();
   }
+  return usage;
 }
 
 std::optional<ApiError> ApiAnswer::error() const {

@@ -12,6 +12,7 @@
 #include "api/answer_collector.h"
 #include "api/api_call.h"
 #include "api/api_error.h"
+#include "api/token_sections.h"
 #include "engine/token_stream.h"
 #include "prompt/answer_event.h"
 #include "prompt/call_ids.h"
@@ -68,21 +69,28 @@ class ApiAnswer {
   const RandomBits& random_bits() const { return random_bits_; }
   // Those of the first request, then of the next.
   std::span<const AnswerCollector> choices() const { return choices_; }
-  // Of what has ended, and of the prompts of what has started.
-  const Usage& usage() const { return usage_; }
+  // All choices of the request are finished, and the engine does not know that: it may be
+  // cancelled. Whether and when it is makes no difference to the answer.
+  bool WantsNoMore(std::size_t request) const;
+  // Of the tokens of that choice.
+  const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
+  // So far. Drafts are those of the requests that have ended.
+  Usage usage() const;
   // Of the first choice that has one.
   std::optional<ApiError> error() const;
 
  private:
   std::size_t FirstChoice(std::size_t request) const;
+  std::span<const AnswerCollector> ChoicesOf(std::size_t request) const;
 
   const ApiCall& call_;
   const ApiModel& model_;
   const RandomBits random_bits_;
   const ResponseHead head_;
   std::vector<AnswerCollector> choices_;
-  std::vector<bool> started_;  // by request
-  Usage usage_;
+  std::vector<bool> started_;            // by request
+  std::vector<TokenSections> sections_;  // by choice
+  Usage usage_;                          // of prompts and drafts
 };
 
 }  // namespace fathom

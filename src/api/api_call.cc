@@ -1,11 +1,15 @@
 #include "api/api_call.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "api/chat_completion_request.h"
 #include "api/completion_request.h"
 #include "api/prompt_tokens.h"
 #include "prompt/encoder.h"
+#include "prompt/json_value.h"
+#include "prompt/literals.h"
 
 namespace fathom {
 namespace {
@@ -42,7 +46,8 @@ ApiCall StartCall(Endpoint endpoint, const GenerationFields& fields, const ApiMo
                       .stop_tokens = fields.sampling.stop_tokens,
                       .stop_strings = fields.sampling.stop_strings},
           .stream = fields.stream,
-          .include_usage = fields.include_usage};
+          .include_usage = fields.include_usage,
+          .continuous_usage = fields.continuous_usage};
 }
 
 // What is left to check are the values that came from the defaults, and the length of the prompt.
@@ -67,12 +72,25 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
 }
 
 // The tools of the request and of its messages.
-Result<ToolSchemas> SchemasOf(const ChatRequest& chat) {
+std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   std::vector<ToolSpec> tools = chat.tools;
   for (const Message& message : chat.messages) {
     tools.insert(tools.end(), message.tools.begin(), message.tools.end());
   }
-  return ToolSchemas::Make(tools);
+  return tools;
+}
+
+// A schema that has to be kept takes more than a model that means well.
+std::optional<Error> StrictTool(const std::vector<ToolSpec>& tools) {
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const Result<JsonValue> function = ParseJson(tools[i].function_json);
+    const JsonValue* strict = function ? function->Find("strict") : nullptr;
+    if (strict != nullptr && strict->Truthy()) {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("tools[{}].function.strict: not supported yet", i)};
+    }
+  }
+  return std::nullopt;
 }
 
 // The profile's message calls the field "reasoning effort"; clients know it by another name.
@@ -82,54 +100,140 @@ ApiError EffortError(const Error& error) {
   return told;
 }
 
+// Those that the request insists on, one of which the answer must call; none: it may call any.
+Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
+  using Kind = ToolChoice::Kind;
+  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
+    return std::vector<ToolSpec>();
+  }
+  if (choice.kind == Kind::kNamed) {
+    std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
+  }
+  if (!tools.empty()) return tools;
+  if (choice.kind == Kind::kRequired) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "tool_choice: expected tools where one is required, found none");
+  }
+  const JsonValue name = {.kind = JsonValue::Kind::kString, .text = choice.name};
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "tool_choice: expected the name of one of the tools, found {}", name.Describe());
+}
+
+// Stop strings end the visible text: they are not looked for in the reasoning, which would end
+// before there is an answer, and not in calls, whose values are no text of ours.
+void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning,
+                      bool has_tools, const Tokenizer& tokenizer, SamplingParameters* sampling) {
+  if (starts_in_reasoning && !request.stop_in_reasoning) {
+    sampling->stop_strings_from = tokenizer.Find(kThinkCloseToken);
+  }
+  if (has_tools) sampling->stop_strings_until = tokenizer.Find(kDsml);
+}
+
 // A chat of any API, once it is read.
 ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> request,
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
   const Result<EffortLevel> effort = FindEffort(model.profile, request->encoding.effort);
   if (!effort) return Failed(EffortError(effort.error()));
-  Result<ToolSchemas> schemas = SchemasOf(request->chat);
+  const std::vector<ToolSpec> tools = ToolsOf(request->chat);
+  const std::optional<Error> strict = StrictTool(tools);
+  if (strict) return Failed(*strict);
+  Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return Failed(schemas.error());
   const Result<EncodedPrompt> prompt =
       EncodeChat(std::move(request->chat), request->encoding, model.profile);
   if (!prompt) return Failed(prompt.error());
   Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
   if (!tokens) return Failed(tokens.error());
+  PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
+                   &request->generation.sampling);
 
   ApiCall call = StartCall(endpoint, request->generation, model);
   call.answers.starts_in_reasoning = prompt->ends_in_reasoning;
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
+  const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
+  if (!forced) return Failed(forced.error());
+  if (!forced->empty()) {
+    Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
+                                                    *model.tokenizer, model.limits.max_context);
+    if (!forced_call) return Failed(forced_call.error());
+    call.forced_call = *std::move(forced_call);
+  }
   std::optional<ApiError> error = AddRequest(*std::move(tokens), request->generation, model, &call);
   if (error) return Failed(*std::move(error));
   return call;
 }
 
-Result<std::vector<Token>> TokensOf(CompletionPrompt prompt, bool add_bos, const ApiModel& model) {
-  if (auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return std::move(*tokens);
+Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
+  if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
   Result<std::vector<Token>> tokens =
-      model.tokenizer->Encode(std::get<std::string>(prompt), SpecialTokens::kParse);
+      tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse);
   if (!tokens) {
     return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
   }
-  if (add_bos && (tokens->empty() || tokens->front() != model.bos)) {
-    tokens->insert(tokens->begin(), model.bos);
-  }
   return tokens;
+}
+
+// Both texts with the marks of the gap between them, which is filled behind the last mark.
+Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::string_view suffix,
+                                           const Tokenizer& tokenizer) {
+  const std::optional<Token> begin = tokenizer.Find(kFimBegin);
+  const std::optional<Token> hole = tokenizer.Find(kFimHole);
+  const std::optional<Token> end = tokenizer.Find(kFimEnd);
+  if (!begin || !hole || !end) {
+    return MakeError(ErrorCode::kUnsupported, "suffix: this model has no tokens for it");
+  }
+  const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse);
+  if (!behind) {
+    return MakeError(behind.error().code, "suffix: {}", behind.error().message);
+  }
+  std::vector<Token> tokens = std::move(prefix);
+  tokens.insert(tokens.begin(), *begin);
+  tokens.push_back(*hole);
+  tokens.insert(tokens.end(), behind->begin(), behind->end());
+  tokens.push_back(*end);
+  return tokens;
+}
+
+Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
+                                    const CompletionRequest& request, const ApiModel& model) {
+  Result<std::vector<Token>> tokens = TokensOf(prompt, *model.tokenizer);
+  if (!tokens) return tokens;
+  bool begins = !tokens->empty() && tokens->front() == model.bos;
+  if (request.suffix) {
+    if (begins) tokens->erase(tokens->begin());
+    tokens = FillInTheMiddle(*std::move(tokens), *request.suffix, *model.tokenizer);
+    if (!tokens) return tokens;
+    if (begins) tokens->insert(tokens->begin(), model.bos);
+  }
+  begins =
+      begins || !request.add_special_tokens || std::holds_alternative<std::vector<Token>>(prompt);
+  if (!begins) tokens->insert(tokens->begin(), model.bos);
+  return tokens;
+}
+
+// The prompt as the client wrote it, or as what its tokens say.
+Result<std::string> TextOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
 
 ApiResult<ApiCall> PrepareCompletion(std::string_view body, const ApiModel& model) {
   Result<CompletionRequest> request = ParseCompletionRequest(body, model.limits, model.defaults);
   if (!request) return Failed(request.error());
   ApiCall call = StartCall(Endpoint::kCompletions, request->generation, model);
-  for (CompletionPrompt& prompt : request->prompts) {
-    Result<std::vector<Token>> tokens =
-        TokensOf(std::move(prompt), request->add_special_tokens, model);
+  for (const CompletionPrompt& prompt : request->prompts) {
+    Result<std::vector<Token>> tokens = TokensOf(prompt, *request, model);
     if (!tokens) return Failed(tokens.error());
     std::optional<ApiError> error =
         AddRequest(*std::move(tokens), request->generation, model, &call);
     if (error) return Failed(*std::move(error));
+    if (!request->echo) continue;
+    Result<std::string> text = TextOf(prompt, *model.tokenizer);
+    if (!text) return Failed(text.error());
+    call.echoes.push_back(*std::move(text));
   }
   return call;
 }

@@ -9,6 +9,7 @@
 
 #include "api/answer_collector.h"
 #include "api/api_error.h"
+#include "api/forced_call.h"
 #include "api/generation_fields.h"
 #include "base/tensor.h"
 #include "engine/request.h"
@@ -40,8 +41,12 @@ struct ApiCall {
   std::string model;              // as the client called it
   std::vector<Request> requests;  // one per prompt; a chat has one
   AnswerOptions answers;          // of every choice
+  // Of completions that repeat their prompts: what the answers to each request begin with.
+  std::vector<std::string> echoes{};
+  std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
   bool stream = false;
   bool include_usage = false;
+  bool continuous_usage = false;  // in every chunk
 };
 
 // Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "prompt/messages.h"
 
@@ -16,24 +17,63 @@ Error NotYet(std::string_view field, std::string_view what) {
 }
 
 void CheckTools(FieldReader& reader, const RequestLimits& limits) {
-  const JsonValue* tools = reader.Find("tools");
-  if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
-    reader.Fail("tools", fmt::format("at most {}", limits.max_tools),
-                fmt::format("{}", tools->items.size()));
-  }
-  for (const std::string_view key : {"functions", "function_call"}) {
-    const JsonValue* value = reader.Find(key);
-    if (value != nullptr && value->Truthy()) {
-      reader.Fail(NotYet(key, "not supported; use tools and tool_choice"));
+  for (const std::string_view key : {"tools", "functions"}) {
+    const JsonValue* tools = reader.Find(key);
+    if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
+      reader.Fail(key, fmt::format("at most {}", limits.max_tools),
+                  fmt::format("{}", tools->items.size()));
     }
   }
-  const JsonValue* choice = reader.Find("tool_choice");
-  if (choice == nullptr) return;
-  if (choice->IsObject() || (choice->IsString() && choice->text == "required")) {
-    reader.Fail(NotYet("tool_choice", "required and named tools are not supported yet"));
-  } else if (!choice->IsString() || (choice->text != "none" && choice->text != "auto")) {
-    reader.Fail("tool_choice", "none or auto", *choice);
+}
+
+// The name in {"function": {"name": ...}}, or in {"name": ...} where that is how it is said.
+std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
+                           bool is_legacy) {
+  const JsonValue* function = is_legacy ? &choice : choice.Find("function");
+  const JsonValue* name = function == nullptr ? nullptr : function->Find("name");
+  if (name != nullptr && name->IsString()) return name->text;
+  reader.Fail(fmt::format("{}{}", key, is_legacy ? ".name" : ".function.name"),
+              "the name of a tool", name == nullptr ? "nothing" : DescribeFound(*name));
+  return "";
+}
+
+// tool_choice, or function_call, which it was called once and where there is no "required".
+void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
+  const bool is_legacy = reader.Find("tool_choice") == nullptr;
+  const std::string_view key = is_legacy ? "function_call" : "tool_choice";
+  const JsonValue* value = reader.Find(key);
+  if (value == nullptr) return;
+  using Kind = ToolChoice::Kind;
+  if (value->IsObject()) {
+    *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
+  } else if (value->IsString() && value->text == "none") {
+    choice->kind = Kind::kNone;
+  } else if (value->IsString() && value->text == "required" && !is_legacy) {
+    choice->kind = Kind::kRequired;
+  } else if (!value->IsString() || value->text != "auto") {
+    reader.Fail(key, is_legacy ? "none, auto or a function" : "none, auto, required or a tool",
+                *value);
   }
+}
+
+// "functions" are what "tools" were called once, without the object around each of them.
+Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest* chat) {
+  const JsonValue* functions = body.Find("functions");
+  if (functions == nullptr || !functions->Truthy() || !chat->tools.empty()) return {};
+  if (!functions->IsArray()) {
+    return MakeError(ErrorCode::kInvalidArgument, "functions: expected a list, found {}",
+                     DescribeFound(*functions));
+  }
+  std::string tools;
+  for (const JsonValue& function : functions->items) {
+    tools += fmt::format(
+        R"({}{{"type": "function", "function": {}}})", tools.empty() ? "" : ", ",
+        source.substr(function.source_begin, function.source_end - function.source_begin));
+  }
+  Result<std::vector<ToolSpec>> specs = ParseTools("[" + tools + "]", "functions");
+  if (!specs) return Unexpected(specs.error());
+  chat->tools = *std::move(specs);
+  return {};
 }
 
 // A text model: only text comes out, and nothing but text may be asked for.
@@ -168,13 +208,18 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
   CheckModalities(reader);
   ReadLogprobs(reader, &request.generation.sampling);
   ReadReasoning(reader, &request);
+  ReadToolChoice(reader, &request.tool_choice);
   reader.ReadBool("parallel_tool_calls", &request.parallel_tool_calls);
+  reader.ReadBool("stop_in_reasoning", &request.stop_in_reasoning);
   if (reader.error()) return Unexpected(*reader.error());
 
   Result<ChatRequest> chat = ReadChatRequest(*json, body);
   if (!chat) return Unexpected(chat.error());
   request.chat = *std::move(chat);
   request.chat.context.clear();  // a means of the encoder; a server has no context to refer to
+  const Status functions = ReadFunctions(*json, body, &request.chat);
+  if (!functions) return Unexpected(functions.error());
+  if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();
   if (request.chat.messages.empty()) {
     reader.Fail("messages", "at least one message", "none");
   }

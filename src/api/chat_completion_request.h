@@ -31,9 +31,10 @@ struct ChatCompletionRequest {
   // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
   // effort, where "none" is not to think; then the default.
   EncodeOptions encoding;
-  ToolChoice tool_choice;
+  ToolChoice tool_choice;           // whether there is such a tool is not checked here
   bool parallel_tool_calls = true;  // false: the answer has at most one call
   bool include_reasoning = true;    // false: there is reasoning, and the client does not want it
+  bool stop_in_reasoning = false;   // stop strings end the reasoning as well
 };
 
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.

@@ -79,14 +79,17 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const Re
   CompletionRequest request = {.generation = {.sampling = defaults.sampling}};
   FieldReader reader(*json);
   request.prompts = ReadPrompts(reader, limits);
+  reader.ReadBool("echo", &request.echo);
+  request.generation.may_be_empty = request.echo;  // a prompt, as it is read: what vLLM allows
   ReadGenerationFields(reader, limits, &request.generation);
   ReadLogprobs(reader, &request.generation.sampling);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);
-  for (const std::string_view key : {"echo", "suffix"}) {
-    const JsonValue* value = reader.Find(key);
-    if (value != nullptr && value->Truthy()) {
-      reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", key)});
-    }
+  std::string suffix;
+  reader.ReadString("suffix", &suffix);
+  if (!suffix.empty()) request.suffix = std::move(suffix);
+  if (request.echo && request.generation.sampling.top_logprobs) {
+    reader.Fail({ErrorCode::kUnsupported,
+                 "echo: not supported with logprobs, which would have to be those of the prompt"});
   }
   if (reader.error()) return Unexpected(*reader.error());
   return request;

@@ -2,6 +2,7 @@
 #ifndef FATHOM_API_COMPLETION_REQUEST_H_
 #define FATHOM_API_COMPLETION_REQUEST_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,6 +22,8 @@ struct CompletionRequest {
   std::vector<CompletionPrompt> prompts;  // at least one
   // Put the begin token before texts that do not begin with it; tokens are taken as they are.
   bool add_special_tokens = true;
+  bool echo = false;                  // the answers begin with their prompts
+  std::optional<std::string> suffix;  // fill the gap between each prompt and this
 };
 
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.

@@ -12,6 +12,7 @@ class RunningStream final : public RunningRequest {
     return stream_.NextFor(timeout, event);
   }
   RequestStats stats() const override { return stream_.stats(); }
+  void Cancel() override { stream_.Cancel(); }
 
  private:
   TokenStream stream_;

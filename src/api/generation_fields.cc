@@ -13,9 +13,10 @@ namespace fathom {
 namespace {
 
 // They would change the answer. What Python calls false (null, false, 0, "", [], {}) asks for
-// nothing.
+// nothing; but for web_search_options, where {} asks for a search as it is.
 constexpr std::string_view kNotYet[] = {
     "allowed_token_ids",
+    "audio",
     "bad_words",
     "cache_salt",
     "guided_choice",
@@ -31,12 +32,13 @@ constexpr std::string_view kNotYet[] = {
     "thinking_token_budget",
     "truncate_prompt_tokens",
     "use_beam_search",
+    "web_search_options",
 };
 
 void RefuseUnsupported(FieldReader& reader) {
   for (const std::string_view key : kNotYet) {
     const JsonValue* value = reader.Find(key);
-    if (value != nullptr && value->Truthy()) {
+    if (value != nullptr && (value->Truthy() || key == "web_search_options")) {
       reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", key)});
     }
   }
@@ -153,12 +155,12 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
   }
 }
 
-void ReadLengths(FieldReader& reader, SamplingParameters* sampling) {
+void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
   // All three say the same; the last of them counts where there are several.
   for (const std::string_view key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
     if (reader.Find(key) == nullptr) continue;
     std::int64_t max_tokens = 1;
-    reader.ReadInteger(key, {.low = 1}, &max_tokens);
+    reader.ReadInteger(key, {.low = may_be_empty ? 0 : 1}, &max_tokens);
     sampling->max_tokens = max_tokens;
   }
   reader.ReadInteger("min_tokens", {.low = 0}, &sampling->min_tokens);
@@ -179,6 +181,7 @@ void ReadStream(FieldReader& reader, GenerationFields* fields) {
   }
   FieldReader inner(*options, "stream_options");
   inner.ReadBool("include_usage", &fields->include_usage);
+  inner.ReadBool("continuous_usage_stats", &fields->continuous_usage);
   if (inner.error()) reader.Fail(*inner.error());
 }
 
@@ -192,7 +195,7 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   ReadLogitBias(reader, limits, &fields->sampling);
   ReadStopStrings(reader, limits, &fields->sampling);
   ReadStopTokens(reader, limits, &fields->sampling);
-  ReadLengths(reader, &fields->sampling);
+  ReadLengths(reader, fields->may_be_empty, &fields->sampling);
   std::int64_t n_choices = fields->n_choices;
   reader.ReadInteger("n", {.low = 1, .high = limits.max_choices}, &n_choices);
   fields->n_choices = static_cast<int>(n_choices);

@@ -38,7 +38,9 @@ struct GenerationFields {
   int n_choices = 1;
   int priority = 0;  // as the engine has it: the larger runs first. Clients say it the other way.
   bool stream = false;
-  bool include_usage = false;  // a last chunk of a stream with the usage
+  bool include_usage = false;     // a last chunk of a stream with the usage
+  bool continuous_usage = false;  // and in all others what it is so far
+  bool may_be_empty = false;      // max_tokens may be 0; set by who reads the other fields
 };
 
 // `fields` holds the defaults. logprobs are not among the fields: the two kinds of request say them

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
-#include "api/token_sections.h"
 #include "base/check.h"
-#include "base/utf8.h"
 
 namespace fathom {
 namespace {
@@ -63,17 +62,17 @@ bool HasLogprobs(const CollectedAnswer& answer) {
 
 }  // namespace
 
-Json ChatLogprobs(const CollectedAnswer& answer, bool include_reasoning,
-                  const Tokenizer& tokenizer) {
+Json ChatLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                        bool include_reasoning, const Tokenizer& tokenizer) {
   if (!HasLogprobs(answer)) return nullptr;
-  const std::vector<TokenSection> sections = SectionsOf(answer, tokenizer);
   Json content = Json::array();
   Json reasoning = Json::array();
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    if (sections[i] == TokenSection::kContent) {
-      content.push_back(EntryWithTop(answer.logprobs[i], tokenizer));
-    } else if (sections[i] == TokenSection::kReasoning && include_reasoning) {
-      reasoning.push_back(EntryWithTop(answer.logprobs[i], tokenizer));
+  for (; n_written_ < sections.size(); ++n_written_) {
+    const TokenLogprobs& logprobs = answer.logprobs[n_written_];
+    if (sections[n_written_] == TokenSection::kContent) {
+      content.push_back(EntryWithTop(logprobs, tokenizer));
+    } else if (sections[n_written_] == TokenSection::kReasoning && include_reasoning) {
+      reasoning.push_back(EntryWithTop(logprobs, tokenizer));
     }
   }
   Json json = {{"content", std::move(content)}};
@@ -81,23 +80,24 @@ Json ChatLogprobs(const CollectedAnswer& answer, bool include_reasoning,
   return json;
 }
 
-Json CompletionLogprobs(const CollectedAnswer& answer, const Tokenizer& tokenizer) {
+Json CompletionLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                              const Tokenizer& tokenizer) {
   if (!HasLogprobs(answer)) return nullptr;
-  const std::vector<TokenSection> sections = SectionsOf(answer, tokenizer);
   Json json = {{"tokens", Json::array()},
                {"token_logprobs", Json::array()},
                {"top_logprobs", Json::array()},
                {"text_offset", Json::array()}};
-  Utf8Stream utf8;
   std::string text;
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    if (sections[i] != TokenSection::kContent) continue;
-    const TokenLogprobs& logprobs = answer.logprobs[i];
+  for (; n_written_ < sections.size(); ++n_written_) {
+    if (sections[n_written_] != TokenSection::kContent) continue;
+    const TokenLogprobs& logprobs = answer.logprobs[n_written_];
     json["tokens"].push_back(tokenizer.TokenToText(logprobs.chosen.token));
     json["token_logprobs"].push_back(Finite(logprobs.chosen.logprob));
     json["top_logprobs"].push_back(TopByText(logprobs, tokenizer));
-    json["text_offset"].push_back(CountCharacters(text));
-    utf8.Push(tokenizer.TokenBytes(answer.tokens[i]), text);
+    json["text_offset"].push_back(n_characters_);
+    text.clear();
+    utf8_.Push(tokenizer.TokenBytes(answer.tokens[n_written_]), text);
+    n_characters_ += CountCharacters(text);
   }
   return json;
 }

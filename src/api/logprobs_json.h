@@ -2,22 +2,45 @@
 #ifndef FATHOM_API_LOGPROBS_JSON_H_
 #define FATHOM_API_LOGPROBS_JSON_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 
 #include "api/answer_collector.h"
+#include "api/token_sections.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
 
+// Both write those tokens of one choice whose section is known and that they have not written yet,
+// so that each chunk of a stream gets those of its text, and a whole response all of them. null if
+// none were asked for. `answer` is the same one in all calls.
+
 // Of a chat: {"content": [...], "reasoning_content": [...]}, an entry per token of visible content
-// and of the reasoning: {"token", "logprob", "bytes", "top_logprobs"}. null if none were asked for.
-nlohmann::ordered_json ChatLogprobs(const CollectedAnswer& answer, bool include_reasoning,
-                                    const Tokenizer& tokenizer);
+// and of the reasoning: {"token", "logprob", "bytes", "top_logprobs"}. Markup has none.
+class ChatLogprobs {
+ public:
+  nlohmann::ordered_json Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                              bool include_reasoning, const Tokenizer& tokenizer);
+
+ private:
+  std::size_t n_written_ = 0;  // tokens, also those that have no entry
+};
 
 // Of a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, offsets in
-// characters of the answer's text. null if none were asked for.
-nlohmann::ordered_json CompletionLogprobs(const CollectedAnswer& answer,
-                                          const Tokenizer& tokenizer);
+// characters of the answer's text.
+class CompletionLogprobs {
+ public:
+  nlohmann::ordered_json Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                              const Tokenizer& tokenizer);
+
+ private:
+  std::size_t n_written_ = 0;
+  std::size_t n_characters_ = 0;  // of the tokens written
+  Utf8Stream utf8_;
+};
 
 }  // namespace fathom
 

@@ -20,6 +20,8 @@ class RunningRequest {
   virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
   // Of the prompt from the first event on; all of it after the last.
   virtual RequestStats stats() const = 0;
+  // As TokenStream::Cancel. A runner that cannot goes on to the end.
+  virtual void Cancel() {}
 };
 
 class RequestRunner {

@@ -1,24 +1,32 @@
-// Finished answers -> the JSON of a response. spec/serving.md section 6.
+// What the responses of OpenAI's chat completions and completions have in common. spec/serving.md
+// section 6.
 #ifndef FATHOM_API_RESPONSE_JSON_H_
 #define FATHOM_API_RESPONSE_JSON_H_
 
-#include <cstdint>
-#include <span>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "api/answer_collector.h"
 #include "api/api_answer.h"
 
 namespace fathom {
 
-// On one line. `choices` in the order of their index; all finished, without errors. The log
-// probabilities of a chat are those of the visible content and, apart, of the reasoning; markup has
-// none.
-std::string ChatCompletionJson(const ResponseHead& head, std::span<const AnswerCollector> choices,
-                               const AnswerOptions& options, const Usage& usage,
-                               const Tokenizer& tokenizer);
-std::string CompletionJson(const ResponseHead& head, std::span<const AnswerCollector> choices,
-                           const Usage& usage, const Tokenizer& tokenizer);
+// A response, or a chunk of one, with these choices; without usage.
+nlohmann::ordered_json ResponseJson(std::string_view object, const ResponseHead& head,
+                                    nlohmann::ordered_json choices);
+
+// What a chunk of a stream says of the usage, if the call asked for it: null, or what it is so far
+// where each chunk is to tell.
+void AddChunkUsage(const ApiAnswer& answer, nlohmann::ordered_json* chunk);
+
+nlohmann::ordered_json UsageJson(const Usage& usage);
+
+// What ended the choice: a stop string, a stop token of the request, or neither.
+nlohmann::ordered_json StopReasonJson(const CollectedAnswer& answer);
+
+// The end of a stream: the usage, if the call asked for it, and the mark of the end.
+void AppendStreamEnd(std::string_view object, const ApiAnswer& answer, std::string* out);
 
 }  // namespace fathom
 

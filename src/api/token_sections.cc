@@ -1,68 +1,74 @@
 #include "api/token_sections.h"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
-
-#include "base/utf8.h"
 
 namespace fathom {
 namespace {
 
-// Takes tokens from the front of a text.
-class Along {
- public:
-  explicit Along(std::string_view text) : rest_(text) {}
+// `rest` is not empty. nullopt: more of the text must be known first. `is_over`: the text does not
+// grow any more. On true *taken is how many of its bytes the token covers.
+std::optional<bool> FitsExactly(std::string_view rest, std::string_view piece, bool is_over,
+                                std::size_t* taken) {
+  const std::size_t n_bytes = std::min(piece.size(), rest.size());
+  if (rest.substr(0, n_bytes) != piece.substr(0, n_bytes)) return false;
+  // The text may end inside a token, before a stop string, say; but not before it.
+  if (n_bytes < piece.size() && !is_over) return std::nullopt;
+  *taken = n_bytes;
+  return true;
+}
 
-  bool done() const { return rest_.empty(); }
-
-  // Whether the text goes on with that of the token, or ends inside it (before a stop string, say).
-  // The parser may have dropped newlines in front, and a token may hold them and more.
-  bool Take(std::string_view piece) {
-    if (TakeExactly(piece)) return true;
-    const std::size_t begin = piece.find_first_not_of('\n');
-    return begin != 0 && begin != std::string_view::npos && TakeExactly(piece.substr(begin));
-  }
-
- private:
-  bool TakeExactly(std::string_view piece) {
-    const std::size_t n_bytes = std::min(piece.size(), rest_.size());
-    if (rest_.empty() || rest_.substr(0, n_bytes) != piece.substr(0, n_bytes)) return false;
-    rest_.remove_prefix(n_bytes);
-    return true;
-  }
-
-  std::string_view rest_;
-};
+// Whether the text goes on with that of the token. The parser may have dropped newlines in front,
+// and a token may hold them and more.
+std::optional<bool> Fits(std::string_view rest, std::string_view piece, bool is_over,
+                         std::size_t* taken) {
+  if (rest.empty()) return is_over ? std::optional(false) : std::nullopt;
+  const std::optional<bool> fits = FitsExactly(rest, piece, is_over, taken);
+  const std::size_t begin = piece.find_first_not_of('\n');
+  if (fits != false || begin == 0 || begin == std::string_view::npos) return fits;
+  return FitsExactly(rest, piece.substr(begin), is_over, taken);
+}
 
 }  // namespace
 
-std::vector<TokenSection> SectionsOf(const CollectedAnswer& answer, const Tokenizer& tokenizer) {
-  std::vector<TokenSection> sections;
-  sections.reserve(answer.tokens.size());
-  Along reasoning(answer.answer.reasoning_content);
-  Along content(answer.answer.content);
-  // Characters that several tokens share belong, as text, to the last of them; the others have no
-  // text and fit everywhere.
-  Utf8Stream utf8;
-  std::string piece;
-  for (const Token token : answer.tokens) {
-    piece.clear();
-    utf8.Push(tokenizer.TokenBytes(token), piece);
-    TokenSection section = TokenSection::kMarkup;
-    if (!reasoning.done()) {
-      section = reasoning.Take(piece) ? TokenSection::kReasoning : TokenSection::kMarkup;
-    } else if (content.Take(piece)) {
-      section = TokenSection::kContent;
+void TokenSections::Advance(const CollectedAnswer& answer) {
+  while (sections_.size() < answer.tokens.size()) {
+    ReadPiece(answer);
+    const std::optional<TokenSection> section = Decide(answer);
+    if (!section) return;
+    sections_.push_back(*section);
+    piece_.reset();
+    if (section == TokenSection::kReasoning) {
+      n_reasoning_ = static_cast<std::int64_t>(sections_.size());
     }
-    sections.push_back(section);
   }
-  return sections;
 }
 
-std::int64_t CountReasoning(const std::vector<TokenSection>& sections) {
-  const auto last = std::find(sections.rbegin(), sections.rend(), TokenSection::kReasoning);
-  return static_cast<std::int64_t>(sections.rend() - last);
+void TokenSections::ReadPiece(const CollectedAnswer& answer) {
+  if (piece_) return;
+  piece_.emplace();
+  utf8_.Push(tokenizer_.TokenBytes(answer.tokens[sections_.size()]), *piece_);
+}
+
+std::optional<TokenSection> TokenSections::Decide(const CollectedAnswer& answer) {
+  const Answer& text = answer.answer;
+  // No content comes behind calls, and no reasoning behind either.
+  const bool is_over = answer.finish || !text.tool_calls.empty();
+  const std::string_view reasoning =
+      std::string_view(text.reasoning_content).substr(reasoning_bytes_);
+  const bool reasoning_is_over = is_over || !text.content.empty();
+  std::size_t taken = 0;
+  if (!reasoning.empty() || !reasoning_is_over) {
+    const std::optional<bool> fits = Fits(reasoning, *piece_, reasoning_is_over, &taken);
+    if (!fits) return std::nullopt;
+    reasoning_bytes_ += taken;
+    return *fits ? TokenSection::kReasoning : TokenSection::kMarkup;
+  }
+  const std::string_view content = std::string_view(text.content).substr(content_bytes_);
+  const std::optional<bool> fits = Fits(content, *piece_, is_over, &taken);
+  if (!fits) return std::nullopt;
+  content_bytes_ += taken;
+  return *fits ? TokenSection::kContent : TokenSection::kMarkup;
 }
 
 }  // namespace fathom

@@ -2,10 +2,15 @@
 #ifndef FATHOM_API_TOKEN_SECTIONS_H_
 #define FATHOM_API_TOKEN_SECTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "api/answer_collector.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
@@ -16,12 +21,38 @@ enum class TokenSection {
   kMarkup,  // tags of the format, calls, the token that ended the answer, text that was dropped
 };
 
-// One for each token. The parser reads text and knows no tokens, so the tokens' text is laid along
-// the reasoning and then along the content; what does not fit there is markup.
-std::vector<TokenSection> SectionsOf(const CollectedAnswer& answer, const Tokenizer& tokenizer);
+// The parser reads text and knows no tokens, so the tokens' text is laid along the reasoning and
+// then along the content; what does not fit there is markup. A token is decided as soon as nothing
+// that may still come can change its section: once its text is told, or other text in its place.
+// The sections do not depend on how the answer came.
+//
+// One choice; one thread. The tokenizer must outlive it.
+class TokenSections {
+ public:
+  explicit TokenSections(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-// Tokens up to the last of the reasoning.
-std::int64_t CountReasoning(const std::vector<TokenSection>& sections);
+  // `answer` is the same one in all calls, and only grows.
+  void Advance(const CollectedAnswer& answer);
+
+  // Of the first tokens; of all of them once the answer is finished.
+  std::span<const TokenSection> sections() const { return sections_; }
+  // Tokens up to the last that is known to be of the reasoning.
+  std::int64_t n_reasoning() const { return n_reasoning_; }
+
+ private:
+  void ReadPiece(const CollectedAnswer& answer);
+  std::optional<TokenSection> Decide(const CollectedAnswer& answer);
+
+  const Tokenizer& tokenizer_;
+  std::vector<TokenSection> sections_;
+  std::int64_t n_reasoning_ = 0;
+  std::size_t reasoning_bytes_ = 0;  // of the reasoning, that the tokens so far are laid along
+  std::size_t content_bytes_ = 0;
+  // Characters that several tokens share belong, as text, to the last of them; the others have no
+  // text and go with the text that follows.
+  Utf8Stream utf8_;
+  std::optional<std::string> piece_;  // the text of the first token that is not decided
+};
 
 }  // namespace fathom
 

@@ -141,7 +141,7 @@ Status BatchRun::SubmitNext() {
   Job& job = *next_;
   while (!job.is_submitted()) {
     Result<std::unique_ptr<RunningRequest>> running =
-        runner_.Submit(job.call.requests[job.running.size()]);
+        SubmitForced(runner_, job.call, job.call.requests[job.running.size()]);
     if (!running && running.error().code == ErrorCode::kResourceExhausted) {
       return {};
     }
@@ -170,6 +170,7 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
       if (*next) {
         totals_.n_generated += event.token == StreamEvent::kNoToken ? 0 : 1;
         job.answer.Add(i, event);
+        if (job.answer.WantsNoMore(i)) job.running[i]->Cancel();
       } else {
         job.answer.End(i, job.running[i]->stats());
         job.running[i].reset();

@@ -11,9 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "api/api_answer.h"
 #include "api/api_call.h"
 #include "api/request_runner.h"
-#include "api/response_json.h"
 #include "base/result.h"
 #include "cli/batch_line.h"
 #include "cli/batch_output.h"

@@ -47,8 +47,12 @@ struct SamplingParameters {
   // No token that would end the answer is chosen before this many: 0 to max_tokens.
   std::int64_t min_tokens = 0;
   std::vector<std::string> stop_strings;  // none empty
-  std::vector<Token> stop_tokens;         // end the answer like EOS
-  bool ignore_eos = false;                // EOS is a token like any other
+  // Stop strings are looked for behind the first of this token; none: from the beginning.
+  std::optional<Token> stop_strings_from;
+  // And from there on up to the first of this token; none: to the end.
+  std::optional<Token> stop_strings_until;
+  std::vector<Token> stop_tokens;  // end the answer like EOS
+  bool ignore_eos = false;         // EOS is a token like any other
 
   bool IsGreedy() const { return temperature < kGreedyTemperature; }
 };

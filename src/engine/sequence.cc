@@ -7,13 +7,34 @@ Sequence::Sequence(RequestState& owner, std::uint32_t choice_index)
       choice(choice_index),
       tokens(owner.request.prompt),
       n_prompt(static_cast<std::int64_t>(owner.request.prompt.size())),
-      stops(owner.request.sampling.stop_strings) {}
+      stops(owner.request.sampling.stop_strings),
+      stop_stretch(owner.request.sampling.stop_strings_from ? StopStretch::kBefore
+                                                            : StopStretch::kInside) {}
 
 SamplingParameters Sequence::Sampling() const {
   SamplingParameters parameters = request.request.sampling;
   parameters.choice += choice;
   return parameters;
 }
+
+namespace {
+
+// Adds the text of a token, and of those before it, that is certain now. The tokens that bound the
+// stretch of the stop strings are not in it.
+void AddText(Sequence& sequence, Token token, std::string_view bytes, std::string* text) {
+  using Stretch = Sequence::StopStretch;
+  const SamplingParameters& parameters = sequence.request.request.sampling;
+  if (sequence.stop_stretch == Stretch::kInside && token == parameters.stop_strings_until) {
+    text->append(sequence.stops.Flush());
+    sequence.stop_stretch = Stretch::kBehind;
+  }
+  text->append(sequence.stop_stretch == Stretch::kInside ? sequence.stops.Feed(bytes) : bytes);
+  if (sequence.stop_stretch == Stretch::kBefore && token == parameters.stop_strings_from) {
+    sequence.stop_stretch = Stretch::kInside;
+  }
+}
+
+}  // namespace
 
 bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
                  SamplerState& sampler, const TokenBytes& token_bytes) {
@@ -32,7 +53,7 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
   }
   const bool ends = sampler.Ends(token);
   if (token_bytes && !ends) {
-    event.text = sequence.stops.Feed(token_bytes(token));
+    AddText(sequence, token, token_bytes(token), &event.text);
   }
   if (sequence.stops.matched()) {
     event.finish = FinishReason::kStopString;

@@ -61,6 +61,9 @@ struct Sequence {
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // of the tokens behind the last one, to be verified
   StopStrings stops;
+  // Where the tokens stand to the stretch in which `stops` are looked for.
+  enum class StopStretch { kBefore, kInside, kBehind };
+  StopStretch stop_stretch = StopStretch::kInside;
   std::vector<BlockKey> keys;  // of the whole blocks of `tokens`
   PrefixChain chain;
   // The draft head's key of the last computed position waits for the token behind it.

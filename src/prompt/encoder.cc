@@ -91,12 +91,16 @@ void WriteArguments(const std::string& arguments, Writer* out) {
   }
 }
 
+void WriteInvoke(std::string_view name, Writer* out) {
+  WriteTag("<", "invoke name=\"", out);
+  out->Client(name);
+  out->Template("\">\n");
+}
+
 void WriteToolCalls(const std::vector<ToolCall>& calls, Writer* out) {
   WriteTag("<", "tool_calls>\n", out);
   for (const ToolCall& call : calls) {
-    WriteTag("<", "invoke name=\"", out);
-    out->Client(call.name);
-    out->Template("\">\n");
+    WriteInvoke(call.name, out);
     WriteArguments(call.arguments, out);
     out->Template("\n");
     WriteTag("</", "invoke>\n", out);
@@ -289,6 +293,14 @@ std::string RenderToolCalls(const std::vector<ToolCall>& calls) {
   WriteToolCalls(calls, &out);
   const std::vector<PromptSpan> spans = out.TakeSpans();
   return spans.front().text;
+}
+
+EncodedPrompt RenderCallOpening(std::string_view name) {
+  Writer out(false);
+  out.Template("\n\n");
+  WriteTag("<", "tool_calls>\n", &out);
+  WriteInvoke(name, &out);
+  return {.spans = out.TakeSpans()};
 }
 
 }  // namespace fathom

@@ -4,6 +4,7 @@
 #define FATHOM_PROMPT_ENCODER_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -35,6 +36,10 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
 
 // The calls of an assistant turn as the model writes them, without the two newlines before them.
 std::string RenderToolCalls(const std::vector<ToolCall>& calls);
+
+// How a block whose first call is of this tool begins, with the two newlines before it, up to where
+// the parameters stand.
+EncodedPrompt RenderCallOpening(std::string_view name);
 
 }  // namespace fathom
 

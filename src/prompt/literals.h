@@ -16,6 +16,10 @@ inline constexpr std::string_view kLatestReminderToken = "<｜latest_reminder｜
 inline constexpr std::string_view kThinkOpenToken = "<think>";
 inline constexpr std::string_view kThinkCloseToken = "</think>";
 inline constexpr std::string_view kDsml = "｜DSML｜";
+// Around what stands before and behind a gap that the model is to fill (spec/tokenizer.md 7).
+inline constexpr std::string_view kFimBegin = "<｜fim▁begin｜>";
+inline constexpr std::string_view kFimHole = "<｜fim▁hole｜>";
+inline constexpr std::string_view kFimEnd = "<｜fim▁end｜>";
 
 // The tasks a user message may carry, and the token each of them adds.
 struct TaskToken {

@@ -31,7 +31,7 @@ class AnswerCollectorTest : public testing::ApiModelTest {
   CollectedAnswer Collect(const std::vector<StreamEvent>& events) const {
     AnswerCollector collector(options_, testing::CountingBits());
     for (const StreamEvent& event : events) {
-      EXPECT_FALSE(collector.finished());
+      EXPECT_EQ(collector.finished(), collector.wants_no_more());
       collector.Add(event);
     }
     EXPECT_TRUE(collector.finished());
@@ -124,28 +124,97 @@ TEST_F(AnswerCollectorTest, Ends) {
   EXPECT_EQ(collected.error->code, ErrorCode::kUnavailable);
 }
 
-// Whether SectionsOf gives tokens of that section this text.
-TEST_F(AnswerCollectorTest, SectionsOfTokens) {
-  const auto text_of = [&](const CollectedAnswer& collected, TokenSection section) {
-    const std::vector<TokenSection> sections = SectionsOf(collected, tokenizer_);
+TEST_F(AnswerCollectorTest, EndsWithItsCalls) {
+  const std::string text = "</think>Well." + std::string(kCalls);
+  for (const bool parallel : {true, false}) {
+    options_.parallel_tool_calls = parallel;
+    AnswerCollector collector(options_, testing::CountingBits());
+    std::string fed;
+    for (const StreamEvent& event : Events(text + "chatter", FinishReason::kCancelled)) {
+      if (!collector.finished()) fed += tokenizer_.TokenBytes(event.token);
+      const std::vector<AnswerEvent> events = collector.Add(event);
+      if (collector.finished() && !events.empty()) {
+        EXPECT_EQ(events.back().finish, ChatFinishReason::kToolCalls);
+      }
+    }
+    EXPECT_TRUE(collector.wants_no_more());
+    const CollectedAnswer& collected = collector.collected();
+    EXPECT_EQ(collected.error, std::nullopt) << "it was cancelled because it was complete";
+    EXPECT_EQ(collected.finish, FinishReason::kStop);
+    EXPECT_EQ(*tokenizer_.Decode(collected.tokens), fed);
+    EXPECT_THAT(collected.answer.tool_calls, SizeIs(parallel ? 2 : 1));
+    EXPECT_EQ(fed.size() < text.size(), !parallel);
+  }
+}
+
+class TokenSectionsTest : public AnswerCollectorTest {
+ protected:
+  // The sections of an answer, decided step by step, and all at once.
+  std::vector<TokenSection> Sections(const std::vector<StreamEvent>& events) {
+    AnswerCollector collector(options_, testing::CountingBits());
+    TokenSections by_step(tokenizer_);
+    for (const StreamEvent& event : events) {
+      collector.Add(event);
+      by_step.Advance(collector.collected());
+    }
+    collected_ = collector.collected();
+    TokenSections at_once(tokenizer_);
+    at_once.Advance(collected_);
+    n_reasoning_ = at_once.n_reasoning();
+    const std::vector<TokenSection> sections(at_once.sections().begin(), at_once.sections().end());
+    EXPECT_THAT(by_step.sections(), ::testing::ElementsAreArray(sections));
+    EXPECT_EQ(by_step.n_reasoning(), n_reasoning_);
+    EXPECT_EQ(sections.size(), collected_.tokens.size());
+    return sections;
+  }
+
+  // Of the tokens that have that section.
+  std::string TextOf(const std::vector<TokenSection>& sections, TokenSection section) const {
     std::string text;
     for (std::size_t i = 0; i < sections.size(); ++i) {
-      if (sections[i] == section) text += tokenizer_.TokenBytes(collected.tokens[i]);
+      if (sections[i] == section) text += tokenizer_.TokenBytes(collected_.tokens[i]);
     }
     return text;
-  };
-  for (const std::size_t n_held : {0u, 3u}) {
-    const CollectedAnswer collected = Collect(
+  }
+
+  CollectedAnswer collected_;
+  std::int64_t n_reasoning_ = 0;
+};
+
+TEST_F(TokenSectionsTest, OfTokens) {
+  for (const std::size_t n_held : {0u, 3u, 1000u}) {
+    const auto sections = Sections(
         Events("Hm, 😀 so.</think>Once 😀 upon" + std::string(kCalls), FinishReason::kStop, n_held));
-    EXPECT_EQ(text_of(collected, TokenSection::kReasoning), "Hm, 😀 so.");
-    EXPECT_EQ(text_of(collected, TokenSection::kContent), "Once 😀 upon");
-    const std::vector<TokenSection> sections = SectionsOf(collected, tokenizer_);
-    EXPECT_EQ(CountReasoning(sections), static_cast<std::int64_t>(Tokens("Hm, 😀 so.").size()));
+    EXPECT_EQ(TextOf(sections, TokenSection::kReasoning), "Hm, 😀 so.");
+    EXPECT_EQ(TextOf(sections, TokenSection::kContent), "Once 😀 upon");
+    EXPECT_EQ(n_reasoning_, static_cast<std::int64_t>(Tokens("Hm, 😀 so.").size()));
   }
   options_.starts_in_reasoning = false;
-  const CollectedAnswer collected = Collect(Events("Once", FinishReason::kStop));
-  EXPECT_EQ(CountReasoning(SectionsOf(collected, tokenizer_)), 0);
-  EXPECT_EQ(text_of(collected, TokenSection::kMarkup), "<｜end▁of▁sentence｜>");
+  const auto sections = Sections(Events("Once", FinishReason::kStop));
+  EXPECT_EQ(n_reasoning_, 0);
+  EXPECT_EQ(TextOf(sections, TokenSection::kMarkup), "<｜end▁of▁sentence｜>");
+}
+
+TEST_F(TokenSectionsTest, OfTextThatEndsInsideAToken) {
+  const auto sections = Sections(
+      {{.token = Tokens("Once").front(), .text = "On"}, {.finish = FinishReason::kStopString}});
+  EXPECT_THAT(sections, ElementsAre(TokenSection::kReasoning));
+}
+
+TEST_F(TokenSectionsTest, AreKnownWithTheirText) {
+  AnswerCollector collector(options_, testing::CountingBits());
+  TokenSections sections(tokenizer_);
+  std::string told;
+  for (const StreamEvent& event : Events("Let me see.</think>Once upon", FinishReason::kStop)) {
+    for (const AnswerEvent& piece : collector.Add(event)) told += piece.text;
+    sections.Advance(collector.collected());
+    std::string known;
+    for (std::size_t i = 0; i < sections.sections().size(); ++i) {
+      if (sections.sections()[i] == TokenSection::kMarkup) continue;
+      known += tokenizer_.TokenBytes(collector.collected().tokens[i]);
+    }
+    EXPECT_EQ(known, told);
+  }
 }
 
 // The tools of a golden answer: names, or function objects; null stands for any.

@@ -108,6 +108,15 @@ TEST_F(ApiAnswerTest, Completion) {
   EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
 }
 
+TEST_F(ApiAnswerTest, CompletionWithItsPrompt) {
+  const ApiReply reply =
+      Reply(R"({"prompt": ["a ", "b "], "echo": true, "max_tokens": 0})", Endpoint::kCompletions,
+            {{{.token = 5, .text = "one", .finish = FinishReason::kLength}}});
+  const Json body = Json::parse(reply.body, nullptr, false);
+  EXPECT_EQ(body["choices"][0]["text"], "a one");
+  EXPECT_EQ(body["choices"][1]["text"], "b one");
+}
+
 TEST_F(ApiAnswerTest, LogprobsOfAChat) {
   std::vector<StreamEvent> events = Events("So</think>Hi", FinishReason::kStop);
   for (StreamEvent& event : events) {

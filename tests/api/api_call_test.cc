@@ -131,39 +131,84 @@ TEST_F(ApiCallTest, Endpoints) {
   EXPECT_EQ(FindEndpoint(""), std::nullopt);
 }
 
-// A case of the encoder's golden data as a client would send it; nullopt if no request says it.
-std::optional<Json> AsRequest(const Json& golden) {
-  for (const Json& message : golden["messages"]) {
-    if (message["role"] == "developer") return std::nullopt;  // clients mean another role
-  }
-  if (!golden["context"].is_null() && !golden["context"].empty()) return std::nullopt;
-  if (!golden["add_bos"].get<bool>()) return std::nullopt;
-  Json body = {
-      {"messages", golden["messages"]},
-      {"thinking", {{"type", golden["thinking_mode"] == "thinking" ? "enabled" : "disabled"}}},
-      {"chat_template_kwargs", {{"drop_thinking", golden["drop_thinking"]}}}};
-  if (!golden["reasoning_effort"].is_null()) {
-    body["reasoning_effort"] = golden["reasoning_effort"];
-  }
-  return body;
+TEST_F(ApiCallTest, EchoRepeatsThePrompts) {
+  EXPECT_TRUE(Completion(R"({"prompt": "a"})").echoes.empty());
+  const std::string body = R"({"prompt": ["Once", [)" + std::to_string(Tokens("upon")[0]) +
+                           R"(]], "echo": true, "max_tokens": 0})";
+  const ApiCall call = Completion(body);
+  ASSERT_EQ(call.echoes.size(), 2u);
+  EXPECT_EQ(call.echoes[0], "Once") << "as it was sent, without the begin token";
+  EXPECT_EQ(call.echoes[1], *tokenizer_.Decode(std::vector<Token>{Tokens("upon")[0]}));
+  EXPECT_EQ(call.requests[0].sampling.max_tokens, 0);
 }
 
-TEST_F(ApiCallTest, GoldenPrompts) {
-  const auto path = testing::SharedData("data/encoding/extra/encode_cases.json");
-  if (!path) GTEST_SKIP() << testing::kNoSharedData;
-  model_.limits.max_context = 100000;
-  int n_compared = 0;
-  for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
-    const std::optional<Json> body = AsRequest(golden);
-    if (!body) continue;
-    SCOPED_TRACE(golden["name"].get<std::string>());
-    model_.profile = *FindProfile(golden["profile"].get<std::string>());
-    const ApiResult<ApiCall> call = PrepareCall(Endpoint::kChatCompletions, body->dump(), model_);
-    ASSERT_TRUE(call) << call.error().message;
-    EXPECT_EQ(TextOf(call->requests[0]), golden["expected"].get<std::string>());
-    ++n_compared;
-  }
-  EXPECT_GT(n_compared, 40);
+TEST_F(ApiCallTest, SuffixesLeaveAGap) {
+  const std::string expected =
+      "<｜begin▁of▁sentence｜><｜fim▁begin｜>def f(<｜fim▁hole｜>): pass<｜fim▁end｜>";
+  EXPECT_EQ(TextOf(Completion(R"({"prompt": "def f(", "suffix": "): pass"})").requests[0]),
+            expected);
+  EXPECT_EQ(TextOf(Completion(R"({"prompt": "<｜begin▁of▁sentence｜>def f(",
+                                  "suffix": "): pass"})")
+                       .requests[0]),
+            expected);
+  EXPECT_EQ(Completion(R"({"prompt": [7], "suffix": "x"})").requests[0].prompt[1], 7);
+}
+
+TEST_F(ApiCallTest, StopStringsActOnVisibleText) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "stop": "x")";
+  const std::string tools = R"(, "tools": [{"type": "function", "function": {"name": "f"}}])";
+  const auto sampling = [&](const std::string& fields) {
+    return Chat(chat + fields + "}").requests[0].sampling;
+  };
+  EXPECT_EQ(sampling("").stop_strings_from, tokenizer_.Find("</think>"));
+  EXPECT_EQ(sampling("").stop_strings_until, std::nullopt);
+  EXPECT_EQ(sampling(tools).stop_strings_until, tokenizer_.Find("｜DSML｜"));
+  EXPECT_EQ(sampling(R"(, "stop_in_reasoning": true)").stop_strings_from, std::nullopt);
+  EXPECT_EQ(sampling(R"(, "reasoning_effort": "none")").stop_strings_from, std::nullopt);
+  EXPECT_EQ(
+      Completion(R"({"prompt": "<think>", "stop": "x"})").requests[0].sampling.stop_strings_from,
+      std::nullopt);
+}
+
+TEST_F(ApiCallTest, StrictToolsAreRefused) {
+  const ApiError error = ErrorOf(Endpoint::kChatCompletions,
+                                 R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
+          {"type": "function", "function": {"name": "f", "strict": false}},
+          {"type": "function", "function": {"name": "g", "strict": true}}]})");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, "tools[1].function.strict");
+  EXPECT_THAT(error.message, HasSubstr("not supported yet"));
+}
+
+TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tool_choice": )";
+  ApiError error = ErrorOf(Endpoint::kChatCompletions, chat + R"("required"})");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, "tool_choice");
+  EXPECT_THAT(error.message, HasSubstr("expected tools where one is required, found none"));
+  error = ErrorOf(Endpoint::kChatCompletions, chat + R"({"function": {"name": "g"}},
+      "tools": [{"type": "function", "function": {"name": "f"}}]})");
+  EXPECT_EQ(error.param, "tool_choice");
+  EXPECT_THAT(error.message, HasSubstr("the name of one of the tools, found \"g\""));
+}
+
+TEST_F(ApiCallTest, ForcedCalls) {
+  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
+      {"type": "function", "function": {"name": "get"}},
+      {"type": "function", "function": {"name": "get_all"}}], )";
+  EXPECT_FALSE(Chat(chat + R"("tool_choice": "auto"})").forced_call);
+  const ApiCall required = Chat(chat + R"("tool_choice": "required"})");
+  ASSERT_TRUE(required.forced_call);
+  EXPECT_EQ(required.forced_call->openers.size(), 2u);
+  EXPECT_TRUE(required.forced_call->after_reasoning);
+  const ApiCall named = Chat(chat + R"("enable_thinking": false,
+      "tool_choice": {"type": "function", "function": {"name": "get_all"}}})");
+  ASSERT_TRUE(named.forced_call);
+  EXPECT_FALSE(named.forced_call->after_reasoning);
+  ASSERT_EQ(named.forced_call->openers.size(), 1u);
+  const ForcedCall::Opener& opener = named.forced_call->openers[0];
+  EXPECT_EQ(opener.text, "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_all\">\n");
+  EXPECT_EQ(opener.tokens, Tokens(opener.text));
 }
 
 }  // namespace

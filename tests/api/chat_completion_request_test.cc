@@ -167,6 +167,29 @@ TEST(ChatCompletionRequestTest, ToolChoiceNoneTakesTheToolsAway) {
   EXPECT_EQ(ParseFields(tools + R"(, "tool_choice": "none")").chat.tools.size(), 0u);
 }
 
+TEST(ChatCompletionRequestTest, ToolChoice) {
+  using Kind = ToolChoice::Kind;
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], )";
+  EXPECT_EQ(ParseFields("").tool_choice.kind, Kind::kAuto);
+  EXPECT_EQ(ParseFields(tools + R"("tool_choice": "required")").tool_choice.kind, Kind::kRequired);
+  const ToolChoice named =
+      ParseFields(tools + R"("tool_choice": {"type": "function", "function": {"name": "f"}})")
+          .tool_choice;
+  EXPECT_EQ(named.kind, Kind::kNamed);
+  EXPECT_EQ(named.name, "f");
+}
+
+TEST(ChatCompletionRequestTest, FunctionsAreTools) {
+  const std::string functions = R"("functions": [{"name": "f", "x": 1.0}, {"name": "g"}])";
+  const ChatCompletionRequest request = ParseFields(functions);
+  ASSERT_EQ(request.chat.tools.size(), 2u);
+  EXPECT_EQ(request.chat.tools[0].function_json, R"({"name": "f", "x": 1.0})");
+  EXPECT_EQ(ParseFields(functions + R"(, "function_call": "none")").chat.tools.size(), 0u);
+  EXPECT_EQ(ParseFields(functions + R"(, "function_call": {"name": "g"})").tool_choice.name, "g");
+  EXPECT_EQ(ParseFields(functions + R"(, "function_call": "auto")").tool_choice.kind,
+            ToolChoice::Kind::kAuto);
+}
+
 TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
   const auto request = Parse(R"({"messages": [{"role": "user", "content": "a"},
       {"role": "assistant", "content": "b"}], "continue_final_message": true,
@@ -275,8 +298,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "top_logprobs: expected an integer from 0 to 20, found 21"},
         BadField{R"("top_logprobs": 2)",
                  "logprobs: expected true where top_logprobs is given, found false or nothing"},
-        BadField{R"("tool_choice": "any")", "tool_choice: expected none or auto, found \"any\""},
-        BadField{R"("tool_choice": 5)", "tool_choice: expected none or auto, found 5"},
+        BadField{R"("tool_choice": "any")",
+                 "tool_choice: expected none, auto, required or a tool, found \"any\""},
+        BadField{R"("tool_choice": 5)",
+                 "tool_choice: expected none, auto, required or a tool, found 5"},
+        BadField{R"("tool_choice": {"type": "function"})",
+                 "tool_choice.function.name: expected the name of a tool, found nothing"},
+        BadField{R"("function_call": "required")",
+                 "function_call: expected none, auto or a function, found \"required\""},
+        BadField{R"("functions": {"name": "f"})", "functions: expected a list, found an object"},
+        BadField{R"("stop_in_reasoning": 1)", "stop_in_reasoning: expected true or false, found 1"},
         BadField{R"("tools": 5)", "tools: expected a list of tools, found a number"},
         BadField{R"("tools": [{"type": "web_search"}])",
                  "tools[0].type: expected \"function\", found \"web_search\""},
@@ -304,11 +335,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
   for (const char* field :
-       {R"("tool_choice": "required")",
-        R"("tool_choice": {"type": "function", "function": {"name": "f"}})",
-        R"("response_format": {"type": "json_object"})",
+       {R"("response_format": {"type": "json_object"})",
         R"("response_format": {"type": "json_schema", "json_schema": {}})",
-        R"("functions": [{"name": "f"}])", R"("function_call": "auto")",
+        R"("web_search_options": {})", R"("audio": {"voice": "v"})",
         R"("guided_json": {"type": "object"})", R"("structured_outputs": {"choice": ["a"]})",
         R"("add_generation_prompt": false)", R"("prompt_logprobs": 1)"}) {
     const auto request = Parse(Chat(field));
@@ -318,7 +347,8 @@ TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
     EXPECT_THAT(request.error().message, ::testing::StartsWith(name + ": "));
     EXPECT_THAT(request.error().message, ::testing::HasSubstr("not supported"));
   }
-  ParseFields(R"("guided_json": null, "prompt_logprobs": null, "grammar": "", "bad_words": [])");
+  ParseFields(R"("guided_json": null, "prompt_logprobs": null, "grammar": "", "bad_words": [],
+      "prediction": {"type": "content", "content": "a hint changes nothing"})");
 }
 
 TEST(ChatCompletionRequestTest, MessagesAndBodies) {
@@ -340,6 +370,12 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
   EXPECT_THAT(message_of("{\"messages\": \xff}"), ::testing::HasSubstr("JSON, byte 13"));
   EXPECT_THAT(message_of(R"({"metadata": )" + std::string(100000, '[')),
               ::testing::HasSubstr("JSON, byte"));
+  EXPECT_THAT(message_of(R"({"metadata": )" + std::string(300, '[') + std::string(300, ']') + "}"),
+              ::testing::HasSubstr("JSON, byte 212: expected at most 200 nested"));
+  EXPECT_EQ(message_of(Chat("\"seed\": 1" + std::string(1000, '0'))),
+            "seed: expected an integer of 64 bits, found 1" + std::string(39, '0') + "...");
+  EXPECT_EQ(message_of(Chat(R"("temperature": 1e999)")),
+            "temperature: expected a number from 0 to 2, found Infinity");
 }
 
 }  // namespace

@@ -63,8 +63,16 @@ TEST(CompletionRequestTest, OtherFields) {
   EXPECT_FALSE(Parse(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": false, "suffix": "", "best_of": 1})"), "accepted");
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "n": 2, "best_of": 2})"), "accepted");
-  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true})"), "echo: not supported yet");
-  EXPECT_EQ(MessageOf(R"({"prompt": "a", "suffix": "b"})"), "suffix: not supported yet");
+  EXPECT_TRUE(Parse(R"({"prompt": "a", "echo": true})")->echo);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0})"),
+            "echo: not supported with logprobs, which would have to be those of the prompt");
+  EXPECT_EQ(
+      Parse(R"({"prompt": "a", "echo": true, "max_tokens": 0})")->generation.sampling.max_tokens,
+      0);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "max_tokens": 0})"),
+            "max_tokens: expected an integer of at least 1, found 0");
+  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
+  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
 }
 
 }  // namespace

@@ -37,6 +37,40 @@ std::string ChatLine(const std::string& custom_id) {
          "\n";
 }
 
+// Plays a model that goes on with one parameter and both closing tags, and then talks on until it
+// is cancelled.
+class CallingRunner final : public RequestRunner {
+ public:
+  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override {
+    requests.push_back(std::move(request));
+    return std::make_unique<Stream>();
+  }
+
+  std::vector<Request> requests;
+
+ private:
+  struct Stream final : RunningRequest {
+    std::optional<bool> NextFor(std::chrono::milliseconds, StreamEvent& event) override {
+      if (has_ended) return false;
+      event = {.token = 5, .index = n_events++, .text = "chatter"};
+      if (event.index == 0) {
+        event.text =
+            "<｜DSML｜parameter name=\"a\" string=\"false\">1</｜DSML｜parameter>\n"
+            "</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+      }
+      has_ended = is_cancelled;
+      if (is_cancelled) event.finish = FinishReason::kCancelled;
+      return true;
+    }
+    RequestStats stats() const override { return {}; }
+    void Cancel() override { is_cancelled = true; }
+
+    std::int64_t n_events = 0;
+    bool is_cancelled = false;
+    bool has_ended = false;
+  };
+};
+
 class BatchTest : public ::testing::Test {
  protected:
   BatchTest() : tokenizer_(*Tokenizer::Load(testing::ProjectPath("models/fairy"))) {
@@ -51,7 +85,7 @@ class BatchTest : public ::testing::Test {
 
   // One run of the whole command but for the engine.
   Status Run(
-      const std::string& input, testing::FakeRunner& runner,
+      const std::string& input, RequestRunner& runner,
       const BatchWatch& watch = [](const BatchTotals&) { return true; }) {
     Result<BatchOutput> output = BatchOutput::Open(out(), "-");
     if (!output) return Unexpected(output.error());
@@ -124,6 +158,25 @@ TEST_F(BatchTest, EveryLineGetsItsAnswer) {
   EXPECT_EQ(totals_.n_generated, 603);
   EXPECT_EQ(totals_.usage.completion_tokens, 603);
   EXPECT_EQ(plan_.n_open, 201);
+}
+
+TEST_F(BatchTest, ForcedCallsEndWithTheirBlock) {
+  model_.limits.max_context = 1000;
+  CallingRunner runner;
+  const Status status = Run(
+      R"({"custom_id": "call", "method": "POST", "url": "/v1/chat/completions", "body": {)"
+      R"("messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": "none", "tools": [)"
+      R"({"type": "function", "function": {"name": "f"}}], "tool_choice": "required"}})"
+      "\n",
+      runner);
+  ASSERT_TRUE(status) << status.error().message;
+  ASSERT_EQ(runner.requests.size(), 1u);
+  EXPECT_TRUE(tokenizer_.Decode(runner.requests[0].prompt)->ends_with("invoke name=\"f\">\n"));
+  const Json body = Lines()[0]["response"]["body"];
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "tool_calls");
+  const Json& call = body["choices"][0]["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call.dump(), R"({"name":"f","arguments":"{\"a\": 1}"})");
+  EXPECT_EQ(body["usage"]["completion_tokens"], 1) << "what came after the block is not counted";
 }
 
 TEST_F(BatchTest, GoldenLine) {

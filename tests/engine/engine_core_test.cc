@@ -272,6 +272,48 @@ TEST(EngineCoreTest, StopStringsEndTheTextBeforeThem) {
   EXPECT_EQ(unstopped->text, text);
 }
 
+TEST(EngineCoreTest, StopStringsAreLookedForInAStretchOnly) {
+  Bench bench;
+  Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
+  const std::vector<Token> tokens = Expected(request).tokens;
+  const std::string text = TextOf(tokens);
+  const auto first = [&](Token token) {
+    return static_cast<std::size_t>(std::find(tokens.begin(), tokens.end(), token) -
+                                    tokens.begin());
+  };
+  // A letter that occurs again behind its first place, and a token from between the two.
+  std::size_t again = 0;
+  std::size_t between = 0;
+  for (std::size_t i = 2; i < tokens.size() && again == 0; ++i) {
+    const std::size_t place = text.find(text[i]);
+    for (std::size_t j = place + 1; j < i; ++j) {
+      if (first(tokens[j]) == j && text.find(text[i], place + 1) == i) {
+        again = i;
+        between = j;
+      }
+    }
+  }
+  ASSERT_GT(again, 0u);
+  request.sampling.stop_strings = {text.substr(again, 1)};
+  EXPECT_EQ(bench.Generate(request)->text, text.substr(0, text.find(text[again])));
+  request.sampling.stop_strings_from = tokens[between];
+  const auto from = bench.Generate(request);
+  EXPECT_EQ(from->finish, FinishReason::kStopString);
+  EXPECT_EQ(from->text, text.substr(0, again));
+  request.sampling.stop_strings_until = tokens[between + 1];
+  if (between + 1 < again) {
+    EXPECT_EQ(bench.Generate(request)->text, text);
+  }
+  // What is held back when the stretch ends is not lost.
+  request.sampling = {.seed = 3,
+                      .max_tokens = 30,
+                      .stop_strings = {text.substr(0, between) + "!"},
+                      .stop_strings_until = tokens[between]};
+  const auto until = bench.Generate(request);
+  EXPECT_EQ(until->text, text);
+  EXPECT_EQ(until->finish, FinishReason::kLength);
+}
+
 TEST(EngineCoreTest, ReaderCancels) {
   Bench bench;
   const Request request = {.prompt = MakePrompt(200), .sampling = {.seed = 3, .max_tokens = 30}};

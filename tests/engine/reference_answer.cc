@@ -23,6 +23,19 @@ bool SameBits(const TokenLogprobs& a, const TokenLogprobs& b) {
                     [](const TokenLogprob& x, const TokenLogprob& y) { return SameBits(x, y); });
 }
 
+// Whether stop strings are looked for in the text of the last of these tokens: one of the kind
+// `from` is before it, and none of the kind `until` between the two or there.
+bool IsSearched(const SamplingParameters& parameters, const std::vector<Token>& generated) {
+  auto begin = generated.begin();
+  if (parameters.stop_strings_from) {
+    begin = std::find(generated.begin(), generated.end() - 1, *parameters.stop_strings_from);
+    if (begin == generated.end() - 1) return false;
+    ++begin;
+  }
+  return !parameters.stop_strings_until ||
+         std::find(begin, generated.end(), *parameters.stop_strings_until) == generated.end();
+}
+
 }  // namespace
 
 ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
@@ -59,7 +72,10 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
     }
     const bool ends = state->Ends(*token);
     if (model.token_bytes && !ends) {
-      answer.text += stops.Feed(model.token_bytes(*token));
+      const std::string_view bytes = model.token_bytes(*token);
+      const bool is_searched = IsSearched(parameters, answer.tokens);
+      if (!is_searched) answer.text += stops.Flush();
+      answer.text += is_searched ? stops.Feed(bytes) : bytes;
     }
     if (stops.matched() || ends) {
       answer.finish = stops.matched() ? FinishReason::kStopString : FinishReason::kStop;

@@ -212,6 +212,12 @@ SamplingParameters Schedule::MakeSampling(std::int64_t n_prompt) {
     if (!stop.empty()) {
       p.stop_strings = {stop};
     }
+    if (dice_.OneIn(3)) {
+      p.stop_strings_from = static_cast<Token>(dice_.Below(limits_.vocab_size));
+    }
+    if (dice_.OneIn(3)) {
+      p.stop_strings_until = static_cast<Token>(dice_.Below(limits_.vocab_size));
+    }
   }
   return p;
 }
