@@ -42,6 +42,7 @@ struct AnswerParserOptions {
   // Send the text of string parameters as it arrives. Off: the arguments of a call are one event,
   // and of a repeated parameter the last value counts instead of the first.
   bool stream_arguments = true;
+  std::string call_id_prefix = "call_";  // of the ids of calls
   RandomBits random_bits{};  // required
 };
 
