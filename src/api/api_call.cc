@@ -106,6 +106,7 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
   const ToolChoice::Kind choice = request->tool_choice.kind;
+  // Said here, not by the reader: the tokens of such a request can be counted.
   if (choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed) {
     return Failed(Error{ErrorCode::kUnsupported,
                         "tool_choice: required and named tools are not supported yet"});

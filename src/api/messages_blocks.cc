@@ -1,7 +1,6 @@
 #include "api/messages_blocks.h"
 
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "api/sse.h"
 

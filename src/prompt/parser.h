@@ -43,7 +43,7 @@ struct AnswerParserOptions {
   // and of a repeated parameter the last value counts instead of the first.
   bool stream_arguments = true;
   std::string call_id_prefix = "call_";  // of the ids of calls
-  RandomBits random_bits{};  // required
+  RandomBits random_bits{};              // required
 };
 
 // Why no more text comes.

@@ -328,6 +328,14 @@ TEST_F(MessagesBodiesTest, ThinkingReplay) {
       << "with tools the reasoning of earlier turns is kept";
 }
 
+TEST_F(MessagesBodiesTest, AStartedAnswerIsContinuedOutsideTheReasoning) {
+  const std::string body = R"({"messages": [{"role": "user", "content": "A title, as JSON"},
+      {"role": "assistant", "content": "{"}]})";
+  EXPECT_EQ(PromptOf(body),
+            "<｜begin▁of▁sentence｜><｜User｜>A title, as JSON<｜Assistant｜><think></think>{");
+  EXPECT_FALSE(Prepare(body).answers.starts_in_reasoning);
+}
+
 TEST_F(MessagesBodiesTest, CountsTheTokensOfThePrompt) {
   for (const char* name : {"messages_first_turn.json", "messages_parallel_results.json",
                            "messages_thinking_replay.json"}) {
@@ -340,6 +348,11 @@ TEST_F(MessagesBodiesTest, CountsTheTokensOfThePrompt) {
   model_.limits.max_context = 10;
   EXPECT_EQ(CountMessageTokens(body, model_).value_or(0), n_tokens) << "also of what is too long";
   EXPECT_EQ(CountMessageTokens("{}", model_).error().param, "messages");
+  EXPECT_GT(CountMessageTokens(R"({"messages": [{"role": "user", "content": "Hi"}],
+      "tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "any"}})",
+                               model_)
+                .value_or(0),
+            100);
 }
 
 TEST_F(MessagesBodiesTest, Errors) {
