@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "api/answer_format.h"
 #include "api/api_error.h"
 #include "api/chat_completion_request.h"
 #include "api/completion_request.h"
+#include "api/messages_request.h"
 #include "base/utf8.h"
 #include "prompt/encoder.h"
 #include "prompt/json_value.h"
@@ -19,7 +21,10 @@ std::string CheckError(const Error& error) {
   const ApiError told = ToApiError(error);
   if (told.status != 400) return "a wrong body is not the client's error: " + error.message;
   if (told.message.empty()) return "an error without a message";
-  if (!ParseJson(ToJson(told), {.python_constants = false})) return "an error that is not JSON";
+  for (const Endpoint endpoint : {Endpoint::kChatCompletions, Endpoint::kMessages}) {
+    const std::string body = ErrorBody(endpoint, told);
+    if (!ParseJson(body, {.python_constants = false})) return "an error that is not JSON: " + body;
+  }
   return "";
 }
 
@@ -47,13 +52,18 @@ std::string CheckCompletion(const Result<CompletionRequest>& request) {
   return CheckFields(request->generation);
 }
 
+constexpr RequestLimits kLimits = {.vocab_size = kVocabSize, .max_context = 4096};
+
 }  // namespace
 
 std::string CheckChatRequest(std::string_view input) {
-  const RequestLimits limits = {.vocab_size = kVocabSize, .max_context = 4096};
-  std::string wrong = CheckChat(ParseChatCompletionRequest(input, limits, {}));
+  std::string wrong = CheckChat(ParseChatCompletionRequest(input, kLimits, {}));
   if (!wrong.empty()) return wrong;
-  return CheckCompletion(ParseCompletionRequest(input, limits, {}));
+  return CheckCompletion(ParseCompletionRequest(input, kLimits, {}));
+}
+
+std::string CheckMessagesRequest(std::string_view input) {
+  return CheckChat(ParseMessagesRequest(input, kLimits, {}));
 }
 
 }  // namespace fathom::fuzz

@@ -15,6 +15,7 @@ std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
       AnswerParserOptions{.starts_in_reasoning = options.starts_in_reasoning,
                           .tools = options.tools,
                           .stream_arguments = options.stream_arguments,
+                          .call_id_prefix = options.call_id_prefix,
                           .random_bits = random_bits});
 }
 

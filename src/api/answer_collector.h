@@ -23,11 +23,12 @@ namespace fathom {
 struct AnswerOptions {
   bool is_chat = true;  // false: all text is content
   bool starts_in_reasoning = false;
-  ToolSchemas tools;                 // what the model was offered
-  bool stream_arguments = false;     // AnswerParserOptions
-  bool parallel_tool_calls = true;   // false: only the first call is told
-  bool include_reasoning = true;     // false: reasoning is not told
-  std::vector<Token> stop_tokens{};  // that the request asked for
+  ToolSchemas tools;                     // what the model was offered
+  bool stream_arguments = false;         // AnswerParserOptions
+  std::string call_id_prefix = "call_";  // AnswerParserOptions
+  bool parallel_tool_calls = true;       // false: only the first call is told
+  bool include_reasoning = true;         // false: reasoning is not told
+  std::vector<Token> stop_tokens{};      // that the request asked for
   std::vector<std::string> stop_strings{};
 };
 

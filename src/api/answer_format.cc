@@ -1,7 +1,12 @@
 #include "api/answer_format.h"
 
+#include <nlohmann/json.hpp>
+
 #include "api/chat_format.h"
 #include "api/completion_format.h"
+#include "api/messages_error.h"
+#include "api/messages_format.h"
+#include "api/sse.h"
 #include "base/check.h"
 
 namespace fathom {
@@ -12,8 +17,9 @@ std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer) {
       return MakeChatFormat();
     case Endpoint::kCompletions:
       return MakeCompletionFormat();
-    case Endpoint::kResponses:
     case Endpoint::kMessages:
+      return MakeMessagesFormat();
+    case Endpoint::kResponses:
       break;
   }
   Check(false, "an endpoint without a format");
@@ -22,12 +28,18 @@ std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer) {
 
 ApiReply WholeReply(const ApiAnswer& answer) {
   const std::optional<ApiError> error = answer.error();
-  if (error) {
-    return {.status = error->status, .body = ErrorBody(answer.call().endpoint, *error)};
-  }
+  if (error) return ErrorReply(answer.call().endpoint, *error);
   return {.status = 200, .body = MakeAnswerFormat(answer)->Whole(answer)};
 }
 
-std::string ErrorBody(Endpoint, const ApiError& error) { return ToJson(error); }
+ApiReply ErrorReply(Endpoint endpoint, const ApiError& error) {
+  const bool is_message = endpoint == Endpoint::kMessages;
+  return {.status = is_message ? MessagesStatus(error) : error.status,
+          .body = ErrorBody(endpoint, error)};
+}
+
+std::string ErrorBody(Endpoint endpoint, const ApiError& error) {
+  return endpoint == Endpoint::kMessages ? DumpJson(MessagesErrorJson(error)) : ToJson(error);
+}
 
 }  // namespace fathom

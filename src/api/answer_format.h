@@ -35,7 +35,9 @@ std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer);
 // Call once all requests have ended. An error of one choice is the error of the call.
 ApiReply WholeReply(const ApiAnswer& answer);
 
-// The body of an error response, in the form of the API that was asked.
+// An error response, in the form and with the status of the API that was asked.
+ApiReply ErrorReply(Endpoint endpoint, const ApiError& error);
+// Its body alone.
 std::string ErrorBody(Endpoint endpoint, const ApiError& error);
 
 }  // namespace fathom

@@ -6,6 +6,7 @@
 
 #include "api/chat_completion_request.h"
 #include "api/completion_request.h"
+#include "api/messages_request.h"
 #include "api/prompt_tokens.h"
 #include "prompt/encoder.h"
 #include "prompt/json_value.h"
@@ -43,6 +44,7 @@ ApiCall StartCall(Endpoint endpoint, const GenerationFields& fields, const ApiMo
           .requests = {},
           .answers = {.is_chat = endpoint != Endpoint::kCompletions,
                       .stream_arguments = fields.stream,
+                      .call_id_prefix = endpoint == Endpoint::kMessages ? "toolu_" : "call_",
                       .stop_tokens = fields.sampling.stop_tokens,
                       .stop_strings = fields.sampling.stop_strings},
           .stream = fields.stream,
@@ -94,9 +96,9 @@ std::optional<Error> StrictTool(const std::vector<ToolSpec>& tools) {
 }
 
 // The profile's message calls the field "reasoning effort"; clients know it by another name.
-ApiError EffortError(const Error& error) {
+ApiError EffortError(Endpoint endpoint, const Error& error) {
   ApiError told = ToApiError(error);
-  told.param = "reasoning_effort";
+  told.param = endpoint == Endpoint::kMessages ? "output_config.effort" : "reasoning_effort";
   return told;
 }
 
@@ -129,22 +131,35 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
   if (has_tools) sampling->stop_strings_until = tokenizer.Find(kDsml);
 }
 
+// A chat as the model reads it.
+struct ChatPrompt {
+  std::vector<Token> tokens;
+  bool ends_in_reasoning = false;
+};
+
+ApiResult<ChatPrompt> EncodeMessages(Endpoint endpoint, ChatRequest chat,
+                                     const EncodeOptions& options, const ApiModel& model) {
+  const Result<EffortLevel> effort = FindEffort(model.profile, options.effort);
+  if (!effort) return Failed(EffortError(endpoint, effort.error()));
+  const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
+  if (!prompt) return Failed(prompt.error());
+  Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
+  if (!tokens) return Failed(tokens.error());
+  return ChatPrompt{.tokens = *std::move(tokens), .ends_in_reasoning = prompt->ends_in_reasoning};
+}
+
 // A chat of any API, once it is read.
 ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> request,
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
-  const Result<EffortLevel> effort = FindEffort(model.profile, request->encoding.effort);
-  if (!effort) return Failed(EffortError(effort.error()));
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
   const std::optional<Error> strict = StrictTool(tools);
   if (strict) return Failed(*strict);
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return Failed(schemas.error());
-  const Result<EncodedPrompt> prompt =
-      EncodeChat(std::move(request->chat), request->encoding, model.profile);
-  if (!prompt) return Failed(prompt.error());
-  Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
-  if (!tokens) return Failed(tokens.error());
+  ApiResult<ChatPrompt> prompt =
+      EncodeMessages(endpoint, std::move(request->chat), request->encoding, model);
+  if (!prompt) return Failed(std::move(prompt.error()));
   PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
 
@@ -161,7 +176,8 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
     if (!forced_call) return Failed(forced_call.error());
     call.forced_call = *std::move(forced_call);
   }
-  std::optional<ApiError> error = AddRequest(*std::move(tokens), request->generation, model, &call);
+  std::optional<ApiError> error =
+      AddRequest(std::move(prompt->tokens), request->generation, model, &call);
   if (error) return Failed(*std::move(error));
   return call;
 }
@@ -254,11 +270,21 @@ ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const A
                          model);
     case Endpoint::kCompletions:
       return PrepareCompletion(body, model);
-    case Endpoint::kResponses:
     case Endpoint::kMessages:
+      return PrepareChat(endpoint, ParseMessagesRequest(body, model.limits, model.defaults), model);
+    case Endpoint::kResponses:
       break;
   }
   return Failed({ErrorCode::kNotFound, "not built yet"});
+}
+
+ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model) {
+  Result<ChatCompletionRequest> request = ParseMessagesRequest(body, model.limits, model.defaults);
+  if (!request) return Failed(request.error());
+  const ApiResult<ChatPrompt> prompt =
+      EncodeMessages(Endpoint::kMessages, std::move(request->chat), request->encoding, model);
+  if (!prompt) return Failed(prompt.error());
+  return static_cast<std::int64_t>(prompt->tokens.size());
 }
 
 }  // namespace fathom

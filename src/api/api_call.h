@@ -2,6 +2,7 @@
 #ifndef FATHOM_API_API_CALL_H_
 #define FATHOM_API_API_CALL_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,10 @@ struct ApiCall {
 
 // Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.
 ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const ApiModel& model);
+
+// The length of the prompt that a body of POST /v1/messages becomes, in tokens; it may be longer
+// than limits.max_context.
+ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
 
 }  // namespace fathom
 

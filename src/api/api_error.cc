@@ -65,7 +65,8 @@ ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context
               max_context, prompt_tokens),
           .type = "invalid_request_error",
           .param = "messages",
-          .code = "context_length_exceeded"};
+          .code = "context_length_exceeded",
+          .overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context}};
 }
 
 std::string ToJson(const ApiError& error) {

@@ -3,6 +3,7 @@
 #define FATHOM_API_API_ERROR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -10,12 +11,19 @@
 
 namespace fathom {
 
+// A prompt that does not fit.
+struct ContextOverflow {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t max_context = 0;  // tokens
+};
+
 struct ApiError {
   int status = 500;     // of HTTP
   std::string message;  // UTF-8
   std::string type;     // "invalid_request_error", "server_error", ...
   std::string param;    // the field of the request that is wrong; may be empty
   std::string code;     // may be empty
+  std::optional<ContextOverflow> overflow{};
 };
 
 template <class T>

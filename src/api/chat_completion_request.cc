@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/reasoning_fields.h"
 #include "prompt/messages.h"
 
 namespace fathom {
@@ -18,11 +19,7 @@ Error NotYet(std::string_view field, std::string_view what) {
 
 void CheckTools(FieldReader& reader, const RequestLimits& limits) {
   for (const std::string_view key : {"tools", "functions"}) {
-    const JsonValue* tools = reader.Find(key);
-    if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
-      reader.Fail(key, fmt::format("at most {}", limits.max_tools),
-                  fmt::format("{}", tools->items.size()));
-    }
+    CheckToolCount(reader, key, limits);
   }
 }
 
@@ -99,21 +96,6 @@ void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
   if (logprobs) sampling->top_logprobs = static_cast<int>(top_logprobs);
 }
 
-// thinking: {"type": ...}; type "adaptive" leaves it to the model, which then thinks.
-std::optional<bool> ReadThinkingObject(FieldReader& reader) {
-  const JsonValue* thinking = reader.Find("thinking");
-  if (thinking == nullptr) return std::nullopt;
-  const JsonValue* type = thinking->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail("thinking", "an object with a type", *thinking);
-    return std::nullopt;
-  }
-  if (type->text != "enabled" && type->text != "disabled" && type->text != "adaptive") {
-    reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
-  }
-  return type->text != "disabled";
-}
-
 std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
   if (reader.Find(key) == nullptr) return std::nullopt;
   bool value = false;
@@ -121,13 +103,8 @@ std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
   return value;
 }
 
-// What the many spellings say about reasoning.
-struct Reasoning {
-  std::optional<bool> thinks;
-  std::string effort;
-};
-
-void ReadTemplateArguments(FieldReader& reader, Reasoning* reasoning, EncodeOptions* encoding) {
+void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
+                           EncodeOptions* encoding) {
   const JsonValue* arguments = reader.Find("chat_template_kwargs");
   if (arguments == nullptr) return;
   if (!arguments->IsObject()) {
@@ -147,8 +124,8 @@ void ReadTemplateArguments(FieldReader& reader, Reasoning* reasoning, EncodeOpti
 }
 
 void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
-  Reasoning reasoning;
-  reasoning.thinks = ReadThinkingObject(reader);
+  ReasoningFields reasoning;
+  reasoning.thinks = ReadThinkingType(reader);
   const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
   reader.ReadString("reasoning_effort", &reasoning.effort);
@@ -166,15 +143,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   }
   ReadTemplateArguments(reader, &reasoning, &request->encoding);
   reader.ReadBool("include_reasoning", &request->include_reasoning);
-
-  if (!reasoning.effort.empty()) {
-    request->encoding.effort = reasoning.effort;
-    request->encoding.thinking = ThinkingMode::kThinking;  // unless the effort is none
-  }
-  if (reasoning.thinks) {
-    request->encoding.thinking = *reasoning.thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
-    if (*reasoning.thinks && request->encoding.effort == "none") request->encoding.effort.clear();
-  }
+  ApplyReasoning(reasoning, &request->encoding);
 }
 
 // The model goes on with the last message, which is its own.

@@ -58,22 +58,6 @@ void ReadResponseFormat(FieldReader& reader) {
   }
 }
 
-void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
-  reader.ReadNumber("temperature", {0, 2}, &sampling->temperature);
-  reader.ReadNumber("top_p", {0, 1}, &sampling->top_p);
-  if (sampling->top_p == 0) {
-    reader.Fail("top_p", "a number above 0 and at most 1", "0");
-  }
-  // -1 is off, as for many clients; more than there are is all of them.
-  reader.ReadInteger("top_k", {.low = -1}, &sampling->top_k);
-  sampling->top_k =
-      std::clamp(sampling->top_k, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
-  reader.ReadNumber("min_p", {0, 1}, &sampling->min_p);
-  reader.ReadNumber("repetition_penalty", {0.01, 100}, &sampling->repetition_penalty);
-  reader.ReadNumber("presence_penalty", {-2, 2}, &sampling->presence_penalty);
-  reader.ReadNumber("frequency_penalty", {-2, 2}, &sampling->frequency_penalty);
-}
-
 void ReadSeed(FieldReader& reader, SamplingParameters* sampling) {
   if (reader.Find("seed") == nullptr) return;
   std::int64_t seed = -1;
@@ -109,33 +93,6 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
   }
 }
 
-void ReadStopStrings(FieldReader& reader, const RequestLimits& limits,
-                     SamplingParameters* sampling) {
-  const JsonValue* stop = reader.Find("stop");
-  if (stop == nullptr) return;
-  if (!stop->IsString() && !stop->IsArray()) {
-    reader.Fail("stop", "a string or a list of strings", *stop);
-    return;
-  }
-  const std::vector<JsonValue>& list = stop->items;
-  if (list.size() > limits.max_stop_strings) {
-    reader.Fail("stop", fmt::format("at most {} strings", limits.max_stop_strings),
-                fmt::format("{}", list.size()));
-    return;
-  }
-  sampling->stop_strings.clear();
-  for (std::size_t i = 0; i < (stop->IsString() ? 1 : list.size()) && !reader.error(); ++i) {
-    const JsonValue& entry = stop->IsString() ? *stop : list[i];
-    if (!entry.IsString() || entry.text.empty() ||
-        entry.text.size() > limits.max_stop_string_bytes) {
-      reader.Fail(stop->IsString() ? "stop" : fmt::format("stop[{}]", i),
-                  fmt::format("a string of 1 to {} bytes", limits.max_stop_string_bytes),
-                  DescribeFound(entry));
-    }
-    sampling->stop_strings.push_back(entry.text);
-  }
-}
-
 void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
                     SamplingParameters* sampling) {
   const JsonValue* stop = reader.Find("stop_token_ids");
@@ -158,10 +115,7 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
 void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
   // All three say the same; the last of them counts where there are several.
   for (const std::string_view key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
-    if (reader.Find(key) == nullptr) continue;
-    std::int64_t max_tokens = 1;
-    reader.ReadInteger(key, {.low = may_be_empty ? 0 : 1}, &max_tokens);
-    sampling->max_tokens = max_tokens;
+    ReadMaxTokens(reader, key, may_be_empty ? 0 : 1, sampling);
   }
   reader.ReadInteger("min_tokens", {.low = 0}, &sampling->min_tokens);
   if (sampling->max_tokens && sampling->min_tokens > *sampling->max_tokens) {
@@ -187,13 +141,72 @@ void ReadStream(FieldReader& reader, GenerationFields* fields) {
 
 }  // namespace
 
+void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
+  reader.ReadNumber("temperature", {0, 2}, &sampling->temperature);
+  reader.ReadNumber("top_p", {0, 1}, &sampling->top_p);
+  if (sampling->top_p == 0) {
+    reader.Fail("top_p", "a number above 0 and at most 1", "0");
+  }
+  // -1 is off, as for many clients; more than there are is all of them.
+  reader.ReadInteger("top_k", {.low = -1}, &sampling->top_k);
+  sampling->top_k =
+      std::clamp(sampling->top_k, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
+  reader.ReadNumber("min_p", {0, 1}, &sampling->min_p);
+  reader.ReadNumber("repetition_penalty", {0.01, 100}, &sampling->repetition_penalty);
+  reader.ReadNumber("presence_penalty", {-2, 2}, &sampling->presence_penalty);
+  reader.ReadNumber("frequency_penalty", {-2, 2}, &sampling->frequency_penalty);
+}
+
+void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
+                     SamplingParameters* sampling) {
+  const JsonValue* stop = reader.Find(key);
+  if (stop == nullptr) return;
+  if (!stop->IsString() && !stop->IsArray()) {
+    reader.Fail(key, "a string or a list of strings", *stop);
+    return;
+  }
+  const std::vector<JsonValue>& list = stop->items;
+  if (list.size() > limits.max_stop_strings) {
+    reader.Fail(key, fmt::format("at most {} strings", limits.max_stop_strings),
+                fmt::format("{}", list.size()));
+    return;
+  }
+  sampling->stop_strings.clear();
+  for (std::size_t i = 0; i < (stop->IsString() ? 1 : list.size()) && !reader.error(); ++i) {
+    const JsonValue& entry = stop->IsString() ? *stop : list[i];
+    if (!entry.IsString() || entry.text.empty() ||
+        entry.text.size() > limits.max_stop_string_bytes) {
+      reader.Fail(stop->IsString() ? std::string(key) : fmt::format("{}[{}]", key, i),
+                  fmt::format("a string of 1 to {} bytes", limits.max_stop_string_bytes),
+                  DescribeFound(entry));
+    }
+    sampling->stop_strings.push_back(entry.text);
+  }
+}
+
+void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
+                   SamplingParameters* sampling) {
+  if (reader.Find(key) == nullptr) return;
+  std::int64_t max_tokens = least;
+  reader.ReadInteger(key, {.low = least}, &max_tokens);
+  sampling->max_tokens = max_tokens;
+}
+
+void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits) {
+  const JsonValue* tools = reader.Find(key);
+  if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
+    reader.Fail(key, fmt::format("at most {}", limits.max_tools),
+                fmt::format("{}", tools->items.size()));
+  }
+}
+
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields) {
   reader.ReadString("model", &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
   ReadSeed(reader, &fields->sampling);
   ReadLogitBias(reader, limits, &fields->sampling);
-  ReadStopStrings(reader, limits, &fields->sampling);
+  ReadStopStrings(reader, "stop", limits, &fields->sampling);
   ReadStopTokens(reader, limits, &fields->sampling);
   ReadLengths(reader, fields->may_be_empty, &fields->sampling);
   std::int64_t n_choices = fields->n_choices;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "api/field_reader.h"
 #include "engine/request.h"
@@ -30,6 +31,9 @@ struct RequestLimits {
 struct RequestDefaults {
   SamplingParameters sampling;
   EncodeOptions encoding;  // of chats
+  // Messages: leave out of the system prompt what Claude Code changes from request to request
+  // (stable_system.h).
+  bool stable_system = true;
 };
 
 struct GenerationFields {
@@ -48,6 +52,17 @@ struct GenerationFields {
 // (kUnsupported); those that only inform, and unknown ones, are ignored.
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
+
+// Parts of it that other APIs have as well, some under a `key` of their own.
+// temperature, top_p, top_k, min_p and the penalties.
+void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
+// A string or a list of strings.
+void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
+                     SamplingParameters* sampling);
+void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
+                   SamplingParameters* sampling);
+// Only how many there are.
+void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
 // The body of a request. Errors: not JSON, not an object.
 Result<JsonValue> ParseBody(std::string_view body);

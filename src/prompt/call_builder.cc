@@ -33,7 +33,7 @@ void CallBuilder::Begin(std::string_view name) {
   tool_ = name;
   events_->Add({.kind = AnswerEvent::Kind::kCallBegin,
                 .call = calls_,
-                .id = MakeCallId(options_.random_bits),
+                .id = MakeId(options_.call_id_prefix, options_.random_bits),
                 .name = tool_});
 }
 

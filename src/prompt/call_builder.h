@@ -20,6 +20,7 @@ struct CallBuilderOptions {
   // A value marked as a string whose schema says otherwise is taken as JSON if it is JSON.
   bool coerce_strings = false;
   bool stream_arguments = true;
+  std::string call_id_prefix = "call_";
   RandomBits random_bits{};
 };
 

@@ -28,6 +28,4 @@ std::string MakeId(std::string_view prefix, const RandomBits& random_bits) {
   return id;
 }
 
-std::string MakeCallId(const RandomBits& random_bits) { return MakeId("call_", random_bits); }
-
 }  // namespace fathom

@@ -19,9 +19,6 @@ RandomBits SystemRandomBits();
 // Uses at least three draws. Each character is uniform.
 std::string MakeId(std::string_view prefix, const RandomBits& random_bits);
 
-// The id of a tool call: call_...
-std::string MakeCallId(const RandomBits& random_bits);
-
 }  // namespace fathom
 
 #endif  // FATHOM_PROMPT_CALL_IDS_H_

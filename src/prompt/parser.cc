@@ -26,6 +26,7 @@ CallBuilderOptions BuilderOptions(const AnswerParserOptions& options) {
   return {.tools = options.tools.value_or(ToolSchemas()),
           .coerce_strings = options.coerce_strings,
           .stream_arguments = options.stream_arguments,
+          .call_id_prefix = options.call_id_prefix,
           .random_bits = options.random_bits};
 }
 

@@ -42,7 +42,8 @@ struct AnswerParserOptions {
   // Send the text of string parameters as it arrives. Off: the arguments of a call are one event,
   // and of a repeated parameter the last value counts instead of the first.
   bool stream_arguments = true;
-  RandomBits random_bits{};  // required
+  std::string call_id_prefix = "call_";  // of the ids of calls
+  RandomBits random_bits{};              // required
 };
 
 // Why no more text comes.

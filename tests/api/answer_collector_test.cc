@@ -8,6 +8,7 @@
 
 #include "api/token_sections.h"
 #include "tests/api/api_model.h"
+#include "tests/api/golden_answers.h"
 
 namespace fathom {
 namespace {
@@ -217,25 +218,6 @@ TEST_F(TokenSectionsTest, AreKnownWithTheirText) {
   }
 }
 
-// The tools of a golden answer: names, or function objects; null stands for any.
-ToolSchemas ToolsOf(const Json& golden) {
-  std::vector<ToolSpec> tools;
-  const auto add = [&tools](const std::string& name, const Json& function) {
-    tools.push_back({.name = name, .function_json = function.dump()});
-  };
-  for (const Json& schema : golden["tool_schemas"]) {
-    const std::string name = (schema.is_string() ? schema : schema["name"]).get<std::string>();
-    add(name, schema.is_string() ? Json({{"name", name}}) : schema);
-  }
-  if (golden["tool_schemas"].is_null()) {
-    add("any", {{"name", "any"}});  // without tools nothing is a call
-    for (const Json& call : golden["expected"]["tool_calls"]) {
-      add(call["name"].get<std::string>(), {{"name", call["name"]}});
-    }
-  }
-  return *ToolSchemas::Make(tools);
-}
-
 TEST_F(AnswerCollectorTest, GoldenAnswers) {
   const auto path = testing::SharedData("data/encoding/extra/robust_parse_cases.json");
   if (!path) GTEST_SKIP() << testing::kNoSharedData;
@@ -243,7 +225,7 @@ TEST_F(AnswerCollectorTest, GoldenAnswers) {
   for (const Json& golden : Json::parse(testing::ReadFile(*path), nullptr, false)) {
     SCOPED_TRACE(golden["name"].get<std::string>());
     options_ = {.starts_in_reasoning = golden["thinking_mode"] == "thinking",
-                .tools = ToolsOf(golden)};
+                .tools = testing::ToolsOf(golden)};
     const FinishReason finish =
         golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop;
     const Answer answer = Collect(Events(golden["text"].get<std::string>(), finish)).answer;

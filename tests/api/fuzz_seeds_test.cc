@@ -1,7 +1,8 @@
-// Replays the seeds of the fuzz target, and changes them at random as a fuzzer would.
+// Replays the seeds of the fuzz targets, and changes them at random as a fuzzer would.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -11,30 +12,42 @@
 namespace fathom {
 namespace {
 
-std::vector<std::string> Seeds() {
-  std::vector<std::string> seeds;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(testing::ProjectPath("fuzz/seeds/chat_request"))) {
-    seeds.push_back(testing::ReadFile(entry.path()));
-  }
-  return seeds;
-}
+struct Target {
+  const char* name;
+  std::string (*check)(std::string_view input);
+};
 
-TEST(ChatRequestSeedsTest, Replay) {
+// What the list of tests calls it.
+std::ostream& operator<<(std::ostream& out, const Target& target) { return out << target.name; }
+
+class FuzzSeedsTest : public ::testing::TestWithParam<Target> {
+ protected:
+  std::vector<std::string> Seeds() const {
+    std::vector<std::string> seeds;
+    const std::string folder = std::string("fuzz/seeds/") + GetParam().name;
+    for (const auto& entry : std::filesystem::directory_iterator(testing::ProjectPath(folder))) {
+      seeds.push_back(testing::ReadFile(entry.path()));
+    }
+    return seeds;
+  }
+  std::string Check(const std::string& input) const { return GetParam().check(input); }
+};
+
+TEST_P(FuzzSeedsTest, Replay) {
   const std::vector<std::string> seeds = Seeds();
   EXPECT_FALSE(seeds.empty());
   for (const std::string& seed : seeds) {
-    EXPECT_EQ(fuzz::CheckChatRequest(seed), "") << seed.substr(0, 200);
+    EXPECT_EQ(Check(seed), "") << seed.substr(0, 200);
   }
 }
 
-TEST(ChatRequestSeedsTest, AnyBytes) {
+TEST_P(FuzzSeedsTest, AnyBytes) {
   const bool passed =
-      rc::check([](const std::string& bytes) { RC_ASSERT(fuzz::CheckChatRequest(bytes) == ""); });
+      rc::check([this](const std::string& bytes) { RC_ASSERT(Check(bytes) == ""); });
   EXPECT_TRUE(passed);
 }
 
-TEST(ChatRequestSeedsTest, SeedsWithAPieceOfAnotherInThem) {
+TEST_P(FuzzSeedsTest, SeedsWithAPieceOfAnotherInThem) {
   const std::vector<std::string> seeds = Seeds();
   const bool passed = rc::check([&] {
     std::string text = *rc::gen::elementOf(seeds);
@@ -46,10 +59,15 @@ TEST(ChatRequestSeedsTest, SeedsWithAPieceOfAnotherInThem) {
     const std::size_t length = *rc::gen::inRange<std::size_t>(0, 40);
     const std::size_t at = cut(text);
     text.replace(at, *rc::gen::inRange<std::size_t>(0, 20), other.substr(begin, length));
-    RC_ASSERT(fuzz::CheckChatRequest(text) == "");
+    RC_ASSERT(Check(text) == "");
   });
   EXPECT_TRUE(passed);
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, FuzzSeedsTest,
+                         ::testing::Values(Target{"chat_request", fuzz::CheckChatRequest},
+                                           Target{"messages_request", fuzz::CheckMessagesRequest}),
+                         [](const auto& target) { return std::string(target.param.name); });
 
 }  // namespace
 }  // namespace fathom

@@ -362,11 +362,11 @@ TEST(AnswerParser, NotUtf8) {
 
 TEST(CallIds, AreLongEnoughAndFollowTheSeed) {
   const RandomBits bits = testing::SeededBits(3);
-  const std::string first = MakeCallId(bits);
+  const std::string first = MakeId("call_", bits);
   EXPECT_THAT(first, ::testing::MatchesRegex("call_[0-9A-Za-z]+"));
   EXPECT_EQ(first.size(), 29U);
-  EXPECT_NE(first, MakeCallId(bits));
-  EXPECT_EQ(first, MakeCallId(testing::SeededBits(3)));
+  EXPECT_NE(first, MakeId("call_", bits));
+  EXPECT_EQ(first, MakeId("call_", testing::SeededBits(3)));
 }
 
 TEST(Answer, AsOpenAiMessage) {

@@ -1,0 +1,21 @@
+// Errors in the form Anthropic's clients know. spec/serving.md section 7.
+#ifndef FATHOM_API_MESSAGES_ERROR_H_
+#define FATHOM_API_MESSAGES_ERROR_H_
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "api/api_error.h"
+
+namespace fathom {
+
+// Of HTTP: as error.status, but 529 where the server is overloaded.
+int MessagesStatus(const ApiError& error);
+
+// {"type": "error", "error": {"type": ..., "message": ...}}. The type follows from the status. The
+// message names the field, for which there is no other place; of a prompt that is too long it says
+// "prompt is too long: X tokens > Y maximum", which Claude Code looks for.
+nlohmann::ordered_json MessagesErrorJson(const ApiError& error);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_MESSAGES_ERROR_H_
