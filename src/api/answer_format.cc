@@ -2,6 +2,7 @@
 
 #include "api/chat_format.h"
 #include "api/completion_format.h"
+#include "api/responses_format.h"
 #include "base/check.h"
 
 namespace fathom {
@@ -13,6 +14,7 @@ std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer) {
     case Endpoint::kCompletions:
       return MakeCompletionFormat();
     case Endpoint::kResponses:
+      return MakeResponsesFormat();
     case Endpoint::kMessages:
       break;
   }

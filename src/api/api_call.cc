@@ -5,6 +5,7 @@
 #include "api/chat_completion_request.h"
 #include "api/completion_request.h"
 #include "api/prompt_tokens.h"
+#include "api/responses_request.h"
 #include "prompt/encoder.h"
 
 namespace fathom {
@@ -38,7 +39,8 @@ ApiCall StartCall(Endpoint endpoint, const GenerationFields& fields, const ApiMo
           .model = fields.model.empty() ? model.name : fields.model,
           .requests = {},
           .answers = {.is_chat = endpoint != Endpoint::kCompletions,
-                      .stream_arguments = fields.stream,
+                      // The Responses API promises the same response whole and streamed.
+                      .stream_arguments = fields.stream || endpoint == Endpoint::kResponses,
                       .stop_tokens = fields.sampling.stop_tokens,
                       .stop_strings = fields.sampling.stop_strings},
           .stream = fields.stream,
@@ -52,6 +54,7 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
   if (n_tokens > model.limits.max_context) {
     ApiError error = ContextLengthError(n_tokens, model.limits.max_context);
     if (!call->answers.is_chat) error.param = "prompt";
+    if (call->endpoint == Endpoint::kResponses) error.param = "input";
     return error;
   }
   if (n_tokens == 0) {
@@ -76,9 +79,9 @@ Result<ToolSchemas> SchemasOf(const ChatRequest& chat) {
 }
 
 // The profile's message calls the field "reasoning effort"; clients know it by another name.
-ApiError EffortError(const Error& error) {
+ApiError EffortError(Endpoint endpoint, const Error& error) {
   ApiError told = ToApiError(error);
-  told.param = "reasoning_effort";
+  told.param = endpoint == Endpoint::kResponses ? "reasoning.effort" : "reasoning_effort";
   return told;
 }
 
@@ -87,7 +90,7 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
   const Result<EffortLevel> effort = FindEffort(model.profile, request->encoding.effort);
-  if (!effort) return Failed(EffortError(effort.error()));
+  if (!effort) return Failed(EffortError(endpoint, effort.error()));
   Result<ToolSchemas> schemas = SchemasOf(request->chat);
   if (!schemas) return Failed(schemas.error());
   const Result<EncodedPrompt> prompt =
@@ -103,6 +106,15 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
   call.answers.include_reasoning = request->include_reasoning;
   std::optional<ApiError> error = AddRequest(*std::move(tokens), request->generation, model, &call);
   if (error) return Failed(*std::move(error));
+  return call;
+}
+
+ApiResult<ApiCall> PrepareResponse(std::string_view body, const ApiModel& model) {
+  Result<ResponsesRequest> request =
+      ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
+  if (!request) return Failed(request.error());
+  ApiResult<ApiCall> call = PrepareChat(Endpoint::kResponses, std::move(request->chat), model);
+  if (call) call->responses = std::move(request->context);
   return call;
 }
 
@@ -151,6 +163,7 @@ ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const A
     case Endpoint::kCompletions:
       return PrepareCompletion(body, model);
     case Endpoint::kResponses:
+      return PrepareResponse(body, model);
     case Endpoint::kMessages:
       break;
   }
