@@ -8,6 +8,8 @@
 //   ...                                    the next item
 //   response.completed | response.incomplete | response.failed
 //
+// What is open when the answer fails is not done either.
+//
 // Reasoning is told in one of the two ways the API has. The plain one is reasoning_text: it is what
 // the model wrote, and summary says that somebody shortened it. Both openai-python and Codex read
 // both, but Codex shows reasoning_text only if it is set to show raw reasoning, and other clients
@@ -85,13 +87,12 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void End(const ApiAnswer& answer, std::string* out) override {
-    if (open_) CloseItem(answer, FinishedStatus(answer, *open_), out);
+    if (open_ && !IsCutCall(answer)) CloseItem(answer, FinishedStatus(answer, *open_), out);
     Emit(IsComplete(answer) ? "response.completed" : "response.incomplete",
          {{"response", FinishedResponse(answer)}}, out);
   }
 
   void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
-    if (open_) CloseItem(answer, "incomplete", out);
     Emit("response.failed", {{"response", FailedResponse(answer, error)}}, out);
   }
 
@@ -181,6 +182,13 @@ class ResponsesFormat final : public AnswerFormat {
 
   static Json ReasoningPart(const ReasoningEvents& names, std::string_view text) {
     return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
+  }
+
+  // A call that was cut off is not done: Codex runs whatever comes as done, and half a command may
+  // do what the whole would not.
+  bool IsCutCall(const ApiAnswer& answer) const {
+    const bool is_call = open_->kind == Kind::kFunctionCall || open_->kind == Kind::kCustomCall;
+    return is_call && !IsComplete(answer);
   }
 
   static const ReasoningEvents& NamesOf(const ApiAnswer& answer) {
