@@ -18,7 +18,7 @@ using testing::Json;
 constexpr const char* kTools =
     R"("tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}},
         {"type": "custom", "name": "apply_patch"},
-        {"type": "namespace", "name": "files", "tools": [{"type": "function", "name": "read"}]}])";
+        {"type": "namespace", "name": "files", "description": "", "tools": [{"type": "function", "name": "read"}]}])";
 
 std::string Parameter(const std::string& name, const std::string& value) {
   return "<｜DSML｜parameter name=\"" + name + "\" string=\"true\">" + value +
