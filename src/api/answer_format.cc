@@ -6,6 +6,7 @@
 #include "api/completion_format.h"
 #include "api/messages_error.h"
 #include "api/messages_format.h"
+#include "api/responses_format.h"
 #include "api/sse.h"
 #include "base/check.h"
 
@@ -17,10 +18,10 @@ std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer) {
       return MakeChatFormat();
     case Endpoint::kCompletions:
       return MakeCompletionFormat();
+    case Endpoint::kResponses:
+      return MakeResponsesFormat();
     case Endpoint::kMessages:
       return MakeMessagesFormat();
-    case Endpoint::kResponses:
-      break;
   }
   Check(false, "an endpoint without a format");
   return nullptr;

@@ -8,6 +8,7 @@
 #include "api/completion_request.h"
 #include "api/messages_request.h"
 #include "api/prompt_tokens.h"
+#include "api/responses_request.h"
 #include "prompt/encoder.h"
 #include "prompt/json_value.h"
 #include "prompt/literals.h"
@@ -43,7 +44,8 @@ ApiCall StartCall(Endpoint endpoint, const GenerationFields& fields, const ApiMo
           .model = fields.model.empty() ? model.name : fields.model,
           .requests = {},
           .answers = {.is_chat = endpoint != Endpoint::kCompletions,
-                      .stream_arguments = fields.stream,
+                      // The Responses API promises the same response whole and streamed.
+                      .stream_arguments = fields.stream || endpoint == Endpoint::kResponses,
                       .call_id_prefix = endpoint == Endpoint::kMessages ? "toolu_" : "call_",
                       .stop_tokens = fields.sampling.stop_tokens,
                       .stop_strings = fields.sampling.stop_strings},
@@ -59,6 +61,7 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
   if (n_tokens > model.limits.max_context) {
     ApiError error = ContextLengthError(n_tokens, model.limits.max_context);
     if (!call->answers.is_chat) error.param = "prompt";
+    if (call->endpoint == Endpoint::kResponses) error.param = "input";
     return error;
   }
   if (n_tokens == 0) {
@@ -98,7 +101,9 @@ std::optional<Error> StrictTool(const std::vector<ToolSpec>& tools) {
 // The profile's message calls the field "reasoning effort"; clients know it by another name.
 ApiError EffortError(Endpoint endpoint, const Error& error) {
   ApiError told = ToApiError(error);
-  told.param = endpoint == Endpoint::kMessages ? "output_config.effort" : "reasoning_effort";
+  told.param = endpoint == Endpoint::kMessages    ? "output_config.effort"
+               : endpoint == Endpoint::kResponses ? "reasoning.effort"
+                                                  : "reasoning_effort";
   return told;
 }
 
@@ -179,6 +184,15 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);
   if (error) return Failed(*std::move(error));
+  return call;
+}
+
+ApiResult<ApiCall> PrepareResponse(std::string_view body, const ApiModel& model) {
+  Result<ResponsesRequest> request =
+      ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
+  if (!request) return Failed(request.error());
+  ApiResult<ApiCall> call = PrepareChat(Endpoint::kResponses, std::move(request->chat), model);
+  if (call) call->responses = std::move(request->context);
   return call;
 }
 
@@ -270,12 +284,12 @@ ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const A
                          model);
     case Endpoint::kCompletions:
       return PrepareCompletion(body, model);
+    case Endpoint::kResponses:
+      return PrepareResponse(body, model);
     case Endpoint::kMessages:
       return PrepareChat(endpoint, ParseMessagesRequest(body, model.limits, model.defaults), model);
-    case Endpoint::kResponses:
-      break;
   }
-  return Failed({ErrorCode::kNotFound, "not built yet"});
+  return Failed({ErrorCode::kNotFound, "no such endpoint"});
 }
 
 ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model) {

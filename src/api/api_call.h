@@ -12,6 +12,7 @@
 #include "api/api_error.h"
 #include "api/forced_call.h"
 #include "api/generation_fields.h"
+#include "api/responses_context.h"
 #include "base/tensor.h"
 #include "engine/request.h"
 #include "prompt/profile.h"
@@ -26,7 +27,8 @@ enum class Endpoint { kChatCompletions, kCompletions, kResponses, kMessages };
 // aliases; nullopt: no such endpoint.
 std::optional<Endpoint> FindEndpoint(std::string_view path);
 
-// What is the same for all requests to one model. Constant; the tokenizer must outlive it.
+// What is the same for all requests to one model. Constant; the tokenizer and the store must
+// outlive it.
 struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   PromptProfile profile;
@@ -35,6 +37,7 @@ struct ApiModel {
   std::string fingerprint;  // "system_fingerprint" of answers
   RequestLimits limits;
   RequestDefaults defaults;
+  ResponseStore* responses = nullptr;  // of the Responses API; null: nothing is kept
 };
 
 struct ApiCall {
@@ -47,7 +50,8 @@ struct ApiCall {
   std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
   bool stream = false;
   bool include_usage = false;
-  bool continuous_usage = false;  // in every chunk
+  bool continuous_usage = false;                // in every chunk
+  std::optional<ResponsesContext> responses{};  // of Endpoint::kResponses
 };
 
 // Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.

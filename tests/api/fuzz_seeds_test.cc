@@ -4,9 +4,11 @@
 
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuzz/chat_request_check.h"
+#include "fuzz/responses_request_check.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -66,7 +68,9 @@ TEST_P(FuzzSeedsTest, SeedsWithAPieceOfAnotherInThem) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzSeedsTest,
                          ::testing::Values(Target{"chat_request", fuzz::CheckChatRequest},
-                                           Target{"messages_request", fuzz::CheckMessagesRequest}),
+                                           Target{"messages_request", fuzz::CheckMessagesRequest},
+                                           Target{"responses_request",
+                                                  fuzz::CheckResponsesRequest}),
                          [](const auto& target) { return std::string(target.param.name); });
 
 }  // namespace

@@ -1,0 +1,16 @@
+// What must hold for any body of POST /v1/responses, right or wrong.
+#ifndef FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_
+#define FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_
+
+#include <string>
+#include <string_view>
+
+namespace fathom::fuzz {
+
+// Reads `input` as such a body, encodes the chat and, where the request is to be stored, sends the
+// stored conversation once more. Returns what is wrong with the outcome, or "".
+std::string CheckResponsesRequest(std::string_view input);
+
+}  // namespace fathom::fuzz
+
+#endif  // FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_

@@ -1,0 +1,72 @@
+// ResponseStore: the latest responses of the Responses API, so that a client need not send again
+// what was said before.
+#ifndef FATHOM_API_RESPONSE_STORE_H_
+#define FATHOM_API_RESPONSE_STORE_H_
+
+#include <cstddef>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace fathom {
+
+// One item of a conversation: a message, a call, the output of one, ...
+struct ResponseItem {
+  std::string id{};  // may be empty
+  std::string json{};
+};
+
+struct StoredResponse {
+  std::string id{};
+  std::string json{};                 // the response, as its client got it
+  std::vector<ResponseItem> items{};  // the whole conversation: its input, then its output
+};
+
+// In memory only. Over the limit the responses go that were not used for longest. Any thread.
+class ResponseStore {
+ public:
+  static constexpr std::size_t kDefaultBytes = std::size_t{64} << 20;
+
+  explicit ResponseStore(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
+
+  // In place of what has the same id. What alone is over the limit is not kept.
+  void Put(StoredResponse response);
+
+  // The response of that id, its conversation, and any item of any conversation. nullopt: not
+  // there, or not any more.
+  std::optional<std::string> FindResponse(std::string_view id);
+  std::optional<std::vector<ResponseItem>> FindConversation(std::string_view id);
+  std::optional<ResponseItem> FindItem(std::string_view id);
+
+  // Whether it was there.
+  bool Remove(std::string_view id);
+
+  // Of all that is kept, with an estimate of what surrounds the texts.
+  std::size_t bytes() const;
+
+ private:
+  struct Entry {
+    StoredResponse response;
+    std::size_t bytes = 0;
+  };
+  using Entries = std::list<Entry>;
+
+  // Makes it the latest used; nullptr if there is none. The caller holds mutex_.
+  const StoredResponse* Use(std::string_view id);
+  void Erase(Entries::iterator entry);
+
+  const std::size_t max_bytes_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  Entries entries_;                                                // the latest used first
+  std::unordered_map<std::string_view, Entries::iterator> by_id_;  // keys stand in entries_
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_RESPONSE_STORE_H_

@@ -1,0 +1,40 @@
+// The tools of a request of the Responses API: flat functions, tools that take a text, and groups
+// of both.
+#ifndef FATHOM_API_RESPONSES_TOOLS_H_
+#define FATHOM_API_RESPONSES_TOOLS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/chat_completion_request.h"
+#include "api/field_reader.h"
+#include "api/generation_fields.h"
+#include "api/responses_context.h"
+#include "prompt/chat.h"
+
+namespace fathom {
+
+// The name by which the model knows a tool of a namespace: ns__name.
+std::string FlatToolName(std::string_view space, std::string_view name);
+
+// The parameter of a custom tool's function.
+inline constexpr std::string_view kCustomInput = "input";
+
+struct ResponsesTools {
+  std::vector<ToolSpec> tools{};
+  ClientTools client_tools{};
+};
+
+// "tools" of the object; `source` is the text it was read from, as schemas keep their digits and
+// the order of their keys. Tools that only OpenAI can run (web_search, ...) are left out: clients
+// offer them to every server. Errors go to the reader.
+ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
+                                  const RequestLimits& limits);
+
+// "tool_choice".
+ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& tools);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_RESPONSES_TOOLS_H_
