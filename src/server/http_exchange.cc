@@ -66,7 +66,11 @@ bool SocketExchange::WritePiece(std::string_view header, std::string_view piece)
   return WriteAll(parts);
 }
 
-bool SocketExchange::ClientIsGone() { return is_broken_ || socket_.PeerIsGone(); }
+bool SocketExchange::ClientIsGone() {
+  const bool is_gone = is_broken_ || socket_.PeerIsGone();
+  if (is_gone) style_.keeps_alive = false;  // nobody waits for what else it has asked for
+  return is_gone;
+}
 
 void SocketExchange::Finish() {
   if (!is_streaming_ || is_broken_) return;

@@ -29,8 +29,9 @@ class Socket {
     std::size_t n_bytes = 0;
   };
 
-  // `write_time`: after that long without an acknowledged byte the connection is broken, also if
-  // the peer has vanished and what was written waits in the system's buffer.
+  // `write_time`: how long WriteAll waits for progress. After twice that time without an
+  // acknowledged byte the connection is broken, also while all that was written has found room in
+  // the system's buffer: a peer that has vanished is noticed.
   Socket(Descriptor descriptor, std::chrono::milliseconds write_time);
 
   // False: the deadline came before there was anything to read.
