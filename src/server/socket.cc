@@ -57,8 +57,8 @@ std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
 Socket::Socket(Descriptor descriptor, milliseconds write_time)
     : descriptor_(std::move(descriptor)), write_time_(write_time) {
   SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // The system counts from the last acknowledged byte, WriteAll from when it has to wait: with twice
-  // the time, a write that waits gets all of its own.
+  // The system counts from the last acknowledged byte, WriteAll from when it has to wait: with
+  // twice the time, a write that waits gets all of its own.
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
 }
 

@@ -1,4 +1,4 @@
-// ThreadGroup: many short-lived threads with small stacks, all of them joined at the end.
+// ThreadGroup: threads with small stacks for many short works, and the wait for their end.
 #ifndef FATHOM_SERVER_THREAD_GROUP_H_
 #define FATHOM_SERVER_THREAD_GROUP_H_
 
@@ -6,19 +6,26 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <mutex>
-#include <optional>
+#include <vector>
 
 namespace fathom {
 
-// A std::thread reserves 8 MiB of addresses and must be joined by somebody who waits for it. Here
-// a thread that ends joins the one that ended before it, so that none is left over and nobody
-// waits. Signals are blocked in all of them: they belong to the thread that handles them.
+// A thread that has done its work waits for another one. Ending it instead and starting a new one
+// is dear: while thousands of connections come and go, the system ends threads more slowly than it
+// starts them, and the stacks of all of them stay mapped. So there are as many threads as there
+// was work at once, and Wait joins them.
+//
+// Signals are blocked in them: they belong to the thread that handles them.
 // Start and Wait from any thread outside the group.
 class ThreadGroup {
  public:
-  // Enough for a handler that writes JSON 256 levels deep, also under a sanitizer.
+  using Work = std::function<void()>;
+
+  // Enough for a handler that writes JSON 256 levels deep, also under a sanitizer. A std::thread
+  // would reserve eight times as many addresses.
   static constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
   ThreadGroup() = default;
@@ -26,26 +33,26 @@ class ThreadGroup {
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
 
-  // Runs `work`, which must not let an exception out, on a new thread. False: the system has none
-  // left.
-  bool Start(std::function<void()> work);
-  // Until all threads have ended.
+  // Runs `work`, which must not let an exception out, on a thread of its own. False: the system has
+  // none left.
+  bool Start(Work work);
+  // Until all work is done; then the threads end.
   void Wait();
 
  private:
-  struct Call {
-    ThreadGroup* group;
-    std::function<void()> work;
-  };
-
-  static void* Run(void* call);
-  void Retire(pthread_t self);
+  static void* Run(void* group);
+  // With mutex_ held by `lock`. None: the thread ends.
+  Work NextWork(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
   // Guarded by mutex_.
-  std::size_t n_running_ = 0;
-  std::optional<pthread_t> last_ended_;
-  std::condition_variable all_ended_;
+  std::vector<pthread_t> threads_;
+  std::deque<Work> works_;        // not begun
+  std::size_t n_waiting_ = 0;     // threads without work
+  std::size_t n_unfinished_ = 0;  // works, begun or not
+  bool is_ending_ = false;
+  std::condition_variable has_work_;  // or is ending
+  std::condition_variable all_done_;
 };
 
 }  // namespace fathom
