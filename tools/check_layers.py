@@ -38,7 +38,7 @@ BOXES = [
      r"kernels/(gpu|cuda|hip)/|parallel/nccl\.cc$", "CUDA and HIP"),
     (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
-    (r"boost/", r"server/http(_client)?\.cc$", "Boost"),
+    (r"boost/", r"server/http_(request_parser|client)\.cc$", "Boost"),
     (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),

@@ -88,7 +88,7 @@ class CheckLayersTest(unittest.TestCase):
                              ("kernels/hip/gemm.cu", "hip/hip_runtime.h"),
                              ("kernels/cpu/simd_avx2.h", "immintrin.h"),
                              ("parallel/nccl.cc", "nccl.h"), ("parallel/mpi.cc", "mpi.h"),
-                             ("server/http.cc", "boost/asio.hpp"),
+                             ("server/http_client.cc", "boost/asio.hpp"),
                              ("tokenizer/pretokenizer.cc", "pcre2.h")]:
             self.write(f"src/{path}", f"#include <{header}>\n")
         self.expect()

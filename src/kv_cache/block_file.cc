@@ -13,9 +13,9 @@
 #include <cstring>
 #include <ctime>
 #include <string_view>
-#include <utility>
 
 #include "base/check.h"
+#include "base/descriptor.h"
 #include "kv_cache/layout.h"
 
 namespace fathom {
@@ -32,26 +32,6 @@ constexpr std::size_t kPayloadChecksumOffset = 584;
 constexpr std::size_t kHeaderChecksumOffset = 600;
 
 using Header = std::array<std::byte, static_cast<std::size_t>(kBlockHeaderBytes)>;
-
-// Owns a descriptor; closes it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  // Some file systems report here what they could not write.
-  bool Close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 tl::unexpected<Error> Failure(const std::string& path, std::string_view what) {
   const int error = errno;

@@ -66,10 +66,13 @@ struct HttpLimits {
   // Beyond these the connection that has waited longest for its next request is closed; if all are
   // busy, the new one gets 503.
   std::size_t connections = 4096;
-  std::chrono::seconds header_time{15};  // from its first byte to the end of the header: 408
-  std::chrono::seconds idle_time{75};    // until the first byte of a request
-  std::chrono::seconds body_time{120};   // 408
-  std::chrono::seconds write_time{60};   // for one write to make any progress
+  std::chrono::milliseconds header_time =
+      std::chrono::seconds(15);  // from its first byte to the end of the header: 408
+  std::chrono::milliseconds idle_time =
+      std::chrono::seconds(75);  // until the first byte of a request
+  std::chrono::milliseconds body_time = std::chrono::seconds(120);  // 408
+  std::chrono::milliseconds write_time =
+      std::chrono::seconds(60);  // for one write to make any progress
 };
 
 struct HttpCounts {
@@ -77,10 +80,11 @@ struct HttpCounts {
   std::size_t handling = 0;     // of those, inside the handler
   std::size_t body_bytes = 0;   // held now, of bodies that are read or handled
   std::uint64_t accepted = 0;   // since the start
-  std::uint64_t refused = 0;    // answered by a limit, or closed by one
+  std::uint64_t refused = 0;    // answered by a limit, or closed for a newer one
 };
 
-// The error body of what never reaches the handler (400, 408, 413, 431, 503).
+// The error body of what never reaches the handler (400, 408, 413, 417, 431, 501, 503, 505), and of
+// a handler that fails (500). Any thread; does not throw.
 using HttpErrorBody = std::function<std::string(int status, std::string_view message)>;
 
 struct HttpServerOptions {
@@ -105,7 +109,8 @@ class HttpServer {
   virtual void Drain() = 0;
   // Whether all connections have ended within that time. Call after Drain.
   virtual bool WaitFor(std::chrono::milliseconds time) = 0;
-  // Closes all connections and waits for their handlers, for whom the client is gone.
+  // Closes all connections and waits for their handlers, for whom the client is gone; hence not
+  // to be called by one of them.
   virtual void Stop() = 0;
 };
 

@@ -1,0 +1,37 @@
+// Descriptor: owns a file descriptor, or none (-1), and closes it.
+#ifndef FATHOM_BASE_DESCRIPTOR_H_
+#define FATHOM_BASE_DESCRIPTOR_H_
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace fathom {
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+
+  int get() const { return fd_; }
+  // The caller closes it from now on.
+  int Release() { return std::exchange(fd_, -1); }
+  // Some file systems report here what they could not write.
+  bool Close() {
+    const int fd = Release();
+    return fd < 0 || ::close(fd) == 0;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_DESCRIPTOR_H_
