@@ -59,8 +59,10 @@ class Page {
     byId('open-settings').addEventListener('click', () => this.openSettings());
     byId('settings').addEventListener('close', () => this.applySettings());
     document.addEventListener('keydown', (event) => this.onKey(event));
-    window.addEventListener('pagehide', () => {
+    window.addEventListener('pagehide', (event) => {
       for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
+      // What now breaks off was interrupted, and did not fail.
+      if (!event.persisted) this.generations.clear();
     });
     this.storage.watch((id, chat) => this.onOtherTab(id, chat));
   }
@@ -94,7 +96,7 @@ class Page {
 
   newest() {
     const [chat] = this.chatsByAge();
-    return chat ?? newChat(DEFAULT_SETTINGS);
+    return chat ?? newChat(this.storage.settings());
   }
 
   chatsByAge() {
@@ -114,7 +116,7 @@ class Page {
   // An empty chat is kept only from its first message on.
   startChat() {
     this.setDrawer(false);
-    if (this.chat.messages.length > 0) this.open(newChat(this.chat.settings));
+    if (this.chat.messages.length > 0) this.open(newChat(this.storage.settings()));
     byId('message').focus();
   }
 
@@ -222,7 +224,10 @@ class Page {
 
   saveSoon(generation, chat) {
     const now = performance.now();
-    if (now < (generation.nextSave ?? 0) || !this.chats.has(chat.id)) return;
+    if (now < (generation.nextSave ?? 0) || !this.chats.has(chat.id) ||
+        this.generations.get(chat.id) !== generation) {
+      return;
+    }
     generation.nextSave = now + SAVE_INTERVAL;
     this.storage.save(chat);
   }
@@ -258,6 +263,7 @@ class Page {
       this.chat.settings[name] = form.elements[name].value;
     }
     if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
+    this.storage.put('settings', JSON.stringify(this.chat.settings));
     this.storage.put('api_key', form.elements.api_key.value.trim());
     this.loadModels();
     byId('message').focus();

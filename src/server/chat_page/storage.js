@@ -42,6 +42,15 @@ class Storage {
     return chats;
   }
 
+  // Those of new chats: the last that were chosen.
+  settings() {
+    try {
+      return {...DEFAULT_SETTINGS, ...JSON.parse(this.get('settings') || '{}')};
+    } catch {
+      return DEFAULT_SETTINGS;
+    }
+  }
+
   save(chat) {
     this.set(CHAT_PREFIX + chat.id, JSON.stringify(chat));
   }
