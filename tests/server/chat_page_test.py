@@ -113,6 +113,7 @@ class ScriptedTest(PageTest):
         expect(details.locator("summary")).to_contain_text("12 tokens")
         details.locator("summary").click()
         expect(details.locator(".thoughts")).to_have_text(reasoning)
+        self.shot("thoughts")
         self.assertEqual(self.body()["messages"], [{"role": "user", "content": "thinking please"}])
         self.assertTrue(self.body()["stream"])
         self.assertTrue(self.body()["stream_options"]["include_usage"])
@@ -371,6 +372,7 @@ class ScriptedTest(PageTest):
 
     def test_phone(self):
         self.page.set_viewport_size({"width": 360, "height": 700})
+        self.page.wait_for_timeout(300)  # the drawer slides
         self.shot("phone_empty")
         for text in ("markdown " + "long" * 40, "thinking", "injection"):
             self.ask(text)

@@ -3,8 +3,10 @@
 
 // element('p', {className: 'note', title: '...'}, 'text', node, ...): keys with a dash become
 // attributes, the others properties; `on` holds listeners by event. null children are left out.
+// Children come first: with dir=auto each one added has the browser look at all of them.
 function element(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
+  node.append(...children.filter((child) => child !== null));
   for (const [name, value] of Object.entries(properties)) {
     if (name === 'on') {
       for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
@@ -14,7 +16,6 @@ function element(tag, properties = {}, ...children) {
       node[name] = value;
     }
   }
-  node.append(...children.filter((child) => child !== null));
   return node;
 }
 

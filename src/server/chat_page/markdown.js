@@ -188,17 +188,13 @@ function codeElement(block) {
 }
 
 function itemElement(blocks, isLoose) {
-  const item = element('li', {dir: 'auto'});
-  for (const block of blocks) {
+  const children = blocks.flatMap((block) => {
     const task = block === blocks[0] && /^\[([ xX])\] /.exec(block.text ?? '');
     if (task) block.text = (task[1] === ' ' ? '☐ ' : '☑ ') + block.text.slice(4);
-    if (block.kind === 'paragraph' && !isLoose) {
-      item.append(...inlineNodes(block.text));
-    } else {
-      item.append(blockElement(block));
-    }
-  }
-  return item;
+    const isBare = block.kind === 'paragraph' && !isLoose;
+    return isBare ? inlineNodes(block.text) : [blockElement(block)];
+  });
+  return element('li', {dir: 'auto'}, ...children);
 }
 
 function listElement(block) {
