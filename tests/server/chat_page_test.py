@@ -122,6 +122,21 @@ class ScriptedTest(PageTest):
         self.assertEqual(self.body()["messages"][1],
                          {"role": "assistant", "content": content, "reasoning_content": reasoning})
 
+    def test_progress_of_thinking(self):
+        self.send("ponder")
+        summary = self.answers.locator("summary")
+        expect(summary).to_contain_text("Thinking for")
+        expect(summary.locator(".preview")).to_contain_text("And a thought more.")
+        self.shot("thinking")
+        self.stop_at("thought more")
+        expect(summary).to_contain_text("Thought for")
+
+    def test_tool_call(self):
+        self.ask("tool")
+        call = self.answers.locator("figure")
+        expect(call.locator("figcaption")).to_contain_text("depth")
+        expect(call.locator("code")).to_have_text('{"place": "<b>x</b>"}')
+
     def test_figures(self):
         self.ask("plain")
         figures = self.answers.locator(".figures")

@@ -69,6 +69,8 @@ SCRIPTS = {
     "markdown": ("", MARKDOWN),
     "injection": (INJECTION, INJECTION),
     "slow": ("", "word " * 400),
+    "ponder": ("First thought.\n" + "And a thought more. " * 200, "Done."),
+    "tool": ("", "I shall look."),
     "long": ("", "A paragraph of some words to fill the page.\n\n" * 60),
     "code": ("", "```\n" + "line of code\n" * 3000 + "```\n"),
 }
@@ -129,13 +131,19 @@ class Handler(BaseHTTPRequestHandler):
         reasoning, content = SCRIPTS.get(script, ("", "It begins"))
         if script == "plain":
             content += f" Number {number}."
-        size, delay = {"slow": (5, .02), "injection": (7, 0), "code": (400, .002),
+        size, delay = {"slow": (5, .02), "ponder": (5, .02), "injection": (7, 0), "code": (400, .002),
                        "long": (60, .002)}.get(script, (4, .004))
         self.send_chunk({"delta": {"role": "assistant", "content": ""}})
         for field, text in (("reasoning_content", reasoning), ("content", content)):
             for piece in pieces(text, size):
                 self.send_chunk({"delta": {field: piece}})
                 time.sleep(delay)
+        if script == "tool":
+            for call in ({"id": "call_1", "type": "function",
+                          "function": {"name": "depth", "arguments": ""}},
+                         {"function": {"arguments": '{"place": '}},
+                         {"function": {"arguments": '"<b>x</b>"}'}}):
+                self.send_chunk({"delta": {"tool_calls": [{"index": 0, **call}]}})
         if script == "broken":
             self.send_data({"error": {"message": "the engine has stopped"}})
             return
