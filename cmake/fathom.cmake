@@ -1,4 +1,4 @@
-# The three functions every CMakeLists.txt of this project is written with.
+# The functions every CMakeLists.txt of this project is written with.
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -43,4 +43,17 @@ function(fathom_fuzz name)
   target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
   target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
   target_link_libraries(${name}_fuzz PRIVATE ${ARG_LINKS} fathom_options ${ARG_LIBRARIES})
+endfunction()
+
+# fathom_embed(FOLDER FUNCTION file): the bytes of a file as `std::string_view FUNCTION()` of
+# FOLDER/embedded_files.h, in the library of that folder. Follows changes of the file.
+function(fathom_embed name function file)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/embed_file.cmake)
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/embedded_${function}.cc)
+  cmake_path(ABSOLUTE_PATH file)
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DFUNCTION=${function} -DHEADER=${name}/embedded_files.h
+      -DFILE=${file} -DOUTPUT=${output} -P ${script}
+    DEPENDS ${file} ${script} VERBATIM)
+  target_sources(fathom_${name} PRIVATE ${output})
 endfunction()

@@ -1,9 +1,18 @@
-#ifndef X
-#define X
+// The files that are part of the program. Constant.
+#ifndef FATHOM_SERVER_EMBEDDED_FILES_H_
+#define FATHOM_SERVER_EMBEDDED_FILES_H_
+
 #include <string_view>
+
 namespace fathom {
+
+// The chat page: HTML with its style and script in it (docs/chat_page.md).
 std::string_view ChatPage();
+// Its Content-Security-Policy, as the field of HTTP has it. Send it with the page.
 std::string_view ChatPagePolicy();
+// openapi.json: what the server offers, in OpenAPI 3.1.
 std::string_view OpenApiJson();
+
 }  // namespace fathom
-#endif
+
+#endif  // FATHOM_SERVER_EMBEDDED_FILES_H_

@@ -1,0 +1,336 @@
+// The page: which chat is shown, and what the buttons and keys do.
+
+const THEMES = ['auto', 'light', 'dark'];
+const SAVE_INTERVAL = 1000;   // milliseconds between two savings of an answer that grows
+const LOAD_INTERVAL = 5000;   // between two looks at the load of the server
+const TITLE_LENGTH = 48;
+
+class Page {
+  constructor() {
+    this.storage = new Storage((text) => this.notify(text));
+    this.chats = this.storage.chats();
+    this.generations = new Map();  // by id of their chat
+    this.view = new ChatView(byId('scroller'), byId('messages'), byId('jump'), {
+      edit: (index, text) => this.edit(index, text),
+      retry: () => this.retry(),
+    });
+    this.endInterrupted();
+    this.setTheme(this.storage.get('theme') || 'auto');
+    this.listen();
+    this.open(this.chats.get(sessionStorage.getItem('fathom.current')) ?? this.newest());
+    this.loadModels();
+    this.watchLoad();
+  }
+
+  // Answers that were still written when the page was left.
+  endInterrupted() {
+    for (const chat of this.chats.values()) {
+      for (const message of chat.messages) {
+        if (message.state === 'streaming') message.state = 'interrupted';
+      }
+    }
+  }
+
+  listen() {
+    byId('composer').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.send();
+    });
+    byId('message').addEventListener('keydown', (event) => {
+      if (!isSendKey(event)) return;
+      event.preventDefault();
+      this.send();
+    });
+    byId('message').addEventListener('input', () => this.fitMessage());
+    byId('stop').addEventListener('click', () => this.stop());
+    byId('new-chat').addEventListener('click', () => this.startChat());
+    byId('title').addEventListener('change', () => this.rename(byId('title').value.trim()));
+    byId('title').addEventListener('keydown', (event) => {
+      if (event.key === 'Enter') byId('message').focus();
+    });
+    byId('theme').addEventListener('click', () => {
+      this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
+    });
+    byId('model').addEventListener('change', () => {
+      this.storage.put('model', byId('model').value);
+    });
+    byId('open-drawer').addEventListener('click', () => this.setDrawer(true));
+    byId('scrim').addEventListener('click', () => this.setDrawer(false));
+    byId('open-settings').addEventListener('click', () => this.openSettings());
+    byId('settings').addEventListener('close', () => this.applySettings());
+    document.addEventListener('keydown', (event) => this.onKey(event));
+    window.addEventListener('pagehide', (event) => {
+      for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
+      // What now breaks off was interrupted, and did not fail.
+      if (!event.persisted) this.generations.clear();
+    });
+    this.storage.watch((id, chat) => this.onOtherTab(id, chat));
+  }
+
+  onKey(event) {
+    if (event.altKey && !event.ctrlKey && !event.metaKey && event.code === 'KeyN') {
+      event.preventDefault();
+      this.startChat();
+    } else if (event.key === 'Escape' && !byId('settings').open) {
+      if (document.body.classList.contains('drawer-open')) {
+        this.setDrawer(false);
+      } else {
+        this.stop();
+      }
+    }
+  }
+
+  // Another tab has the last word on chats that nothing is written to here.
+  onOtherTab(id, chat) {
+    if (this.generations.has(id)) return;
+    if (chat) {
+      this.chats.set(id, chat);
+    } else {
+      this.chats.delete(id);
+    }
+    if (this.chat.id === id) this.open(chat ?? this.newest());
+    this.showChats();
+  }
+
+  // Chats
+
+  newest() {
+    const [chat] = this.chatsByAge();
+    return chat ?? newChat(this.storage.settings());
+  }
+
+  chatsByAge() {
+    return [...this.chats.values()].sort((a, b) => b.updated - a.updated);
+  }
+
+  open(chat) {
+    this.chat = chat;
+    sessionStorage.setItem('fathom.current', chat.id);
+    byId('title').value = chat.title;
+    document.title = chat.title ? `${chat.title} – Fathom` : 'Fathom';
+    this.view.show(chat);
+    this.showChats();
+    this.showState();
+  }
+
+  // An empty chat is kept only from its first message on.
+  startChat() {
+    this.setDrawer(false);
+    if (this.chat.messages.length > 0) this.open(newChat(this.storage.settings()));
+    byId('message').focus();
+  }
+
+  showChats() {
+    byId('chats').replaceChildren(...this.chatsByAge().map((chat) => {
+      const isCurrent = chat === this.chat;
+      const open = button(chat.title || 'Untitled', () => {
+        this.setDrawer(false);
+        this.open(chat);
+        byId('message').focus();
+      }, {className: 'open', title: chat.title});
+      if (isCurrent) open.setAttribute('aria-current', 'true');
+      const remove = button('×', () => this.deleteChat(chat),
+                            {className: 'delete', 'aria-label': `Delete ${chat.title}`});
+      const item = element('li', {}, open, remove);
+      item.classList.toggle('current', isCurrent);
+      item.classList.toggle('running', this.generations.has(chat.id));
+      return item;
+    }));
+  }
+
+  rename(title) {
+    this.chat.title = title;
+    document.title = title ? `${title} – Fathom` : 'Fathom';
+    if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
+    this.showChats();
+  }
+
+  deleteChat(chat) {
+    this.generations.get(chat.id)?.stop();
+    this.chats.delete(chat.id);
+    this.storage.remove(chat);
+    if (chat === this.chat) this.open(this.newest());
+    this.showChats();
+    byId('message').focus();
+    this.notify(`“${chat.title}” is deleted.`, 'Undo', () => {
+      this.chats.set(chat.id, chat);
+      this.storage.save(chat);
+      this.open(chat);
+    });
+  }
+
+  // Messages
+
+  send() {
+    const text = byId('message').value;
+    if (!text.trim() || this.generations.has(this.chat.id)) return;
+    byId('message').value = '';
+    this.fitMessage();
+    this.ask(text);
+  }
+
+  ask(text) {
+    const {chat} = this;
+    if (!chat.title) {
+      const line = text.trim().split('\n')[0];
+      chat.title = line.length > TITLE_LENGTH ? `${line.slice(0, TITLE_LENGTH).trim()}…` : line;
+    }
+    chat.messages.push({role: 'user', text});
+    this.chats.set(chat.id, chat);
+    this.generate();
+  }
+
+  edit(index, text) {
+    this.stop();
+    this.chat.messages.length = index;
+    this.ask(text);
+    byId('message').focus();
+  }
+
+  retry() {
+    this.stop();
+    this.chat.messages.pop();
+    this.generate();
+    byId('message').focus();
+  }
+
+  stop() {
+    this.generations.get(this.chat.id)?.stop();
+  }
+
+  // Asks for the answer to the messages of the chat.
+  async generate() {
+    const {chat} = this;
+    const body = chatBody(byId('model').value, chat.settings, chat.messages);
+    const answer = newAnswer();
+    chat.messages.push(answer);
+    chat.updated = Date.now();
+    const generation = new Generation(answer, body, this.storage.get('api_key'), () => {
+      if (this.chat === chat) this.view.update();
+      this.saveSoon(generation, chat);
+    });
+    this.generations.set(chat.id, generation);
+    this.storage.save(chat);
+    this.open(chat);
+    announce('The answer is being written.');
+    await generation.run();
+    if (this.generations.get(chat.id) !== generation) return;  // an edit began another
+    this.generations.delete(chat.id);
+    if (this.chats.has(chat.id)) this.storage.save(chat);
+    this.showChats();
+    this.showState();
+    if (this.chat === chat) announce(answer.problem || `Answer: ${answer.text}`);
+  }
+
+  saveSoon(generation, chat) {
+    const now = performance.now();
+    if (now < (generation.nextSave ?? 0) || !this.chats.has(chat.id) ||
+        this.generations.get(chat.id) !== generation) {
+      return;
+    }
+    generation.nextSave = now + SAVE_INTERVAL;
+    this.storage.save(chat);
+  }
+
+  showState() {
+    const isGenerating = this.generations.has(this.chat.id);
+    byId('send').hidden = isGenerating;
+    byId('stop').hidden = !isGenerating;
+  }
+
+  // For browsers without field-sizing.
+  fitMessage() {
+    if (CSS.supports('field-sizing', 'content')) return;
+    const area = byId('message');
+    area.style.height = 'auto';
+    area.style.height = `${area.scrollHeight}px`;
+  }
+
+  // Settings
+
+  openSettings() {
+    const form = byId('settings').querySelector('form');
+    for (const name of Object.keys(DEFAULT_SETTINGS)) {
+      form.elements[name].value = this.chat.settings[name];
+    }
+    form.elements.api_key.value = this.storage.get('api_key');
+    byId('settings').showModal();
+  }
+
+  applySettings() {
+    const form = byId('settings').querySelector('form');
+    for (const name of Object.keys(DEFAULT_SETTINGS)) {
+      this.chat.settings[name] = form.elements[name].value;
+    }
+    if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
+    this.storage.put('settings', JSON.stringify(this.chat.settings));
+    this.storage.put('api_key', form.elements.api_key.value.trim());
+    this.loadModels();
+    byId('message').focus();
+  }
+
+  setTheme(theme) {
+    this.theme = THEMES.includes(theme) ? theme : 'auto';
+    document.documentElement.dataset.theme = this.theme;
+    byId('theme').textContent = `Theme: ${this.theme}`;
+    this.storage.put('theme', this.theme === 'auto' ? '' : this.theme);
+  }
+
+  // On a narrow screen only; on a wide one the list is always there.
+  setDrawer(isOpen) {
+    const wasOpen = document.body.classList.contains('drawer-open');
+    document.body.classList.toggle('drawer-open', isOpen);
+    byId('open-drawer').setAttribute('aria-expanded', String(isOpen));
+    byId('main').inert = isOpen;
+    if (isOpen) byId('new-chat').focus();
+    if (wasOpen && !isOpen) byId('open-drawer').focus();
+  }
+
+  // `act`: what a button with that label does.
+  notify(text, label, act) {
+    const notice = byId('notice');
+    const close = () => { notice.hidden = true; };
+    notice.replaceChildren(element('span', {}, text));
+    if (act) {
+      notice.append(button(label, () => {
+        close();
+        act();
+      }));
+    }
+    notice.append(button('Close', close, {className: 'quiet'}));
+    notice.hidden = false;
+  }
+
+  // The server
+
+  async loadModels() {
+    try {
+      const names = await fetchModels(this.storage.get('api_key'));
+      byId('model').replaceChildren(...names.map((name) => element('option', {value: name}, name)));
+      const kept = this.storage.get('model');
+      if (names.includes(kept)) byId('model').value = kept;
+      byId('server').textContent = '';
+    } catch (error) {
+      byId('server').textContent = error.message;
+    }
+  }
+
+  watchLoad() {
+    const look = async () => {
+      if (document.hidden) return;
+      try {
+        const {running, waiting} = await fetchLoad(this.storage.get('api_key'));
+        if (running === undefined) return;
+        byId('server').textContent =
+            `${running} running` + (waiting ? `, ${waiting} waiting` : '');
+        if (byId('model').options.length === 0) this.loadModels();
+      } catch {
+        // Metrics may be switched off or protected; the page does without.
+      }
+    };
+    look();
+    setInterval(look, LOAD_INTERVAL);
+  }
+}
+
+new Page();

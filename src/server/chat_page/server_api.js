@@ -1,0 +1,114 @@
+// The server as this page uses it: /v1/models, /v1/chat/completions, /metrics.
+
+class ServerError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;  // of HTTP; 0: none
+  }
+}
+
+function headersFor(key) {
+  return key ? {'Authorization': `Bearer ${key}`} : {};
+}
+
+async function errorOf(response) {
+  let message = '';
+  try {
+    message = (await response.json()).error.message;
+  } catch {
+    // Not an answer of ours; the status has to do.
+  }
+  if (response.status === 401) message ||= 'The server asks for an API key (settings).';
+  return new ServerError(response.status,
+                         message || `The server answered with status ${response.status}.`);
+}
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === 'AbortError') throw error;
+    throw new ServerError(0, 'The server cannot be reached.');
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+// Names.
+async function fetchModels(key) {
+  const response = await request('/v1/models', {headers: headersFor(key)});
+  return (await response.json()).data.map((model) => model.id);
+}
+
+// {running, waiting}: requests; undefined where the server does not say.
+async function fetchLoad(key) {
+  const text = await (await request('/metrics', {headers: headersFor(key)})).text();
+  const value = (name) => {
+    const match = new RegExp(`^${name}(?:\\{[^}]*\\})? ([\\d.]+)`, 'm').exec(text);
+    return match ? Number(match[1]) : undefined;
+  };
+  return {running: value('fathom_running'), waiting: value('fathom_waiting')};
+}
+
+// The data of server-sent events.
+async function* eventData(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (line.startsWith('data:')) yield line.slice(5).trim();
+    }
+  }
+}
+
+function addNumber(body, name, text) {
+  const value = Number.parseFloat(text);
+  if (Number.isFinite(value)) body[name] = value;
+}
+
+// The body of a request for the answer that follows `messages`.
+function chatBody(model, settings, messages) {
+  const body = {model, messages: [], stream: true,
+                stream_options: {include_usage: true, continuous_usage_stats: true}};
+  if (settings.system.trim()) body.messages.push({role: 'system', content: settings.system});
+  for (const message of messages) {
+    const sent = {role: message.role, content: message.text};
+    // The server knows when the model is to see it again.
+    if (message.reasoning) sent.reasoning_content = message.reasoning;
+    body.messages.push(sent);
+  }
+  if (settings.thinking === 'off') body.thinking = {type: 'disabled'};
+  if (settings.thinking === 'high' || settings.thinking === 'max') {
+    body.reasoning_effort = settings.thinking;
+  }
+  for (const name of ['temperature', 'top_p', 'max_tokens']) {
+    addNumber(body, name, settings[name]);
+  }
+  addNumber(body, 'seed', settings.seed);
+  return body;
+}
+
+// The chunks of an answer, until the server says that it is whole. Throws ServerError, also for an
+// answer that breaks off, and AbortError.
+async function* chatChunks(body, key, signal) {
+  const response = await request('/v1/chat/completions', {
+    method: 'POST', signal, body: JSON.stringify(body),
+    headers: {'Content-Type': 'application/json', ...headersFor(key)},
+  });
+  try {
+    for await (const data of eventData(response.body)) {
+      if (data === '[DONE]') return;
+      const chunk = JSON.parse(data);
+      if (chunk.error) throw new ServerError(response.status, chunk.error.message);
+      yield chunk;
+    }
+  } catch (error) {
+    if (error.name === 'AbortError' || error instanceof ServerError) throw error;
+  }
+  throw new ServerError(0, 'The connection broke off.');
+}

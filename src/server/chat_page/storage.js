@@ -1,0 +1,101 @@
+// What the browser keeps: each chat under a key of its own, so that two tabs do not undo each
+// other's work; settings; the key of the API.
+//
+// A chat: {id, title, updated, settings, messages}. A message of the user: {role, text}; an answer:
+// {role, text, reasoning, calls, state, ...} (generation.js).
+
+const CHAT_PREFIX = 'fathom.chat.';
+const DEFAULT_SETTINGS = {
+  system: '', thinking: '', temperature: '', top_p: '', max_tokens: '', seed: '',
+};
+
+class Storage {
+  // `onProblem(text)`: what could not be kept, and why.
+  constructor(onProblem) {
+    this.onProblem = onProblem;
+  }
+
+  // Whole chats only: what another program, or an older page, left under our keys is passed over.
+  static parseChat(text) {
+    try {
+      const chat = JSON.parse(text);
+      const isWhole = typeof chat.id === 'string' && Array.isArray(chat.messages) &&
+          chat.messages.every((message) => typeof message.text === 'string');
+      if (!isWhole) return null;
+      chat.settings = {...DEFAULT_SETTINGS, ...chat.settings};
+      chat.messages = chat.messages.map((message) => message.role === 'user' ?
+          message : {...newAnswer(), state: 'interrupted', ...message});
+      return chat;
+    } catch {
+      return null;
+    }
+  }
+
+  chats() {
+    const chats = new Map();
+    for (let k = 0; k < localStorage.length; k++) {
+      const key = localStorage.key(k);
+      if (!key.startsWith(CHAT_PREFIX)) continue;
+      const chat = Storage.parseChat(localStorage.getItem(key));
+      if (chat) chats.set(chat.id, chat);
+    }
+    return chats;
+  }
+
+  // Those of new chats: the last that were chosen.
+  settings() {
+    try {
+      return {...DEFAULT_SETTINGS, ...JSON.parse(this.get('settings') || '{}')};
+    } catch {
+      return DEFAULT_SETTINGS;
+    }
+  }
+
+  save(chat) {
+    this.set(CHAT_PREFIX + chat.id, JSON.stringify(chat));
+  }
+
+  remove(chat) {
+    localStorage.removeItem(CHAT_PREFIX + chat.id);
+  }
+
+  get(name) {
+    return localStorage.getItem(`fathom.${name}`) ?? '';
+  }
+
+  put(name, value) {
+    if (value) {
+      this.set(`fathom.${name}`, value);
+    } else {
+      localStorage.removeItem(`fathom.${name}`);
+    }
+  }
+
+  set(key, value) {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      this.onProblem('The browser keeps no more: this chat is lost on reload. ' +
+                     'Deleting old chats makes room.');
+    }
+  }
+
+  // `onChat(id, chat)`: another tab changed it; null: deleted it.
+  watch(onChat) {
+    window.addEventListener('storage', (event) => {
+      if (!event.key?.startsWith(CHAT_PREFIX)) return;
+      const chat = event.newValue === null ? null : Storage.parseChat(event.newValue);
+      onChat(event.key.slice(CHAT_PREFIX.length), chat);
+    });
+  }
+}
+
+// crypto.randomUUID is there only for https and localhost.
+function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+function newChat(settings) {
+  return {id: newId(), title: '', updated: Date.now(), settings: {...settings}, messages: []};
+}

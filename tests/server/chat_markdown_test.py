@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The Markdown of the chat page by itself, in a headless Chromium.
+
+    chat_markdown_test.py FOLDER     FOLDER holds the scripts (src/server/chat_page)
+"""
+
+import random
+import sys
+import unittest
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+CHROMIUM = "/usr/bin/chromium-headless-shell"
+SCRIPTS = ("dom.js", "markdown_inline.js", "markdown.js")
+
+# What blocks and lines are made of.
+FRAGMENTS = ["word", " ", "  ", "\n", "\n\n", "# ", "- ", "* ", "1. ", "2) ", "> ", "```", "```py\n",
+             "~~~", "|", "|-|-|\n", "| a | b |\n", "---\n", "    ", "*", "**", "_", "~~", "`", "``",
+             "[", "]", "(", ")", "![", "<", ">", "\\", "https://example.com/a_b", "[x](mailto:a@b.c)",
+             "<script>x</script>", "javascript:x", "é", "界", "\t", "[ ] ", "&amp;"]
+
+# Each is repeated to LENGTH characters: what a careless reader needs quadratic time for, or a stack.
+REPEATED = ["*", "**a ", "*a _b ", "_a", "~~a", "`", "` `` ", "[", "[a](", "![", "](", "<", "> ", ">",
+            "- ", "  - a\n", "- a\n  ", "1. ", "|", "|a", "|-", "a|b\n", "|a|b|\n|-|-|\n", "#", "# ",
+            "\\", "http://", "https://a)", "```\n", "~", "\n", " ", "\t", "a\n", "(", "***a*** ",
+            "<https://", "- [ ] "]
+LENGTH = 30_000
+MAX_TIME = 2_000  # milliseconds for one of them; the slowest takes a tenth of it
+
+DRAW = """texts => {
+  const root = document.createElement('div');
+  const view = new MarkdownView(root);
+  for (const text of texts) view.update(text);
+  return root.innerHTML;
+}"""
+
+
+class MarkdownTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.playwright = sync_playwright().start()
+        cls.browser = cls.playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"])
+        cls.page = cls.browser.new_page()
+        for script in SCRIPTS:
+            cls.page.add_script_tag(path=folder / script)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.playwright.stop()
+
+    def draw(self, *texts):
+        return self.page.evaluate(DRAW, texts)
+
+    def test_pieces_are_drawn_as_the_whole(self):
+        choose = random.Random(1)
+        for _ in range(300):
+            text = "".join(choose.choices(FRAGMENTS, k=choose.randint(1, 40)))
+            cuts = sorted(choose.choices(range(len(text) + 1), k=12)) + [len(text)]
+            prefixes = [text[:cut] for cut in cuts]
+            with self.subTest(text=text, cuts=cuts):
+                self.assertEqual(self.draw(*prefixes), self.draw(text))
+                every = [text[:end] for end in range(1, len(text) + 1)]
+                self.assertEqual(self.draw(*every), self.draw(text))
+
+    def test_time_is_bounded(self):
+        for fragment in REPEATED:
+            text = (fragment * LENGTH)[:LENGTH]
+            with self.subTest(fragment=fragment):
+                time = self.page.evaluate(
+                    f"text => {{ const start = performance.now(); ({DRAW})([text]); "
+                    "return performance.now() - start; }", text)
+                self.assertLess(time, MAX_TIME)
+
+    def test_examples(self):
+        for text, html in [
+            ("a *b* __c__ ***d*** e_f_g", '<p dir="auto">a <em>b</em> <strong>c</strong> '
+             '<em><strong>d</strong></em> e_f_g</p>'),
+            ("2 * 3 * 4 \\*x\\*", '<p dir="auto">2 * 3 * 4 *x*</p>'),
+            ("~~old~~ `` a`b ``", '<p dir="auto"><del>old</del> <code>a`b</code></p>'),
+            ("a  \nb", '<p dir="auto">a  <br>b</p>'),
+            ("3. x\n4. y", '<ol start="3"><li dir="auto">x</li><li dir="auto">y</li></ol>'),
+            ("- x\n\n- y", '<ul><li dir="auto"><p dir="auto">x</p></li>'
+             '<li dir="auto"><p dir="auto">y</p></li></ul>'),
+            ("- [x] done", '<ul><li dir="auto">☑ done</li></ul>'),
+            ("## Two ##", '<h4 dir="auto">Two</h4>'),
+            ("[a](relative) [b](//x.y)", '<p dir="auto">[a](relative) [b](//x.y)</p>'),
+            ("<b>&amp;</b>", '<p dir="auto">&lt;b&gt;&amp;amp;&lt;/b&gt;</p>'),
+        ]:
+            with self.subTest(text=text):
+                self.assertEqual(self.draw(text), html)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    folder = Path(sys.argv.pop()).resolve()
+    unittest.main(verbosity=2)
