@@ -10,6 +10,8 @@
 
 #include "base/result.h"
 
+struct addrinfo;  // <netdb.h>
+
 namespace fathom {
 
 // One thread, but for Cancel. Errors are kIo, or kUnavailable after Cancel; their messages say what
@@ -41,7 +43,7 @@ class ClientSocket {
 
  private:
   Status WaitFor(short events, Clock::time_point deadline) const;
-  Status ConnectTo(const struct addrinfo& address, Clock::time_point deadline);
+  Status ConnectTo(const addrinfo& address, Clock::time_point deadline);
 
   int descriptor_ = -1;
   const int cancel_descriptor_;  // an eventfd that can be read once Cancel was called
