@@ -103,9 +103,10 @@ ordered_json ToJson(const Length& length) {
 
 ordered_json ToJson(const LevelSummary& one, const std::vector<Figure>& counts) {
   const auto& [level, summary] = one;
-  ordered_json json = {{"name", level.Name()},
-                       {"rate", ToJson(level.rate)},
-                       {"concurrency", level.rate ? ordered_json() : level.concurrency}};
+  ordered_json json = {
+      {"name", level.Name()},
+      {"rate", ToJson(level.rate)},
+      {"concurrency", level.rate ? ordered_json() : ordered_json(level.concurrency)}};
   for (const Figure& figure : counts) {
     const std::optional<double> value = figure.value(summary);
     json[figure.key] = value && figure.n_decimals == 0

@@ -25,6 +25,8 @@ struct Spread {
   double p90 = 0;
   double p95 = 0;
   double p99 = 0;
+
+  bool operator==(const Spread&) const = default;
 };
 // None where there are no values.
 std::optional<Spread> SpreadOf(std::vector<double> values);
