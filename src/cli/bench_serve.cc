@@ -1,4 +1,6 @@
 // `fathom bench serve`: the levels of a load one after the other, and their report.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -16,6 +18,16 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kDefaultRequests = 100;
+
+// A request that runs needs two descriptors, and systems allow 1024 unless they are asked. Where
+// they do not allow more, requests fail and say so.
+void AllowManyDescriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
 
 Result<std::string> ReadKey(const BenchServeCommand& command) {
   if (command.api_key_file.empty()) return command.api_key;
@@ -182,6 +194,7 @@ Status RunBenchServe(const BenchServeCommand& command, Log& log) {
                              .endpoint = target->endpoint,
                              .workload = *workload,
                              .objectives = *objectives};
+  AllowManyDescriptors();
   Interrupt interrupt;  // before the threads of the load
   RunLevels(command, {.target = *target, .workload = *workload}, *levels, interrupt, &report, log);
   const Status answered = CheckAnswered(report);

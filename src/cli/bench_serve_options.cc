@@ -58,36 +58,36 @@ void AddTarget(CLI::App* command, BenchServeCommand& options) {
 }
 
 void AddLoad(CLI::App* command, BenchServeCommand& options) {
-  CLI::App* group = command->add_option_group(kLoadGroup);
+  command->option_defaults()->group(kLoadGroup);
   CLI::Option* concurrency =
-      group
+      command
           ->add_option("--concurrency", options.concurrency,
                        "Closed loop: so many requests at once, one level for each (default: 1)")
           ->type_name("N,...")
           ->delimiter(',')
           ->check(Integer(1, 4096));
-  group
+  command
       ->add_option("--rate", options.rates,
                    "Open loop: conversations begun per second, one level for each")
       ->type_name("R,...")
       ->delimiter(',')
       ->check(NumberAbove(0, 1e5))
       ->excludes(concurrency);
-  group
+  command
       ->add_option("--arrival", options.arrival,
                    "Gaps of an open loop: poisson, constant or gamma:SHAPE, with a shape below 1 "
                    "for bursts (default: poisson)")
       ->type_name("KIND")
       ->check(ReadBy(load::ParseArrival));
-  group->add_option("--requests", options.n_requests, "Requests of a level (default: 100)")
+  command->add_option("--requests", options.n_requests, "Requests of a level (default: 100)")
       ->type_name("N")
       ->check(Integer(1, std::int64_t{1} << 40));
-  group
+  command
       ->add_option("--seconds", options.seconds,
                    "No request of a level begins after so many seconds")
       ->type_name("S")
       ->check(NumberAbove(0, kLongestSeconds));
-  group
+  command
       ->add_option("--warmup", options.n_warmup,
                    "Requests before the first level, which do not count (default: 1)")
       ->type_name("N")
@@ -95,42 +95,42 @@ void AddLoad(CLI::App* command, BenchServeCommand& options) {
 }
 
 void AddPrompts(CLI::App* command, BenchServeCommand& options) {
-  CLI::App* group = command->add_option_group(kPromptGroup);
-  group
+  command->option_defaults()->group(kPromptGroup);
+  command
       ->add_option("--input-tokens", options.input_tokens,
                    "Tokens of a prompt: N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA (default: 512)")
       ->type_name("LENGTH")
       ->check(ReadBy(load::ParseLength));
-  group
+  command
       ->add_option("--output-tokens", options.output_tokens,
                    "Tokens of an answer, likewise (default: 128); end tokens are ignored")
       ->type_name("LENGTH")
       ->check(ReadBy(load::ParseLength));
-  group
+  command
       ->add_option("--shared-prefix", options.shared_prefix,
                    "Tokens before those of --input-tokens, common to a group (default: 0)")
       ->type_name("N")
       ->check(Integer(0, load::kMaxTokens));
-  group
+  command
       ->add_option("--groups", options.n_groups,
                    "Groups, each with a prefix of its own (default: 1)")
       ->type_name("G")
       ->check(Integer(1, 1'000'000));
-  group
+  command
       ->add_option("--turns", options.n_turns,
                    "Requests of a conversation, each behind all before it (default: 1)")
       ->type_name("N")
       ->check(Integer(1, 1000));
-  group
+  command
       ->add_option("--vocab", options.vocab_size,
                    "Token ids are drawn below it; that of the model spreads experts as text does "
                    "(default: 1024)")
       ->type_name("V")
       ->check(Integer(load::kFirstToken + 1, 1 << 24));
-  group->add_option("--temperature", options.temperature, "(default: the server's)")
+  command->add_option("--temperature", options.temperature, "(default: the server's)")
       ->type_name("T")
       ->check(Number(0, 2));
-  group
+  command
       ->add_option("--seed", options.seed,
                    "Same seed, same prompts and arrivals (default: 0); another one keeps the cache "
                    "of the server from knowing them")
@@ -139,8 +139,8 @@ void AddPrompts(CLI::App* command, BenchServeCommand& options) {
 }
 
 void AddReport(CLI::App* command, BenchServeCommand& options) {
-  CLI::App* group = command->add_option_group(kReportGroup);
-  group
+  command->option_defaults()->group(kReportGroup);
+  command
       ->add_option("--goodput", options.objectives,
                    "Also count the requests that keep all of these: ttft:MS tpot:MS e2e:MS")
       ->type_name("TIME:MS")
@@ -148,7 +148,7 @@ void AddReport(CLI::App* command, BenchServeCommand& options) {
         load::Objectives ignored;
         return load::AddObjective(text, &ignored);
       }));
-  group
+  command
       ->add_option_function<std::string>(
           "--format",
           [&options](const std::string& name) {
@@ -159,7 +159,7 @@ void AddReport(CLI::App* command, BenchServeCommand& options) {
           "table, json or csv (default: table)")
       ->type_name("NAME")
       ->check(OneOf({"table", "json", "csv"}));
-  group
+  command
       ->add_option("--plot", options.plot, "Also draw throughput and latency of the levels, as SVG")
       ->type_name("FILE");
 }
