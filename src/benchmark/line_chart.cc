@@ -122,7 +122,7 @@ class Panel {
     for (int i = 0; i <= x_axis_.n_steps; ++i) {
       const double value = i * x_axis_.step;
       Segment(X(value), bottom, X(value), bottom + 5, kAxis);
-      Text(X(value), bottom + 20, "middle", fmt::format("{:g}", value));
+      Text(X(value), bottom + 20, "middle", fmt::format("{:.10g}", value));
     }
     Segment(kLeft, top_, kLeft, bottom, kAxis);
     Text(kLeft + kInnerWidth / 2, bottom + 42, "middle", panel_.x_label);
