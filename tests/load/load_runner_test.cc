@@ -127,10 +127,12 @@ TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
   job.seconds = 0.1;
   const LoadResult result = RunLoad(job, GoOn);
   EXPECT_FALSE(result.interrupted);
+  // An answer takes 30 ms or more: requests begin at 0, 30, 60 and 90 ms, or later.
   ASSERT_GE(result.records.size(), 1u);
+  EXPECT_LE(result.records.size(), 4u);
+  EXPECT_EQ(result.n_begun, static_cast<std::int64_t>(result.records.size()));
   for (const RequestRecord& record : result.records) {
-    EXPECT_LT(record.start_s, 0.1 + 0.05);  // looked at just before the prompt is made
-    EXPECT_TRUE(record.successful());
+    EXPECT_TRUE(record.successful()) << record.message;
   }
   EXPECT_GE(result.duration_s, 0.1);
 }

@@ -109,6 +109,11 @@ int ScriptedServer::n_connections() const {
   return static_cast<int>(served_.size());
 }
 
+int ScriptedServer::n_open() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(open_.size());
+}
+
 void ScriptedServer::Accept() {
   for (;;) {
     const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);

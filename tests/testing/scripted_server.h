@@ -49,7 +49,8 @@ class ScriptedServer {
 
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  int n_connections() const;
+  int n_connections() const;  // accepted since the start
+  int n_open() const;
 
  private:
   void Accept();
