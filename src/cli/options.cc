@@ -51,7 +51,19 @@ ParsedCommands Defaults() {
 // The command that was named, or nullptr.
 const CLI::App* ChosenCommand(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() ? nullptr : chosen.front();
+  if (chosen.empty()) {
+    return nullptr;
+  }
+  const CLI::App* inner = ChosenCommand(*chosen.front());
+  return inner != nullptr ? inner : chosen.front();
+}
+
+// "bench serve" of the command `serve` inside `bench`.
+std::string FullName(const CLI::App& command) {
+  const CLI::App* outer = command.get_parent();
+  return outer == nullptr || outer->get_parent() == nullptr
+             ? command.get_name()
+             : FullName(*outer) + " " + command.get_name();
 }
 
 std::vector<std::string> CommandNames(CLI::App& app) {
@@ -133,7 +145,7 @@ std::string ExplainArguments(CLI::App& app, const std::vector<std::string>& unkn
                        Suggestion(unknown.front(), allowed), fmt::join(allowed, " "));
   }
   return fmt::format("{}: unexpected argument \"{}\" (a text with blanks needs quotes)",
-                     command->get_name(), unknown.front());
+                     FullName(*command), unknown.front());
 }
 
 std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
@@ -145,11 +157,11 @@ std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
   } else if (command == nullptr && error.get_name() == "RequiredError") {
     message = fmt::format("which command? One of: {}", fmt::join(CommandNames(app), " "));
   } else {
-    message = command == nullptr ? error.what()
-                                 : fmt::format("{}: {}", command->get_name(), error.what());
+    message =
+        command == nullptr ? error.what() : fmt::format("{}: {}", FullName(*command), error.what());
   }
   return fmt::format("fathom: error: {}\nTry: fathom {}--help\n", message,
-                     command == nullptr ? "" : command->get_name() + " ");
+                     command == nullptr ? "" : FullName(*command) + " ");
 }
 
 template <std::size_t n>
@@ -159,7 +171,7 @@ std::size_t IndexOf(const std::string_view (&names)[n], std::string_view name) {
 }
 
 Options SelectOptions(const CLI::App& app, ParsedCommands& commands) {
-  const std::string name = ChosenCommand(app)->get_name();
+  const std::string name = FullName(*ChosenCommand(app));
   const std::string default_level = name == "serve" ? "info" : "warn";
   const std::string level = commands.log_level.empty() ? default_level : commands.log_level;
   Options options = {
@@ -186,6 +198,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands) {
     options.command = std::move(commands.make_slice);
   } else if (name == "bench") {
     options.command = std::move(commands.bench);
+  } else if (name == "bench serve") {
+    options.command = std::move(commands.bench_serve);
   }
   return options;
 }
