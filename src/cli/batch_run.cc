@@ -129,7 +129,7 @@ Status BatchRun::Start(std::string_view line, std::int64_t number) {
         ToApiError({ErrorCode::kInvalidArgument, "stream: expected false in a batch, found true"}));
   }
   if (!call) {
-    return Finish(parsed->custom_id, {.status = call.error().status, .body = ToJson(call.error())});
+    return Finish(parsed->custom_id, ErrorReply(parsed->endpoint, call.error()));
   }
   next_ =
       std::make_unique<Job>(std::move(parsed->custom_id), *std::move(call), model_, random_bits_);
@@ -149,9 +149,9 @@ Status BatchRun::SubmitNext() {
       return Unexpected(running.error());
     }
     if (!running) {
-      const ApiError error = ToApiError(running.error());
       const std::unique_ptr<Job> failed = std::move(next_);
-      return Finish(failed->custom_id, {.status = error.status, .body = ToJson(error)});
+      return Finish(failed->custom_id,
+                    ErrorReply(failed->call.endpoint, ToApiError(running.error())));
     }
     job.running.push_back(*std::move(running));
   }

@@ -102,7 +102,7 @@ ServiceOptions MakeServiceOptions(const ServeCommand& command, std::vector<std::
     options.generation.time_limit = Milliseconds(command.request_timeout);
   }
   if (command.log_requests != RequestLog::kOff) {
-    options.record = [&log](const RequestRecord& record) { LogRequest(record, log); };
+    options.record = [&log](const ServedRequest& record) { LogRequest(record, log); };
   }
   return options;
 }
@@ -150,13 +150,15 @@ Status RunServe(const ServeCommand& command, Log& log) {
   if (!text_model) return Unexpected(text_model.error());
   const Result<std::int64_t> n_context = ServeContext(command, text_model->config);
   if (!n_context) return Unexpected(n_context.error());
-  const Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
-                                             .thinking = command.thinking,
-                                             .profile = command.profile,
-                                             .n_context = *n_context,
-                                             .max_choices = command.max_choices},
-                                            *text_model, log);
+  Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
+                                       .thinking = command.thinking,
+                                       .profile = command.profile,
+                                       .n_context = *n_context,
+                                       .max_choices = command.max_choices},
+                                      *text_model, log);
   if (!api) return Unexpected(api.error());
+  ResponseStore responses;
+  api->responses = &responses;
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   Service service(MakeServiceOptions(command, *std::move(keys), log));

@@ -21,7 +21,7 @@ std::string Plain(const std::string& text) {
   return plain;
 }
 
-std::string Describe(const RequestRecord& record) {
+std::string Describe(const ServedRequest& record) {
   std::string text = fmt::format("{} {} {} {} {:.3f} s", record.id, Plain(record.method),
                                  Plain(record.path), record.status, record.seconds);
   if (record.generates) {
@@ -36,7 +36,7 @@ std::string Describe(const RequestRecord& record) {
   return text;
 }
 
-Json Fields(const RequestRecord& record) {
+Json Fields(const ServedRequest& record) {
   Json fields = {{"request_id", record.id}, {"peer", record.peer},     {"method", record.method},
                  {"path", record.path},     {"status", record.status}, {"seconds", record.seconds}};
   if (record.generates) {
@@ -60,7 +60,7 @@ Json Fields(const RequestRecord& record) {
 
 }  // namespace
 
-void LogRequest(const RequestRecord& record, Log& log) {
+void LogRequest(const ServedRequest& record, Log& log) {
   log.Event(LogLevel::kInfo, Describe(record), Fields(record));
 }
 

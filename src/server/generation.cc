@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/answer_format.h"
+#include "api/forced_call.h"
 #include "api/sse.h"
 
 namespace fathom {
@@ -28,7 +29,7 @@ double SecondsSince(Clock::time_point start) {
 class Run {
  public:
   Run(const ApiCall& call, const ApiModel& model, const GenerationOptions& options,
-      HttpExchange& exchange, RequestRecord* record)
+      HttpExchange& exchange, ServedRequest* record)
       : call_(call),
         options_(options),
         exchange_(exchange),
@@ -40,7 +41,7 @@ class Run {
   // False: the client has been told why.
   bool Submit(RequestRunner& runner) {
     for (const Request& request : call_.requests) {
-      Result<std::unique_ptr<RunningRequest>> running = runner.Submit(request);
+      Result<std::unique_ptr<RunningRequest>> running = SubmitForced(runner, call_, request);
       if (!running) {
         SendError(ToApiError(running.error()));
         return false;
@@ -119,6 +120,7 @@ class Run {
     }
     const AnswerPiece piece = answer_->Add(i, event_);
     if (call_.stream && !has_error_) format_->Add(*answer_, piece, &pending_);
+    if (answer_->WantsNoMore(i)) running_[i]->Cancel();
   }
 
   void End(std::size_t i) {
@@ -179,7 +181,7 @@ class Run {
   const ApiCall& call_;
   const GenerationOptions& options_;
   HttpExchange& exchange_;
-  RequestRecord* const record_;
+  ServedRequest* const record_;
   std::unique_ptr<ApiAnswer> answer_;
   const std::unique_ptr<AnswerFormat> format_;
   std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
@@ -199,7 +201,7 @@ class Run {
 
 std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
                                     RequestRunner& runner, const GenerationOptions& options,
-                                    HttpExchange& exchange, RequestRecord* record) {
+                                    HttpExchange& exchange, ServedRequest* record) {
   record->generates = true;
   record->stream = call.stream;
   record->model = call.model;
@@ -210,7 +212,8 @@ std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
 }
 
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error) {
-  HttpResponse response = {.status = error.status, .body = ErrorBody(endpoint, error)};
+  ApiReply reply = ErrorReply(endpoint, error);
+  HttpResponse response = {.status = reply.status, .body = std::move(reply.body)};
   constexpr int kTooManyRequests = 429;
   constexpr int kServiceUnavailable = 503;
   if (error.status == kTooManyRequests || error.status == kServiceUnavailable) {

@@ -10,7 +10,7 @@
 #include "api/request_runner.h"
 #include "prompt/call_ids.h"
 #include "server/http.h"
-#include "server/request_record.h"
+#include "server/served_request.h"
 
 namespace fathom {
 
@@ -29,7 +29,7 @@ struct GenerationOptions {
 // keeps answers, nullptr if it did not end well. `call` and `model` must outlive what is returned.
 std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
                                     RequestRunner& runner, const GenerationOptions& options,
-                                    HttpExchange& exchange, RequestRecord* record);
+                                    HttpExchange& exchange, ServedRequest* record);
 
 // An error as the response of an endpoint, with Retry-After where trying again makes sense.
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);

@@ -116,6 +116,18 @@ ApiError UnknownModel(const std::string& name) {
           .code = "model_not_found"};
 }
 
+HttpResponse DeletedResponse(std::string_view id) {
+  return JsonResponse({{"id", id}, {"object", "response"}, {"deleted", true}});
+}
+
+ApiError UnknownResponse(std::string_view id) {
+  return {.status = 404,
+          .message = fmt::format("the response \"{}\" is not stored, or not any more", id),
+          .type = "invalid_request_error",
+          .param = "id",
+          .code = "not_found"};
+}
+
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Failed(json.error());

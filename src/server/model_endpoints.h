@@ -38,6 +38,10 @@ ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view
                                       bool for_anthropic);
 ApiError UnknownModel(const std::string& name);
 
+// DELETE /v1/responses/{id}, and what those get who ask for one that is not there.
+HttpResponse DeletedResponse(std::string_view id);
+ApiError UnknownResponse(std::string_view id);
+
 // {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
 // {"count", "max_model_len", "tokens", "token_strs"}
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body);

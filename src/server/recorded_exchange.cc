@@ -4,7 +4,7 @@
 
 namespace fathom {
 
-RecordedExchange::RecordedExchange(HttpExchange& exchange, RequestRecord& record, bool keep_content)
+RecordedExchange::RecordedExchange(HttpExchange& exchange, ServedRequest& record, bool keep_content)
     : exchange_(exchange), record_(record), keep_content_(keep_content) {}
 
 void RecordedExchange::AddField(std::string name, std::string value) {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "server/http.h"
-#include "server/request_record.h"
+#include "server/served_request.h"
 
 namespace fathom {
 
@@ -15,7 +15,7 @@ namespace fathom {
 class RecordedExchange final : public HttpExchange {
  public:
   // keep_content: what is sent goes into the record too.
-  RecordedExchange(HttpExchange& exchange, RequestRecord& record, bool keep_content);
+  RecordedExchange(HttpExchange& exchange, ServedRequest& record, bool keep_content);
 
   void AddField(std::string name, std::string value);
   HttpFields& fields() { return fields_; }
@@ -30,7 +30,7 @@ class RecordedExchange final : public HttpExchange {
   void Keep(std::string_view content);
 
   HttpExchange& exchange_;
-  RequestRecord& record_;
+  ServedRequest& record_;
   const bool keep_content_;
   HttpFields fields_;
 };

@@ -66,7 +66,7 @@ ServerMetrics::ServerMetrics() : impl_(std::make_unique<Impl>()) {}
 
 ServerMetrics::~ServerMetrics() = default;
 
-void ServerMetrics::Count(const RequestRecord& record) {
+void ServerMetrics::Count(const ServedRequest& record) {
   impl_->requests.Add({{"endpoint", record.endpoint}, {"status", std::to_string(record.status)}})
       .Increment();
   if (!record.generates) return;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "server/http.h"
-#include "server/request_record.h"
+#include "server/served_request.h"
 
 namespace fathom {
 
@@ -16,7 +16,7 @@ class ServerMetrics {
   ServerMetrics();
   ~ServerMetrics();
 
-  void Count(const RequestRecord& record);
+  void Count(const ServedRequest& record);
 
   // The text format of Prometheus, version 0.0.4: fathom_http_* and fathom_request_*.
   std::string PrometheusText(const HttpCounts& connections) const;

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "api/answer_format.h"
+#include "api/messages_request.h"
+#include "api/responses_json.h"
 #include "server/common_metrics.h"
 #include "server/embedded_files.h"
 #include "server/model_endpoints.h"
@@ -62,7 +64,7 @@ bool IsJson(const HttpRequest& request) {
 struct Service::Asked {
   const HttpRequest& request;
   RecordedExchange& exchange;
-  RequestRecord& record;
+  ServedRequest& record;
   Endpoint form;          // of errors
   std::string_view rest;  // of the path, behind the route's prefix
 
@@ -147,7 +149,7 @@ std::string Service::TransportErrorBody(int status, std::string_view message) {
 
 void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
   const Clock::time_point start = Clock::now();
-  RequestRecord record = {.id = RequestId(request, options_.generation.random_bits),
+  ServedRequest record = {.id = RequestId(request, options_.generation.random_bits),
                           .peer = request.peer,
                           .method = request.method,
                           .path = request.path,
@@ -345,8 +347,28 @@ void Service::Complete(Asked& asked) {
     return;
   }
   ++n_generating_;
-  Generate(*call, *model->api, *model->runner, options_.generation, asked.exchange, &asked.record);
+  const std::unique_ptr<ApiAnswer> answer = Generate(
+      *call, *model->api, *model->runner, options_.generation, asked.exchange, &asked.record);
   --n_generating_;
+  if (answer && model->api->responses) StoreResponse(*answer, *model->api->responses);
+}
+
+void Service::ShowResponse(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const std::optional<std::string> response =
+      model->api->responses ? model->api->responses->FindResponse(asked.rest) : std::nullopt;
+  response ? asked.exchange.Send({.body = *response}) : asked.Fail(UnknownResponse(asked.rest));
+}
+
+void Service::DeleteResponse(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  if (model->api->responses && model->api->responses->Remove(asked.rest)) {
+    asked.exchange.Send(DeletedResponse(asked.rest));
+  } else {
+    asked.Fail(UnknownResponse(asked.rest));
+  }
 }
 
 }  // namespace fathom

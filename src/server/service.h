@@ -16,7 +16,7 @@
 #include "server/generation.h"
 #include "server/http.h"
 #include "server/model_endpoints.h"
-#include "server/request_record.h"
+#include "server/served_request.h"
 #include "server/server_metrics.h"
 
 namespace fathom {
@@ -29,7 +29,7 @@ struct ServiceOptions {
   std::string version;
   GenerationOptions generation;
   // Called after each request, on its thread. May be empty.
-  std::function<void(const RequestRecord&)> record;
+  std::function<void(const ServedRequest&)> record;
 };
 
 // Any thread may call anything.

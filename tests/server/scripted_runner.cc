@@ -73,6 +73,10 @@ class ScriptedRequest final : public RunningRequest {
     return true;
   }
   RequestStats stats() const override { return stats_; }
+  void Cancel() override {
+    cancelled_ += next_ < events_.size() ? 1 : 0;
+    events_.resize(next_);
+  }
 
  private:
   // As an engine ends a choice: at a token, a text or a number of tokens.

@@ -63,12 +63,14 @@ int Run(const std::string& path, const std::string& key) {
   }
   const Result<Tokenizer> tokenizer = Tokenizer::Load(ProjectPath("models/fairy"));
   if (!tokenizer) return 1;
+  ResponseStore responses;
   const ApiModel model = {.tokenizer = &*tokenizer,
                           .profile = PreviewProfile(),
                           .bos = 0,
                           .name = "fairy",
                           .fingerprint = "fathom-scripted",
-                          .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096}};
+                          .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},
+                          .responses = &responses};
   ScriptedRunner runner(*tokenizer,
                         [&](const std::string& prompt) { return AnswerOf(scripts, prompt); });
   const EngineMetrics metrics;

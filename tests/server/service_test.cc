@@ -30,7 +30,7 @@ class ServiceTest : public ApiModelTest {
   explicit ServiceTest() : runner_(tokenizer_, [this](const std::string&) { return answer_; }) {
     options_.version = "1.2.3";
     options_.generation = {.watch = std::chrono::milliseconds(5), .random_bits = CountingBits()};
-    options_.record = [this](const RequestRecord& record) { records_.push_back(record); };
+    options_.record = [this](const ServedRequest& record) { records_.push_back(record); };
   }
 
   Service& service() {
@@ -68,7 +68,7 @@ class ServiceTest : public ApiModelTest {
   Result<ScriptedAnswer> answer_ = ScriptedAnswer{.text = "So.</think>Hello."};
   ScriptedRunner runner_;
   const EngineMetrics metrics_;
-  std::vector<RequestRecord> records_;
+  std::vector<ServedRequest> records_;
   std::optional<Service> service_;
 };
 

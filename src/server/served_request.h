@@ -1,6 +1,6 @@
-// RequestRecord: what is told of one request once it has been answered.
-#ifndef FATHOM_SERVER_REQUEST_RECORD_H_
-#define FATHOM_SERVER_REQUEST_RECORD_H_
+// ServedRequest: what is told of one request once it has been answered.
+#ifndef FATHOM_SERVER_SERVED_REQUEST_H_
+#define FATHOM_SERVER_SERVED_REQUEST_H_
 
 #include <optional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-struct RequestRecord {
+struct ServedRequest {
   std::string id;    // X-Request-Id
   std::string peer;  // the client's address
   std::string method;
@@ -35,4 +35,4 @@ struct RequestRecord {
 
 }  // namespace fathom
 
-#endif  // FATHOM_SERVER_REQUEST_RECORD_H_
+#endif  // FATHOM_SERVER_SERVED_REQUEST_H_
