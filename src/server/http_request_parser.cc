@@ -82,7 +82,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
     request_.method = View(method);
     const std::string_view path = WithoutAuthority(View(target));
     const std::size_t mark = path.find('?');
-    request_.path = path.substr(0, mark);
+    request_.path = mark == 0 ? "/" : path.substr(0, mark);
     if (mark != std::string_view::npos) request_.query = path.substr(mark + 1);
     version_ = version;
   }
