@@ -42,7 +42,10 @@ class Page {
       this.send();
     });
     byId('message').addEventListener('input', () => this.fitMessage());
-    byId('stop').addEventListener('click', () => this.stop());
+    byId('stop').addEventListener('click', () => {
+      this.stop();
+      this.focusMessage();
+    });
     byId('new-chat').addEventListener('click', () => this.startChat());
     byId('title').addEventListener('change', () => this.rename(byId('title').value.trim()));
     byId('title').addEventListener('keydown', (event) => {
@@ -167,6 +170,7 @@ class Page {
     byId('message').value = '';
     this.fitMessage();
     this.ask(text);
+    this.focusMessage();
   }
 
   ask(text) {
@@ -236,6 +240,11 @@ class Page {
     const isGenerating = this.generations.has(this.chat.id);
     byId('send').hidden = isGenerating;
     byId('stop').hidden = !isGenerating;
+  }
+
+  // The button that was pressed is gone. On a phone the keyboard would come up.
+  focusMessage() {
+    if (!matchMedia('(pointer: coarse)').matches) byId('message').focus();
   }
 
   // For browsers without field-sizing.
