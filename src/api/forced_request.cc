@@ -94,13 +94,14 @@ bool ForcedRequest::IsDone() const {
          });
 }
 
-// Takes what all requests hold now.
+// Reads until there is something to tell, and no further: a stream that is not read holds its
+// request back.
 void ForcedRequest::Poll() {
-  while (Read(shared_, nullptr, Milliseconds(0))) {
+  while (ready_.empty() && Read(shared_, nullptr, Milliseconds(0))) {
   }
   for (Choice& choice : choices_) {
     if (choice.waiting) Submit(choice, *std::exchange(choice.waiting, std::nullopt));
-    while (Read(choice.running, &choice, Milliseconds(0))) {
+    while (ready_.empty() && Read(choice.running, &choice, Milliseconds(0))) {
     }
   }
 }
