@@ -140,7 +140,7 @@ void ReadInput(FieldReader& reader, std::string_view body, ResponseStore* store,
   }
   if (items.error()) reader.Fail(*items.error());
   request->chat.chat.messages = items.TakeMessages();
-  if (request->context.store) request->context.input = items.TakeItems();
+  if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
 }
 
 // They stand before all that was said, and before the tools.
