@@ -27,9 +27,10 @@ MAY_LINK = {
     "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model"],
     "api": ["base", "engine", "prompt", "tokenizer"],
     "server": ["api", "base", "engine", "prompt", "tokenizer"],
+    "load": ["api", "base", "benchmark", "prompt", "server"],
     "slice": ["base", "checkpoint", "prompt", "tokenizer"],
     "cli": ["api", "base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
-            "model", "parallel", "prompt", "server", "slice", "tokenizer"],
+            "load", "model", "parallel", "prompt", "server", "slice", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "cli/batch_options.h"
+#include "cli/bench_serve_options.h"
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
 #include "slice/shapes.h"
@@ -237,7 +238,7 @@ void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
       "--out DIR");
 }
 
-void AddBench(CLI::App& app, BenchCommand& options) {
+CLI::App* AddBench(CLI::App& app, BenchCommand& options) {
   CLI::App* command =
       app.add_subcommand("bench", "Measure the speed of a model beside the limits of the machine");
   command
@@ -277,6 +278,7 @@ void AddBench(CLI::App& app, BenchCommand& options) {
       "  fathom bench\n"
       "  fathom bench --model DIR --threads 2 --rows pp512,tg128,tg128@16384 --reps 5 --json\n"
       "  fathom bench --model DIR --rows tg128,tg128x2,tg128x4,tg128@4096x4 --plot speed.svg");
+  return command;
 }
 
 }  // namespace
@@ -295,7 +297,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
   AddMakeSlice(app, commands.make_slice);
-  AddBench(app, commands.bench);
+  AddBenchServe(*AddBench(app, commands.bench), commands.bench_serve);
 }
 
 }  // namespace fathom::cli

@@ -23,6 +23,7 @@ struct ParsedCommands {
   LogitsCommand logits;
   MakeSliceCommand make_slice;
   BenchCommand bench;
+  BenchServeCommand bench_serve;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

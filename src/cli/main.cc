@@ -26,6 +26,7 @@ struct RunCommand {
   Status operator()(const LogitsCommand& command) { return RunLogits(command, log); }
   Status operator()(const MakeSliceCommand& command) { return RunMakeSlice(command, log); }
   Status operator()(const BenchCommand& command) { return RunBench(command, log); }
+  Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
 };
 
 int ExitCodeOf(const Status& status) {

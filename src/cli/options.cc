@@ -49,7 +49,19 @@ ParsedCommands Defaults() {
 // The command that was named, or nullptr.
 const CLI::App* ChosenCommand(const CLI::App& app) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
-  return chosen.empty() ? nullptr : chosen.front();
+  if (chosen.empty()) {
+    return nullptr;
+  }
+  const CLI::App* inner = ChosenCommand(*chosen.front());
+  return inner != nullptr ? inner : chosen.front();
+}
+
+// "bench serve" of the command `serve` inside `bench`.
+std::string FullName(const CLI::App& command) {
+  const CLI::App* outer = command.get_parent();
+  return outer == nullptr || outer->get_parent() == nullptr
+             ? command.get_name()
+             : FullName(*outer) + " " + command.get_name();
 }
 
 std::vector<std::string> CommandNames(CLI::App& app) {
@@ -131,7 +143,7 @@ std::string ExplainArguments(CLI::App& app, const std::vector<std::string>& unkn
                        Suggestion(unknown.front(), allowed), fmt::join(allowed, " "));
   }
   return fmt::format("{}: unexpected argument \"{}\" (a text with blanks needs quotes)",
-                     command->get_name(), unknown.front());
+                     FullName(*command), unknown.front());
 }
 
 std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
@@ -143,15 +155,15 @@ std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
   } else if (command == nullptr && error.get_name() == "RequiredError") {
     message = fmt::format("which command? One of: {}", fmt::join(CommandNames(app), " "));
   } else {
-    message = command == nullptr ? error.what()
-                                 : fmt::format("{}: {}", command->get_name(), error.what());
+    message =
+        command == nullptr ? error.what() : fmt::format("{}: {}", FullName(*command), error.what());
   }
   return fmt::format("fathom: error: {}\nTry: fathom {}--help\n", message,
-                     command == nullptr ? "" : command->get_name() + " ");
+                     command == nullptr ? "" : FullName(*command) + " ");
 }
 
 Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel log_level) {
-  const std::string name = ChosenCommand(app)->get_name();
+  const std::string name = FullName(*ChosenCommand(app));
   Options options = {.log_level = log_level, .command = std::move(commands.generate)};
   if (name == "chat") {
     options.command = std::move(commands.chat);
@@ -171,6 +183,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands, LogLevel lo
     options.command = std::move(commands.make_slice);
   } else if (name == "bench") {
     options.command = std::move(commands.bench);
+  } else if (name == "bench serve") {
+    options.command = std::move(commands.bench_serve);
   }
   return options;
 }

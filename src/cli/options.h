@@ -164,10 +164,38 @@ struct BenchCommand {
   std::filesystem::path plot;  // empty: none
 };
 
+// A load for a server: `bench serve`.
+struct BenchServeCommand {
+  std::string url = "http://127.0.0.1:8000";
+  bool chat = false;                       // /v1/chat/completions instead of /v1/completions
+  std::string model;                       // empty: the first that the server names
+  std::string api_key;                     // empty: none
+  std::filesystem::path api_key_file;      // empty: none
+  std::vector<int> concurrency;            // one level each; empty: see `rates`
+  std::vector<double> rates;               // conversations per second; both empty: one at once
+  std::string arrival = "poisson";         // poisson, constant or gamma:SHAPE
+  std::optional<std::int64_t> n_requests;  // of a level; missing: see `seconds`
+  std::optional<double> seconds;           // of a level; both missing: 100 requests
+  std::int64_t n_warmup = 1;               // requests before the first level
+  std::string input_tokens = "512";        // load/length.h
+  std::string output_tokens = "128";
+  std::int64_t shared_prefix = 0;
+  std::int64_t n_groups = 1;
+  std::int64_t n_turns = 1;
+  std::int64_t vocab_size = 1024;
+  std::optional<double> temperature;
+  std::uint64_t seed = 0;
+  std::vector<std::string> objectives;  // load/load_summary.h
+  double request_timeout = 600;         // seconds
+  BenchFormat format = BenchFormat::kTable;
+  std::filesystem::path plot;  // empty: none
+};
+
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   std::variant<GenerateCommand, ChatCommand, BatchCommand, InspectCommand, TokenizeCommand,
-               EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand>
+               EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand, BenchCommand,
+               BenchServeCommand>
       command;
 };
 

@@ -1,0 +1,17 @@
+// A load as a picture: throughput and latency against what was asked.
+#ifndef FATHOM_LOAD_LOAD_CHART_H_
+#define FATHOM_LOAD_LOAD_CHART_H_
+
+#include <string>
+
+#include "load/load_report.h"
+
+namespace fathom::load {
+
+// An SVG file of three panels over concurrency or rate: tokens per second, TTFT and TPOT. Of the
+// latter two the median and the 99th percentile are lines.
+std::string ToSvg(const LoadReport& report);
+
+}  // namespace fathom::load
+
+#endif  // FATHOM_LOAD_LOAD_CHART_H_

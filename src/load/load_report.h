@@ -1,0 +1,41 @@
+// What a load has measured, for people, programs and spreadsheets.
+#ifndef FATHOM_LOAD_LOAD_REPORT_H_
+#define FATHOM_LOAD_LOAD_REPORT_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "load/load_plan.h"
+#include "load/load_summary.h"
+#include "load/load_target.h"
+
+namespace fathom::load {
+
+struct LevelSummary {
+  LoadLevel level;
+  LoadSummary summary;
+};
+
+struct LoadReport {
+  std::string url;
+  std::string model;
+  LoadEndpoint endpoint = LoadEndpoint::kCompletions;
+  WorkloadOptions workload;
+  Objectives objectives;
+  bool interrupted = false;  // the last level is not complete
+  std::vector<LevelSummary> levels;
+};
+
+std::string_view NameOf(LoadEndpoint endpoint);
+
+// A row per figure and a column per level, five of them beside each other; then the failures.
+std::string ToTable(const LoadReport& report);
+// One object with a newline at the end; what was not measured is null.
+std::string ToJson(const LoadReport& report);
+// One line of names, then one per level; what was not measured is empty.
+std::string ToCsv(const LoadReport& report);
+
+}  // namespace fathom::load
+
+#endif  // FATHOM_LOAD_LOAD_REPORT_H_

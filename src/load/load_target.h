@@ -1,0 +1,43 @@
+// LoadTarget: the server under load, and how it is asked.
+#ifndef FATHOM_LOAD_LOAD_TARGET_H_
+#define FATHOM_LOAD_LOAD_TARGET_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "server/http_client.h"
+#include "server/http_url.h"
+
+namespace fathom::load {
+
+// /v1/completions takes token ids: prompts have exactly as many tokens as were drawn.
+// /v1/chat/completions takes words.
+enum class LoadEndpoint { kCompletions, kChat };
+
+struct LoadTarget {
+  HttpUrl url;
+  LoadEndpoint endpoint = LoadEndpoint::kCompletions;
+  std::string model;
+  std::string api_key;                // empty: none
+  std::optional<double> temperature;  // none: the server's
+  HttpClientLimits limits{};
+};
+
+// What a conversation has said so far: an array of messages of chat.
+HttpCall MakeChatCall(const LoadTarget& target, const nlohmann::ordered_json& messages,
+                      std::int64_t n_output);
+HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
+                            std::int64_t n_output);
+
+// The first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is not 200;
+// a list without a model.
+Result<std::string> FirstModelOf(const LoadTarget& target);
+
+}  // namespace fathom::load
+
+#endif  // FATHOM_LOAD_LOAD_TARGET_H_
