@@ -164,7 +164,8 @@ Json TextPart(std::string_view text, Json logprobs) {
 }
 
 Json TextLogprobs(const ApiAnswer& answer) {
-  const Json logprobs = ChatLogprobs(Collected(answer), false, *answer.model().tokenizer);
+  const Json logprobs = ChatLogprobs().Next(Collected(answer), answer.sections(0).sections(), false,
+                                            *answer.model().tokenizer);
   return logprobs.is_null() ? Json::array() : logprobs["content"];
 }
 

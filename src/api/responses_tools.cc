@@ -152,8 +152,6 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
                   PythonJsonString(TextOf(*choice, "name")));
     }
   }
-  reader.Fail(
-      {ErrorCode::kUnsupported, "tool_choice: required and named tools are not supported yet"});
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "api/answer_format.h"
-#include "api/messages_request.h"
+#include "api/messages_format.h"
 #include "api/responses_json.h"
 #include "server/common_metrics.h"
 #include "server/embedded_files.h"
@@ -170,7 +170,8 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
 
 void Service::Dispatch(Asked& asked) {
   const HttpRequest& request = asked.request;
-  const std::string_view method = request.method == "HEAD" ? "GET" : request.method;
+  const std::string_view method =
+      request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
   std::string allowed;
   for (const Route& route : Routes()) {
     if (!route.Matches(request.path)) continue;
