@@ -90,7 +90,8 @@ bool Access::MayAsk(const HttpRequest& request) const {
   const std::string_view origin = request.Field("Origin");
   if (origin.empty() || IsAllowedOrigin(origin)) return true;
   const std::string_view host = request.Field("Host");
-  return WithoutPrefix(origin, "http://") == host || WithoutPrefix(origin, "https://") == host;
+  return !host.empty() &&
+         (WithoutPrefix(origin, "http://") == host || WithoutPrefix(origin, "https://") == host);
 }
 
 void Access::AddCorsFields(const HttpRequest& request, HttpFields* fields) const {

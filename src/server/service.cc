@@ -50,13 +50,14 @@ std::string RequestId(const HttpRequest& request, const RandomBits& random_bits)
 
 // A body that says what it is says JSON. A page of another site can send other types unasked.
 bool IsJson(const HttpRequest& request) {
-  const std::string_view type = request.Field("Content-Type");
-  const std::string_view name = type.substr(0, std::min(type.find(';'), type.size()));
+  std::string_view type = request.Field("Content-Type");
+  type = type.substr(0, std::min(type.find(';'), type.size()));
+  type = type.substr(0, type.find_last_not_of(" \t") + 1);
   constexpr std::string_view kJson = "application/json";
-  return name.empty() || (name.size() >= kJson.size() &&
-                          std::equal(kJson.begin(), kJson.end(), name.begin(), [](char a, char b) {
-                            return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b + 32) : b);
-                          }));
+  return type.empty() ||
+         std::equal(kJson.begin(), kJson.end(), type.begin(), type.end(), [](char json, char c) {
+           return json == (c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+         });
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ class AnthropicTest(unittest.TestCase):
 
     def test_errors(self):
         with self.assertRaises(anthropic.BadRequestError) as refused:
-            self.create("plain", temperature=9)
+            self.create("plain", extra_body={"temperature": 9})
         self.assertIn("temperature", str(refused.exception))
         self.assertEqual(refused.exception.body["type"], "error")
         with self.assertRaises(anthropic.BadRequestError) as refused:

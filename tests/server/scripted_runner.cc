@@ -1,6 +1,7 @@
 #include "tests/server/scripted_runner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,9 +74,18 @@ class ScriptedRequest final : public RunningRequest {
     return true;
   }
   RequestStats stats() const override { return stats_; }
+  // As an engine does: every choice that has not finished ends with kCancelled.
   void Cancel() override {
-    cancelled_ += next_ < events_.size() ? 1 : 0;
+    std::vector<StreamEvent> ends;
+    for (std::size_t i = next_; i < events_.size(); ++i) {
+      if (!events_[i].finish) continue;
+      ends.push_back({.choice = events_[i].choice,
+                      .index = events_[i].index,
+                      .finish = FinishReason::kCancelled});
+    }
     events_.resize(next_);
+    std::move(ends.begin(), ends.end(), std::back_inserter(events_));
+    next_time_ = {};
   }
 
  private:
