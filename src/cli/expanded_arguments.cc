@@ -58,6 +58,16 @@ std::string Renamed(const std::string& word) {
   return word;
 }
 
+// The first word that is no option of the program nor the value of one.
+std::vector<std::string>::const_iterator FindCommand(const std::vector<std::string>& words) {
+  auto word = words.begin();
+  while (word != words.end() && word->starts_with('-')) {
+    const bool takes_next = *word == "--log-level" || *word == "--log-format";
+    word += takes_next && word + 1 != words.end() ? 2 : 1;
+  }
+  return word;
+}
+
 Status AddValue(const std::string& file, const std::string& key, const Json& value,
                 std::vector<std::string>* words) {
   if (value.is_boolean() && Contains(kOnOff, key)) {
@@ -109,10 +119,8 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
 
 Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words) {
   ExpandedArguments expanded;
-  const auto serve = std::find(words.begin(), words.end(), "serve");
-  if (serve == words.end() || std::any_of(words.begin(), serve, [](const std::string& word) {
-        return !word.starts_with('-');
-      })) {
+  const auto serve = FindCommand(words);
+  if (serve == words.end() || *serve != "serve") {
     expanded.words = words;
     return expanded;
   }

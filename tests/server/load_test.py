@@ -98,7 +98,7 @@ class LoadTest(unittest.TestCase):
     def setUp(self):
         self.server = FathomServer("--log-requests", "off")
         self.port = int(self.server.url.split(":")[-1])
-        self.addCleanup(lambda: self.server.process.poll() is None and self.server.process.kill())
+        self.addCleanup(self.server.kill)
 
     def test_each_of_many_streams_is_the_answer_it_would_be_alone(self):
         expected = answers_without_server(STREAMS)

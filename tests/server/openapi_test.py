@@ -28,6 +28,7 @@ class OpenApiTest(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stdout[-20000:] + run.stderr[-2000:])
         finally:
             code = server.stop()
+            server.kill()
         self.assertEqual(code, 0)
         statuses = {event.get("status", 0) for event in server.events()}
         self.assertIn(200, statuses)

@@ -45,7 +45,7 @@ def text_of(events):
 class ServeTest(unittest.TestCase):
     def serve(self, *arguments):
         server = FathomServer(*arguments)
-        self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
+        self.addCleanup(server.kill)
         return server
 
     def test_no_flags(self):

@@ -54,8 +54,11 @@ class FathomServer:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if not self._has_url.wait(timeout=120):
-            self.process.kill()
+            self.kill()
             raise AssertionError("fathom serve did not start:\n" + "\n".join(self.log))
+        if self.url is None:
+            self.kill()
+            raise AssertionError("fathom serve ended:\n" + "\n".join(self.log))
 
     def _read(self):
         for line in self.process.stderr:
@@ -80,8 +83,15 @@ class FathomServer:
             self.process.terminate()
         code = self.process.wait(timeout=timeout)
         self._reader.join(timeout=10)
-        self.process.stderr.close()
         return code
+
+    def kill(self):
+        """For the end of a test, however it ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(timeout=10)
+        self.process.stderr.close()
 
 
 def get_json(url):
