@@ -164,7 +164,8 @@ class ResponsesFormat final : public AnswerFormat {
       }
       case Kind::kMessage: {
         const Json& part = item["content"][0];
-        // Of a token whose end might have begun a tag it is only known now that it is text.
+        // Of a token whose end was dropped (a call or a stop string follows) it is only known now
+        // that it is text.
         Json late = TextLogprobs(answer, &text_logprobs_);
         if (!late.empty()) EmitTextDelta(answer, "", std::move(late), out);
         EmitOfItem(answer, "response.output_text.done",

@@ -366,6 +366,23 @@ TEST_F(ResponsesFormatTest, LogprobsOfDeltas) {
   }
 }
 
+// The end of the last token might have begun a stop string, and did.
+TEST_F(ResponsesFormatTest, LogprobsOfATokenThatIsToldInPart) {
+  std::vector<StreamEvent> events = Events("</think>Once upon", FinishReason::kStopString);
+  for (StreamEvent& event : events) {
+    event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = -0.5f}};
+  }
+  std::string& text = events[events.size() - 2].text;
+  const std::string token = text;
+  ASSERT_GT(token.size(), 1u);
+  text.pop_back();
+  const auto told = Stream(Call(R"("include": ["message.output_text.logprobs"])"), events);
+  const Json joined = JoinedLogprobs(told);
+  ASSERT_FALSE(joined.empty());
+  EXPECT_EQ(joined.back()["token"], token);
+  EXPECT_EQ(joined, told.back()["response"]["output"][0]["content"][0]["logprobs"]);
+}
+
 TEST_F(ResponsesFormatTest, LogprobsComeWithTheirText) {
   std::vector<StreamEvent> events = Events("</think>Once upon a time", FinishReason::kStop);
   for (StreamEvent& event : events) {
