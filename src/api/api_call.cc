@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "api/chat_completion_request.h"
@@ -85,19 +86,6 @@ std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   return tools;
 }
 
-// A schema that has to be kept takes more than a model that means well.
-std::optional<Error> StrictTool(const std::vector<ToolSpec>& tools) {
-  for (std::size_t i = 0; i < tools.size(); ++i) {
-    const Result<JsonValue> function = ParseJson(tools[i].function_json);
-    const JsonValue* strict = function ? function->Find("strict") : nullptr;
-    if (strict != nullptr && strict->Truthy()) {
-      return Error{ErrorCode::kUnsupported,
-                   fmt::format("tools[{}].function.strict: not supported yet", i)};
-    }
-  }
-  return std::nullopt;
-}
-
 // The profile's message calls the field "reasoning effort"; clients know it by another name.
 ApiError EffortError(Endpoint endpoint, const Error& error) {
   ApiError told = ToApiError(error);
@@ -115,6 +103,11 @@ Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<
   }
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
+  } else if (!choice.allowed.empty()) {
+    std::erase_if(tools, [&](const ToolSpec& tool) {
+      return std::find(choice.allowed.begin(), choice.allowed.end(), tool.name) ==
+             choice.allowed.end();
+    });
   }
   if (!tools.empty()) return tools;
   if (choice.kind == Kind::kRequired) {
@@ -158,8 +151,11 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
-  const std::optional<Error> strict = StrictTool(tools);
-  if (strict) return Failed(*strict);
+  // A schema that has to be kept takes more than a model that means well.
+  if (!request->strict_field.empty() && !tools.empty()) {
+    return Failed(Error{ErrorCode::kUnsupported,
+                        fmt::format("{}: not supported yet", request->strict_field)});
+  }
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return Failed(schemas.error());
   ApiResult<ChatPrompt> prompt =

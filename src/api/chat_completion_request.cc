@@ -73,6 +73,33 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
   return {};
 }
 
+// The path of the first "strict": true; "" if there is none. The tools have been read.
+std::string StrictField(const JsonValue* tools, std::string_view path) {
+  for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
+    const JsonValue& tool = tools->items[i];
+    const JsonValue* function = tool.Find("function");
+    if (function != nullptr && IsStrict(*function)) {
+      return fmt::format("{}[{}].function.strict", path, i);
+    }
+    if (function == nullptr && IsStrict(tool)) return fmt::format("{}[{}].strict", path, i);
+  }
+  return "";
+}
+
+std::string StrictField(const JsonValue& body) {
+  for (const std::string_view key : {"tools", "functions"}) {
+    std::string field = StrictField(body.Find(key), key);
+    if (!field.empty()) return field;
+  }
+  const JsonValue* messages = body.Find("messages");
+  for (std::size_t i = 0; messages != nullptr && i < messages->items.size(); ++i) {
+    std::string field =
+        StrictField(messages->items[i].Find("tools"), fmt::format("messages[{}].tools", i));
+    if (!field.empty()) return field;
+  }
+  return "";
+}
+
 // A text model: only text comes out, and nothing but text may be asked for.
 void CheckModalities(FieldReader& reader) {
   const JsonValue* modalities = reader.Find("modalities");
@@ -188,6 +215,7 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
   request.chat.context.clear();  // a means of the encoder; a server has no context to refer to
   const Status functions = ReadFunctions(*json, body, &request.chat);
   if (!functions) return Unexpected(functions.error());
+  request.strict_field = StrictField(*json);
   if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();
   if (request.chat.messages.empty()) {
     reader.Fail("messages", "at least one message", "none");

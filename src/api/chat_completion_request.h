@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/generation_fields.h"
 #include "base/result.h"
@@ -16,11 +17,12 @@ struct ToolChoice {
   enum class Kind {
     kAuto,
     kNone,      // there are no tools then
-    kRequired,  // at least one call, of any tool
+    kRequired,  // at least one call, of any tool or of those in `allowed`
     kNamed,     // at least one call, of `name`
   };
   Kind kind = Kind::kAuto;
-  std::string name{};  // kNamed
+  std::string name{};                  // kNamed
+  std::vector<std::string> allowed{};  // kRequired; empty: all tools
 };
 
 // A chat of any API: those of other APIs are read into the same value.
@@ -31,6 +33,9 @@ struct ChatCompletionRequest {
   // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
   // effort, where "none" is not to think; then the default.
   EncodeOptions encoding;
+  // The first tool whose schema has to be kept, as the path of its "strict" in the body; may be
+  // empty.
+  std::string strict_field{};
   ToolChoice tool_choice;           // whether there is such a tool is not checked here
   bool parallel_tool_calls = true;  // false: the answer has at most one call
   bool include_reasoning = true;    // false: there is reasoning, and the client does not want it

@@ -222,6 +222,11 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   RefuseUnsupported(reader);
 }
 
+bool IsStrict(const JsonValue& function) {
+  const JsonValue* strict = function.Find("strict");
+  return strict != nullptr && strict->Truthy();
+}
+
 Result<JsonValue> ParseBody(std::string_view body) {
   Result<JsonValue> json = ParseJson(body);
   if (!json) return Unexpected(json.error());

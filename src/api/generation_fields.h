@@ -64,6 +64,9 @@ void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least
 // Only how many there are.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
+// Whether the schema of a tool has to be kept: {"strict": true}, in the object that has its name.
+bool IsStrict(const JsonValue& function);
+
 // The body of a request. Errors: not JSON, not an object.
 Result<JsonValue> ParseBody(std::string_view body);
 

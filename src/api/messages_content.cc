@@ -100,7 +100,7 @@ class ConversationReader {
   void AddMessage(const JsonValue& value, const std::string& path) {
     const JsonValue* role = value.Find("role");
     const JsonValue* content = value.Find("content");
-    const std::string_view name = role != nullptr && role->IsString() ? role->text : "";
+    const std::string name = role != nullptr && role->IsString() ? role->text : "";
     if (!value.IsObject()) {
       reader_.Fail(path, "an object", value);
     } else if (content == nullptr || content->IsNull()) {

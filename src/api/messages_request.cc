@@ -60,7 +60,7 @@ std::string FunctionJson(const JsonValue& tool, std::string_view body) {
                                       Key{"input_schema", "parameters"}, Key{"strict", "strict"}}) {
     const JsonValue* value = tool.Find(theirs);
     if (value == nullptr || value->IsNull()) continue;
-    if (theirs == "strict" && !value->Truthy()) continue;
+    if (theirs == "strict" && !IsStrict(tool)) continue;
     json += fmt::format("{}\"{}\": {}", json.empty() ? "{" : ", ", shown, SourceOf(*value, body));
   }
   return json + "}";
@@ -74,7 +74,7 @@ bool IsFunction(const JsonValue& tool) {
 }
 
 void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& path,
-              std::string_view body, std::vector<ToolSpec>* tools) {
+              std::string_view body, ChatCompletionRequest* request) {
   if (!tool.IsObject()) {
     reader.Fail(path, "an object", tool);
     return;
@@ -94,20 +94,20 @@ void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& pat
     reader.Fail(*fields.error());
     return;
   }
-  tools->push_back({.name = std::move(name), .function_json = FunctionJson(tool, body)});
+  if (request->strict_field.empty() && IsStrict(tool)) request->strict_field = path + ".strict";
+  request->chat.tools.push_back(
+      {.name = std::move(name), .function_json = FunctionJson(tool, body)});
 }
 
-std::vector<ToolSpec> ReadTools(FieldReader& reader, const RequestLimits& limits,
-                                std::string_view body) {
-  std::vector<ToolSpec> tools;
+void ReadTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
+               ChatCompletionRequest* request) {
   CheckToolCount(reader, "tools", limits);
   const JsonValue* list = reader.Find("tools");
-  if (list == nullptr) return tools;
+  if (list == nullptr) return;
   if (!list->IsArray()) reader.Fail("tools", "a list of tools", *list);
   for (std::size_t i = 0; i < list->items.size() && !reader.error(); ++i) {
-    ReadTool(reader, list->items[i], fmt::format("tools[{}]", i), body, &tools);
+    ReadTool(reader, list->items[i], fmt::format("tools[{}]", i), body, request);
   }
-  return tools;
 }
 
 // After the tools.
@@ -158,7 +158,7 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
   FieldReader reader(*json);
   ReadGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);
-  request.chat.tools = ReadTools(reader, limits, body);
+  ReadTools(reader, limits, body, &request);
   ReadToolChoice(reader, &request);
   request.chat.messages = ReadConversation(reader, body, defaults.stable_system);
   if (reader.error()) return Unexpected(*reader.error());

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/logprobs_json.h"
 #include "api/responses_json.h"
 #include "api/sse.h"
 
@@ -134,10 +135,13 @@ class ResponsesFormat final : public AnswerFormat {
       EmitOfItem(answer, "response.content_part.added",
                  {{"content_index", 0}, {"part", TextPart("", Json::array())}}, out);
     }
-    // The log probabilities come with the whole text: which tokens a piece of it consists of is
-    // only certain later.
+    EmitTextDelta(answer, event.text, TextLogprobs(answer, &text_logprobs_), out);
+  }
+
+  void EmitTextDelta(const ApiAnswer& answer, std::string_view text, Json logprobs,
+                     std::string* out) {
     EmitOfItem(answer, "response.output_text.delta",
-               {{"content_index", 0}, {"delta", event.text}, {"logprobs", Json::array()}}, out);
+               {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
   }
 
   void TellCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
@@ -160,6 +164,10 @@ class ResponsesFormat final : public AnswerFormat {
       }
       case Kind::kMessage: {
         const Json& part = item["content"][0];
+        // Of a token whose end was dropped (a call or a stop string follows) it is only known now
+        // that it is text.
+        Json late = TextLogprobs(answer, &text_logprobs_);
+        if (!late.empty()) EmitTextDelta(answer, "", std::move(late), out);
         EmitOfItem(answer, "response.output_text.done",
                    {{"content_index", 0}, {"text", part["text"]}, {"logprobs", part["logprobs"]}},
                    out);
@@ -197,6 +205,7 @@ class ResponsesFormat final : public AnswerFormat {
 
   std::int64_t sequence_number_ = 0;
   std::optional<OutputItem> open_;
+  ChatLogprobs text_logprobs_;  // told in deltas
 };
 
 }  // namespace

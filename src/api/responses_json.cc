@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "api/logprobs_json.h"
 #include "api/reasoning_token.h"
 #include "api/responses_tools.h"
 #include "api/sse.h"
@@ -164,8 +163,13 @@ Json TextPart(std::string_view text, Json logprobs) {
 }
 
 Json TextLogprobs(const ApiAnswer& answer) {
-  const Json logprobs = ChatLogprobs().Next(Collected(answer), answer.sections(0).sections(), false,
-                                            *answer.model().tokenizer);
+  ChatLogprobs none_told;
+  return TextLogprobs(answer, &none_told);
+}
+
+Json TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
+  const Json logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
+                                   *answer.model().tokenizer);
   return logprobs.is_null() ? Json::array() : logprobs["content"];
 }
 

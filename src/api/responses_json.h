@@ -12,6 +12,7 @@
 
 #include "api/api_answer.h"
 #include "api/api_error.h"
+#include "api/logprobs_json.h"
 #include "api/response_store.h"
 
 namespace fathom {
@@ -38,8 +39,10 @@ std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
 std::string CustomInput(std::string_view arguments);
 // {"type": "output_text", ...} with that text; of a part that is done, the log probabilities too.
 nlohmann::ordered_json TextPart(std::string_view text, nlohmann::ordered_json logprobs);
-// Of the whole text, if they were asked for; else an empty list.
+// Of the text so far, if they were asked for; else an empty list. With `told`, only those that it
+// has not written yet.
 nlohmann::ordered_json TextLogprobs(const ApiAnswer& answer);
+nlohmann::ordered_json TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
 
 // An item of which nothing is told yet, and one with all there is. `status`: "completed",
 // "incomplete".

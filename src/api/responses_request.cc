@@ -108,6 +108,7 @@ void ReadTools(FieldReader& reader, std::string_view body, const RequestLimits& 
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
   if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
   request->chat.chat.tools = std::move(tools.tools);
+  request->chat.strict_field = std::move(tools.strict_field);
   request->context.client_tools = std::move(tools.client_tools);
 }
 

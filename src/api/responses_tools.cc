@@ -50,6 +50,7 @@ class ToolReader {
                bool is_custom) {
     const std::string name = ReadName(tool, path);
     const std::string flat_name = FlatToolName(space, name);
+    if (result_.strict_field.empty() && IsStrict(tool)) result_.strict_field = path + ".strict";
     result_.tools.push_back(
         {.name = flat_name,
          .function_json = is_custom ? CustomFunction(tool, flat_name) : Function(tool, flat_name)});
@@ -105,6 +106,34 @@ class ToolReader {
   ResponsesTools result_;
 };
 
+// Of a tool that a choice names.
+std::string FlatNameOf(const JsonValue& tool) {
+  return FlatToolName(TextOf(tool, "namespace"), TextOf(tool, "name"));
+}
+
+bool HasTool(const ResponsesTools& tools, std::string_view flat_name) {
+  return std::any_of(tools.tools.begin(), tools.tools.end(),
+                     [&](const ToolSpec& tool) { return tool.name == flat_name; });
+}
+
+// Those that the model knows; what only OpenAI can run may stand among them.
+std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choice,
+                                      const ResponsesTools& tools) {
+  const JsonValue* list = choice.Find("tools");
+  if (list == nullptr || !list->IsArray()) {
+    reader.Fail("tool_choice.tools", "a list of tools",
+                list == nullptr ? "nothing" : DescribeFound(*list));
+    return {};
+  }
+  std::vector<std::string> names;
+  for (const JsonValue& tool : list->items) {
+    std::string name = FlatNameOf(tool);
+    if (HasTool(tools, name)) names.push_back(std::move(name));
+  }
+  if (names.empty()) reader.Fail("tool_choice.tools", "the name of one of the tools", "none");
+  return names;
+}
+
 }  // namespace
 
 std::string FlatToolName(std::string_view space, std::string_view name) {
@@ -129,30 +158,30 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   using Kind = ToolChoice::Kind;
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return {};
-  // allowed_tools: which of them the model may call is left to it; the list of tools, and with it
-  // the beginning of the prompt, stays what it was.
-  const bool is_allowed = TextOf(*choice, "type") == "allowed_tools";
+  const std::string type = TextOf(*choice, "type");
+  const bool is_allowed = type == "allowed_tools";
   const std::string mode = is_allowed           ? TextOf(*choice, "mode")
                            : choice->IsString() ? choice->text
                                                 : "";
+  // Which of the allowed tools to call, if any, is left to the model; the list of tools, and with
+  // it the beginning of the prompt, stays what it was.
   if (mode == "auto") return {};
   if (mode == "none") return {.kind = Kind::kNone};
-  ToolChoice result = {.kind = Kind::kRequired};
-  if (mode != "required") {
-    const std::string type = TextOf(*choice, "type");
-    if (type != "function" && type != "custom") {
-      reader.Fail("tool_choice", "none, auto, required, or a function or custom tool", *choice);
-      return {};
-    }
-    result = {.kind = Kind::kNamed,
-              .name = FlatToolName(TextOf(*choice, "namespace"), TextOf(*choice, "name"))};
-    const auto is_named = [&](const ToolSpec& tool) { return tool.name == result.name; };
-    if (std::none_of(tools.tools.begin(), tools.tools.end(), is_named)) {
-      reader.Fail("tool_choice.name", "the name of one of the tools",
-                  PythonJsonString(TextOf(*choice, "name")));
-    }
+  if (mode == "required") {
+    return {
+        .kind = Kind::kRequired,
+        .allowed = is_allowed ? AllowedTools(reader, *choice, tools) : std::vector<std::string>()};
   }
-  return result;
+  if (type != "function" && type != "custom") {
+    reader.Fail("tool_choice", "none, auto, required, or a function or custom tool", *choice);
+    return {};
+  }
+  std::string name = FlatNameOf(*choice);
+  if (!HasTool(tools, name)) {
+    reader.Fail("tool_choice.name", "the name of one of the tools",
+                PythonJsonString(TextOf(*choice, "name")));
+  }
+  return {.kind = Kind::kNamed, .name = std::move(name)};
 }
 
 }  // namespace fathom

@@ -24,6 +24,7 @@ inline constexpr std::string_view kCustomInput = "input";
 struct ResponsesTools {
   std::vector<ToolSpec> tools{};
   ClientTools client_tools{};
+  std::string strict_field{};  // ChatCompletionRequest
 };
 
 // "tools" of the object; `source` is the text it was read from, as schemas keep their digits and

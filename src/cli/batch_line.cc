@@ -52,7 +52,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   if (method != "POST") reader.Fail("method", "POST", Quoted(method));
   const std::optional<Endpoint> endpoint = FindEndpoint(url);
   if (!endpoint) {
-    reader.Fail("url", "/v1/chat/completions or /v1/completions",
+    reader.Fail("url", "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages",
                 url.empty() ? "nothing" : Quoted(url));
   }
   const JsonValue* body = json->Find("body");

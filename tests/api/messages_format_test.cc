@@ -26,6 +26,9 @@ constexpr std::string_view kTwoCalls =
     "</｜DSML｜invoke>\n"
     "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
 
+// What the engine says it has generated: it may have gone on after the end of the answer.
+constexpr std::int64_t kNotCounted = 1000;
+
 struct Told {
   std::string stream;
   ApiReply whole;
@@ -119,13 +122,13 @@ class MessagesFormatTest : public testing::ApiModelTest {
     ApiAnswer answer(call_, model_, 1700000000, testing::CountingBits());
     const std::unique_ptr<AnswerFormat> format = MakeAnswerFormat(answer);
     Told told;
-    RequestStats stats = {.prompt_tokens = 10, .cached_tokens = 4};
+    const RequestStats stats = {
+        .prompt_tokens = 10, .cached_tokens = 4, .generated_tokens = kNotCounted};
     answer.Start(0, stats);
     format->Begin(answer, &told.stream);
     for (const StreamEvent& event : events) {
       format->Add(answer, answer.Add(0, event), &told.stream);
     }
-    stats.generated_tokens = 7;
     answer.End(0, stats);
     if (answer.error()) {
       format->Fail(answer, *answer.error(), &told.stream);
@@ -170,26 +173,34 @@ std::string Text(int index, const std::string& text) {
   return BlockStart(index, R"("text","text":"")") +
          Delta(index, R"("text_delta","text":")" + text + "\"") + BlockStop(index);
 }
-std::string Stop(const std::string& reason, const std::string& sequence = "null") {
+std::string Usage(int n_tokens) {
+  return R"("usage":{"input_tokens":6,"cache_creation_input_tokens":0,)"
+         R"("cache_read_input_tokens":4,"output_tokens":)" +
+         std::to_string(n_tokens) + "}";
+}
+std::string Stop(const std::string& reason, int n_tokens, const std::string& sequence = "null") {
   return Sse("message_delta", R"(,"delta":{"stop_reason":")" + reason + R"(","stop_sequence":)" +
-                                  sequence +
-                                  R"(},"usage":{"input_tokens":6,"cache_creation_input_tokens":0,)"
-                                  R"("cache_read_input_tokens":4,"output_tokens":7})") +
+                                  sequence + "}," + Usage(n_tokens)) +
          Sse("message_stop", "");
 }
-std::string Message(const std::string& content, const std::string& reason,
+std::string Message(const std::string& content, const std::string& reason, int n_tokens,
                     const std::string& sequence = "null") {
   return R"({"id":"msg_ID","type":"message","role":"assistant","model":"m","content":[)" + content +
-         R"(],"stop_reason":")" + reason + R"(","stop_sequence":)" + sequence +
-         R"(,"usage":{"input_tokens":6,"cache_creation_input_tokens":0,)"
-         R"("cache_read_input_tokens":4,"output_tokens":7}})";
+         R"(],"stop_reason":")" + reason + R"(","stop_sequence":)" + sequence + "," +
+         Usage(n_tokens) + "}";
 }
 
-// An answer whose text comes in these pieces.
+// An answer whose text comes in these pieces, a token each.
 std::vector<StreamEvent> Pieces(const std::vector<std::string>& pieces, StreamEvent last) {
   std::vector<StreamEvent> events;
   for (const std::string& piece : pieces) events.push_back({.token = 5, .text = piece});
   events.push_back(std::move(last));
+  return events;
+}
+// The same without their tokens: a cut makes more pieces of a text, and no more tokens.
+std::vector<StreamEvent> Cut(const std::vector<std::string>& pieces, const StreamEvent& last) {
+  std::vector<StreamEvent> events = Pieces(pieces, last);
+  for (std::size_t i = 0; i < pieces.size(); ++i) events[i].token = StreamEvent::kNoToken;
   return events;
 }
 const StreamEvent kStopped = {.token = 1, .finish = FinishReason::kStop};
@@ -201,13 +212,13 @@ TEST_F(MessagesFormatTest, Plain) {
   EXPECT_EQ(WithoutIds(told.stream),
             Start() + BlockStart(0, R"("text","text":"")") +
                 Delta(0, R"("text_delta","text":"Hé")") + Delta(0, R"("text_delta","text":"llo")") +
-                Delta(0, R"("text_delta","text":"\n")") + BlockStop(0) + Stop("end_turn"));
+                Delta(0, R"("text_delta","text":"\n")") + BlockStop(0) + Stop("end_turn", 3));
   EXPECT_EQ(told.whole.status, 200);
   EXPECT_EQ(WithoutIds(told.whole.body),
-            Message(R"({"type":"text","text":"Héllo\n"})", "end_turn"));
+            Message(R"({"type":"text","text":"Héllo\n"})", "end_turn", 3));
   told = Tell(Pieces({}, kStopped));
-  EXPECT_EQ(WithoutIds(told.stream), Start() + Stop("end_turn")) << "no empty block";
-  EXPECT_EQ(WithoutIds(told.whole.body), Message("", "end_turn"));
+  EXPECT_EQ(WithoutIds(told.stream), Start() + Stop("end_turn", 1)) << "no empty block";
+  EXPECT_EQ(WithoutIds(told.whole.body), Message("", "end_turn", 1));
 }
 
 TEST_F(MessagesFormatTest, ThinkingAndText) {
@@ -219,13 +230,13 @@ TEST_F(MessagesFormatTest, ThinkingAndText) {
                 Delta(0, R"("thinking_delta","thinking":" see.")") +
                 Delta(0, R"("signature_delta","signature":"fathom-msg_ID")") + BlockStop(0) +
                 BlockStart(1, R"("text","text":"")") + Delta(1, R"("text_delta","text":"It")") +
-                Delta(1, R"("text_delta","text":" is.")") + BlockStop(1) + Stop("end_turn"));
+                Delta(1, R"("text_delta","text":" is.")") + BlockStop(1) + Stop("end_turn", 5));
   EXPECT_EQ(WithoutIds(told.whole.body),
             Message(R"({"type":"thinking","thinking":"Let me see.","signature":"fathom-msg_ID"},)"
                     R"({"type":"text","text":"It is."})",
-                    "end_turn"));
+                    "end_turn", 5));
   told = Tell(Pieces({"</think>Hi"}, kStopped));
-  EXPECT_EQ(WithoutIds(told.stream), Start() + Text(0, "Hi") + Stop("end_turn"))
+  EXPECT_EQ(WithoutIds(told.stream), Start() + Text(0, "Hi") + Stop("end_turn", 2))
       << "nothing was thought";
 }
 
@@ -239,14 +250,15 @@ TEST_F(MessagesFormatTest, ParallelCalls) {
           Delta(2,
                 R"("input_json_delta","partial_json":"{\"a\": \"x\\\"y\", \"n\": [1,\n 2.50]}")") +
           BlockStop(2) + BlockStart(3, R"("tool_use","id":"toolu_ID","name":"f","input":{})") +
-          Delta(3, R"("input_json_delta","partial_json":"{}")") + BlockStop(3) + Stop("tool_use"));
+          Delta(3, R"("input_json_delta","partial_json":"{}")") + BlockStop(3) +
+          Stop("tool_use", 1));
   EXPECT_EQ(WithoutIds(told.whole.body),
             Message(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
                     R"({"type":"text","text":"Look:"},)"
                     R"({"type":"tool_use","id":"toolu_ID","name":"f",)"
                     R"("input":{"a": "x\"y", "n": [1,  2.50]}},)"
                     R"({"type":"tool_use","id":"toolu_ID","name":"f","input":{}})",
-                    "tool_use"));
+                    "tool_use", 1));
   const Json content = ReadStream(told.stream)["content"];
   EXPECT_NE(content[2]["id"], content[3]["id"]);
 }
@@ -265,7 +277,8 @@ TEST_F(MessagesFormatTest, ACallPieceByPiece) {
                 Delta(0, R"("input_json_delta","partial_json":"ab")") +
                 Delta(0, R"("input_json_delta","partial_json":"c")") +
                 Delta(0, R"("input_json_delta","partial_json":"\"}")") + BlockStop(0) +
-                Stop("tool_use"));
+                Stop("tool_use", 5))
+      << "the answer ends with the block";
 }
 
 TEST_F(MessagesFormatTest, WithoutParallelCalls) {
@@ -274,6 +287,18 @@ TEST_F(MessagesFormatTest, WithoutParallelCalls) {
   const Json message = ReadStream(told.stream);
   EXPECT_EQ(message["content"].size(), 1u);
   EXPECT_EQ(message, Json::parse(told.whole.body, nullptr, false));
+}
+
+TEST_F(MessagesFormatTest, CountsTheTokensUpToTheEndOfTheCalls) {
+  Prepare("");
+  const std::string answer = "r</think>Look:" + std::string(kTwoCalls);
+  const std::size_t n_tokens = Tokens(answer).size();
+  for (const std::string behind : {"", "\n", "\n\nAnd so on, and so on."}) {
+    const Told told = Tell(answer + behind, FinishReason::kStop);
+    const Json message = ReadStream(told.stream);
+    EXPECT_EQ(message["usage"]["output_tokens"], n_tokens) << behind;
+    EXPECT_EQ(message, Json::parse(told.whole.body, nullptr, false));
+  }
 }
 
 // A JSON library would make 1e+23 and an error of them.
@@ -292,11 +317,11 @@ TEST_F(MessagesFormatTest, StopSequence) {
   const Told told = Tell(Pieces(
       {"r</think>Hi "}, {.token = 5, .finish = FinishReason::kStopString, .stop_string = 1}));
   EXPECT_EQ(WithoutIds(told.stream),
-            Start() + Thinking(0, "r") + Text(1, "Hi ") + Stop("stop_sequence", R"("\"END")"));
+            Start() + Thinking(0, "r") + Text(1, "Hi ") + Stop("stop_sequence", 2, R"("\"END")"));
   EXPECT_EQ(WithoutIds(told.whole.body),
             Message(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
                     R"({"type":"text","text":"Hi "})",
-                    "stop_sequence", R"("\"END")"));
+                    "stop_sequence", 2, R"("\"END")"));
   const Told call = Tell(Pieces({"</think>" + std::string(kTwoCalls)},
                                 {.finish = FinishReason::kStopString, .stop_string = 0}));
   EXPECT_EQ(ReadStream(call.stream)["stop_reason"], "tool_use") << "the calls are to be run";
@@ -305,11 +330,11 @@ TEST_F(MessagesFormatTest, StopSequence) {
 TEST_F(MessagesFormatTest, MaxTokensInEachState) {
   Prepare("");
   EXPECT_EQ(WithoutIds(Tell(Pieces({"Let"}, kCut)).stream),
-            Start() + Thinking(0, "Let") + Stop("max_tokens"));
+            Start() + Thinking(0, "Let") + Stop("max_tokens", 2));
   EXPECT_EQ(WithoutIds(Tell(Pieces({"r</think>"}, kCut)).stream),
-            Start() + Thinking(0, "r") + Stop("max_tokens"));
+            Start() + Thinking(0, "r") + Stop("max_tokens", 2));
   EXPECT_EQ(WithoutIds(Tell(Pieces({"r</think>Hi"}, kCut)).stream),
-            Start() + Thinking(0, "r") + Text(1, "Hi") + Stop("max_tokens"));
+            Start() + Thinking(0, "r") + Text(1, "Hi") + Stop("max_tokens", 2));
   const std::string call =
       "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
       "<｜DSML｜parameter name=\"a\" string=\"true\">";
@@ -317,11 +342,13 @@ TEST_F(MessagesFormatTest, MaxTokensInEachState) {
             Start() + BlockStart(0, R"("tool_use","id":"toolu_ID","name":"f","input":{})") +
                 Delta(0, R"("input_json_delta","partial_json":"{\"a\": \"b")") +
                 Delta(0, R"("input_json_delta","partial_json":"\"}")") + BlockStop(0) +
-                Stop("max_tokens"));
-  EXPECT_EQ(WithoutIds(Tell(Pieces({"</think>" + std::string(kTwoCalls)}, kCut)).whole.body)
-                .find("\"stop_reason\":\"tool_use\""),
-            std::string::npos);
-  EXPECT_EQ(WithoutIds(Tell(Pieces({}, kCut)).stream), Start() + Stop("max_tokens"));
+                Stop("max_tokens", 2));
+  const std::string calls = "</think>" + std::string(kTwoCalls);
+  const std::string open = calls.substr(0, calls.rfind("</"));
+  EXPECT_EQ(ReadStream(Tell(Pieces({open}, kCut)).stream)["stop_reason"], "max_tokens");
+  EXPECT_EQ(ReadStream(Tell(Pieces({calls}, kCut)).stream)["stop_reason"], "tool_use")
+      << "the answer was whole before it was cut";
+  EXPECT_EQ(WithoutIds(Tell(Pieces({}, kCut)).stream), Start() + Stop("max_tokens", 1));
 }
 
 TEST_F(MessagesFormatTest, AnErrorInTheMiddle) {
@@ -358,7 +385,7 @@ TEST_F(MessagesFormatTest, BlocksFollowOneAnother) {
     blocks.Add(event, &stream);
   }
   blocks.End(&stream);
-  EXPECT_EQ(ReadStream(Start() + stream + Stop("tool_use"))["content"].dump(),
+  EXPECT_EQ(ReadStream(Start() + stream + Stop("tool_use", 0))["content"].dump(),
             R"([{"type":"text","text":"a"},{"type":"thinking","thinking":"r","signature":"s"},)"
             R"({"type":"tool_use","id":"i0","name":"f","input":{}},)"
             R"({"type":"tool_use","id":"i1","name":"g","input":{}},{"type":"text","text":"b"}])");
@@ -380,7 +407,7 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
     call_.answers.tools = testing::ToolsOf(golden);
     const StreamEvent& last = golden["ended_by"] == "length" ? kCut : kStopped;
     const std::string text = golden["text"].get<std::string>();
-    const std::string whole = Tell(Pieces({text}, last)).whole.body;
+    const std::string whole = Tell(Cut({text}, last)).whole.body;
     const Json message = Json::parse(whole, nullptr, false);
     ASSERT_TRUE(message.is_object()) << whole;
     std::vector<std::vector<std::string>> ways(1);
@@ -389,7 +416,7 @@ TEST_F(MessagesFormatTest, EveryCutTellsTheSame) {
       ways.push_back({text.substr(0, cut), text.substr(cut)});
     }
     for (const std::vector<std::string>& pieces : ways) {
-      const Told told = Tell(Pieces(pieces, last));
+      const Told told = Tell(Cut(pieces, last));
       ASSERT_EQ(told.whole.body, whole) << pieces[0];
       ASSERT_EQ(ReadStream(told.stream), message) << pieces[0];
       ++n_told;

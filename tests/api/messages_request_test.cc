@@ -360,10 +360,9 @@ TEST_F(MessagesBodiesTest, Errors) {
   ApiError error = ErrorOf(start + R"("output_config": {"effort": "enormous"}})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "output_config.effort");
-  error = ErrorOf(start + R"("tools": [{"name": "f", "input_schema": {}}],
-                             "tool_choice": {"type": "any"}})");
+  error = ErrorOf(start + R"("output_config": {"format": {"type": "json_schema"}}})");
   EXPECT_EQ(error.code, "unsupported_parameter");
-  EXPECT_EQ(error.param, "tool_choice");
+  EXPECT_EQ(error.param, "output_config.format");
   model_.limits.max_context = 3;
   error = ErrorOf(start + R"("stream": true})");
   ASSERT_TRUE(error.overflow);

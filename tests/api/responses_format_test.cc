@@ -102,8 +102,8 @@ TEST_F(ResponsesFormatTest, PlainTextByteForByte) {
   replace(R"("output":[])", R"("output":[)" + item + "]");
   replace(R"("usage":null)",
           R"("usage":{"input_tokens":30,"input_tokens_details":{"cached_tokens":10,)"
-          R"("cache_write_tokens":0},"output_tokens":7,)"
-          R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":37})");
+          R"("cache_write_tokens":0},"output_tokens":3,)"
+          R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":33})");
   std::string expected;
   int number = 0;
   const auto add = [&](const std::string& type, const std::string& fields) {
@@ -126,7 +126,8 @@ TEST_F(ResponsesFormatTest, PlainTextByteForByte) {
   add("response.completed", R"("response":)" + finished);
 
   const ApiCall call = Call(R"("reasoning": {"effort": "none"})");
-  const auto pieces = Pieces({"Once", " upon"});
+  std::vector<StreamEvent> pieces = Pieces({"Once", " upon"});
+  for (StreamEvent& piece : pieces) piece.token = 5;
   EXPECT_EQ(WithPlainIds(StreamText(call, pieces)), expected);
   EXPECT_EQ(WithPlainIds(Whole(call, pieces).dump()), finished);
 }
@@ -319,9 +320,85 @@ TEST_F(ResponsesFormatTest, Logprobs) {
   }
   EXPECT_EQ(text, "Hi");
   EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], Tokens("So").size());
-  for (const Json& event : Stream(call, events)) {
-    if (event["type"] == "response.output_text.done") {
-      EXPECT_EQ(event["logprobs"], logprobs);
+}
+
+// Those of the deltas of the message, joined. Checks that they are those of its end, and that each
+// delta has text or says what the ones before it could not.
+Json JoinedLogprobs(const std::vector<Json>& events) {
+  Json joined = Json::array();
+  for (const Json& event : events) {
+    if (event["type"] == "response.output_text.delta") {
+      EXPECT_TRUE(event["delta"] != "" || !event["logprobs"].empty()) << event;
+      for (const Json& entry : event["logprobs"]) joined.push_back(entry);
+    } else if (event["type"] == "response.output_text.done") {
+      EXPECT_EQ(event["logprobs"], joined);
+    }
+  }
+  return joined;
+}
+
+TEST_F(ResponsesFormatTest, LogprobsOfDeltas) {
+  const std::string call = Calls(Invoke("f", Parameter("a", "x")));
+  const std::string fields =
+      std::string(kTools) + R"(, "include": ["message.output_text.logprobs"])";
+  for (const std::string text :
+       {"So</think>Once upon a time", "</think>É☺, né", "So</think>Look:\n\n", "</think>a <b> <｜",
+        "</think>Once.<｜DSML｜tool", "So.</think>"}) {
+    for (const std::string& behind : {std::string(), call}) {
+      for (const std::size_t n_held : {0, 1, 3}) {
+        SCOPED_TRACE(text + behind + std::to_string(n_held));
+        std::vector<StreamEvent> events = Events(text + behind, FinishReason::kStop, n_held);
+        float logprob = 0;
+        for (StreamEvent& event : events) {
+          logprob -= 0.25f;
+          event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = logprob}};
+        }
+        const ApiCall asked = Call(fields);
+        const Json response = Whole(asked, events);
+        Json expected = Json::array();
+        for (const Json& item : response["output"]) {
+          if (item["type"] == "message") expected = item["content"][0]["logprobs"];
+        }
+        EXPECT_EQ(JoinedLogprobs(Stream(asked, events)), expected);
+        EXPECT_EQ(expected.empty(), text == "So.</think>");
+      }
+    }
+  }
+}
+
+// The end of the last token might have begun a stop string, and did.
+TEST_F(ResponsesFormatTest, LogprobsOfATokenThatIsToldInPart) {
+  std::vector<StreamEvent> events = Events("</think>Once upon", FinishReason::kStopString);
+  for (StreamEvent& event : events) {
+    event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = -0.5f}};
+  }
+  std::string& text = events[events.size() - 2].text;
+  const std::string token = text;
+  ASSERT_GT(token.size(), 1u);
+  text.pop_back();
+  const auto told = Stream(Call(R"("include": ["message.output_text.logprobs"])"), events);
+  const Json joined = JoinedLogprobs(told);
+  ASSERT_FALSE(joined.empty());
+  EXPECT_EQ(joined.back()["token"], token);
+  EXPECT_EQ(joined, told.back()["response"]["output"][0]["content"][0]["logprobs"]);
+}
+
+TEST_F(ResponsesFormatTest, LogprobsComeWithTheirText) {
+  std::vector<StreamEvent> events = Events("</think>Once upon a time", FinishReason::kStop);
+  for (StreamEvent& event : events) {
+    event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = -0.5f}};
+  }
+  int n_deltas = 0;
+  for (const Json& event : Stream(Call(R"("include": ["message.output_text.logprobs"])"), events)) {
+    if (event["type"] != "response.output_text.delta") continue;
+    ++n_deltas;
+    ASSERT_EQ(event["logprobs"].size(), 1u) << event;
+    EXPECT_EQ(event["logprobs"][0]["token"], event["delta"]);
+  }
+  EXPECT_GT(n_deltas, 2);
+  for (const Json& event : Stream(Call(kTools), Pieces({"</think>On", "ce"}))) {
+    if (event.contains("logprobs")) {
+      EXPECT_EQ(event["logprobs"], Json::array()) << "not asked for";
     }
   }
 }

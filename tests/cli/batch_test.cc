@@ -179,6 +179,39 @@ TEST_F(BatchTest, ForcedCallsEndWithTheirBlock) {
   EXPECT_EQ(body["usage"]["completion_tokens"], 1) << "what came after the block is not counted";
 }
 
+TEST_F(BatchTest, BodiesOfTheOtherApis) {
+  model_.limits.max_context = 1000;
+  const auto line = [](const std::string& custom_id, const std::string& url,
+                       const std::string& body) {
+    return R"({"custom_id": ")" + custom_id + R"(", "method": "POST", "url": ")" + url +
+           R"(", "body": )" + body + "}\n";
+  };
+  CallingRunner runner;
+  const Status status =
+      Run(line("response", "/v1/responses",
+               R"({"input": "Hi", "reasoning": {"effort": "none"}, "tool_choice": "required",)"
+               R"( "tools": [{"type": "function", "name": "f"}]})") +
+              line("message", "/v1/messages",
+                   R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 50,)"
+                   R"( "thinking": {"type": "disabled"}, "tool_choice": {"type": "any"},)"
+                   R"( "tools": [{"name": "f", "input_schema": {}}]})") +
+              line("wrong", "/v1/messages", R"({"messages": []})"),
+          runner);
+  ASSERT_TRUE(status) << status.error().message;
+  std::map<std::string, Json> by_id;
+  for (const Json& answer : Lines()) {
+    by_id[answer["custom_id"].get<std::string>()] = answer["response"];
+  }
+  const Json& item = by_id["response"]["body"]["output"][0];
+  EXPECT_EQ(item["type"], "function_call");
+  EXPECT_EQ(item["arguments"], R"({"a": 1})");
+  const Json& message = by_id["message"]["body"];
+  EXPECT_EQ(message["stop_reason"], "tool_use");
+  EXPECT_EQ(message["content"][0]["input"].dump(), R"({"a":1})");
+  EXPECT_EQ(by_id["wrong"]["status_code"], 400);
+  EXPECT_EQ(by_id["wrong"]["body"]["type"], "error");
+}
+
 TEST_F(BatchTest, GoldenLine) {
   testing::FakeRunner runner({.max_open = 1, .tokens_per_answer = 1});
   ASSERT_TRUE(Run(Line("a\\\"b"), runner));

@@ -1,0 +1,168 @@
+// What the three APIs with tools make of tool_choice and of strict tools: the same call.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "api/api_call.h"
+#include "tests/api/api_model.h"
+
+namespace fathom {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+
+class ToolChoiceTest : public testing::ApiModelTest {
+ protected:
+  ToolChoiceTest() { model_.limits.max_context = 8192; }
+
+  ApiCall Prepare(Endpoint endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = PrepareCall(endpoint, BodyOf(endpoint, fields), model_);
+    EXPECT_TRUE(call) << fields << ": " << (call ? "" : call.error().message);
+    return call ? *call : ApiCall();
+  }
+  ApiError ErrorOf(Endpoint endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = PrepareCall(endpoint, BodyOf(endpoint, fields), model_);
+    EXPECT_FALSE(call) << fields;
+    return call ? ApiError() : call.error();
+  }
+
+  // The names in the openers of the call; none: it is not forced.
+  std::vector<std::string> Forced(Endpoint endpoint, const std::string& fields) const {
+    const ApiCall call = Prepare(endpoint, fields);
+    std::vector<std::string> names;
+    if (!call.forced_call) return names;
+    constexpr std::string_view kBegin = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"";
+    for (const ForcedCall::Opener& opener : call.forced_call->openers) {
+      EXPECT_TRUE(opener.text.starts_with(kBegin)) << opener.text;
+      EXPECT_EQ(opener.tokens, Tokens(opener.text));
+      EXPECT_THAT(opener.text, EndsWith("\">\n"));
+      names.push_back(opener.text.substr(kBegin.size(), opener.text.size() - kBegin.size() - 3));
+    }
+    return names;
+  }
+
+ private:
+  static std::string BodyOf(Endpoint endpoint, const std::string& fields) {
+    return (endpoint == Endpoint::kResponses
+                ? R"({"input": "Hi", )"
+                : R"({"messages": [{"role": "user", "content": "Hi"}], )") +
+           fields + "}";
+  }
+};
+
+constexpr const char* kMessagesTools =
+    R"("tools": [{"name": "f", "input_schema": {}}, {"type": "web_search_20250305", "name": "w"},
+                 {"name": "g", "input_schema": {}}], "tool_choice": )";
+
+TEST_F(ToolChoiceTest, Messages) {
+  const auto forced = [&](const std::string& choice) {
+    return Forced(Endpoint::kMessages, kMessagesTools + choice);
+  };
+  EXPECT_THAT(forced(R"({"type": "auto"})"), ElementsAre());
+  EXPECT_THAT(forced(R"({"type": "none"})"), ElementsAre());
+  EXPECT_THAT(forced(R"({"type": "any"})"), ElementsAre("f", "g")) << "those that the model knows";
+  EXPECT_THAT(forced(R"({"type": "tool", "name": "g"})"), ElementsAre("g"));
+  EXPECT_THAT(forced(R"({"type": "tool", "name": "g", "disable_parallel_tool_use": true})"),
+              ElementsAre("g"));
+}
+
+TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
+  const std::string any = std::string(kMessagesTools) + R"({"type": "any"}, "thinking": )";
+  const ApiCall thinks = Prepare(Endpoint::kMessages, any + R"({"type": "adaptive"})");
+  ASSERT_TRUE(thinks.forced_call);
+  EXPECT_TRUE(thinks.forced_call->after_reasoning);
+  EXPECT_EQ(thinks.forced_call->max_context, 8192);
+  const ApiCall disabled = Prepare(Endpoint::kMessages, any + R"({"type": "disabled"})");
+  ASSERT_TRUE(disabled.forced_call);
+  EXPECT_FALSE(disabled.forced_call->after_reasoning);
+  const std::string required = R"("tools": [{"type": "custom", "name": "c"}],
+      "tool_choice": "required", "reasoning": {"effort": )";
+  const ApiCall response = Prepare(Endpoint::kResponses, required + R"("none"})");
+  ASSERT_TRUE(response.forced_call);
+  EXPECT_FALSE(response.forced_call->after_reasoning);
+}
+
+constexpr const char* kResponsesTools =
+    R"("tools": [{"type": "function", "name": "f"}, {"type": "web_search"},
+                 {"type": "custom", "name": "apply_patch"},
+                 {"type": "namespace", "name": "files", "tools": [
+                     {"type": "function", "name": "f"}, {"type": "function", "name": "read"}]}],
+       "tool_choice": )";
+
+TEST_F(ToolChoiceTest, Responses) {
+  const auto forced = [&](const std::string& choice) {
+    return Forced(Endpoint::kResponses, kResponsesTools + choice);
+  };
+  EXPECT_THAT(forced(R"("auto")"), ElementsAre());
+  EXPECT_THAT(forced(R"("none")"), ElementsAre());
+  EXPECT_THAT(forced(R"("required")"), ElementsAre("f", "apply_patch", "files__f", "files__read"));
+  EXPECT_THAT(forced(R"({"type": "function", "name": "f"})"), ElementsAre("f"));
+  EXPECT_THAT(forced(R"({"type": "custom", "name": "apply_patch"})"), ElementsAre("apply_patch"));
+  EXPECT_THAT(forced(R"({"type": "function", "namespace": "files", "name": "f"})"),
+              ElementsAre("files__f"));
+}
+
+TEST_F(ToolChoiceTest, AllowedToolsOfResponses) {
+  const auto choice = [&](const std::string& mode, const std::string& tools) {
+    return kResponsesTools + (R"({"type": "allowed_tools", "mode": ")" + mode) + R"(", "tools": )" +
+           tools + "}";
+  };
+  const std::string two = R"([{"type": "function", "name": "read", "namespace": "files"},
+      {"type": "web_search"}, {"type": "custom", "name": "apply_patch"}])";
+  EXPECT_THAT(Forced(Endpoint::kResponses, choice("auto", two)), ElementsAre());
+  EXPECT_THAT(Forced(Endpoint::kResponses, choice("required", two)),
+              ElementsAre("apply_patch", "files__read"));
+  const auto message = [&](const std::string& tools) {
+    const ApiError error = ErrorOf(Endpoint::kResponses, choice("required", tools));
+    EXPECT_EQ(error.param, "tool_choice.tools");
+    return error.message;
+  };
+  EXPECT_EQ(message("[]"), "tool_choice.tools: expected the name of one of the tools, found none");
+  EXPECT_EQ(message(R"([{"type": "function", "name": "read"}])"),
+            "tool_choice.tools: expected the name of one of the tools, found none");
+  EXPECT_EQ(message("5"), "tool_choice.tools: expected a list of tools, found 5");
+}
+
+TEST_F(ToolChoiceTest, RequiredNeedsATool) {
+  const ApiError error = ErrorOf(Endpoint::kResponses, R"("tools": [{"type": "web_search"}],
+                                       "tool_choice": "required")");
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, "tool_choice");
+}
+
+// The first strict one, by the name that its client knows it by.
+TEST_F(ToolChoiceTest, StrictToolsAreRefused) {
+  const auto expect = [&](Endpoint endpoint, const std::string& fields, const std::string& field) {
+    const ApiError error = ErrorOf(endpoint, fields);
+    EXPECT_EQ(error.status, 400);
+    EXPECT_EQ(error.code, "unsupported_parameter");
+    EXPECT_EQ(error.param, field);
+    EXPECT_EQ(error.message, field + ": not supported yet");
+  };
+  const std::string messages = R"("tools": [{"type": "web_search_20250305", "name": "w"},
+      {"name": "f", "input_schema": {}, "strict": false},
+      {"name": "g", "input_schema": {}, "strict": true},
+      {"name": "h", "input_schema": {}, "strict": true}])";
+  expect(Endpoint::kMessages, messages, "tools[2].strict");
+  const std::string responses = R"("tools": [{"type": "web_search", "strict": true},
+      {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"},
+          {"type": "function", "name": "g", "strict": true}]}])";
+  expect(Endpoint::kResponses, responses, "tools[1].tools[1].strict");
+  expect(Endpoint::kResponses, R"("tools": [{"type": "function", "name": "f", "strict": true}])",
+         "tools[0].strict");
+  const std::string function = R"({"name": "g", "strict": true})";
+  expect(Endpoint::kChatCompletions,
+         R"("tools": [{"type": "function", "function": )" + function + "}]",
+         "tools[0].function.strict");
+  expect(Endpoint::kChatCompletions, R"("functions": [{"name": "f"}, )" + function + "]",
+         "functions[1].strict");
+  // Where no tool may be called there is nothing to keep.
+  Prepare(Endpoint::kMessages, messages + R"(, "tool_choice": {"type": "none"})");
+  Prepare(Endpoint::kResponses, responses + R"(, "tool_choice": "none")");
+}
+
+}  // namespace
+}  // namespace fathom
