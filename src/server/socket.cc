@@ -57,6 +57,10 @@ std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
 Socket::Socket(Descriptor descriptor, milliseconds write_time)
     : descriptor_(std::move(descriptor)), write_time_(write_time) {
   SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  // The system would keep megabytes for each client that does not read. Text needs little, and what
+  // a client does not take should pause its request soon.
+  constexpr int kSendBytes = 64 << 10;
+  SetOption(fd(), SOL_SOCKET, SO_SNDBUF, kSendBytes);
   // The system counts from the last acknowledged byte, WriteAll from when it has to wait: with
   // twice the time, a write that waits gets all of its own.
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));

@@ -3,7 +3,6 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,9 +96,16 @@ class SseGoldensTest : public testing::ApiModelTest {
     if (!call) return "";
     n_prompt_ = call->requests[0].prompt.size();
     const std::string stream = testing::Tell(*call, model_, events, stats).stream;
-    const std::string named =
-        std::regex_replace(stream, std::regex("(chatcmpl|cmpl)-[0-9A-Za-z]{24}"), "ID");
-    return std::regex_replace(named, std::regex("call_[0-9A-Za-z]{24}"), "CALL");
+    return Named("call_", "CALL", Named("cmpl-", "ID", Named("chatcmpl-", "ID", stream)));
+  }
+
+  // `text` with `name` in place of every id of that prefix.
+  static std::string Named(std::string_view prefix, std::string_view name, std::string text) {
+    constexpr std::size_t kIdBytes = 24;
+    for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+      text.replace(at, prefix.size() + kIdBytes, name);
+    }
+    return text;
   }
 
   std::size_t n_prompt_ = 0;

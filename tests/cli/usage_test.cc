@@ -12,8 +12,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kCommands[] = {"generate", "chat",  "batch",  "inspect",    "tokenize",
-                                     "encode",   "parse", "logits", "make-slice", "bench"};
+constexpr const char* kCommands[] = {"generate", "serve",      "chat",   "batch",
+                                     "inspect",  "tokenize",   "encode", "parse",
+                                     "logits",   "make-slice", "bench"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -44,7 +45,7 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 
 TEST(UsageTest, NoCommandListsThem) {
   ExpectRefusal(RunProgram({}), 2,
-                "generate chat batch inspect tokenize encode parse logits make-slice bench");
+                "generate chat serve batch inspect tokenize encode parse logits make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {

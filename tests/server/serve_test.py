@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -191,6 +192,14 @@ class ServeTest(unittest.TestCase):
             wait_until(lambda: metric(server.url, "fathom_running") == 0, seconds=5)
         cancelled = metric(server.url, 'fathom_requests_total{outcome="cancelled"}')
         self.assertEqual(cancelled, 2)
+        self.assertEqual(server.stop(), 0)
+
+    def test_the_chat_page_of_a_real_server(self):
+        server = self.serve("--max-tokens", "200")
+        run = subprocess.run(
+            [sys.executable, Path(__file__).with_name("chat_page_test.py"), "--url",
+             server.url + "/"], capture_output=True, text=True, check=False, timeout=300)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         self.assertEqual(server.stop(), 0)
 
     def test_many_prompts_at_once(self):
