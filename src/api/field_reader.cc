@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 namespace fathom {
@@ -17,6 +18,25 @@ std::string ExpectedInteger(IntegerRange range) {
   if (range.low == all.low && range.high == all.high) return "an integer of 64 bits";
   if (range.high == all.high) return fmt::format("an integer of at least {}", range.low);
   return fmt::format("an integer from {} to {}", range.low, range.high);
+}
+
+// 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
+std::optional<std::int64_t> WholeNumber(const JsonValue& value) {
+  const char* begin = value.text.data();
+  const char* end = begin + value.text.size();
+  if (value.kind == JsonValue::Kind::kInteger) {
+    std::int64_t number = 0;
+    if (std::from_chars(begin, end, number).ec != std::errc()) return std::nullopt;
+    return number;
+  }
+  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
+  double number = 0;
+  if (value.kind != JsonValue::Kind::kFloat ||
+      std::from_chars(begin, end, number).ec != std::errc() || !(std::fabs(number) <= kExact) ||
+      std::trunc(number) != number) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(number);
 }
 
 }  // namespace
@@ -66,11 +86,8 @@ void FieldReader::ReadString(std::string_view key, std::string* value) {
 
 std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const std::string& path,
                                                    IntegerRange range) {
-  std::int64_t number = 0;
-  const char* end = value.text.data() + value.text.size();
-  const bool is_read = value.kind == JsonValue::Kind::kInteger &&
-                       std::from_chars(value.text.data(), end, number).ec == std::errc();
-  if (!is_read || number < range.low || number > range.high) {
+  const std::optional<std::int64_t> number = WholeNumber(value);
+  if (!number || *number < range.low || *number > range.high) {
     Fail(path, ExpectedInteger(range), value);
     return std::nullopt;
   }

@@ -38,7 +38,7 @@ class FieldReader {
   const JsonValue* Find(std::string_view key) const;
 
   void ReadBool(std::string_view key, bool* value);
-  // A number with a fraction or an exponent is no integer, whatever its value: 5.0 is refused.
+  // 5.0 is 5; 5.5 is refused.
   void ReadInteger(std::string_view key, IntegerRange range, std::int64_t* value);
   // NaN and the infinities are in no range.
   void ReadNumber(std::string_view key, NumberRange range, double* value);

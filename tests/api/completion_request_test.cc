@@ -43,8 +43,8 @@ TEST(CompletionRequestTest, WrongPrompts) {
             "prompt[0]: expected an integer from 0 to 999, found 1000");
   EXPECT_EQ(MessageOf(R"({"prompt": [1, "a"]})"),
             "prompt[1]: expected an integer from 0 to 999, found \"a\"");
-  EXPECT_EQ(MessageOf(R"({"prompt": [1.0]})"),
-            "prompt[0]: expected an integer from 0 to 999, found 1.0");
+  EXPECT_EQ(MessageOf(R"({"prompt": [1.5]})"),
+            "prompt[0]: expected an integer from 0 to 999, found 1.5");
   EXPECT_EQ(MessageOf(R"({"prompt": [[]]})"), "prompt[0]: expected at least one token, found none");
   EXPECT_EQ(MessageOf(R"({"prompt": ["a", null]})"),
             "prompt[1]: expected a string or a list of token ids, found null");
