@@ -56,7 +56,8 @@ class ApiAnswer {
   ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
             const RandomBits& random_bits);
 
-  // What is known of the prompt of call.requests[request] when its first event has come.
+  // What is known of the prompt of call.requests[request] when its first event has come; once.
+  bool HasStarted(std::size_t request) const { return started_[request]; }
   void Start(std::size_t request, const RequestStats& stats);
   // An event of call.requests[request].
   AnswerPiece Add(std::size_t request, const StreamEvent& event);

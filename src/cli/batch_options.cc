@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/option_checks.h"
 #include "cli/option_groups.h"
 
 namespace fathom::cli {
@@ -20,12 +19,7 @@ void AddBatch(CLI::App& app, BatchCommand& options) {
                    "from what is in it")
       ->type_name("OUT")
       ->required();
-  command
-      ->add_option_function<std::string>(
-          "--thinking", [&options](const std::string& name) { options.thinking = name == "on"; },
-          "Reasoning before the answers of chats that do not say: on or off (default: on)")
-      ->type_name("MODE")
-      ->check(OneOf({"on", "off"}));
+  AddThinking(command, options.thinking);
   AddProfile(command, options.profile);
   AddRun(command, options.run);
   AddEngine(command, options.engine);

@@ -248,6 +248,15 @@ void AddAllSampling(CLI::App* command, SamplingOptions& sampling) {
   AddStops(command, sampling);
 }
 
+void AddThinking(CLI::App* command, bool& thinking) {
+  command
+      ->add_option_function<std::string>(
+          "--thinking", [&thinking](const std::string& name) { thinking = name == "on"; },
+          "Reasoning before the answers of chats that do not say: on or off (default: on)")
+      ->type_name("MODE")
+      ->check(OneOf({"on", "off"}));
+}
+
 void AddProfile(CLI::App* command, std::string& profile) {
   command
       ->add_option("--profile", profile,

@@ -27,6 +27,8 @@ void AddRun(CLI::App* command, RunOptions& run);
 // How requests are served: caches, batches, drafts, the trace.
 void AddEngine(CLI::App* command, EngineCliOptions& engine);
 void AddAllSampling(CLI::App* command, SamplingOptions& sampling);
+// Whether chats that do not say reason.
+void AddThinking(CLI::App* command, bool& thinking);
 void AddProfile(CLI::App* command, std::string& profile);
 
 }  // namespace fathom::cli

@@ -115,12 +115,7 @@ void AddLimits(CLI::App* command, ServeCommand& options) {
 }
 
 void AddAnswers(CLI::App* command, ServeCommand& options) {
-  command
-      ->add_option_function<std::string>(
-          "--thinking", [&options](const std::string& name) { options.thinking = name == "on"; },
-          "Reasoning before the answers of chats that do not say: on or off (default: on)")
-      ->type_name("MODE")
-      ->check(OneOf({"on", "off"}));
+  AddThinking(command, options.thinking);
   AddProfile(command, options.profile);
   command
       ->add_option_function<std::string>(

@@ -111,7 +111,7 @@ class Run {
       has_first_ = true;
       record_->first_token_seconds = SecondsSince(start_);
     }
-    answer_->Start(i, running_[i]->stats());
+    if (!answer_->HasStarted(i)) answer_->Start(i, running_[i]->stats());
     // After an error nothing more is told; Finish says what happened.
     if (event_.error || event_.finish == FinishReason::kCancelled) has_error_ = true;
     if (call_.stream && !has_error_ && !has_begun_) {

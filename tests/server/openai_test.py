@@ -19,7 +19,7 @@ def ask(name):
     return [{"role": "user", "content": f"script:{name}"}]
 
 
-class OpenAiTest(unittest.TestCase):
+class ClientTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.server = ScriptedServer(SCRIPTS)
@@ -30,6 +30,8 @@ class OpenAiTest(unittest.TestCase):
         cls.client.close()
         cls.server.stop()
 
+
+class OpenAiTest(ClientTest):
     def chat(self, name, **more):
         return self.client.chat.completions.create(model="fairy", messages=ask(name), **more)
 
@@ -208,17 +210,7 @@ class OpenAiTest(unittest.TestCase):
             return 0
 
 
-class ResponsesTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.server = ScriptedServer(SCRIPTS)
-        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", max_retries=0)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.client.close()
-        cls.server.stop()
-
+class ResponsesTest(ClientTest):
     def test_whole(self):
         response = self.client.responses.create(model="fairy", input="script:thinking")
         self.assertEqual(response.output_text, "Paris.")
