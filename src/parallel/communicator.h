@@ -36,7 +36,7 @@ class Exchange {
   virtual ~Exchange() = default;
   // Moves what can be moved without waiting. True: all have arrived.
   virtual Result<bool> Poll() = 0;
-  // Returns when all have arrived, or at least one more of those to come has.
+  // Returns when all have arrived, or one of those to come that had not when it last returned.
   virtual Status WaitForAny() = 0;
   virtual Status Wait() = 0;
   // Of the i-th message to come.

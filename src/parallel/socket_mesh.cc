@@ -104,7 +104,11 @@ class Mesh {
     broken_ = std::move(error);
     return Unexpected(*broken_);
   }
+  // Once there is an alarm, ranks end because of it.
   Status BreakLink(int rank) {
+    if (Status fine = alarm_.Check(); !fine) {
+      return Break(fine.error());
+    }
     return Break({ErrorCode::kUnavailable,
                   fmt::format("rank {} has closed its connection: it has ended", rank)});
   }
@@ -320,12 +324,12 @@ class SocketExchange : public Exchange {
     return IsDone();
   }
   Status WaitForAny() override {
-    const std::ptrdiff_t n_before = Arrived();
-    while (!IsDone() && Arrived() == n_before) {
+    while (!IsDone() && Arrived() == n_told_) {
       if (Status moved = mesh_->Progress(kAlarmMs); !moved) {
         return moved;
       }
     }
+    n_told_ = Arrived();
     return {};
   }
   Status Wait() override {
@@ -355,6 +359,7 @@ class SocketExchange : public Exchange {
   std::shared_ptr<Mesh> mesh_;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
+  std::ptrdiff_t n_told_ = 0;  // messages that had arrived when WaitForAny returned
 };
 
 class SocketCommunicator : public Communicator {
