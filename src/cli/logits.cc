@@ -80,9 +80,10 @@ Status WriteRows(std::int64_t n_rows, const Compute& compute, const Write& write
     for (std::int64_t row = first; row < std::min(first + kLogitRows, n_rows); ++row) {
       rows.push_back(static_cast<std::int32_t>(row));
     }
-    const Matrix<const float> logits = compute(rows);
-    const Status written = write(
-        std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols))));
+    const Result<Matrix<const float>> logits = compute(rows);
+    if (!logits) return Unexpected(logits.error());
+    const Status written = write(std::as_bytes(
+        std::span(logits->data, static_cast<std::size_t>(logits->rows * logits->cols))));
     if (!written) return written;
   }
   return {};

@@ -10,13 +10,8 @@
 namespace fathom {
 namespace {
 
-// The columns of n that rank i of `size` adds up.
-struct Range {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-
-Range ShareOf(std::int64_t n, int i, int size) {
+// The columns of n that rank i of `size` adds up: about the same number for each.
+Piece ColumnsOf(std::int64_t n, int i, int size) {
   const std::int64_t first = n * i / size;
   return {first, n * (i + 1) / size - first};
 }
@@ -146,43 +141,44 @@ Status Communicator::AllToAll(std::span<const std::span<const std::byte>> outgoi
 
 // Every rank adds up its share of the columns and tells the others the sums: 2 n numbers travel
 // where telling everybody all parts would move size * n.
-Status Communicator::AllReduceParts(Matrix<const float> parts, std::span<float> sum) {
+Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_parts,
+                                    std::span<float> sum) {
   Check(parts.cols == std::ssize(sum), "as many sums as columns");
-  const Range mine = ShareOf(parts.cols, rank(), size());
-  const std::int64_t n_parts = parts.rows * size();
+  Check(parts.rows == PartsOf(n_parts, rank(), size()).count, "the parts of this rank");
+  const Piece mine = ColumnsOf(parts.cols, rank(), size());
   // What travels is a rank's parts of one share, row after row.
   scratch_.resize(static_cast<std::size_t>(parts.rows * parts.cols + n_parts * mine.count));
-  float* const packed = scratch_.data();
-  const Matrix<float> terms = {packed + parts.rows * parts.cols, n_parts, mine.count};
+  float* next = scratch_.data();
+  const Matrix<float> terms = {next + parts.rows * parts.cols, n_parts, mine.count};
   std::vector<std::span<const std::byte>> outgoing;
   std::vector<std::span<std::byte>> incoming;
-  float* next = packed;
   for (int other = 0; other < size(); ++other) {
-    const Range share = ShareOf(parts.cols, other, size());
-    const std::span<float> block(next, static_cast<std::size_t>(parts.rows * share.count));
+    const Piece share = ColumnsOf(parts.cols, other, size());
+    outgoing.push_back(std::as_bytes(
+        std::span(next, static_cast<std::size_t>(parts.rows * share.count))));
     for (std::int64_t part = 0; part < parts.rows; ++part) {
       next = std::copy_n(parts.Row(part) + share.first, share.count, next);
     }
-    outgoing.push_back(std::as_bytes(block));
+    const Piece theirs = PartsOf(n_parts, other, size());
     incoming.push_back(std::as_writable_bytes(std::span(
-        terms.Row(other * parts.rows), static_cast<std::size_t>(parts.rows * mine.count))));
+        terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
   }
   if (Status moved = AllToAll(outgoing, incoming); !moved) {
     return moved;
   }
   SumByHalves(terms);
-  outgoing.assign(static_cast<std::size_t>(size()),
-                  std::as_bytes(std::span(terms.data, static_cast<std::size_t>(mine.count))));
   for (int other = 0; other < size(); ++other) {
-    const Range share = ShareOf(parts.cols, other, size());
-    incoming[static_cast<std::size_t>(other)] = std::as_writable_bytes(
-        sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count)));
+    const auto r = static_cast<std::size_t>(other);
+    const Piece share = ColumnsOf(parts.cols, other, size());
+    outgoing[r] = std::as_bytes(std::span(terms.data, static_cast<std::size_t>(mine.count)));
+    incoming[r] = std::as_writable_bytes(sum.subspan(static_cast<std::size_t>(share.first),
+                                                     static_cast<std::size_t>(share.count)));
   }
   return AllToAll(outgoing, incoming);
 }
 
 Status Communicator::AllReduceSum(std::span<float> values) {
-  return AllReduceParts({values.data(), 1, std::ssize(values)}, values);
+  return AllReduceParts({values.data(), 1, std::ssize(values)}, size(), values);
 }
 
 }  // namespace fathom

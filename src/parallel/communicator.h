@@ -80,16 +80,32 @@ class Communicator {
   // sizes, also 0.
   Status AllToAll(std::span<const std::span<const std::byte>> outgoing,
                   std::span<const std::span<std::byte>> incoming);
-  // The sum of all rows of all ranks' parts, everywhere the same bits: the rows of rank 0, then of
-  // rank 1, ... are added by halves, whoever comes first. parts [parts of this rank, n], equally
-  // many everywhere; sum [n].
-  Status AllReduceParts(Matrix<const float> parts, std::span<float> sum);
+  // The sum of n_parts parts, everywhere the same bits: those of rank 0, then of rank 1, ... are
+  // added by halves, whoever comes first. parts [parts of this rank, n]: as many as PartsOf says;
+  // sum [n].
+  Status AllReduceParts(Matrix<const float> parts, std::int64_t n_parts, std::span<float> sum);
   // The same of one part per rank, in place.
   Status AllReduceSum(std::span<float> values);
 
  private:
   std::vector<float> scratch_;
 };
+
+// The pieces of [0, n) that n_ranks have, which divides n.
+struct Piece {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+constexpr Piece PieceOf(std::int64_t n, int rank, int n_ranks) {
+  return {n / n_ranks * rank, n / n_ranks};
+}
+
+// The parts of a sum that a rank computes (docs/numerics.md 2). One of the two numbers divides the
+// other; where there are more ranks than parts, the last ranks have none.
+constexpr Piece PartsOf(std::int64_t n_parts, int rank, int n_ranks) {
+  return n_ranks <= n_parts ? PieceOf(n_parts, rank, n_ranks)
+                            : Piece{rank < n_parts ? rank : n_parts, rank < n_parts ? 1 : 0};
+}
 
 // The sum of the rows by halves (docs/numerics.md 1, the tree of other sizes: v[i] += v[i + n/2];
 // of an odd number the middle one waits for the next round), into the first of them.

@@ -104,11 +104,29 @@ TEST_P(CommunicatorTest, SumsPartsAsOneRankWould) {
         std::vector<float> sum(static_cast<std::size_t>(n), -1);
         const Matrix<const float> mine = {parts.data() + ranks.rank() * parts_per_rank * n,
                                           parts_per_rank, n};
-        ASSERT_TRUE(ranks.AllReduceParts(mine, sum).has_value());
+        ASSERT_TRUE(
+            ranks.AllReduceParts(mine, n_ranks * parts_per_rank, sum).has_value());
         EXPECT_EQ(sum, expected);
       });
     }
   }
+}
+
+TEST_P(CommunicatorTest, SumsFewerPartsThanRanks) {
+  std::vector<float> parts = {-0.0f, 1, -0.0f, 2};  // two parts of two numbers
+  RunRanks(n_ranks(), [&](Communicator& ranks) {
+    for (const std::int64_t n_parts : {1, 2}) {
+      if (ranks.size() % n_parts != 0) {
+        continue;
+      }
+      std::vector<float> sum(2, 7);
+      const Piece mine = PartsOf(n_parts, ranks.rank(), ranks.size());
+      const Matrix<const float> rows = {parts.data() + 2 * mine.first, mine.count, 2};
+      ASSERT_TRUE(ranks.AllReduceParts(rows, n_parts, sum).has_value());
+      EXPECT_TRUE(sum[0] == 0 && std::signbit(sum[0]));  // nothing is added to it
+      EXPECT_EQ(sum[1], n_parts == 1 ? 1 : 3);
+    }
+  });
 }
 
 TEST(SumByHalvesTest, AddsInTheDocumentedOrder) {

@@ -1,0 +1,18 @@
+// The weights of one rank: what remains of all the model's weights (model/model_ranks.h).
+#ifndef FATHOM_MODEL_WEIGHT_SHARE_H_
+#define FATHOM_MODEL_WEIGHT_SHARE_H_
+
+#include "checkpoint/model_config.h"
+#include "model/model_ranks.h"
+#include "model/weights.h"
+
+namespace fathom {
+
+// Narrows bound weights to those of a share that CheckCounts has found right. Rows of a matrix stay
+// where they are in the files; columns are copied, as they are no piece of the file. What belongs
+// to other ranks is a weight without bytes, which nothing may read.
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_WEIGHT_SHARE_H_
