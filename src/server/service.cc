@@ -89,6 +89,7 @@ struct Service::Route {
   }
 };
 
+// All but those that generate: FindEndpoint knows them.
 std::span<const Service::Route> Service::Routes() {
   using Key = Route::Key;
   static constexpr std::array kRoutes = {
@@ -108,15 +109,6 @@ std::span<const Service::Route> Service::Routes() {
       Route{"POST", "/detokenize", &Service::Detokenize},
       Route{"POST", "/v1/messages/count_tokens", &Service::CountTokens},
       Route{"POST", "/anthropic/v1/messages/count_tokens", &Service::CountTokens},
-      Route{"POST", "/v1/chat/completions", &Service::Complete},
-      Route{"POST", "/chat/completions", &Service::Complete},
-      Route{"POST", "/v1/completions", &Service::Complete},
-      Route{"POST", "/completions", &Service::Complete},
-      Route{"POST", "/beta/completions", &Service::Complete},
-      Route{"POST", "/v1/responses", &Service::Complete},
-      Route{"POST", "/responses", &Service::Complete},
-      Route{"POST", "/v1/messages", &Service::Complete},
-      Route{"POST", "/anthropic/v1/messages", &Service::Complete},
       Route{"GET", "/v1/responses/", &Service::ShowResponse},
       Route{"DELETE", "/v1/responses/", &Service::DeleteResponse},
   };
@@ -173,8 +165,10 @@ void Service::Dispatch(Asked& asked) {
   const HttpRequest& request = asked.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
+  const Route generating = {"POST", request.path, &Service::Complete};
+  const bool generates = FindEndpoint(request.path).has_value();
   std::string allowed;
-  for (const Route& route : Routes()) {
+  for (const Route& route : generates ? std::span(&generating, 1) : Routes()) {
     if (!route.Matches(request.path)) continue;
     if (route.method != method) {
       allowed += allowed.empty() ? "" : ", ";
