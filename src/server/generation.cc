@@ -55,9 +55,10 @@ class Run {
   // Until the last event has been taken, or there is nobody left to tell.
   void Follow() {
     while (n_open_ > 0 && !failed_) {
+      has_written_ = false;
       if (!TakeEvents()) KeepAlive();
       if (failed_) break;
-      if (exchange_.ClientIsGone()) {
+      if (!has_written_ && exchange_.ClientIsGone()) {
         Abandon();
       } else if (options_.time_limit && Clock::now() - start_ > *options_.time_limit) {
         TimeOut();
@@ -155,6 +156,7 @@ class Run {
   void Write() {
     if (pending_.empty() || failed_) return;
     const bool is_sent = is_streaming_ ? exchange_.Write(pending_) : StartStream();
+    has_written_ = true;
     last_write_ = Clock::now();
     pending_.clear();
     if (!is_sent) Abandon();
@@ -188,6 +190,7 @@ class Run {
   std::size_t n_open_ = 0;
   StreamEvent event_;
   std::string pending_;  // told to the client with the next write
+  bool has_written_ = false;  // since it was last asked whether the client is gone; writing asks
   bool is_streaming_ = false;
   bool has_begun_ = false;
   bool has_first_ = false;

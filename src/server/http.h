@@ -46,10 +46,10 @@ class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
-  virtual void Send(const HttpResponse& response) = 0;
+  virtual void Send(HttpResponse response) = 0;
   // A response whose body comes in pieces (chunked); `head.body` is the first of them. Both return
   // false if the client is gone, or has not taken anything for HttpLimits::write_time.
-  virtual bool StartStream(const HttpResponse& head) = 0;
+  virtual bool StartStream(HttpResponse head) = 0;
   virtual bool Write(std::string_view piece) = 0;
   // Whether the client has closed the connection, or its half of it. One call of the system.
   virtual bool ClientIsGone() = 0;

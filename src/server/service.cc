@@ -187,7 +187,7 @@ void Service::Dispatch(Asked& asked) {
     HttpResponse response = {.status = 204, .content_type = ""};
     response.fields.emplace_back("Allow", allowed + ", OPTIONS");
     access_.AddPreflightFields(request, &response.fields);
-    asked.exchange.Send(response);
+    asked.exchange.Send(std::move(response));
   } else {
     asked.exchange.AddField("Allow", allowed + ", OPTIONS");
     asked.Fail(
@@ -294,23 +294,23 @@ void Service::ListModels(Asked& asked) {
 void Service::ShowModel(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response =
+  ApiResult<HttpResponse> response =
       ModelResponse(*model, asked.rest, asked.form == Endpoint::kMessages);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::Tokenize(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::Detokenize(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::CountTokens(Asked& asked) {
@@ -352,9 +352,10 @@ void Service::Complete(Asked& asked) {
 void Service::ShowResponse(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const std::optional<std::string> response =
+  std::optional<std::string> response =
       model->api->responses ? model->api->responses->FindResponse(asked.rest) : std::nullopt;
-  response ? asked.exchange.Send({.body = *response}) : asked.Fail(UnknownResponse(asked.rest));
+  response ? asked.exchange.Send({.body = *std::move(response)})
+           : asked.Fail(UnknownResponse(asked.rest));
 }
 
 void Service::DeleteResponse(Asked& asked) {

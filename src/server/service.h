@@ -58,7 +58,6 @@ class Service {
   static std::span<const Route> Routes();
   void Dispatch(Asked& asked);
   bool MayPass(Asked& asked, const Route& route);
-  void RunRoute(Asked& asked, const Route& route);
   // The model, or nullptr after it has told the client that there is none.
   const ServedModel* Model(Asked& asked);
 

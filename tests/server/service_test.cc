@@ -264,6 +264,14 @@ TEST_F(ServiceTest, AClientThatLeavesCancels) {
   EXPECT_EQ(JsonOf(Ask("GET", "/load"))["server_load"], 0);
 }
 
+TEST_F(ServiceTest, AStreamLooksForItsClientOnceAWrite) {
+  answer_->delay = std::chrono::milliseconds(2);
+  options_.generation.watch = std::chrono::seconds(10);
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_GT(stream.n_writes, 3u);
+  EXPECT_LE(stream.n_looks, stream.n_writes + 1) << "once more where the engine ends";
+}
+
 TEST_F(ServiceTest, SilentStreamsShowThatTheyLive) {
   options_.generation.keep_alive = std::chrono::milliseconds(20);
   answer_->first_delay = std::chrono::milliseconds(90);
