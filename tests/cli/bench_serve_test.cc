@@ -9,7 +9,7 @@
 
 #include "cli/bench_serve_options.h"
 #include "tests/cli/program.h"
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -124,7 +124,7 @@ void Serve(ScriptedConnection& connection) {
 }
 
 TEST(BenchServeProgramTest, MeasuresEveryLevel) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   const TemporaryDirectory directory;
   const std::string plot = directory.path() / "load.svg";
   const ProgramRun run =
@@ -147,7 +147,7 @@ TEST(BenchServeProgramTest, MeasuresEveryLevel) {
 }
 
 TEST(BenchServeProgramTest, PrintsATableOfAnOpenLoop) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   const ProgramRun run = RunProgram({"bench", "serve", "--url", server.url(), "--rate", "200",
                                      "--requests", "5", "--model", "m"});
   ASSERT_EQ(run.exit_code, 0) << run.error;
@@ -156,7 +156,7 @@ TEST(BenchServeProgramTest, PrintsATableOfAnOpenLoop) {
 }
 
 TEST(BenchServeProgramTest, SaysWhyNothingWasAnswered) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   ExpectRefusal(RunProgram({"bench", "serve", "--url", server.url(), "--endpoint", "chat",
                             "--requests", "2"}),
                 1, "no request was answered: HTTP 404: no such path");
@@ -165,7 +165,7 @@ TEST(BenchServeProgramTest, SaysWhyNothingWasAnswered) {
 TEST(BenchServeProgramTest, SaysThatThereIsNoServer) {
   std::string url;
   {
-    const ScriptedServer server(Serve);
+    const ScriptedPeer server(Serve);
     url = server.url();
   }
   ExpectRefusal(RunProgram({"bench", "serve", "--url", url}), 1,
@@ -174,7 +174,7 @@ TEST(BenchServeProgramTest, SaysThatThereIsNoServer) {
 
 TEST(BenchServeProgramTest, ReadsTheKeyOfAFile) {
   std::string seen;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     seen = connection.ReadRequest().value_or("");
     connection.Write(ReplyText(401, "{}"));
     connection.WaitForClose();

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 namespace fathom::load {
 namespace {
@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using testing::ChunkText;
 using testing::ReplyText;
 using testing::ScriptedConnection;
-using testing::ScriptedServer;
+using testing::ScriptedPeer;
 using testing::StreamEnd;
 using testing::StreamHeader;
 
@@ -46,7 +46,7 @@ void Answer(ScriptedConnection& connection, const json& body, milliseconds gap) 
   connection.Write(Event("[DONE]") + StreamEnd());
 }
 
-ScriptedServer::Script Answers(milliseconds gap) {
+ScriptedPeer::Script Answers(milliseconds gap) {
   return [gap](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       Answer(connection, BodyOf(*request), gap);
@@ -54,7 +54,7 @@ ScriptedServer::Script Answers(milliseconds gap) {
   };
 }
 
-LoadJob JobOf(const ScriptedServer& server) {
+LoadJob JobOf(const ScriptedPeer& server) {
   return {.target = {.url = *ParseHttpUrl(server.url()), .model = "m"},
           .workload = {.input = {.low = 7}, .output = {.low = 3}}};
 }
@@ -73,7 +73,7 @@ int MostAtOnce(const std::vector<RequestRecord>& records) {
 }
 
 TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
-  const ScriptedServer server(Answers(milliseconds(2)));
+  const ScriptedPeer server(Answers(milliseconds(2)));
   LoadJob job = JobOf(server);
   job.level.concurrency = 3;
   job.n_conversations = 12;
@@ -96,7 +96,7 @@ TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
 }
 
 TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
-  const ScriptedServer server(Answers(milliseconds(0)));
+  const ScriptedPeer server(Answers(milliseconds(0)));
   LoadJob job = JobOf(server);
   job.level.concurrency = 8;
   job.n_conversations = 2;
@@ -106,7 +106,7 @@ TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
 
 // Each request takes 60 ms and one is due every 10 ms: an open loop does not wait for answers.
 TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
-  const ScriptedServer server(Answers(milliseconds(20)));
+  const ScriptedPeer server(Answers(milliseconds(20)));
   LoadJob job = JobOf(server);
   job.level = {.rate = 100, .arrival = {.kind = ArrivalKind::kConstant}};
   job.n_conversations = 10;
@@ -122,7 +122,7 @@ TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
 }
 
 TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
-  const ScriptedServer server(Answers(milliseconds(10)));
+  const ScriptedPeer server(Answers(milliseconds(10)));
   LoadJob job = JobOf(server);
   job.seconds = 0.1;
   const LoadResult result = RunLoad(job, GoOn);
@@ -140,7 +140,7 @@ TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
 TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
   std::mutex mutex;
   std::vector<std::string> prompts;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       const json body = BodyOf(*request);
       {
@@ -165,7 +165,7 @@ TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
 
 TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
   std::vector<json> bodies;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       bodies.push_back(BodyOf(*request));
       connection.Write(StreamHeader() + Event(R"({"choices":[{"delta":{"content":"answer"}}]})") +
@@ -188,7 +188,7 @@ TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
 
 TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
   std::atomic<int> n_requests = 0;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       switch (n_requests++ % 4) {
         case 0:
@@ -225,7 +225,7 @@ TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
 
 TEST(LoadRunnerTest, TheWatchCancelsWhatRuns) {
   std::atomic<int> n_waiting = 0;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     if (connection.ReadRequest()) {
       ++n_waiting;
       connection.WaitForClose();

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 namespace fathom::load {
 namespace {
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using testing::ReplyText;
 using testing::ScriptedConnection;
-using testing::ScriptedServer;
+using testing::ScriptedPeer;
 
 json BodyOf(const HttpCall& call) {
   json body = json::parse(call.body, nullptr, false);
@@ -57,7 +57,7 @@ TEST(LoadTargetTest, AsksForAnswersToMessages) {
 }
 
 Result<std::string> FirstModel(int status, const std::string& body) {
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     EXPECT_THAT(connection.ReadRequest().value_or(""),
                 ::testing::StartsWith("GET /v1/models HTTP/1.1\r\n"));
     connection.Write(ReplyText(status, body));
