@@ -191,13 +191,16 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
 
 }  // namespace
 
+ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
+  return {.generation = {.sampling = defaults.sampling}, .encoding = defaults.encoding};
+}
+
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ChatCompletionRequest request = {.generation = {.sampling = defaults.sampling},
-                                   .encoding = defaults.encoding};
+  ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGenerationFields(reader, limits, &request.generation);
   CheckTools(reader, limits);

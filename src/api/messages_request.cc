@@ -153,8 +153,7 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
                                                    const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ChatCompletionRequest request = {.generation = {.sampling = defaults.sampling},
-                                   .encoding = defaults.encoding};
+  ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);

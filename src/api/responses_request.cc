@@ -206,9 +206,7 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
                                                ResponseStore* store) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ResponsesRequest request;
-  request.chat.generation.sampling = defaults.sampling;
-  request.chat.encoding = defaults.encoding;
+  ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
   FieldReader reader(*json);
   ReadGeneration(reader, limits, &request.chat.generation);
   RefuseUnsupported(reader);

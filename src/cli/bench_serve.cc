@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report_format.h"
 #include "load/load_chart.h"
 #include "load/load_report.h"
 #include "load/load_runner.h"
@@ -149,18 +150,6 @@ void RunLevels(const BenchServeCommand& command, load::LoadJob job,
     report->interrupted = result.interrupted;
     if (result.interrupted) return;
   }
-}
-
-std::string Render(const load::LoadReport& report, BenchFormat format) {
-  switch (format) {
-    case BenchFormat::kTable:
-      return ToTable(report);
-    case BenchFormat::kJson:
-      return ToJson(report);
-    case BenchFormat::kCsv:
-      return ToCsv(report);
-  }
-  return {};
 }
 
 // An error if no request of any level was answered: whoever asks for figures gets none.

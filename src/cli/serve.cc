@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/engine_runner.h"
+#include "base/line_reader.h"
 #include "base/pages.h"
 #include "cli/api_model.h"
 #include "cli/build_info.h"
@@ -50,11 +51,10 @@ Result<std::vector<std::string>> ApiKeys(const ServeCommand& command) {
   if (!command.api_key_file.empty()) {
     const Result<std::string> text = ReadInput(command.api_key_file.string());
     if (!text) return MakeError(text.error().code, "--api-key-file: {}", text.error().message);
-    for (std::string_view rest = *text; !rest.empty();) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view key = Trimmed(rest.substr(0, end));
+    LineReader lines(*text);
+    for (std::string_view line; lines.Next(&line);) {
+      const std::string_view key = Trimmed(line);
       if (!key.empty()) keys.emplace_back(key);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     if (keys.empty()) {
       return MakeError(ErrorCode::kInvalidArgument,
