@@ -189,7 +189,7 @@ class Run {
   std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
   std::size_t n_open_ = 0;
   StreamEvent event_;
-  std::string pending_;  // told to the client with the next write
+  std::string pending_;       // told to the client with the next write
   bool has_written_ = false;  // since it was last asked whether the client is gone; writing asks
   bool is_streaming_ = false;
   bool has_begun_ = false;
