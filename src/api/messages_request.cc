@@ -18,6 +18,7 @@ void ReadGeneration(FieldReader& reader, const RequestLimits& limits, Generation
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
   ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
+  reader.ReadBool("ignore_eos", &fields->sampling.ignore_eos);  // ours: a load asks for lengths
   reader.ReadBool("stream", &fields->stream);
   fields->sampling.top_logprobs.reset();  // there is no place for them in the answer
 }

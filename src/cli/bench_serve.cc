@@ -45,14 +45,15 @@ Result<std::string> ReadKey(const BenchServeCommand& command) {
 Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   const Result<HttpUrl> url = ParseHttpUrl(command.url);
   if (!url) return Unexpected(url.error());
+  const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
+  if (!endpoint) return Unexpected(endpoint.error());
   const Result<std::string> key = ReadKey(command);
   if (!key) return Unexpected(key.error());
-  load::LoadTarget target = {
-      .url = *url,
-      .endpoint = command.chat ? load::LoadEndpoint::kChat : load::LoadEndpoint::kCompletions,
-      .model = command.model,
-      .api_key = *key,
-      .temperature = command.temperature};
+  load::LoadTarget target = {.url = *url,
+                             .endpoint = *endpoint,
+                             .model = command.model,
+                             .api_key = *key,
+                             .temperature = command.temperature};
   target.limits.request_time = std::chrono::ceil<std::chrono::milliseconds>(
       std::chrono::duration<double>(command.request_timeout));
   if (target.model.empty()) {

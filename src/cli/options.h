@@ -195,7 +195,7 @@ struct BenchCommand {
 // A load for a server: `bench serve`.
 struct BenchServeCommand {
   std::string url = "http://127.0.0.1:8000";
-  bool chat = false;                       // /v1/chat/completions instead of /v1/completions
+  std::string endpoint = "completions";    // load/load_endpoint.h
   std::string model;                       // empty: the first that the server names
   std::string api_key;                     // empty: none
   std::filesystem::path api_key_file;      // empty: none

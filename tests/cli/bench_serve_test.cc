@@ -35,7 +35,7 @@ TEST(BenchServeOptionsTest, Defaults) {
   cli::BenchServeCommand command;
   EXPECT_EQ(Parse("serve", command), "");
   EXPECT_EQ(command.url, "http://127.0.0.1:8000");
-  EXPECT_FALSE(command.chat);
+  EXPECT_EQ(command.endpoint, "completions");
   EXPECT_TRUE(command.concurrency.empty());
   EXPECT_TRUE(command.rates.empty());
   EXPECT_EQ(command.n_requests, std::nullopt);
@@ -51,7 +51,7 @@ TEST(BenchServeOptionsTest, AllOfThem) {
                   "--request-timeout 8 --format csv --plot p.svg",
                   command),
             "");
-  EXPECT_TRUE(command.chat);
+  EXPECT_EQ(command.endpoint, "chat");
   EXPECT_EQ(command.model, "m");
   EXPECT_EQ(command.api_key, "k");
   EXPECT_THAT(command.rates, ElementsAre(0.5, 2.0));
@@ -74,7 +74,7 @@ TEST(BenchServeOptionsTest, WrongOnesAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"--url https://a", "https is not supported"},
       {"--url a:1", "expected http://HOST"},
-      {"--endpoint messages", "one of completions chat"},
+      {"--endpoint words", "one of completions chat responses messages"},
       {"--concurrency 0", "from 1 to 4096"},
       {"--concurrency 1,x", "from 1 to 4096"},
       {"--rate 0", "above 0"},

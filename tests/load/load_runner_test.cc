@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -185,6 +186,72 @@ TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
   EXPECT_EQ(messages[1], (json{{"role", "assistant"}, {"content", "answer"}}));
   EXPECT_EQ(messages[4]["role"], "user");
 }
+
+struct ApiCase {
+  LoadEndpoint endpoint;
+  const char* path;
+  const char* asked;                // what the body has the turns under
+  std::vector<std::string> events;  // of the answer "word" of two tokens, to a prompt of nine
+};
+
+// What the test is called.
+std::ostream& operator<<(std::ostream& out, const ApiCase& api) {
+  return out << NameOf(api.endpoint);
+}
+
+class LoadRunnerApiTest : public ::testing::TestWithParam<ApiCase> {};
+
+TEST_P(LoadRunnerApiTest, CountsTokensAndCarriesWhatWasSaid) {
+  std::vector<std::string> requests;
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
+    while (const auto request = connection.ReadRequest()) {
+      requests.push_back(*request);
+      connection.Write(StreamHeader());
+      for (const std::string& event : GetParam().events) connection.Write(Event(event));
+      connection.Write(StreamEnd());
+    }
+  });
+  LoadJob job = JobOf(server);
+  job.target.endpoint = GetParam().endpoint;
+  job.workload.n_turns = 2;
+  job.n_conversations = 1;
+  const LoadResult result = RunLoad(job, GoOn);
+  ASSERT_EQ(result.records.size(), 2u);
+  for (const RequestRecord& record : result.records) {
+    EXPECT_TRUE(record.successful()) << record.message;
+    EXPECT_EQ(record.n_input, 9);
+    EXPECT_EQ(record.n_output, 2);
+    ASSERT_EQ(record.chunks.size(), 2u);
+    EXPECT_GE(record.end_s - record.start_s, record.chunks[1].time_s);
+  }
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_TRUE(requests[1].starts_with("POST " + std::string(GetParam().path) + " HTTP/1.1\r\n"));
+  const json turns = BodyOf(requests[1])[GetParam().asked];
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_EQ(turns[1], (json{{"role", "assistant"}, {"content", "word"}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Apis, LoadRunnerApiTest,
+    ::testing::Values(
+        ApiCase{LoadEndpoint::kResponses,
+                "/v1/responses",
+                "input",
+                {R"({"type":"response.created","response":{}})",
+                 R"({"type":"response.output_text.delta","delta":"wo"})",
+                 R"({"type":"response.output_text.delta","delta":"rd"})",
+                 R"({"type":"response.completed","response":{"usage":{"input_tokens":9,)"
+                 R"("output_tokens":2}}})"}},
+        ApiCase{LoadEndpoint::kMessages,
+                "/v1/messages",
+                "messages",
+                {R"({"type":"message_start","message":{"usage":{"input_tokens":9,)"
+                 R"("output_tokens":1}}})",
+                 R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"wo"}})",
+                 R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"rd"}})",
+                 R"({"type":"message_delta","usage":{"output_tokens":2}})",
+                 R"({"type":"message_stop"})"}}),
+    [](const auto& one) { return std::string(NameOf(one.param.endpoint)); });
 
 TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
   std::atomic<int> n_requests = 0;

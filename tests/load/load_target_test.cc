@@ -46,7 +46,7 @@ TEST(LoadTargetTest, AsksForCompletionsOfTokens) {
 TEST(LoadTargetTest, AsksForAnswersToMessages) {
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   messages.push_back({{"role", "user"}, {"content", "hi"}});
-  const HttpCall call = MakeChatCall({.model = "m"}, messages, 9);
+  const HttpCall call = MakeChatCall({.endpoint = LoadEndpoint::kChat, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/chat/completions");
   const json body = BodyOf(call);
   EXPECT_EQ(body["messages"][0]["content"], "hi");
@@ -54,6 +54,33 @@ TEST(LoadTargetTest, AsksForAnswersToMessages) {
   for (const auto& [name, value] : call.fields) {
     EXPECT_NE(name, "Authorization") << value;
   }
+}
+
+TEST(LoadTargetTest, AsksForResponses) {
+  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const HttpCall call =
+      MakeChatCall({.endpoint = LoadEndpoint::kResponses, .model = "m"}, messages, 9);
+  EXPECT_EQ(call.path, "/v1/responses");
+  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
+                                {"input", messages},
+                                {"max_output_tokens", 9},
+                                {"store", false},
+                                {"ignore_eos", true},
+                                {"stream", true}}));
+}
+
+TEST(LoadTargetTest, AsksForMessages) {
+  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const HttpCall call = MakeChatCall(
+      {.endpoint = LoadEndpoint::kMessages, .model = "m", .api_key = "k"}, messages, 9);
+  EXPECT_EQ(call.path, "/v1/messages");
+  EXPECT_THAT(call.fields, Contains(Pair("anthropic-version", "2023-06-01")));
+  EXPECT_THAT(call.fields, Contains(Pair("x-api-key", "k")));
+  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
+                                {"messages", messages},
+                                {"max_tokens", 9},
+                                {"ignore_eos", true},
+                                {"stream", true}}));
 }
 
 Result<std::string> FirstModel(int status, const std::string& body) {
