@@ -132,12 +132,8 @@ std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
 
 void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
                            EncodeOptions* encoding) {
-  const JsonValue* arguments = reader.Find("chat_template_kwargs");
+  const JsonValue* arguments = reader.FindObject("chat_template_kwargs");
   if (arguments == nullptr) return;
-  if (!arguments->IsObject()) {
-    reader.Fail("chat_template_kwargs", "an object", *arguments);
-    return;
-  }
   FieldReader inner(*arguments, "chat_template_kwargs");
   for (const std::string_view key : {"thinking", "enable_thinking"}) {
     const std::optional<bool> thinks = ReadFlag(inner, key);
@@ -156,7 +152,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
   reader.ReadString("reasoning_effort", &reasoning.effort);
-  const JsonValue* object = reader.Find("reasoning");
+  const JsonValue* object = reader.FindObject("reasoning");
   if (object != nullptr) {
     std::string effort;
     FieldReader inner(*object, "reasoning");
@@ -164,7 +160,6 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
     bool exclude = false;
     inner.ReadBool("exclude", &exclude);
     if (exclude) request->include_reasoning = false;
-    if (!object->IsObject()) reader.Fail("reasoning", "an object", *object);
     if (inner.error()) reader.Fail(*inner.error());
     if (reasoning.effort.empty()) reasoning.effort = effort;
   }

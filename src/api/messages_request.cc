@@ -38,11 +38,10 @@ void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view
 void ReadOutput(FieldReader& reader, EncodeOptions* encoding) {
   ReasoningFields reasoning;
   reasoning.thinks = ReadThinkingType(reader);
-  const JsonValue* output = reader.Find("output_config");
+  const JsonValue* output = reader.FindObject("output_config");
   if (output != nullptr) {
     FieldReader inner(*output, "output_config");
     inner.ReadString("effort", &reasoning.effort);
-    if (!output->IsObject()) reader.Fail("output_config", "an object", *output);
     if (inner.error()) reader.Fail(*inner.error());
     RefuseFormat(reader, output->Find("format"), "output_config.format");
   }
