@@ -28,7 +28,9 @@ struct AnswerOptions {
   std::string call_id_prefix = "call_";  // AnswerParserOptions
   bool parallel_tool_calls = true;       // false: only the first call is told
   bool include_reasoning = true;         // false: reasoning is not told
+  bool begins_with_call = false;         // AnswerParserOptions
   std::vector<Token> stop_tokens{};      // that the request asked for
+  std::vector<Token> turn_tokens{};      // that end every answer (chat_tokens.h)
   std::vector<std::string> stop_strings{};
 };
 
@@ -40,6 +42,7 @@ struct CollectedAnswer {
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // that ended it
   std::optional<Token> stop_token;         // of AnswerOptions::stop_tokens, that ended it
+  bool ends_at_turn = false;               // one of AnswerOptions::turn_tokens ended it
   std::optional<Error> error;              // of kError and kCancelled
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/chat_completion_request.h"
+#include "api/chat_tokens.h"
 #include "api/completion_request.h"
 #include "api/messages_request.h"
 #include "api/prompt_tokens.h"
@@ -165,6 +166,8 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                    &request->generation.sampling);
 
   ApiCall call = StartCall(endpoint, request->generation, model);
+  call.answers.turn_tokens = TurnTokens(*model.tokenizer);
+  AddChatTokens(*model.tokenizer, &request->generation.sampling);
   call.answers.starts_in_reasoning = prompt->ends_in_reasoning;
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
@@ -176,6 +179,7 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                                     *model.tokenizer, model.limits.max_context);
     if (!forced_call) return Failed(forced_call.error());
     call.forced_call = *std::move(forced_call);
+    call.answers.begins_with_call = true;
   }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);

@@ -34,6 +34,31 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
   return "";
 }
 
+// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the Responses
+// API the tools only matter where a call is required.
+void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* choice) {
+  const std::string path = "tool_choice.allowed_tools";
+  const JsonValue* allowed = value.Find("allowed_tools");
+  const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
+  if (mode != nullptr && mode->IsString() && mode->text == "auto") return;
+  if (mode == nullptr || !mode->IsString() || mode->text != "required") {
+    reader.Fail(path + ".mode", "auto or required",
+                mode == nullptr ? "nothing" : DescribeFound(*mode));
+    return;
+  }
+  const JsonValue* tools = allowed->Find("tools");
+  if (tools == nullptr || !tools->IsArray() || tools->items.empty()) {
+    reader.Fail(path + ".tools", "a list of tools",
+                tools == nullptr ? "nothing" : DescribeFound(*tools));
+    return;
+  }
+  choice->kind = ToolChoice::Kind::kRequired;
+  for (std::size_t i = 0; i < tools->items.size(); ++i) {
+    choice->allowed.push_back(
+        ReadChosenName(reader, fmt::format("{}.tools[{}]", path, i), tools->items[i], false));
+  }
+}
+
 // tool_choice, or function_call, which it was called once and where there is no "required".
 void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const bool is_legacy = reader.Find("tool_choice") == nullptr;
@@ -41,7 +66,10 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return;
   using Kind = ToolChoice::Kind;
-  if (value->IsObject()) {
+  const JsonValue* type = is_legacy ? nullptr : value->Find("type");
+  if (type != nullptr && type->IsString() && type->text == "allowed_tools") {
+    ReadAllowedTools(reader, *value, choice);
+  } else if (value->IsObject()) {
     *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
   } else if (value->IsString() && value->text == "none") {
     choice->kind = Kind::kNone;

@@ -110,6 +110,8 @@ struct ServeCommand {
   bool strict_model_names = false;  // requests for other names are refused
   std::vector<std::string> api_keys;
   std::filesystem::path api_key_file;  // one key a line; empty: none
+  std::vector<std::string> admin_keys;
+  std::filesystem::path admin_key_file;  // the same
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;

@@ -57,6 +57,19 @@ void AddAccess(CLI::App* command, ServeCommand& options) {
       ->type_name("FILE")
       ->group(kAccessGroup);
   command
+      ->add_option("--admin-key", options.admin_keys,
+                   "Who has this key may list and end requests: GET /slots, POST /abort (default: "
+                   "nobody may); may be repeated")
+      ->type_name("KEY")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->group(kAccessGroup);
+  command
+      ->add_option("--admin-key-file", options.admin_key_file,
+                   "The same of a file with a key on each line, which other users cannot see")
+      ->type_name("FILE")
+      ->group(kAccessGroup);
+  command
       ->add_option("--cors-origins", options.cors_origins,
                    "Web sites whose pages may ask, like https://example.org, separated by commas; "
                    "*: all (default: none but our own page)")

@@ -29,11 +29,12 @@ double SecondsSince(Clock::time_point start) {
 class Run {
  public:
   Run(const ApiCall& call, const ApiModel& model, const GenerationOptions& options,
-      HttpExchange& exchange, ServedRequest* record)
+      const GenerationClient& client)
       : call_(call),
         options_(options),
-        exchange_(exchange),
-        record_(record),
+        exchange_(client.exchange),
+        record_(&client.record),
+        entry_(client.entry),
         answer_(std::make_unique<ApiAnswer>(
             call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
         format_(MakeAnswerFormat(*answer_)) {}
@@ -49,6 +50,7 @@ class Run {
       running_.push_back(*std::move(running));
     }
     n_open_ = running_.size();
+    CountTokens();
     return true;
   }
 
@@ -62,12 +64,17 @@ class Run {
         Abandon();
       } else if (options_.time_limit && Clock::now() - start_ > *options_.time_limit) {
         TimeOut();
+      } else if (entry_.is_aborted()) {
+        Abort();
       }
     }
   }
 
   std::unique_ptr<ApiAnswer> Finish() {
     record_->usage = answer_->usage();
+    for (const AnswerCollector& choice : answer_->choices()) {
+      record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
+    }
     if (failed_) {
       record_->finish = "cancelled";
       return nullptr;
@@ -103,8 +110,17 @@ class Run {
         *next ? Take(i) : End(i);
       }
     }
-    if (has_taken) Write();
+    if (has_taken) {
+      CountTokens();
+      Write();
+    }
     return has_taken;
+  }
+
+  void CountTokens() {
+    std::int64_t n_prompt = 0;
+    for (const Request& request : call_.requests) n_prompt += std::ssize(request.prompt);
+    entry_.SetTokens(n_prompt, answer_->usage().completion_tokens);
   }
 
   void Take(std::size_t i) {
@@ -146,6 +162,15 @@ class Run {
     Abandon();
   }
 
+  // Not a status that clients take for a reason to ask again.
+  void Abort() {
+    SendError({.status = 403,
+               .message = "the request was ended by those who run the server (POST /abort)",
+               .type = "permission_error",
+               .code = "aborted"});
+    Abandon();
+  }
+
   // Nobody listens: what still runs is cancelled.
   void Abandon() {
     failed_ = true;
@@ -170,7 +195,8 @@ class Run {
          .body = pending_});
   }
 
-  void SendError(const ApiError& error) {
+  void SendError(ApiError error) {
+    error.request_id = record_->id;
     record_->error = error.message;
     if (is_streaming_) {
       format_->Fail(*answer_, error, &pending_);
@@ -184,6 +210,7 @@ class Run {
   const GenerationOptions& options_;
   HttpExchange& exchange_;
   ServedRequest* const record_;
+  GenerationTable::Entry& entry_;
   std::unique_ptr<ApiAnswer> answer_;
   const std::unique_ptr<AnswerFormat> format_;
   std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
@@ -204,11 +231,11 @@ class Run {
 
 std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
                                     RequestRunner& runner, const GenerationOptions& options,
-                                    HttpExchange& exchange, ServedRequest* record) {
-  record->generates = true;
-  record->stream = call.stream;
-  record->model = call.model;
-  Run run(call, model, options, exchange, record);
+                                    const GenerationClient& client) {
+  client.record.generates = true;
+  client.record.stream = call.stream;
+  client.record.model = call.model;
+  Run run(call, model, options, client);
   if (!run.Submit(runner)) return nullptr;
   run.Follow();
   return run.Finish();

@@ -42,6 +42,12 @@ struct ServerMetrics::Impl {
           .Name("fathom_request_success_total")
           .Help("Answers that were generated, by how they ended.")
           .Register(registry);
+  prometheus::Counter& turn_stops =
+      prometheus::BuildCounter()
+          .Name("fathom_turn_token_stops_total")
+          .Help("Answers of chats that ended because the model began somebody's turn.")
+          .Register(registry)
+          .Add({});
   prometheus::Histogram& latency =
       AddHistogram(registry, "fathom_request_latency_seconds",
                    "From a request that generates to the end of its answer.", kLatencyBounds);
@@ -72,6 +78,7 @@ void ServerMetrics::Count(const ServedRequest& record) {
   if (!record.generates) return;
   const bool is_error = record.finish.empty() || record.finish == "error";
   impl_->finished.Add({{"finished_reason", is_error ? "error" : record.finish}}).Increment();
+  impl_->turn_stops.Increment(record.turn_stops);
   impl_->latency.Observe(record.seconds);
   impl_->queue.Observe(record.queue_seconds);
   impl_->prompt_tokens.Observe(static_cast<double>(record.usage.prompt_tokens));

@@ -82,6 +82,30 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(refused.exception.code, 404)
             self.assertEqual(server.stop(), 0)
 
+    def test_admin_key(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = Path(folder, "keys")
+            keys.write_text("root\n")
+            server = self.serve("--admin-key-file", str(keys), "--admin-key", "other")
+        streams, threads = self.start_streams(server, 1, 60000)
+        for key in ("root", "other"):
+            request = urllib.request.Request(server.url + "/slots", headers={"x-api-key": key})
+            with urllib.request.urlopen(request, timeout=30) as response:
+                slots = json.load(response)
+            self.assertEqual([slot["path"] for slot in slots], ["/v1/completions"])
+            self.assertGreater(slots[0]["prompt_tokens"], 0)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            post(server.url, "/abort", {"request_id": slots[0]["id"]}, key="wrong")
+        self.assertEqual(refused.exception.code, 401)
+        aborted = post(server.url, "/abort", {"request_id": slots[0]["id"]}, key="root")
+        self.assertEqual(aborted, {"request_id": slots[0]["id"], "aborted": 1})
+        for thread in threads:
+            thread.join()
+        self.assertEqual(json.loads(streams[0][-1])["error"]["code"], "aborted")
+        wait_until(lambda: metric(server.url, "fathom_running") == 0, seconds=5)
+        self.assertEqual(server.stop(), 0)
+        self.assertNotIn("root", "\n".join(server.log))
+
     def test_wrong_files_and_options(self):
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder, "server.json")
@@ -95,6 +119,8 @@ class ServeTest(unittest.TestCase):
                 self.assertEqual(run.returncode, 2, text)
                 self.assertIn(words, run.stderr)
         for arguments, words in ((["--api-key-file", "/nowhere"], "/nowhere"),
+                                 (["--admin-key-file", "/nowhere"], "--admin-key-file: "),
+                                 (["--admin-key", ""], "--admin-key: expected a key"),
                                  (["--config", "/nowhere"], "/nowhere"),
                                  (["--host", "no.such.host.invalid"], "no.such.host.invalid")):
             run = subprocess.run([BUILD / "fathom", "serve", "--port", "0", *arguments],
