@@ -9,6 +9,7 @@
 #include "api/answer_format.h"
 #include "api/forced_call.h"
 #include "api/sse.h"
+#include "api/written_turn.h"
 
 namespace fathom {
 namespace {
@@ -77,6 +78,8 @@ class Run {
       record_->finish = "error";
       return nullptr;
     }
+    // Before the end of the answer is told: the client may come back at once.
+    RememberTurns(*answer_);
     record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
     if (call_.stream) {
       format_->End(*answer_, &pending_);
@@ -205,6 +208,7 @@ std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
   record->generates = true;
   record->stream = call.stream;
   record->model = call.model;
+  record->n_replayed = call.n_replayed;
   Run run(call, model, options, exchange, record);
   if (!run.Submit(runner)) return nullptr;
   run.Follow();

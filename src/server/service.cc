@@ -348,6 +348,9 @@ void Service::Complete(Asked& asked) {
     asked.Fail(UnknownModel(call->model));
     return;
   }
+  if (call->n_replayed > 0) {
+    asked.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
+  }
   ++n_generating_;
   const std::unique_ptr<ApiAnswer> answer = Generate(
       *call, *model->api, *model->runner, options_.generation, asked.exchange, &asked.record);
