@@ -190,6 +190,7 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
+  call.conversation = prompt->conversation;
   call.n_replayed = prompt->n_replayed;
   const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
   if (!forced) return Failed(forced.error());
@@ -198,8 +199,6 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                                     *model.tokenizer, model.limits.max_context);
     if (!forced_call) return Failed(forced_call.error());
     call.forced_call = *std::move(forced_call);
-  } else {  // the opening of a forced call is not among the tokens of its answer
-    call.conversation = prompt->conversation;
   }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);

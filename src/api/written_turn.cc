@@ -32,6 +32,28 @@ bool HasTokensOfATurn(const std::vector<Token>& tokens, bool has_reasoning,
   return n_closed == (has_reasoning ? 1 : 0);
 }
 
+Status Append(std::string_view text, const Tokenizer& tokenizer, std::vector<Token>* tokens) {
+  const Result<std::vector<Token>> more = tokenizer.Encode(text, SpecialTokens::kParse);
+  if (!more) return Unexpected(more.error());
+  tokens->insert(tokens->end(), more->begin(), more->end());
+  return {};
+}
+
+// What was generated and what was given between.
+Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tokenizer& tokenizer) {
+  std::vector<Token> tokens;
+  auto next = collected.tokens.begin();
+  for (const GivenText& given : collected.given) {
+    const auto until = collected.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_before);
+    tokens.insert(tokens.end(), next, until);
+    next = until;
+    const Status status = Append(given.text, tokenizer, &tokens);
+    if (!status) return Unexpected(status.error());
+  }
+  tokens.insert(tokens.end(), next, collected.tokens.end());
+  return tokens;
+}
+
 // What the format wants behind `text` before the end of the turn. An answer is over as soon as its
 // last call is.
 std::string_view EndOfBlock(std::string_view text) {
@@ -78,22 +100,20 @@ std::optional<WrittenTurn> MakeWrittenTurn(const CollectedAnswer& collected,
   const bool is_whole = collected.finish == FinishReason::kStop && !collected.stop_token &&
                         collected.answer.finish_reason != ChatFinishReason::kLength;
   if (!end || !is_whole) return std::nullopt;
-  std::vector<Token> tokens = collected.tokens;
-  if (!tokens.empty() && tokens.back() == *end) tokens.pop_back();
-  if (!HasTokensOfATurn(tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
-  Result<std::string> text = tokenizer.Decode(tokens);
+  Result<std::vector<Token>> tokens = AllTokens(collected, tokenizer);
+  if (!tokens) return std::nullopt;
+  if (!tokens->empty() && tokens->back() == *end) tokens->pop_back();
+  if (!HasTokensOfATurn(*tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
+  Result<std::string> text = tokenizer.Decode(*tokens);
   if (!text) return std::nullopt;
   if (!collected.answer.tool_calls.empty()) {
     const std::string_view closing = EndOfBlock(*text);
-    const Result<std::vector<Token>> closing_tokens =
-        tokenizer.Encode(closing, SpecialTokens::kParse);
-    if (!closing_tokens) return std::nullopt;
-    tokens.insert(tokens.end(), closing_tokens->begin(), closing_tokens->end());
+    if (!Append(closing, tokenizer, &*tokens)) return std::nullopt;
     *text += closing;
   }
   if (!Says(*std::move(text), starts_in_reasoning, collected.answer)) return std::nullopt;
-  tokens.push_back(*end);
-  return WrittenTurn{.tokens = std::move(tokens), .has_reasoning = starts_in_reasoning};
+  tokens->push_back(*end);
+  return WrittenTurn{.tokens = *std::move(tokens), .has_reasoning = starts_in_reasoning};
 }
 
 void RememberTurns(const ApiAnswer& answer) {
