@@ -133,8 +133,7 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
 struct ChatPrompt {
   std::vector<Token> tokens;
   bool ends_in_reasoning = false;
-  std::optional<OpenConversation>
-      conversation{};  // none: what is answered is not a turn of its own
+  std::optional<OpenConversation> conversation{};  // none: the answer is no turn of its own
   std::size_t n_replayed = 0;
 };
 
