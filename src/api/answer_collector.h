@@ -34,10 +34,17 @@ struct AnswerOptions {
   std::vector<std::string> stop_strings{};
 };
 
+// What was put into the model's mouth (forced_call.h).
+struct GivenText {
+  std::size_t n_before = 0;  // tokens that were generated before it
+  std::string text{};
+};
+
 // All there is to know of a finished choice, or of one so far.
 struct CollectedAnswer {
   Answer answer;                        // of a completion: content, finish_reason
   std::vector<Token> tokens;            // all that were generated
+  std::vector<GivenText> given;         // in order
   std::vector<TokenLogprobs> logprobs;  // of each of them, if they were asked for
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // that ended it

@@ -98,6 +98,10 @@ struct BatchCommand {
 enum class RequestLog { kOff, kMeta, kFull };
 inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
 
+// Which earlier answers a prompt has as they were written: none, those named by ids of calls, all.
+enum class ExactReplay { kOff, kOn, kAll };
+inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
+
 struct ServeCommand {
   RunOptions run;
   EngineCliOptions engine{.max_sequences = 32};
@@ -122,6 +126,8 @@ struct ServeCommand {
   double request_timeout = 0;       // seconds; 0: none
   double drain_timeout = 30;        // seconds
   RequestLog log_requests = RequestLog::kMeta;
+  ExactReplay exact_replay = ExactReplay::kOn;
+  std::int64_t exact_replay_bytes = std::int64_t{64} << 20;
 };
 
 struct InspectCommand {

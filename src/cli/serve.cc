@@ -170,6 +170,10 @@ Status RunServe(const ServeCommand& command, Log& log) {
   if (!api) return Unexpected(api.error());
   ResponseStore responses;
   api->responses = &responses;
+  TurnStore turns(
+      command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
+      static_cast<std::size_t>(command.exact_replay_bytes), SystemRandomBits());
+  if (command.exact_replay != ExactReplay::kOff) api->turns = &turns;
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   Service service(MakeServiceOptions(command, *std::move(access), log));

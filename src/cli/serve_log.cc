@@ -45,6 +45,7 @@ Json Fields(const ServedRequest& record) {
                    {"stream", record.stream},
                    {"prompt_tokens", record.usage.prompt_tokens},
                    {"cached_tokens", record.usage.cached_tokens},
+                   {"replayed_turns", record.n_replayed},
                    {"completion_tokens", record.usage.completion_tokens},
                    {"reasoning_tokens", record.usage.reasoning_tokens},
                    {"drafted_tokens", record.usage.drafted_tokens},

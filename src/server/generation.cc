@@ -8,7 +8,9 @@
 
 #include "api/answer_format.h"
 #include "api/forced_call.h"
+#include "api/responses_json.h"
 #include "api/sse.h"
+#include "api/written_turn.h"
 
 namespace fathom {
 namespace {
@@ -32,6 +34,7 @@ class Run {
       const GenerationClient& client)
       : call_(call),
         options_(options),
+        responses_(model.responses),
         exchange_(client.exchange),
         record_(&client.record),
         entry_(client.entry),
@@ -70,21 +73,24 @@ class Run {
     }
   }
 
-  std::unique_ptr<ApiAnswer> Finish() {
+  void Finish() {
     record_->usage = answer_->usage();
     for (const AnswerCollector& choice : answer_->choices()) {
       record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
     }
     if (failed_) {
       record_->finish = "cancelled";
-      return nullptr;
+      return;
     }
     const std::optional<ApiError> error = answer_->error();
     if (error) {
       SendError(*error);
       record_->finish = "error";
-      return nullptr;
+      return;
     }
+    // Before the end of the answer is told: the client may come back at once.
+    RememberTurns(*answer_);
+    if (responses_) StoreResponse(*answer_, *responses_);
     record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
     if (call_.stream) {
       format_->End(*answer_, &pending_);
@@ -92,7 +98,6 @@ class Run {
     } else {
       exchange_.Send({.body = format_->Whole(*answer_)});
     }
-    return std::move(answer_);
   }
 
  private:
@@ -208,6 +213,7 @@ class Run {
 
   const ApiCall& call_;
   const GenerationOptions& options_;
+  ResponseStore* const responses_;  // may be null
   HttpExchange& exchange_;
   ServedRequest* const record_;
   GenerationTable::Entry& entry_;
@@ -229,16 +235,16 @@ class Run {
 
 }  // namespace
 
-std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
-                                    RequestRunner& runner, const GenerationOptions& options,
-                                    const GenerationClient& client) {
+void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
+              const GenerationOptions& options, const GenerationClient& client) {
   client.record.generates = true;
   client.record.stream = call.stream;
   client.record.model = call.model;
+  client.record.n_replayed = call.n_replayed;
   Run run(call, model, options, client);
-  if (!run.Submit(runner)) return nullptr;
+  if (!run.Submit(runner)) return;
   run.Follow();
-  return run.Finish();
+  run.Finish();
 }
 
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error) {

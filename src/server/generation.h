@@ -33,12 +33,10 @@ struct GenerationClient {
 };
 
 // Submits the requests of a call and answers the exchange, whole or as a stream. Blocks until that
-// is done; the engine's work is cancelled when the client is gone or the entry aborted. Returns the
-// answer for whoever keeps answers, nullptr if it did not end well. `call` and `model` must outlive
-// what is returned.
-std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
-                                    RequestRunner& runner, const GenerationOptions& options,
-                                    const GenerationClient& client);
+// is done; the engine's work is cancelled when the client is gone or the entry aborted. What is to
+// be kept of an answer is kept before its end is told, so that the client finds it.
+void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
+              const GenerationOptions& options, const GenerationClient& client);
 
 // An error as the response of an endpoint, with Retry-After where trying again makes sense.
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);

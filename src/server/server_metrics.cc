@@ -58,6 +58,12 @@ struct ServerMetrics::Impl {
   prometheus::Histogram& generated_tokens =
       AddHistogram(registry, "fathom_request_generated_tokens",
                    "Tokens of answers, of all choices of a request.", kTokenBounds);
+  prometheus::Counter& replays =
+      prometheus::BuildCounter()
+          .Name("fathom_exact_replay_hits_total")
+          .Help("Earlier answers that prompts had token by token as they were written.")
+          .Register(registry)
+          .Add({});
   prometheus::Gauge& connections =
       AddGauge(registry, "fathom_http_connections", "Connections that are open.");
   prometheus::Gauge& handling =
@@ -81,6 +87,7 @@ void ServerMetrics::Count(const ServedRequest& record) {
   impl_->turn_stops.Increment(record.turn_stops);
   impl_->latency.Observe(record.seconds);
   impl_->queue.Observe(record.queue_seconds);
+  impl_->replays.Increment(static_cast<double>(record.n_replayed));
   impl_->prompt_tokens.Observe(static_cast<double>(record.usage.prompt_tokens));
   impl_->generated_tokens.Observe(static_cast<double>(record.usage.completion_tokens));
 }

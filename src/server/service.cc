@@ -371,13 +371,12 @@ void Service::Complete(Asked& asked) {
     asked.Fail(UnknownModel(call->model));
     return;
   }
-  std::unique_ptr<ApiAnswer> answer;
-  {
-    GenerationTable::Entry entry(generating_, asked.record.id, asked.record.path);
-    answer = Generate(*call, *model->api, *model->runner, options_.generation,
-                      {.exchange = asked.exchange, .record = asked.record, .entry = entry});
+  if (call->n_replayed > 0) {
+    asked.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
-  if (answer && model->api->responses) StoreResponse(*answer, *model->api->responses);
+  GenerationTable::Entry entry(generating_, asked.record.id, asked.record.path);
+  Generate(*call, *model->api, *model->runner, options_.generation,
+           {.exchange = asked.exchange, .record = asked.record, .entry = entry});
 }
 
 void Service::ShowResponse(Asked& asked) {

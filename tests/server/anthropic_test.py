@@ -88,6 +88,13 @@ class AnthropicTest(unittest.TestCase):
                 {"type": "text", "text": "script:thinking"}]}]
         answer = self.create("", messages=follow_up, tools=TOOLS)
         self.assertEqual(answer.content[-1].text, "Paris.")
+        follow_up[1]["content"] = [block for block in follow_up[1]["content"]
+                                   if block["type"] != "thinking"]
+        again = self.client.messages.with_raw_response.create(
+            model="fairy", max_tokens=1000, messages=follow_up, tools=TOOLS)
+        self.assertEqual(again.headers["x-exact-replay"], "1")
+        self.assertEqual(again.parse().usage.input_tokens, answer.usage.input_tokens,
+                         "the reasoning that was left out is back")
 
     def test_parallel_and_forced_tools(self):
         message = self.create("parallel", tools=TOOLS)

@@ -93,6 +93,32 @@ class OpenAiTest(ClientTest):
         second = self.client.chat.completions.create(model="fairy", messages=messages, tools=TOOLS)
         self.assertEqual(second.choices[0].message.reasoning_content, SCRIPTS["plain"]["text"])
 
+    def test_exact_replay(self):
+        first = self.chat("tool", tools=TOOLS).choices[0].message
+        call = first.tool_calls[0]
+        arguments = json.dumps(dict(reversed(json.loads(call.function.arguments).items())))
+        lost = {"role": "assistant", "content": first.content, "tool_calls": [
+            {"id": call.id, "type": "function",
+             "function": {"name": call.function.name, "arguments": arguments}}]}
+        result = {"role": "tool", "tool_call_id": call.id, "content": "sunny script:plain"}
+        before = metric(self.server.url, "fathom_exact_replay_hits_total")
+        for stream in (False, True):
+            answer = self.client.chat.completions.with_raw_response.create(
+                model="fairy", messages=[*ask("tool"), lost, result], tools=TOOLS, stream=stream)
+            self.assertEqual(answer.headers["x-exact-replay"], "1")
+            self.assertTrue(list(answer.parse()))
+        self.assertEqual(metric(self.server.url, "fathom_exact_replay_hits_total"), before + 2)
+        prompt = self.prompt([*ask("tool"), lost, result])
+        self.assertIn("<think>" + SCRIPTS["tool"]["text"] + "<｜end▁of▁sentence｜>", prompt)
+        lost["content"] = "Let me not look."
+        self.assertIn("<think></think>Let me not look.", self.prompt([*ask("tool"), lost, result]))
+
+    def prompt(self, messages):
+        def post(path, body):
+            return self.client.post(f"{self.server.url}/{path}", body=body, cast_to=object)
+        tokens = post("tokenize", {"messages": messages, "tools": TOOLS})["tokens"]
+        return post("detokenize", {"tokens": tokens})["prompt"]
+
     def test_parallel_tools(self):
         calls = self.chat("parallel", tools=TOOLS).choices[0].message.tool_calls
         self.assertEqual([json.loads(call.function.arguments)["city"] for call in calls],
@@ -277,6 +303,12 @@ class ResponsesTest(ClientTest):
             input=[{"type": "function_call_output", "call_id": call.call_id,
                     "output": "sunny script:thinking"}])
         self.assertEqual(follow_up.output_text, "Paris.")
+        without_reasoning = self.client.responses.with_raw_response.create(
+            model="fairy", tools=RESPONSE_TOOLS, store=False, input=[
+                {"role": "user", "content": "script:tool"},
+                *(item.model_dump() for item in final.output if item.type != "reasoning"),
+                {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}])
+        self.assertEqual(without_reasoning.headers["x-exact-replay"], "1")
 
     def test_custom_tool(self):
         tools = [{"type": "custom", "name": "apply_patch"}]

@@ -104,6 +104,35 @@ TEST_F(ServiceTest, EveryPathAnswers) {
   }
 }
 
+TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
+  TurnStore turns(ReplayScope::kNamed, TurnStore::kDefaultBytes, CountingBits());
+  model_.turns = &turns;
+  answer_ =
+      ScriptedAnswer{.text =
+                         "So.</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n"
+                         "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"};
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"tools", {{{"type", "function"}, {"function", {{"name", "f"}}}}}}};
+  const FakeExchange first = Ask("POST", "/v1/chat/completions", body.dump());
+  EXPECT_EQ(first.Field("X-Exact-Replay"), "");
+  Json message = JsonOf(first)["choices"][0]["message"];
+  ASSERT_TRUE(message["tool_calls"].is_array()) << first.text;
+  message.erase("reasoning");
+  message.erase("reasoning_content");
+  const Json id = message["tool_calls"][0]["id"];
+  body["messages"].push_back(message);
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "x"}});
+  for (const bool streams : {false, true}) {
+    body["stream"] = streams;
+    const FakeExchange second = Ask("POST", "/v1/chat/completions", body.dump());
+    EXPECT_EQ(second.Field("X-Exact-Replay"), "1");
+    EXPECT_EQ(records_.back().n_replayed, 1u);
+  }
+  EXPECT_THAT(Ask("GET", "/metrics").text, HasSubstr("fathom_exact_replay_hits_total 2\n"));
+  const FakeExchange tokens = Ask("POST", "/tokenize", body.dump());
+  EXPECT_EQ(JsonOf(tokens)["count"], records_[1].usage.prompt_tokens) << "of the same prompt";
+}
+
 TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
   const Json openai = JsonOf(Ask("POST", "/v1/chat/completions", "{"));
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
