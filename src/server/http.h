@@ -77,7 +77,8 @@ struct HttpLimits {
 
 struct HttpCounts {
   std::size_t connections = 0;  // open now
-  std::size_t handling = 0;     // of those, inside the handler
+  std::size_t waiting = 0;      // of those, for a request
+  std::size_t handling = 0;     // and inside the handler
   std::size_t body_bytes = 0;   // held now, of bodies that are read or handled
   std::uint64_t accepted = 0;   // since the start
   std::uint64_t refused = 0;    // answered by a limit, or closed for a newer one

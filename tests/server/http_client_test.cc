@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -258,10 +259,12 @@ TEST(HttpClientTest, TimesOut) {
 }
 
 TEST(HttpClientTest, TimesOutWhileNobodyReadsTheRequest) {
-  ScriptedPeer server([](ScriptedConnection&) { std::this_thread::sleep_for(milliseconds(500)); });
+  std::latch has_ended(1);
+  ScriptedPeer server([&](ScriptedConnection&) { has_ended.wait(); });
   HttpClient client(UrlOf(server), {.request_time = milliseconds(100)});
   ExpectError(client.Send({.method = "POST", .path = "/", .body = std::string(64 << 20, 'x')}),
               ErrorCode::kIo, "timed out");
+  has_ended.count_down();
 }
 
 TEST(HttpClientTest, RefusedConnectionsAreExplained) {

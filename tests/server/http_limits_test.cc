@@ -185,13 +185,21 @@ TEST_F(HttpLimitsTest, TimeWithoutARequest) {
 
 TEST_F(HttpLimitsTest, TheConnectionThatWaitedLongestMakesRoom) {
   Listen(Echo, {.connections = 3});
+  // A response may be there before the server waits again.
+  const auto wait_for = [&](std::size_t n_waiting) {
+    return Eventually([&] { return server_->counts().waiting == n_waiting; });
+  };
   ClientSocket first = Connect();
   EXPECT_EQ(first.Ask(Get("/")).status, 200);
+  ASSERT_TRUE(wait_for(1));
   ClientSocket second = Connect();
   EXPECT_EQ(second.Ask(Get("/")).status, 200);
+  ASSERT_TRUE(wait_for(2));
   ClientSocket third = Connect();
   EXPECT_EQ(third.Ask(Get("/")).status, 200);
+  ASSERT_TRUE(wait_for(3));
   EXPECT_EQ(first.Ask(Get("/")).status, 200);
+  ASSERT_TRUE(wait_for(3));
   ClientSocket fourth = Connect();
   EXPECT_EQ(fourth.Ask(Get("/")).status, 200);
   EXPECT_TRUE(second.HasEnded());
