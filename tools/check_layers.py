@@ -43,7 +43,7 @@ BOXES = [
     (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
-    (r"xxh", r"kv_cache/block_key\.cc$", "xxHash"),
+    (r"xxh", r"(kv_cache/block_key|api/turn_key)\.cc$", "xxHash"),
 ]
 
 # Word of the source, the files of src/ where it is allowed, what to do instead.

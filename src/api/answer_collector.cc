@@ -14,6 +14,7 @@ std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
   return std::make_unique<AnswerParser>(
       AnswerParserOptions{.starts_in_reasoning = options.starts_in_reasoning,
                           .tools = options.tools,
+                          .begins_with_call = options.begins_with_call,
                           .stream_arguments = options.stream_arguments,
                           .call_id_prefix = options.call_id_prefix,
                           .random_bits = random_bits});
@@ -26,6 +27,10 @@ AnswerEnd EndOf(FinishReason finish) {
 
 void Append(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* events) {
   std::move(more.begin(), more.end(), std::back_inserter(*events));
+}
+
+bool Contains(const std::vector<Token>& tokens, Token token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
 bool IsCall(const AnswerEvent& event) {
@@ -47,6 +52,8 @@ std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
   if (event.token != StreamEvent::kNoToken) {
     collected_.tokens.push_back(event.token);
     if (event.logprobs) collected_.logprobs.push_back(*event.logprobs);
+  } else if (!event.finish && !event.text.empty()) {
+    collected_.given.push_back({.n_before = collected_.tokens.size(), .text = event.text});
   }
   if (event.finish) SetFinish(event);
   std::vector<AnswerEvent> events = parser_ != nullptr ? ParseText(event) : TakeText(event);
@@ -90,10 +97,10 @@ std::vector<AnswerEvent> AnswerCollector::TakeText(const StreamEvent& event) {
 
 void AnswerCollector::SetFinish(const StreamEvent& event) {
   collected_.finish = event.finish;
-  const auto& stops = options_.stop_tokens;
-  if (event.finish == FinishReason::kStop &&
-      std::find(stops.begin(), stops.end(), event.token) != stops.end()) {
+  if (event.finish == FinishReason::kStop && Contains(options_.stop_tokens, event.token)) {
     collected_.stop_token = event.token;
+  } else if (event.finish == FinishReason::kStop) {
+    collected_.ends_at_turn = Contains(options_.turn_tokens, event.token);
   } else if (event.finish == FinishReason::kStopString && event.stop_string &&
              *event.stop_string < options_.stop_strings.size()) {
     collected_.stop_string = options_.stop_strings[*event.stop_string];

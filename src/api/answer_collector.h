@@ -28,18 +28,28 @@ struct AnswerOptions {
   std::string call_id_prefix = "call_";  // AnswerParserOptions
   bool parallel_tool_calls = true;       // false: only the first call is told
   bool include_reasoning = true;         // false: reasoning is not told
+  bool begins_with_call = false;         // AnswerParserOptions
   std::vector<Token> stop_tokens{};      // that the request asked for
+  std::vector<Token> turn_tokens{};      // that end every answer (chat_tokens.h)
   std::vector<std::string> stop_strings{};
+};
+
+// What was put into the model's mouth (forced_call.h).
+struct GivenText {
+  std::size_t n_before = 0;  // tokens that were generated before it
+  std::string text{};
 };
 
 // All there is to know of a finished choice, or of one so far.
 struct CollectedAnswer {
   Answer answer;                        // of a completion: content, finish_reason
   std::vector<Token> tokens;            // all that were generated
+  std::vector<GivenText> given;         // in order
   std::vector<TokenLogprobs> logprobs;  // of each of them, if they were asked for
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // that ended it
   std::optional<Token> stop_token;         // of AnswerOptions::stop_tokens, that ended it
+  bool ends_at_turn = false;               // one of AnswerOptions::turn_tokens ended it
   std::optional<Error> error;              // of kError and kCancelled
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/chat_completion_request.h"
+#include "api/chat_tokens.h"
 #include "api/completion_request.h"
 #include "api/messages_request.h"
 #include "api/prompt_tokens.h"
@@ -133,17 +134,37 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
 struct ChatPrompt {
   std::vector<Token> tokens;
   bool ends_in_reasoning = false;
+  std::optional<OpenConversation> conversation{};  // none: the answer is no turn of its own
+  std::size_t n_replayed = 0;
 };
+
+// Whether the answer is a turn of its own, from its beginning on.
+bool BeginsATurn(const ChatRequest& chat) {
+  if (chat.messages.empty()) return false;
+  const Role last = chat.messages.back().role;
+  return last == Role::kUser || last == Role::kTool || last == Role::kDeveloper;
+}
 
 ApiResult<ChatPrompt> EncodeMessages(Endpoint endpoint, ChatRequest chat,
                                      const EncodeOptions& options, const ApiModel& model) {
   const Result<EffortLevel> effort = FindEffort(model.profile, options.effort);
   if (!effort) return Failed(EffortError(endpoint, effort.error()));
+  std::optional<OpenConversation> conversation;
+  if (model.turns != nullptr) {
+    const OpenConversation open = model.turns->Recall(&chat.messages);
+    if (BeginsATurn(chat)) conversation = open;
+  }
   const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
   if (!prompt) return Failed(prompt.error());
   Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
   if (!tokens) return Failed(tokens.error());
-  return ChatPrompt{.tokens = *std::move(tokens), .ends_in_reasoning = prompt->ends_in_reasoning};
+  const auto n_replayed =
+      std::count_if(prompt->spans.begin(), prompt->spans.end(),
+                    [](const PromptSpan& span) { return !span.tokens.empty(); });
+  return ChatPrompt{.tokens = *std::move(tokens),
+                    .ends_in_reasoning = prompt->ends_in_reasoning,
+                    .conversation = conversation,
+                    .n_replayed = static_cast<std::size_t>(n_replayed)};
 }
 
 // A chat of any API, once it is read.
@@ -165,10 +186,14 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                    &request->generation.sampling);
 
   ApiCall call = StartCall(endpoint, request->generation, model);
+  call.answers.turn_tokens = TurnTokens(*model.tokenizer);
+  AddChatTokens(*model.tokenizer, &request->generation.sampling);
   call.answers.starts_in_reasoning = prompt->ends_in_reasoning;
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
+  call.conversation = prompt->conversation;
+  call.n_replayed = prompt->n_replayed;
   const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
   if (!forced) return Failed(forced.error());
   if (!forced->empty()) {
@@ -176,6 +201,7 @@ ApiResult<ApiCall> PrepareChat(Endpoint endpoint, Result<ChatCompletionRequest> 
                                                     *model.tokenizer, model.limits.max_context);
     if (!forced_call) return Failed(forced_call.error());
     call.forced_call = *std::move(forced_call);
+    call.answers.begins_with_call = true;
   }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);

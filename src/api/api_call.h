@@ -2,6 +2,7 @@
 #ifndef FATHOM_API_API_CALL_H_
 #define FATHOM_API_API_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "api/forced_call.h"
 #include "api/generation_fields.h"
 #include "api/responses_context.h"
+#include "api/turn_store.h"
 #include "base/tensor.h"
 #include "engine/request.h"
 #include "prompt/profile.h"
@@ -27,7 +29,7 @@ enum class Endpoint { kChatCompletions, kCompletions, kResponses, kMessages };
 // aliases; nullopt: no such endpoint.
 std::optional<Endpoint> FindEndpoint(std::string_view path);
 
-// What is the same for all requests to one model. Constant; the tokenizer and the store must
+// What is the same for all requests to one model. Constant; the tokenizer and the stores must
 // outlive it.
 struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
@@ -38,6 +40,7 @@ struct ApiModel {
   RequestLimits limits;
   RequestDefaults defaults;
   ResponseStore* responses = nullptr;  // of the Responses API; null: nothing is kept
+  TurnStore* turns = nullptr;          // of chats; null: prompts depend on their requests alone
 };
 
 struct ApiCall {
@@ -47,6 +50,9 @@ struct ApiCall {
   AnswerOptions answers;          // of every choice
   // Of completions that repeat their prompts: what the answers to each request begin with.
   std::vector<std::string> echoes{};
+  // Of a chat whose answers may be remembered (RememberTurns).
+  std::optional<OpenConversation> conversation{};
+  std::size_t n_replayed = 0;               // turns that the prompt has as they were written
   std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
   bool stream = false;
   bool include_usage = false;

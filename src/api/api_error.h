@@ -24,6 +24,7 @@ struct ApiError {
   std::string param;    // the field of the request that is wrong; may be empty
   std::string code;     // may be empty
   std::optional<ContextOverflow> overflow{};
+  std::string request_id{};  // told where the API has a place for it; may be empty
 };
 
 template <class T>

@@ -34,6 +34,31 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
   return "";
 }
 
+// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the Responses
+// API the tools only matter where a call is required.
+void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* choice) {
+  const std::string path = "tool_choice.allowed_tools";
+  const JsonValue* allowed = value.Find("allowed_tools");
+  const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
+  if (mode != nullptr && mode->IsString() && mode->text == "auto") return;
+  if (mode == nullptr || !mode->IsString() || mode->text != "required") {
+    reader.Fail(path + ".mode", "auto or required",
+                mode == nullptr ? "nothing" : DescribeFound(*mode));
+    return;
+  }
+  const JsonValue* tools = allowed->Find("tools");
+  if (tools == nullptr || !tools->IsArray() || tools->items.empty()) {
+    reader.Fail(path + ".tools", "a list of tools",
+                tools == nullptr ? "nothing" : DescribeFound(*tools));
+    return;
+  }
+  choice->kind = ToolChoice::Kind::kRequired;
+  for (std::size_t i = 0; i < tools->items.size(); ++i) {
+    choice->allowed.push_back(
+        ReadChosenName(reader, fmt::format("{}.tools[{}]", path, i), tools->items[i], false));
+  }
+}
+
 // tool_choice, or function_call, which it was called once and where there is no "required".
 void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const bool is_legacy = reader.Find("tool_choice") == nullptr;
@@ -41,7 +66,10 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return;
   using Kind = ToolChoice::Kind;
-  if (value->IsObject()) {
+  const JsonValue* type = is_legacy ? nullptr : value->Find("type");
+  if (type != nullptr && type->IsString() && type->text == "allowed_tools") {
+    ReadAllowedTools(reader, *value, choice);
+  } else if (value->IsObject()) {
     *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
   } else if (value->IsString() && value->text == "none") {
     choice->kind = Kind::kNone;
@@ -132,12 +160,8 @@ std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
 
 void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
                            EncodeOptions* encoding) {
-  const JsonValue* arguments = reader.Find("chat_template_kwargs");
+  const JsonValue* arguments = reader.FindObject("chat_template_kwargs");
   if (arguments == nullptr) return;
-  if (!arguments->IsObject()) {
-    reader.Fail("chat_template_kwargs", "an object", *arguments);
-    return;
-  }
   FieldReader inner(*arguments, "chat_template_kwargs");
   for (const std::string_view key : {"thinking", "enable_thinking"}) {
     const std::optional<bool> thinks = ReadFlag(inner, key);
@@ -156,7 +180,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
   reader.ReadString("reasoning_effort", &reasoning.effort);
-  const JsonValue* object = reader.Find("reasoning");
+  const JsonValue* object = reader.FindObject("reasoning");
   if (object != nullptr) {
     std::string effort;
     FieldReader inner(*object, "reasoning");
@@ -164,7 +188,6 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
     bool exclude = false;
     inner.ReadBool("exclude", &exclude);
     if (exclude) request->include_reasoning = false;
-    if (!object->IsObject()) reader.Fail("reasoning", "an object", *object);
     if (inner.error()) reader.Fail(*inner.error());
     if (reasoning.effort.empty()) reasoning.effort = effort;
   }
@@ -191,13 +214,16 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
 
 }  // namespace
 
+ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
+  return {.generation = {.sampling = defaults.sampling}, .encoding = defaults.encoding};
+}
+
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ChatCompletionRequest request = {.generation = {.sampling = defaults.sampling},
-                                   .encoding = defaults.encoding};
+  ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGenerationFields(reader, limits, &request.generation);
   CheckTools(reader, limits);

@@ -42,6 +42,9 @@ struct ChatCompletionRequest {
   bool stop_in_reasoning = false;   // stop strings end the reasoning as well
 };
 
+// What every API reads a request into: the defaults, and no chat yet.
+ChatCompletionRequest DefaultChat(const RequestDefaults& defaults);
+
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
                                                          const RequestLimits& limits,

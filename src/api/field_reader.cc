@@ -52,6 +52,13 @@ const JsonValue* FieldReader::Find(std::string_view key) const {
   return value == nullptr || value->IsNull() ? nullptr : value;
 }
 
+const JsonValue* FieldReader::FindObject(std::string_view key) {
+  const JsonValue* value = Find(key);
+  if (value == nullptr || value->IsObject()) return value;
+  Fail(key, "an object", *value);
+  return nullptr;
+}
+
 void FieldReader::ReadBool(std::string_view key, bool* value) {
   const JsonValue* found = Find(key);
   if (found == nullptr) return;

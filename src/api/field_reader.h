@@ -36,6 +36,8 @@ class FieldReader {
 
   // The field, or nullptr if it is absent or null.
   const JsonValue* Find(std::string_view key) const;
+  // Likewise, if it is an object; any other value fails.
+  const JsonValue* FindObject(std::string_view key);
 
   void ReadBool(std::string_view key, bool* value);
   // 5.0 is 5; 5.5 is refused.

@@ -31,7 +31,10 @@ bool IsExhausted(const ForcedCall::Opener& opener, std::size_t n_matched) {
 }  // namespace
 
 ForcedRequest::ForcedRequest(RequestRunner& runner, const ApiCall& call, Request request)
-    : runner_(runner), forced_(*call.forced_call), request_(std::move(request)) {
+    : runner_(runner),
+      forced_(*call.forced_call),
+      answers_(call.answers),
+      request_(std::move(request)) {
   const RandomBits random_bits = SystemRandomBits();
   // One seed for all requests: the noise is keyed by the place in the text, so that together they
   // draw what one would.
@@ -168,7 +171,8 @@ void ForcedRequest::OnEvent(Choice& choice, StreamEvent event) {
 void ForcedRequest::OnThought(Choice& choice, StreamEvent event) {
   if (event.token != StreamEvent::kNoToken) choice.generated.push_back(event.token);
   choice.reader.Add(event);
-  const std::vector<Token>& stops = request_.sampling.stop_tokens;
+  // What the client stops at ends the answer; what else ends one, ends the thinking here.
+  const std::vector<Token>& stops = answers_.stop_tokens;
   const bool is_closed = event.token == forced_.think_close;
   const bool ends_thinking =
       event.finish == FinishReason::kStop &&

@@ -74,6 +74,7 @@ class ForcedRequest final : public RunningRequest {
 
   RequestRunner& runner_;
   const ForcedCall& forced_;
+  const AnswerOptions& answers_;
   Request request_;
   std::unique_ptr<RunningRequest> shared_;  // of all choices
   std::vector<Choice> choices_;

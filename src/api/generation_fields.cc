@@ -127,12 +127,8 @@ void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sam
 
 void ReadStream(FieldReader& reader, GenerationFields* fields) {
   reader.ReadBool("stream", &fields->stream);
-  const JsonValue* options = reader.Find("stream_options");
+  const JsonValue* options = reader.FindObject("stream_options");
   if (options == nullptr) return;
-  if (!options->IsObject()) {
-    reader.Fail("stream_options", "an object", *options);
-    return;
-  }
   FieldReader inner(*options, "stream_options");
   inner.ReadBool("include_usage", &fields->include_usage);
   inner.ReadBool("continuous_usage_stats", &fields->continuous_usage);

@@ -46,8 +46,11 @@ int MessagesStatus(const ApiError& error) {
 }
 
 nlohmann::ordered_json MessagesErrorJson(const ApiError& error) {
-  return {{"type", "error"},
-          {"error", {{"type", TypeOf(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+  nlohmann::ordered_json json = {
+      {"type", "error"},
+      {"error", {{"type", TypeOf(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+  if (!error.request_id.empty()) json["request_id"] = error.request_id;
+  return json;
 }
 
 }  // namespace fathom

@@ -18,6 +18,7 @@ void ReadGeneration(FieldReader& reader, const RequestLimits& limits, Generation
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
   ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
+  reader.ReadBool("ignore_eos", &fields->sampling.ignore_eos);  // ours: a load asks for lengths
   reader.ReadBool("stream", &fields->stream);
   fields->sampling.top_logprobs.reset();  // there is no place for them in the answer
 }
@@ -37,11 +38,10 @@ void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view
 void ReadOutput(FieldReader& reader, EncodeOptions* encoding) {
   ReasoningFields reasoning;
   reasoning.thinks = ReadThinkingType(reader);
-  const JsonValue* output = reader.Find("output_config");
+  const JsonValue* output = reader.FindObject("output_config");
   if (output != nullptr) {
     FieldReader inner(*output, "output_config");
     inner.ReadString("effort", &reasoning.effort);
-    if (!output->IsObject()) reader.Fail("output_config", "an object", *output);
     if (inner.error()) reader.Fail(*inner.error());
     RefuseFormat(reader, output->Find("format"), "output_config.format");
   }
@@ -153,8 +153,7 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
                                                    const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ChatCompletionRequest request = {.generation = {.sampling = defaults.sampling},
-                                   .encoding = defaults.encoding};
+  ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);

@@ -11,7 +11,8 @@
 
 namespace fathom {
 
-// The tokens of a prompt; text of a client stays text.
+// The tokens of a prompt; text of a client stays text, and turns that the model wrote stay its
+// tokens.
 Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
 
 }  // namespace fathom

@@ -1,5 +1,6 @@
 #include "api/response_store.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace fathom {
@@ -21,26 +22,21 @@ std::size_t BytesOf(const StoredResponse& response) {
 
 void ResponseStore::Put(StoredResponse response) {
   const std::size_t bytes = BytesOf(response);
+  const std::string id = response.id;
   const std::lock_guard lock(mutex_);
-  const auto found = by_id_.find(response.id);
-  if (found != by_id_.end()) Erase(found->second);
-  if (bytes > max_bytes_) return;
-  while (bytes_ + bytes > max_bytes_) Erase(std::prev(entries_.end()));
-  entries_.push_front({.response = std::move(response), .bytes = bytes});
-  by_id_.emplace(entries_.front().response.id, entries_.begin());
-  bytes_ += bytes;
+  entries_.Put(id, std::move(response), bytes);
 }
 
 std::optional<std::string> ResponseStore::FindResponse(std::string_view id) {
   const std::lock_guard lock(mutex_);
-  const StoredResponse* response = Use(id);
+  const StoredResponse* response = entries_.Use(std::string(id));
   if (response == nullptr) return std::nullopt;
   return response->json;
 }
 
 std::optional<std::vector<ResponseItem>> ResponseStore::FindConversation(std::string_view id) {
   const std::lock_guard lock(mutex_);
-  const StoredResponse* response = Use(id);
+  const StoredResponse* response = entries_.Use(std::string(id));
   if (response == nullptr) return std::nullopt;
   return response->items;
 }
@@ -50,38 +46,23 @@ std::optional<std::vector<ResponseItem>> ResponseStore::FindConversation(std::st
 std::optional<ResponseItem> ResponseStore::FindItem(std::string_view id) {
   if (id.empty()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
-    for (const ResponseItem& item : entry.response.items) {
-      if (item.id == id) return item;
-    }
-  }
-  return std::nullopt;
+  const ResponseItem* item = entries_.Find([id](const StoredResponse& response) {
+    const auto found = std::find_if(response.items.begin(), response.items.end(),
+                                    [id](const ResponseItem& entry) { return entry.id == id; });
+    return found == response.items.end() ? nullptr : &*found;
+  });
+  if (item == nullptr) return std::nullopt;
+  return *item;
 }
 
 bool ResponseStore::Remove(std::string_view id) {
   const std::lock_guard lock(mutex_);
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return false;
-  Erase(found->second);
-  return true;
+  return entries_.Remove(std::string(id));
 }
 
 std::size_t ResponseStore::bytes() const {
   const std::lock_guard lock(mutex_);
-  return bytes_;
-}
-
-const StoredResponse* ResponseStore::Use(std::string_view id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return &entries_.front().response;
-}
-
-void ResponseStore::Erase(Entries::iterator entry) {
-  bytes_ -= entry->bytes;
-  by_id_.erase(entry->response.id);
-  entries_.erase(entry);
+  return entries_.bytes();
 }
 
 }  // namespace fathom

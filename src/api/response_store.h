@@ -4,13 +4,13 @@
 #define FATHOM_API_RESPONSE_STORE_H_
 
 #include <cstddef>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
+
+#include "api/recent_entries.h"
 
 namespace fathom {
 
@@ -31,7 +31,7 @@ class ResponseStore {
  public:
   static constexpr std::size_t kDefaultBytes = std::size_t{64} << 20;
 
-  explicit ResponseStore(std::size_t max_bytes = kDefaultBytes) : max_bytes_(max_bytes) {}
+  explicit ResponseStore(std::size_t max_bytes = kDefaultBytes) : entries_(max_bytes) {}
 
   // In place of what has the same id. What alone is over the limit is not kept.
   void Put(StoredResponse response);
@@ -49,22 +49,8 @@ class ResponseStore {
   std::size_t bytes() const;
 
  private:
-  struct Entry {
-    StoredResponse response;
-    std::size_t bytes = 0;
-  };
-  using Entries = std::list<Entry>;
-
-  // Makes it the latest used; nullptr if there is none. The caller holds mutex_.
-  const StoredResponse* Use(std::string_view id);
-  void Erase(Entries::iterator entry);
-
-  const std::size_t max_bytes_;
   mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  Entries entries_;                                                // the latest used first
-  std::unordered_map<std::string_view, Entries::iterator> by_id_;  // keys stand in entries_
-  std::size_t bytes_ = 0;
+  RecentEntries<std::string, StoredResponse> entries_;  // by id; guarded by mutex_
 };
 
 }  // namespace fathom

@@ -18,12 +18,15 @@
 // it twice.
 #include "api/responses_format.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "api/custom_input.h"
 #include "api/logprobs_json.h"
 #include "api/responses_json.h"
 #include "api/sse.h"
@@ -145,11 +148,22 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void TellCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
-    OpenItem(answer, KindOfCall(answer, event.call), event.call, out);
-    // The input of a custom tool is inside the arguments, which can be read at their end.
-    if (event.kind == AnswerEvent::Kind::kArgumentsDelta && open_->kind == Kind::kFunctionCall) {
-      EmitOfItem(answer, "response.function_call_arguments.delta", {{"delta", event.text}}, out);
+    if (OpenItem(answer, KindOfCall(answer, event.call), event.call, out)) {
+      input_ = {};
+      n_input_told_ = 0;
     }
+    if (event.kind != AnswerEvent::Kind::kArgumentsDelta) return;
+    if (open_->kind == Kind::kFunctionCall) {
+      EmitOfItem(answer, "response.function_call_arguments.delta", {{"delta", event.text}}, out);
+    } else {
+      EmitInputDelta(answer, input_.Feed(event.text), out);
+    }
+  }
+
+  void EmitInputDelta(const ApiAnswer& answer, std::string_view text, std::string* out) {
+    if (text.empty()) return;
+    n_input_told_ += text.size();
+    EmitOfItem(answer, "response.custom_tool_call_input.delta", {{"delta", text}}, out);
   }
 
   void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
@@ -179,11 +193,12 @@ class ResponsesFormat final : public AnswerFormat {
         EmitOfItem(answer, "response.function_call_arguments.done",
                    {{"name", item["name"]}, {"arguments", item["arguments"]}}, out);
         break;
-      case Kind::kCustomCall:
-        EmitOfItem(answer, "response.custom_tool_call_input.delta", {{"delta", item["input"]}},
-                   out);
-        EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", item["input"]}}, out);
+      case Kind::kCustomCall: {
+        const auto input = item["input"].get<std::string>();
+        EmitInputDelta(answer, input.substr(std::min(n_input_told_, input.size())), out);
+        EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", input}}, out);
         break;
+      }
     }
     Emit("response.output_item.done", {{"output_index", open_->index}, {"item", item}}, out);
   }
@@ -205,7 +220,9 @@ class ResponsesFormat final : public AnswerFormat {
 
   std::int64_t sequence_number_ = 0;
   std::optional<OutputItem> open_;
-  ChatLogprobs text_logprobs_;  // told in deltas
+  ChatLogprobs text_logprobs_;    // told in deltas
+  CustomInputStream input_;       // of the open item, if it is a custom call
+  std::size_t n_input_told_ = 0;  // bytes
 };
 
 }  // namespace

@@ -5,12 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/custom_input.h"
 #include "api/reasoning_token.h"
-#include "api/responses_tools.h"
 #include "api/sse.h"
 #include "base/check.h"
-#include "prompt/json_value.h"
-#include "prompt/python_json.h"
 
 namespace fathom {
 namespace {
@@ -144,15 +142,6 @@ std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
   const std::string_view id = answer.head().id;
   const std::string_view unique = id.substr(id.find('_') + 1);
   return fmt::format("{}{}{}", IdPrefix(item.kind), unique, item.index);
-}
-
-std::string CustomInput(std::string_view arguments) {
-  const Result<JsonValue> json = ParseJson(arguments);
-  if (!json || !json->IsObject() || json->items.empty()) return "";
-  // A model may call the one parameter something else.
-  const JsonValue* input = json->Find(kCustomInput);
-  const JsonValue& value = input == nullptr ? json->items.front() : *input;
-  return value.IsString() ? value.text : PythonJson(value);
 }
 
 Json TextPart(std::string_view text, Json logprobs) {

@@ -35,8 +35,6 @@ OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call);
 
 // rs_, msg_, fc_ or ctc_ and what is unique to the response and the item.
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
-// The text of a custom call: the value that the model wrote for the one parameter.
-std::string CustomInput(std::string_view arguments);
 // {"type": "output_text", ...} with that text; of a part that is done, the log probabilities too.
 nlohmann::ordered_json TextPart(std::string_view text, nlohmann::ordered_json logprobs);
 // Of the text so far, if they were asked for; else an empty list. With `told`, only those that it

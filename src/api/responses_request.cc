@@ -61,12 +61,8 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
 }
 
 void ReadReasoning(FieldReader& reader, ResponsesRequest* request) {
-  const JsonValue* reasoning = reader.Find("reasoning");
+  const JsonValue* reasoning = reader.FindObject("reasoning");
   if (reasoning == nullptr) return;
-  if (!reasoning->IsObject()) {
-    reader.Fail("reasoning", "an object", *reasoning);
-    return;
-  }
   FieldReader inner(*reasoning, "reasoning");
   std::string effort;
   inner.ReadString("effort", &effort);
@@ -82,12 +78,8 @@ void ReadReasoning(FieldReader& reader, ResponsesRequest* request) {
 }
 
 void CheckTextFormat(FieldReader& reader) {
-  const JsonValue* text = reader.Find("text");
+  const JsonValue* text = reader.FindObject("text");
   if (text == nullptr) return;
-  if (!text->IsObject()) {
-    reader.Fail("text", "an object", *text);
-    return;
-  }
   const JsonValue* format = FieldReader(*text).Find("format");
   if (format == nullptr) return;
   const JsonValue* type = format->Find("type");
@@ -206,9 +198,7 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
                                                ResponseStore* store) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
-  ResponsesRequest request;
-  request.chat.generation.sampling = defaults.sampling;
-  request.chat.encoding = defaults.encoding;
+  ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
   FieldReader reader(*json);
   ReadGeneration(reader, limits, &request.chat.generation);
   RefuseUnsupported(reader);

@@ -1,6 +1,5 @@
 #include "cli/batch_run.h"
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "api/answer_format.h"
+#include "base/line_reader.h"
 
 namespace fathom::cli {
 namespace {
@@ -19,15 +19,12 @@ constexpr auto kWait = std::chrono::milliseconds(2);
 // The lines of a text that are not blank, one after the other, with their numbers from 1.
 class Lines {
  public:
-  explicit Lines(std::string_view text) : rest_(text) {}
+  explicit Lines(std::string_view text) : lines_(text) {}
 
-  bool Next(std::string_view& line) {
-    while (!rest_.empty()) {
-      const std::size_t end = std::min(rest_.find('\n'), rest_.size());
-      line = rest_.substr(0, end);
-      rest_.remove_prefix(std::min(end + 1, rest_.size()));
+  bool Next(std::string_view* line) {
+    while (lines_.Next(line)) {
       ++number_;
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos) return true;
+      if (line->find_first_not_of(" \t\r") != std::string_view::npos) return true;
     }
     return false;
   }
@@ -35,7 +32,7 @@ class Lines {
   std::int64_t number() const { return number_; }
 
  private:
-  std::string_view rest_;
+  LineReader lines_;
   std::int64_t number_ = 0;
 };
 
@@ -68,7 +65,7 @@ BatchPlan PlanBatch(std::string_view input, const BatchOutput& output) {
   BatchPlan plan;
   std::unordered_set<std::string> seen;
   Lines lines(input);
-  for (std::string_view line; lines.Next(line); ++plan.n_lines) {
+  for (std::string_view line; lines.Next(&line); ++plan.n_lines) {
     const auto parsed = ParseBatchLine(line);
     const bool runs = parsed && seen.insert(parsed->custom_id).second;
     const bool is_answered =
@@ -94,7 +91,7 @@ Status BatchRun::Run(std::string_view input, const BatchWatch& watch) {
       const Status submitted = SubmitNext();
       if (!submitted) return submitted;
       has_moved = next_ == nullptr;
-    } else if (std::string_view line; has_lines && (has_lines = lines.Next(line))) {
+    } else if (std::string_view line; has_lines && (has_lines = lines.Next(&line))) {
       const Status started = Start(line, lines.number());
       if (!started) return started;
       has_moved = true;

@@ -16,6 +16,7 @@
 #include "cli/model_path.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report_format.h"
 #include "cli/session.h"
 #include "kernels/roofline.h"
 
@@ -48,18 +49,6 @@ Result<benchmark::ModelCosts> MakeCosts(const std::filesystem::path& directory,
     log.Warn("GB/s may be wrong: {}", difference);
   }
   return costs;
-}
-
-std::string Render(const benchmark::Report& report, BenchFormat format) {
-  switch (format) {
-    case BenchFormat::kTable:
-      return ToTable(report);
-    case BenchFormat::kJson:
-      return ToJson(report);
-    case BenchFormat::kCsv:
-      return ToCsv(report);
-  }
-  return {};
 }
 
 }  // namespace

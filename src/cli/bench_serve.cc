@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report_format.h"
 #include "load/load_chart.h"
 #include "load/load_report.h"
 #include "load/load_runner.h"
@@ -44,14 +45,15 @@ Result<std::string> ReadKey(const BenchServeCommand& command) {
 Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   const Result<HttpUrl> url = ParseHttpUrl(command.url);
   if (!url) return Unexpected(url.error());
+  const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
+  if (!endpoint) return Unexpected(endpoint.error());
   const Result<std::string> key = ReadKey(command);
   if (!key) return Unexpected(key.error());
-  load::LoadTarget target = {
-      .url = *url,
-      .endpoint = command.chat ? load::LoadEndpoint::kChat : load::LoadEndpoint::kCompletions,
-      .model = command.model,
-      .api_key = *key,
-      .temperature = command.temperature};
+  load::LoadTarget target = {.url = *url,
+                             .endpoint = *endpoint,
+                             .model = command.model,
+                             .api_key = *key,
+                             .temperature = command.temperature};
   target.limits.request_time = std::chrono::ceil<std::chrono::milliseconds>(
       std::chrono::duration<double>(command.request_timeout));
   if (target.model.empty()) {
@@ -149,18 +151,6 @@ void RunLevels(const BenchServeCommand& command, load::LoadJob job,
     report->interrupted = result.interrupted;
     if (result.interrupted) return;
   }
-}
-
-std::string Render(const load::LoadReport& report, BenchFormat format) {
-  switch (format) {
-    case BenchFormat::kTable:
-      return ToTable(report);
-    case BenchFormat::kJson:
-      return ToJson(report);
-    case BenchFormat::kCsv:
-      return ToCsv(report);
-  }
-  return {};
 }
 
 // An error if no request of any level was answered: whoever asks for figures gets none.

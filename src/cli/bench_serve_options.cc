@@ -5,6 +5,7 @@
 
 #include "cli/option_checks.h"
 #include "load/length.h"
+#include "load/load_endpoint.h"
 #include "load/load_plan.h"
 #include "load/load_summary.h"
 #include "server/http_url.h"
@@ -35,12 +36,11 @@ void AddTarget(CLI::App* command, BenchServeCommand& options) {
       ->type_name("URL")
       ->check(ReadBy(ParseHttpUrl));
   command
-      ->add_option_function<std::string>(
-          "--endpoint", [&options](const std::string& name) { options.chat = name == "chat"; },
-          "completions: prompts of token ids, exact in length (default); chat: prompts of words, "
-          "of about that length")
+      ->add_option("--endpoint", options.endpoint,
+                   "completions: prompts of token ids, exact in length (default); chat, responses, "
+                   "messages: prompts of words, of about that length")
       ->type_name("NAME")
-      ->check(OneOf({"completions", "chat"}));
+      ->check(OneOf({load::kEndpointNames.begin(), load::kEndpointNames.end()}));
   command->add_option("--model", options.model, "Its model (default: the first of /v1/models)")
       ->type_name("NAME");
   CLI::Option* key =

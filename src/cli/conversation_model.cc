@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/chat_tokens.h"
 #include "api/prompt_tokens.h"
 #include "cli/chat_profile.h"
 #include "prompt/encoder.h"
@@ -33,6 +34,7 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   if (!n_context) return Unexpected(n_context.error());
   SamplingParameters parameters =
       MakeSamplingParameters(command.sampling, text_model->generation, command.sampling.max_tokens);
+  AddChatTokens(text_model->tokenizer, &parameters);
   const Status valid = Validate(parameters, text_model->config.vocab_size);
   if (!valid) return Unexpected(valid.error());
   std::unique_ptr<ConversationModel> model(

@@ -98,6 +98,10 @@ struct BatchCommand {
 enum class RequestLog { kOff, kMeta, kFull };
 inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
 
+// Which earlier answers a prompt has as they were written: none, those named by ids of calls, all.
+enum class ExactReplay { kOff, kOn, kAll };
+inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
+
 struct ServeCommand {
   RunOptions run;
   EngineCliOptions engine{.max_sequences = 32};
@@ -110,6 +114,8 @@ struct ServeCommand {
   bool strict_model_names = false;  // requests for other names are refused
   std::vector<std::string> api_keys;
   std::filesystem::path api_key_file;  // one key a line; empty: none
+  std::vector<std::string> admin_keys;
+  std::filesystem::path admin_key_file;  // the same
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;
@@ -120,6 +126,8 @@ struct ServeCommand {
   double request_timeout = 0;       // seconds; 0: none
   double drain_timeout = 30;        // seconds
   RequestLog log_requests = RequestLog::kMeta;
+  ExactReplay exact_replay = ExactReplay::kOn;
+  std::int64_t exact_replay_bytes = std::int64_t{64} << 20;
 };
 
 struct InspectCommand {
@@ -195,7 +203,7 @@ struct BenchCommand {
 // A load for a server: `bench serve`.
 struct BenchServeCommand {
   std::string url = "http://127.0.0.1:8000";
-  bool chat = false;                       // /v1/chat/completions instead of /v1/completions
+  std::string endpoint = "completions";    // load/load_endpoint.h
   std::string model;                       // empty: the first that the server names
   std::string api_key;                     // empty: none
   std::filesystem::path api_key_file;      // empty: none

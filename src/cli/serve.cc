@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "api/engine_runner.h"
+#include "base/line_reader.h"
 #include "base/pages.h"
 #include "cli/api_model.h"
 #include "cli/build_info.h"
@@ -45,25 +47,24 @@ std::string_view Trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-Result<std::vector<std::string>> ApiKeys(const ServeCommand& command) {
-  std::vector<std::string> keys = command.api_keys;
-  if (!command.api_key_file.empty()) {
-    const Result<std::string> text = ReadInput(command.api_key_file.string());
-    if (!text) return MakeError(text.error().code, "--api-key-file: {}", text.error().message);
-    for (std::string_view rest = *text; !rest.empty();) {
-      const std::size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view key = Trimmed(rest.substr(0, end));
+// Those of the command line and of the file; `option`: "--api-key" of --api-key-file.
+Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
+                                          const std::filesystem::path& file) {
+  if (!file.empty()) {
+    const Result<std::string> text = ReadInput(file.string());
+    if (!text) return MakeError(text.error().code, "{}-file: {}", option, text.error().message);
+    LineReader lines(*text);
+    for (std::string_view line; lines.Next(&line);) {
+      const std::string_view key = Trimmed(line);
       if (!key.empty()) keys.emplace_back(key);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     if (keys.empty()) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "--api-key-file: {}: expected a key, found none",
-                       command.api_key_file.string());
+      return MakeError(ErrorCode::kInvalidArgument, "{}-file: {}: expected a key, found none",
+                       option, file.string());
     }
   }
   if (std::any_of(keys.begin(), keys.end(), [](const std::string& key) { return key.empty(); })) {
-    return MakeError(ErrorCode::kInvalidArgument, "--api-key: expected a key, found an empty one");
+    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a key, found an empty one", option);
   }
   return keys;
 }
@@ -86,12 +87,22 @@ Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig
   return ContextLength(command.run, n_context, config);
 }
 
-ServiceOptions MakeServiceOptions(const ServeCommand& command, std::vector<std::string> keys,
-                                  Log& log) {
+Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
+  Result<std::vector<std::string>> api_keys =
+      ReadKeys("--api-key", command.api_keys, command.api_key_file);
+  if (!api_keys) return Unexpected(api_keys.error());
+  Result<std::vector<std::string>> admin_keys =
+      ReadKeys("--admin-key", command.admin_keys, command.admin_key_file);
+  if (!admin_keys) return Unexpected(admin_keys.error());
+  return AccessOptions{.api_keys = *std::move(api_keys),
+                       .admin_keys = *std::move(admin_keys),
+                       .cors_origins = command.cors_origins,
+                       .allowed_hosts = command.allowed_hosts};
+}
+
+ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions access, Log& log) {
   ServiceOptions options = {
-      .access = {.api_keys = std::move(keys),
-                 .cors_origins = command.cors_origins,
-                 .allowed_hosts = command.allowed_hosts},
+      .access = std::move(access),
       .protect_metrics = command.protect_metrics,
       .strict_model_names = command.strict_model_names,
       .log_content = command.log_requests == RequestLog::kFull,
@@ -144,8 +155,8 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 }  // namespace
 
 Status RunServe(const ServeCommand& command, Log& log) {
-  Result<std::vector<std::string>> keys = ApiKeys(command);
-  if (!keys) return Unexpected(keys.error());
+  Result<AccessOptions> access = MakeAccessOptions(command);
+  if (!access) return Unexpected(access.error());
   const Result<TextModel> text_model = TextModel::Read(command.run.model);
   if (!text_model) return Unexpected(text_model.error());
   const Result<std::int64_t> n_context = ServeContext(command, text_model->config);
@@ -159,9 +170,13 @@ Status RunServe(const ServeCommand& command, Log& log) {
   if (!api) return Unexpected(api.error());
   ResponseStore responses;
   api->responses = &responses;
+  TurnStore turns(
+      command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
+      static_cast<std::size_t>(command.exact_replay_bytes), SystemRandomBits());
+  if (command.exact_replay != ExactReplay::kOff) api->turns = &turns;
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
-  Service service(MakeServiceOptions(command, *std::move(keys), log));
+  Service service(MakeServiceOptions(command, *std::move(access), log));
   // Before the model, which may take minutes: /health tells how far it is.
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
   if (!server) return Unexpected(server.error());

@@ -30,6 +30,7 @@ std::string Describe(const ServedRequest& record) {
                         record.usage.completion_tokens, record.first_token_seconds,
                         record.finish.empty() ? "no answer" : record.finish);
   }
+  if (record.turn_stops > 0) text += ", ended by a turn token";
   if (!record.error.empty()) text += ": " + Plain(record.error);
   if (record.body) text += "\n  " + Plain(*record.body);
   if (record.answer) text += "\n  " + Plain(*record.answer);
@@ -44,6 +45,7 @@ Json Fields(const ServedRequest& record) {
                    {"stream", record.stream},
                    {"prompt_tokens", record.usage.prompt_tokens},
                    {"cached_tokens", record.usage.cached_tokens},
+                   {"replayed_turns", record.n_replayed},
                    {"completion_tokens", record.usage.completion_tokens},
                    {"reasoning_tokens", record.usage.reasoning_tokens},
                    {"drafted_tokens", record.usage.drafted_tokens},
@@ -52,6 +54,7 @@ Json Fields(const ServedRequest& record) {
                    {"first_token_seconds", record.first_token_seconds},
                    {"finish", record.finish}});
   }
+  if (record.turn_stops > 0) fields["turn_stops"] = record.turn_stops;
   if (!record.error.empty()) fields["error"] = record.error;
   if (record.body) fields["request"] = *record.body;
   if (record.answer) fields["response"] = *record.answer;

@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <string>
+#include <string_view>
 
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
@@ -53,6 +56,19 @@ void AddAccess(CLI::App* command, ServeCommand& options) {
       ->group(kAccessGroup);
   command
       ->add_option("--api-key-file", options.api_key_file,
+                   "The same of a file with a key on each line, which other users cannot see")
+      ->type_name("FILE")
+      ->group(kAccessGroup);
+  command
+      ->add_option("--admin-key", options.admin_keys,
+                   "Who has this key may list and end requests: GET /slots, POST /abort (default: "
+                   "nobody may); may be repeated")
+      ->type_name("KEY")
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->group(kAccessGroup);
+  command
+      ->add_option("--admin-key-file", options.admin_key_file,
                    "The same of a file with a key on each line, which other users cannot see")
       ->type_name("FILE")
       ->group(kAccessGroup);
@@ -114,21 +130,41 @@ void AddLimits(CLI::App* command, ServeCommand& options) {
       ->group(kLimitGroup);
 }
 
+// One of `names`, which stand in the order of the enum.
+template <typename Enum, std::size_t kCount>
+void AddChoice(CLI::App* command, const char* option, const char* help,
+               const std::string_view (&names)[kCount], Enum* chosen) {
+  command
+      ->add_option_function<std::string>(
+          option,
+          [&names, chosen](const std::string& name) {
+            const auto* found = std::find(std::begin(names), std::end(names), name);
+            *chosen = static_cast<Enum>(found - std::begin(names));
+          },
+          help)
+      ->type_name("WHAT")
+      ->check(OneOf({std::begin(names), std::end(names)}));
+}
+
 void AddAnswers(CLI::App* command, ServeCommand& options) {
   AddThinking(command, options.thinking);
   AddProfile(command, options.profile);
+  AddChoice(command, "--log-requests",
+            "What the log says of a request: off, meta or full, which is with its text (default: "
+            "meta)",
+            kRequestLogNames, &options.log_requests);
+  AddChoice(command, "--exact-replay",
+            "Which earlier answers prompts hold token by token as the model wrote them, with the "
+            "reasoning their clients lost: off, on (those that ids of tool calls name and what "
+            "follows them) or all, found by their text (default: on)",
+            kExactReplayNames, &options.exact_replay);
   command
       ->add_option_function<std::string>(
-          "--log-requests",
-          [&options](const std::string& name) {
-            const auto* found =
-                std::find(std::begin(kRequestLogNames), std::end(kRequestLogNames), name);
-            options.log_requests = static_cast<RequestLog>(found - std::begin(kRequestLogNames));
-          },
-          "What the log says of a request: off, meta or full, which is with its text (default: "
-          "meta)")
-      ->type_name("WHAT")
-      ->check(OneOf({std::begin(kRequestLogNames), std::end(kRequestLogNames)}));
+          "--exact-replay-memory",
+          [&options](const std::string& size) { options.exact_replay_bytes = MemorySizeOf(size); },
+          "Memory for them; the longest unused are forgotten (default: 64M)")
+      ->type_name("SIZE")
+      ->check(MemorySize());
 }
 
 }  // namespace

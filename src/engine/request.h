@@ -51,8 +51,9 @@ struct SamplingParameters {
   std::optional<Token> stop_strings_from;
   // And from there on up to the first of this token; none: to the end.
   std::optional<Token> stop_strings_until;
-  std::vector<Token> stop_tokens;  // end the answer like EOS
-  bool ignore_eos = false;         // EOS is a token like any other
+  std::vector<Token> stop_tokens;    // end the answer like EOS
+  bool ignore_eos = false;           // EOS is a token like any other
+  std::vector<Token> silent_tokens;  // have no text, neither for the reader nor for stop strings
 
   bool IsGreedy() const { return temperature < kGreedyTemperature; }
 };

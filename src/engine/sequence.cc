@@ -1,5 +1,7 @@
 #include "engine/sequence.h"
 
+#include <algorithm>
+
 namespace fathom {
 
 Sequence::Sequence(RequestState& owner, std::uint32_t choice_index)
@@ -52,7 +54,9 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
     event.logprobs = logprobs;
   }
   const bool ends = sampler.Ends(token);
-  if (token_bytes && !ends) {
+  const std::vector<Token>& silent = sampler.parameters().silent_tokens;
+  const bool has_text = !ends && std::find(silent.begin(), silent.end(), token) == silent.end();
+  if (token_bytes && has_text) {
     AddText(sequence, token, token_bytes(token), &event.text);
   }
   if (sequence.stops.matched()) {

@@ -151,10 +151,6 @@ void AppendColumns(const LoadReport& report, std::size_t begin, std::size_t end,
 
 }  // namespace
 
-std::string_view NameOf(LoadEndpoint endpoint) {
-  return endpoint == LoadEndpoint::kChat ? "chat" : "completions";
-}
-
 std::string ToTable(const LoadReport& report) {
   std::string text =
       fmt::format("server  {}, {}\nmodel   {}\n{}", report.url, NameOf(report.endpoint),

@@ -27,8 +27,6 @@ struct LoadReport {
   std::vector<LevelSummary> levels;
 };
 
-std::string_view NameOf(LoadEndpoint endpoint);
-
 // A row per figure and a column per level, five of them beside each other; then the failures.
 std::string ToTable(const LoadReport& report);
 // One object with a newline at the end; what was not measured is null.

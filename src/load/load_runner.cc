@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "load/completion_stream.h"
+#include "load/stream_event.h"
 #include "server/http_client.h"
 #include "server/sse_reader.h"
 
@@ -27,11 +28,11 @@ double SecondsBetween(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// One request over `client`. Times are since `begin`; the start of the level is not known here.
+// One request over `client`, whose events go into `stream`. Times are since `begin`; the start of
+// the level is not known here.
 RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point begin,
-                  std::string* content) {
+                  CompletionStream& stream) {
   RequestRecord record;
-  CompletionStream stream;
   SseReader events;
   Status readable;
   const Result<HttpReply> reply = client.Send(call, [&](std::string_view piece) {
@@ -49,7 +50,6 @@ RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point be
     record.failure = fmt::format("HTTP {}", reply->status);
     record.message = ErrorMessageOf(reply->body);
   }
-  *content = stream.content();
   return record;
 }
 
@@ -66,7 +66,7 @@ class Dialogue {
     messages_.push_back({{"role", "user"}, {"content", WordsOf(turn.tokens)}});
     return MakeChatCall(target_, messages_, turn.n_output);
   }
-  // Of a chat; the ids of a completion are not known, so its next prompt has none.
+  // Of words; the ids of a completion are not known, so its next prompt has none.
   void TakeAnswer(const std::string& content) {
     messages_.push_back({{"role", "assistant"}, {"content", content}});
   }
@@ -155,13 +155,13 @@ class Run {
     Clock::time_point begin = due.time;
     Dialogue dialogue(job_.target);
     for (const Turn& turn : MakeConversation(job_.workload, due.index)) {
-      std::string content;
+      CompletionStream stream(job_.target.endpoint);
       const HttpCall call = dialogue.Next(turn);
       if (!job_.level.rate) begin = Clock::now();  // making the prompt is not the server's time
-      RequestRecord record = Ask(client, call, begin, &content);
+      RequestRecord record = Ask(client, call, begin, stream);
       record.start_s = SecondsBetween(start_, begin);
       record.end_s = SecondsBetween(start_, Clock::now());
-      dialogue.TakeAnswer(content);
+      dialogue.TakeAnswer(stream.content());
       begin = Clock::now();
       if (!Keep(std::move(record))) return;
     }

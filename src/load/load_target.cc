@@ -1,8 +1,10 @@
 #include "load/load_target.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "load/completion_stream.h"
+#include "base/check.h"
+#include "load/stream_event.h"
 #include "prompt/json_value.h"
 
 namespace fathom::load {
@@ -17,13 +19,10 @@ HttpFields FieldsOf(const LoadTarget& target) {
 }
 
 // ignore_eos: an answer has the length that was drawn, or rates of two servers mean nothing.
-HttpCall MakeCall(const LoadTarget& target, std::string path, ordered_json body,
-                  std::int64_t n_output) {
+HttpCall MakeCall(const LoadTarget& target, std::string path, ordered_json body) {
   body["model"] = target.model;
-  body["max_tokens"] = n_output;
   body["ignore_eos"] = true;
   body["stream"] = true;
-  body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
   if (target.temperature) body["temperature"] = *target.temperature;
   HttpCall call = {.method = "POST", .path = std::move(path), .fields = FieldsOf(target)};
   call.fields.emplace_back("Content-Type", "application/json");
@@ -31,20 +30,46 @@ HttpCall MakeCall(const LoadTarget& target, std::string path, ordered_json body,
   return call;
 }
 
+// What the two older endpoints of OpenAI have in common.
+HttpCall MakeOpenAiCall(const LoadTarget& target, std::string path, ordered_json body,
+                        std::int64_t n_output) {
+  body["max_tokens"] = n_output;
+  body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
+  return MakeCall(target, std::move(path), std::move(body));
+}
+
+HttpCall MakeResponsesCall(const LoadTarget& target, const ordered_json& messages,
+                           std::int64_t n_output) {
+  return MakeCall(target, "/v1/responses",
+                  {{"input", messages}, {"max_output_tokens", n_output}, {"store", false}});
+}
+
+HttpCall MakeMessagesCall(const LoadTarget& target, const ordered_json& messages,
+                          std::int64_t n_output) {
+  HttpCall call =
+      MakeCall(target, "/v1/messages", {{"messages", messages}, {"max_tokens", n_output}});
+  call.fields.emplace_back("anthropic-version", "2023-06-01");
+  if (!target.api_key.empty()) call.fields.emplace_back("x-api-key", target.api_key);
+  return call;
+}
+
 }  // namespace
 
 HttpCall MakeChatCall(const LoadTarget& target, const ordered_json& messages,
                       std::int64_t n_output) {
-  ordered_json body;
-  body["messages"] = messages;
-  return MakeCall(target, "/v1/chat/completions", std::move(body), n_output);
+  Check(target.endpoint != LoadEndpoint::kCompletions, "messages for an endpoint of tokens");
+  if (target.endpoint == LoadEndpoint::kResponses) {
+    return MakeResponsesCall(target, messages, n_output);
+  }
+  if (target.endpoint == LoadEndpoint::kMessages) {
+    return MakeMessagesCall(target, messages, n_output);
+  }
+  return MakeOpenAiCall(target, "/v1/chat/completions", {{"messages", messages}}, n_output);
 }
 
 HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
                             std::int64_t n_output) {
-  ordered_json body;
-  body["prompt"] = prompt;
-  return MakeCall(target, "/v1/completions", std::move(body), n_output);
+  return MakeOpenAiCall(target, "/v1/completions", {{"prompt", prompt}}, n_output);
 }
 
 Result<std::string> FirstModelOf(const LoadTarget& target) {

@@ -10,14 +10,11 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "load/load_endpoint.h"
 #include "server/http_client.h"
 #include "server/http_url.h"
 
 namespace fathom::load {
-
-// /v1/completions takes token ids: prompts have exactly as many tokens as were drawn.
-// /v1/chat/completions takes words.
-enum class LoadEndpoint { kCompletions, kChat };
 
 struct LoadTarget {
   HttpUrl url;
@@ -28,7 +25,8 @@ struct LoadTarget {
   HttpClientLimits limits{};
 };
 
-// What a conversation has said so far: an array of messages of chat.
+// What a conversation has said so far: an array of messages {"role", "content"}, which all
+// endpoints but that of completions take.
 HttpCall MakeChatCall(const LoadTarget& target, const nlohmann::ordered_json& messages,
                       std::int64_t n_output);
 HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,

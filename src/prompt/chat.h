@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/tensor.h"
+
 namespace fathom {
 
 enum class Role {
@@ -48,13 +50,23 @@ struct ContentBlock {
   std::string tool_call_id{};  // kToolResult: which call it answers; may be empty
 };
 
+// An assistant turn token by token, as the model wrote it.
+struct WrittenTurn {
+  // From behind the think tag to the end-of-sentence token.
+  std::vector<Token> tokens{};
+  bool has_reasoning = false;  // begins with it, and </think> stands behind it
+};
+
 struct Message {
   Role role = Role::kUser;
   std::string content{};
   // User only: if not empty, the turn consists of these and `content` is not used.
   std::vector<ContentBlock> blocks{};
-  std::string reasoning_content{};               // assistant: what was thought before the answer
-  std::vector<ToolCall> tool_calls{};            // assistant
+  std::string reasoning_content{};     // assistant: what was thought before the answer
+  std::vector<ToolCall> tool_calls{};  // assistant
+  // Assistant: stands in the prompt in place of the fields above, wherever the turn is rendered
+  // whole and with reasoning if and only if this has some.
+  std::optional<WrittenTurn> written{};
   std::string tool_call_id{};                    // tool: the call that is answered
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text

@@ -29,6 +29,9 @@ class Writer {
 
   void Template(std::string_view text) { Append(text, true); }
   void Client(std::string_view text) { Append(text, trust_client_text_); }
+  void Written(const std::vector<Token>& tokens) {
+    if (!tokens.empty()) spans_.push_back({.trusted = true, .tokens = tokens});
+  }
 
   // The client's JSON as Python prints it. `what` names it in an error.
   void ClientJson(std::string_view json, std::string_view what) {
@@ -51,7 +54,7 @@ class Writer {
  private:
   void Append(std::string_view text, bool trusted) {
     if (text.empty()) return;
-    if (spans_.empty() || spans_.back().trusted != trusted) {
+    if (spans_.empty() || spans_.back().trusted != trusted || !spans_.back().tokens.empty()) {
       spans_.push_back({.text = "", .trusted = trusted});
     }
     spans_.back().text.append(text);
@@ -211,6 +214,10 @@ class Renderer {
     const bool shows_reasoning =
         thinks_ && !answers_task && (!drops_ || Signed(index) > last_user_);
     ends_in_reasoning_ = false;
+    if (message.written && message.written->has_reasoning == shows_reasoning && !message.wo_eos) {
+      out_->Written(message.written->tokens);
+      return;
+    }
     if (shows_reasoning) {
       out_->Client(message.reasoning_content);
       const bool has_answer = !message.content.empty() || !message.tool_calls.empty();

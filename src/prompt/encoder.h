@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/tensor.h"
 #include "prompt/chat.h"
 #include "prompt/profile.h"
 
@@ -17,14 +18,15 @@ namespace fathom {
 // the format itself wrote; a client that writes <｜User｜> into a message must not open a turn with
 // it. Apart from that the stretches are one text: merges of the tokenizer may cross their borders.
 struct PromptSpan {
-  std::string text{};    // UTF-8, not empty
-  bool trusted = false;  // true: written by the format; false: by the client
+  std::string text{};           // UTF-8, not empty; but for tokens
+  bool trusted = false;         // true: written by the format; false: by the client
+  std::vector<Token> tokens{};  // not empty: these, in place of text (Message::written)
 };
 
 struct EncodedPrompt {
-  std::string Text() const;
+  std::string Text() const;  // what spans of tokens say is not in it
 
-  std::vector<PromptSpan> spans{};  // neighbours differ in `trusted`
+  std::vector<PromptSpan> spans{};  // neighbours that are text differ in `trusted`
   // Whether the prompt ends inside the reasoning, so that the answer begins there.
   bool ends_in_reasoning = false;
 };

@@ -21,6 +21,12 @@ inline constexpr std::string_view kFimBegin = "<｜fim▁begin｜>";
 inline constexpr std::string_view kFimHole = "<｜fim▁hole｜>";
 inline constexpr std::string_view kFimEnd = "<｜fim▁end｜>";
 
+// Each begins a turn of the conversation: no answer goes on behind one.
+inline constexpr std::string_view kTurnTokens[] = {kBeginOfSentence, kUserToken, kAssistantToken};
+// Others that stand between texts and are never part of one.
+inline constexpr std::string_view kControlTokens[] = {kEndOfSentence, kLatestReminderToken,
+                                                      kFimBegin, kFimHole, kFimEnd};
+
 // The tasks a user message may carry, and the token each of them adds.
 struct TaskToken {
   std::string_view task;

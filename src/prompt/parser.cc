@@ -157,6 +157,12 @@ bool AnswerParser::MayBeInvoke(const Tag& tag) const {
   return tag.is_dsml || (options_.tools && options_.tools->Knows(tag.name));
 }
 
+// Whether a call that begins here is the one whose opener the model did not write: there is no
+// content behind a call.
+bool AnswerParser::IsGivenCall() const {
+  return options_.begins_with_call && state_ == State::kContent;
+}
+
 // `tag`, at the start of the rest, opens a block or a call. It counts only if what must follow
 // does.
 AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
@@ -185,12 +191,13 @@ AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
 AnswerParser::Look AnswerParser::TryStartInvoke(std::size_t offset, const Tag& invoke,
                                                 bool in_block) {
   if (!MayBeInvoke(invoke)) return Look::kNotACall;
+  const bool is_given = IsGivenCall();
   const std::size_t after_tag = offset + invoke.bytes;
   const std::string_view after = rest().substr(after_tag);
   const std::size_t blanks = CountBlanks(after);
-  if (blanks > kMaxBlanks) return Look::kNotACall;
-  if (blanks == after.size()) return Look::kIncomplete;
-  if (after[blanks] == '{') {
+  if (blanks > kMaxBlanks && !is_given) return Look::kNotACall;
+  if (blanks == after.size() && !(is_given && end_)) return Look::kIncomplete;
+  if (after.substr(blanks).starts_with('{')) {
     body_origin_ = state_;
     body_in_block_ = in_block;
     body_opening_ = rest().substr(0, after_tag + blanks);
@@ -199,11 +206,14 @@ AnswerParser::Look AnswerParser::TryStartInvoke(std::size_t offset, const Tag& i
     position_ += after_tag + blanks;
     return Look::kStarted;
   }
-  const TagScan next = ScanTag(after.substr(blanks));
-  if (next.outcome == Outcome::kIncomplete) return Look::kIncomplete;
-  const bool is_call = next.outcome == Outcome::kTag && (next.tag.kind == TagKind::kParameterOpen ||
-                                                         next.tag.kind == TagKind::kInvokeClose);
-  if (!is_call) return Look::kNotACall;
+  if (!is_given) {
+    const TagScan next = ScanTag(after.substr(blanks));
+    if (next.outcome == Outcome::kIncomplete) return Look::kIncomplete;
+    const bool is_call =
+        next.outcome == Outcome::kTag &&
+        (next.tag.kind == TagKind::kParameterOpen || next.tag.kind == TagKind::kInvokeClose);
+    if (!is_call) return Look::kNotACall;
+  }
   CommitCall(invoke.name, in_block);
   position_ += after_tag + blanks;
   return Look::kStarted;
@@ -327,11 +337,12 @@ bool AnswerParser::StepBody() {
 void AnswerParser::EndBody() {
   const std::string body = std::exchange(body_, {});
   state_ = body_origin_;
-  if (calls_.Whole(body)) {
+  const bool is_read = calls_.Whole(body);
+  if (!is_read) ++stats_.malformed_arguments;
+  if (is_read || IsGivenCall()) {
     CommitCall(body_tool_, body_in_block_);
     return;
   }
-  ++stats_.malformed_arguments;
   ++stats_.failed_blocks;
   // All of it is text, but for think tags.
   const std::string text = body_opening_ + body;
@@ -369,9 +380,9 @@ void AnswerParser::FinishTail() {
 
 void AnswerParser::FinishState() {
   if (state_ == State::kBody) {
-    if (end_ == AnswerEnd::kLength && !calls_.Whole(body_)) {
+    state_ = body_origin_;
+    if (end_ == AnswerEnd::kLength && !IsGivenCall() && !calls_.Whole(body_)) {
       ++stats_.malformed_arguments;
-      state_ = body_origin_;
       held_newlines_ = 0;
     } else {
       EndBody();

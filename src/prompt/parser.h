@@ -33,6 +33,9 @@ struct AnswerParserOptions {
   // The tools of the request. No tools: the markup of calls is text. nullopt: it is not known which
   // tools there were; calls of any name are recognised, but only in markup that says DSML.
   std::optional<ToolSchemas> tools{};
+  // The first call of the content is one whatever follows its opener, which the model did not
+  // write.
+  bool begins_with_call = false;
   // A block of calls at the start of a line ends the reasoning. Off: it is part of the reasoning.
   bool recover_calls_in_reasoning = true;
   // Append text after the calls to the content. Off: it is dropped, and counted.
@@ -100,6 +103,7 @@ class AnswerParser {
   Look TryStartInvoke(std::size_t offset, const Tag& invoke, bool in_block);
   bool MayStartCall(const Tag& tag) const;
   bool MayBeInvoke(const Tag& tag) const;
+  bool IsGivenCall() const;
   void CommitCall(std::string_view name, bool in_block);
   void EndCall(bool is_complete);
   void EndBody();

@@ -39,6 +39,16 @@ bool Contains(const std::vector<std::string>& list, std::string_view entry) {
   return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
+bool HasOneOf(const std::vector<std::string>& keys, const HttpRequest& request) {
+  std::string_view given = WithoutPrefix(request.Field("Authorization"), "Bearer ");
+  if (given.empty()) given = request.Field("x-api-key");
+  bool is_right = false;
+  for (const std::string& key : keys) {
+    is_right |= SameInConstantTime(given, key);  // no early end
+  }
+  return is_right;
+}
+
 // Of which an API client's requests may consist, those that Anthropic's and OpenAI's packages add
 // included.
 constexpr std::string_view kCorsMethods = "GET, POST, DELETE, OPTIONS";
@@ -65,14 +75,11 @@ std::string AllowedHeaders(std::string_view asked) {
 }  // namespace
 
 bool Access::HasKey(const HttpRequest& request) const {
-  if (options_.api_keys.empty()) return true;
-  std::string_view given = WithoutPrefix(request.Field("Authorization"), "Bearer ");
-  if (given.empty()) given = request.Field("x-api-key");
-  bool is_right = false;
-  for (const std::string& key : options_.api_keys) {
-    is_right |= SameInConstantTime(given, key);  // no early end
-  }
-  return is_right;
+  return options_.api_keys.empty() || HasOneOf(options_.api_keys, request);
+}
+
+bool Access::HasAdminKey(const HttpRequest& request) const {
+  return HasOneOf(options_.admin_keys, request);
 }
 
 bool Access::KnowsHost(const HttpRequest& request) const {
@@ -98,7 +105,8 @@ void Access::AddCorsFields(const HttpRequest& request, HttpFields* fields) const
   const std::string_view origin = request.Field("Origin");
   if (origin.empty() || !IsAllowedOrigin(origin)) return;
   fields->emplace_back("Access-Control-Allow-Origin", origin);
-  fields->emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  fields->emplace_back("Access-Control-Expose-Headers",
+                       "x-request-id, request-id, x-exact-replay, retry-after");
   fields->emplace_back("Vary", "Origin");
 }
 

@@ -12,6 +12,7 @@ namespace fathom {
 
 struct AccessOptions {
   std::vector<std::string> api_keys;      // any of them will do; none: nobody is asked for one
+  std::vector<std::string> admin_keys{};  // of those who run the server; none: nobody is one
   std::vector<std::string> cors_origins;  // pages of other sites that may ask; "*": all
   // Names under which we may be reached besides "localhost" and addresses; "*": all. A web page
   // whose name its owner lets point to 127.0.0.1 would otherwise be a page of ours. Only looked at
@@ -26,6 +27,10 @@ class Access {
 
   // Authorization: Bearer KEY, or x-api-key: KEY. Takes as long for a wrong key as for a right one.
   bool HasKey(const HttpRequest& request) const;
+  // The same for the admin keys; api keys are none of them.
+  bool HasAdminKey(const HttpRequest& request) const;
+  // Whether anybody could have one.
+  bool has_admins() const { return !options_.admin_keys.empty(); }
   // Whether Host is a name we go by.
   bool KnowsHost(const HttpRequest& request) const;
   // Whether the page that asks, if it is one, is of this server or of an allowed origin. Browsers

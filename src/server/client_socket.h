@@ -2,13 +2,14 @@
 #ifndef FATHOM_SERVER_CLIENT_SOCKET_H_
 #define FATHOM_SERVER_CLIENT_SOCKET_H_
 
-#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/result.h"
+#include "server/descriptor_wait.h"
 
 struct addrinfo;  // <netdb.h>
 
@@ -18,35 +19,30 @@ namespace fathom {
 // happened, not to whom.
 class ClientSocket {
  public:
-  using Clock = std::chrono::steady_clock;
-
   ClientSocket();
-  ~ClientSocket();
-  ClientSocket(const ClientSocket&) = delete;
-  ClientSocket& operator=(const ClientSocket&) = delete;
 
   // Tries the addresses of the host one after the other. Looking up a name that is not in the
   // hosts file is the system's, and takes the time it takes there.
-  Status Connect(const std::string& host, int port, Clock::time_point deadline);
-  Status SendAll(std::string_view bytes, Clock::time_point deadline);
+  Status Connect(const std::string& host, int port, Deadline deadline);
+  Status SendAll(std::string_view bytes, Deadline deadline);
   // As many bytes as there are, at least one; 0: the peer has closed its half.
-  Result<std::size_t> Receive(std::span<char> bytes, Clock::time_point deadline);
+  Result<std::size_t> Receive(std::span<char> bytes, Deadline deadline);
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return descriptor_.get() >= 0; }
   // Whether nothing can be asked over it any more: the peer has closed it, or said something that
   // nobody asked for.
   bool IsStale() const;
-  void Close();
+  void Close() { descriptor_.Close(); }
 
   // Any thread, at any time: what waits now or later fails at once.
   void Cancel();
 
  private:
-  Status WaitFor(short events, Clock::time_point deadline) const;
-  Status ConnectTo(const addrinfo& address, Clock::time_point deadline);
+  Status WaitUntil(short events, Deadline deadline) const;
+  Status ConnectTo(const addrinfo& address, Deadline deadline);
 
-  int descriptor_ = -1;
-  const int cancel_descriptor_;  // an eventfd that can be read once Cancel was called
+  Descriptor descriptor_;
+  const Descriptor cancel_descriptor_;  // an eventfd that can be read once Cancel was called
 };
 
 }  // namespace fathom

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/line_reader.h"
+
 namespace fathom {
 namespace {
 
@@ -145,11 +147,10 @@ void AddDerived(const MetricsSnapshot& now, Renamer& renamer) {
 std::string WithCommonNames(std::string_view text, const MetricsSnapshot& now,
                             std::string_view model_name) {
   Renamer renamer(model_name);
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::optional<Line> line = Split(rest.substr(0, end));
+  LineReader lines(text);
+  for (std::string_view next; lines.Next(&next);) {
+    const std::optional<Line> line = Split(next);
     if (line) renamer.Add(*line);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   AddDerived(now, renamer);
   return std::string(text) + renamer.Take();

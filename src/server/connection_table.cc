@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace fathom {
 
 std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
@@ -46,6 +48,7 @@ void ConnectionTable::CloseEntry(Id id) {
 bool ConnectionTable::BeginWaiting(Id id) {
   const std::lock_guard lock(mutex_);
   if (id->is_closed || is_draining_) return false;
+  if (id->state == State::kWaiting) return true;  // since it came, whenever its thread began
   auto& from = id->state == State::kWorking ? busy_ : idle_;
   id->state = State::kWaiting;
   idle_.splice(idle_.end(), from, id);
@@ -104,7 +107,12 @@ bool ConnectionTable::WaitUntilEmpty(std::chrono::milliseconds time) {
 
 ConnectionTable::Counts ConnectionTable::counts() const {
   const std::lock_guard lock(mutex_);
-  return {.open = idle_.size() + busy_.size(), .evicted = n_evicted_};
+  const auto n_waiting = std::count_if(idle_.begin(), idle_.end(), [](const Entry& entry) {
+    return entry.state == State::kWaiting;
+  });
+  return {.open = idle_.size() + busy_.size(),
+          .waiting = static_cast<std::size_t>(n_waiting),
+          .evicted = n_evicted_};
 }
 
 }  // namespace fathom

@@ -23,6 +23,7 @@ class ConnectionTable {
   using Id = std::list<Entry>::iterator;
   struct Counts {
     std::size_t open = 0;
+    std::size_t waiting = 0;  // of those, for a request
     std::size_t evicted = 0;  // since the start
   };
 

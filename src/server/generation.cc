@@ -8,7 +8,9 @@
 
 #include "api/answer_format.h"
 #include "api/forced_call.h"
+#include "api/responses_json.h"
 #include "api/sse.h"
+#include "api/written_turn.h"
 
 namespace fathom {
 namespace {
@@ -29,11 +31,13 @@ double SecondsSince(Clock::time_point start) {
 class Run {
  public:
   Run(const ApiCall& call, const ApiModel& model, const GenerationOptions& options,
-      HttpExchange& exchange, ServedRequest* record)
+      const GenerationClient& client)
       : call_(call),
         options_(options),
-        exchange_(exchange),
-        record_(record),
+        responses_(model.responses),
+        exchange_(client.exchange),
+        record_(&client.record),
+        entry_(client.entry),
         answer_(std::make_unique<ApiAnswer>(
             call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
         format_(MakeAnswerFormat(*answer_)) {}
@@ -49,34 +53,44 @@ class Run {
       running_.push_back(*std::move(running));
     }
     n_open_ = running_.size();
+    CountTokens();
     return true;
   }
 
   // Until the last event has been taken, or there is nobody left to tell.
   void Follow() {
     while (n_open_ > 0 && !failed_) {
+      has_written_ = false;
       if (!TakeEvents()) KeepAlive();
       if (failed_) break;
-      if (exchange_.ClientIsGone()) {
+      if (!has_written_ && exchange_.ClientIsGone()) {
         Abandon();
       } else if (options_.time_limit && Clock::now() - start_ > *options_.time_limit) {
         TimeOut();
+      } else if (entry_.is_aborted()) {
+        Abort();
       }
     }
   }
 
-  std::unique_ptr<ApiAnswer> Finish() {
+  void Finish() {
     record_->usage = answer_->usage();
+    for (const AnswerCollector& choice : answer_->choices()) {
+      record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
+    }
     if (failed_) {
       record_->finish = "cancelled";
-      return nullptr;
+      return;
     }
     const std::optional<ApiError> error = answer_->error();
     if (error) {
       SendError(*error);
       record_->finish = "error";
-      return nullptr;
+      return;
     }
+    // Before the end of the answer is told: the client may come back at once.
+    RememberTurns(*answer_);
+    if (responses_) StoreResponse(*answer_, *responses_);
     record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
     if (call_.stream) {
       format_->End(*answer_, &pending_);
@@ -84,7 +98,6 @@ class Run {
     } else {
       exchange_.Send({.body = format_->Whole(*answer_)});
     }
-    return std::move(answer_);
   }
 
  private:
@@ -102,8 +115,17 @@ class Run {
         *next ? Take(i) : End(i);
       }
     }
-    if (has_taken) Write();
+    if (has_taken) {
+      CountTokens();
+      Write();
+    }
     return has_taken;
+  }
+
+  void CountTokens() {
+    std::int64_t n_prompt = 0;
+    for (const Request& request : call_.requests) n_prompt += std::ssize(request.prompt);
+    entry_.SetTokens(n_prompt, answer_->usage().completion_tokens);
   }
 
   void Take(std::size_t i) {
@@ -145,6 +167,15 @@ class Run {
     Abandon();
   }
 
+  // Not a status that clients take for a reason to ask again.
+  void Abort() {
+    SendError({.status = 403,
+               .message = "the request was ended by those who run the server (POST /abort)",
+               .type = "permission_error",
+               .code = "aborted"});
+    Abandon();
+  }
+
   // Nobody listens: what still runs is cancelled.
   void Abandon() {
     failed_ = true;
@@ -155,6 +186,7 @@ class Run {
   void Write() {
     if (pending_.empty() || failed_) return;
     const bool is_sent = is_streaming_ ? exchange_.Write(pending_) : StartStream();
+    has_written_ = true;
     last_write_ = Clock::now();
     pending_.clear();
     if (!is_sent) Abandon();
@@ -168,7 +200,8 @@ class Run {
          .body = pending_});
   }
 
-  void SendError(const ApiError& error) {
+  void SendError(ApiError error) {
+    error.request_id = record_->id;
     record_->error = error.message;
     if (is_streaming_) {
       format_->Fail(*answer_, error, &pending_);
@@ -180,14 +213,17 @@ class Run {
 
   const ApiCall& call_;
   const GenerationOptions& options_;
+  ResponseStore* const responses_;  // may be null
   HttpExchange& exchange_;
   ServedRequest* const record_;
+  GenerationTable::Entry& entry_;
   std::unique_ptr<ApiAnswer> answer_;
   const std::unique_ptr<AnswerFormat> format_;
   std::vector<std::unique_ptr<RunningRequest>> running_;  // null: has ended
   std::size_t n_open_ = 0;
   StreamEvent event_;
-  std::string pending_;  // told to the client with the next write
+  std::string pending_;       // told to the client with the next write
+  bool has_written_ = false;  // since it was last asked whether the client is gone; writing asks
   bool is_streaming_ = false;
   bool has_begun_ = false;
   bool has_first_ = false;
@@ -199,16 +235,16 @@ class Run {
 
 }  // namespace
 
-std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
-                                    RequestRunner& runner, const GenerationOptions& options,
-                                    HttpExchange& exchange, ServedRequest* record) {
-  record->generates = true;
-  record->stream = call.stream;
-  record->model = call.model;
-  Run run(call, model, options, exchange, record);
-  if (!run.Submit(runner)) return nullptr;
+void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
+              const GenerationOptions& options, const GenerationClient& client) {
+  client.record.generates = true;
+  client.record.stream = call.stream;
+  client.record.model = call.model;
+  client.record.n_replayed = call.n_replayed;
+  Run run(call, model, options, client);
+  if (!run.Submit(runner)) return;
   run.Follow();
-  return run.Finish();
+  run.Finish();
 }
 
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error) {

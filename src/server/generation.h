@@ -9,6 +9,7 @@
 #include "api/api_call.h"
 #include "api/request_runner.h"
 #include "prompt/call_ids.h"
+#include "server/generation_table.h"
 #include "server/http.h"
 #include "server/served_request.h"
 
@@ -24,12 +25,18 @@ struct GenerationOptions {
   RandomBits random_bits;  // required
 };
 
+// Whom the answer is for, and where it is kept account of.
+struct GenerationClient {
+  HttpExchange& exchange;
+  ServedRequest& record;
+  GenerationTable::Entry& entry;
+};
+
 // Submits the requests of a call and answers the exchange, whole or as a stream. Blocks until that
-// is done; the engine's work is cancelled when the client is gone. Returns the answer for whoever
-// keeps answers, nullptr if it did not end well. `call` and `model` must outlive what is returned.
-std::unique_ptr<ApiAnswer> Generate(const ApiCall& call, const ApiModel& model,
-                                    RequestRunner& runner, const GenerationOptions& options,
-                                    HttpExchange& exchange, ServedRequest* record);
+// is done; the engine's work is cancelled when the client is gone or the entry aborted. What is to
+// be kept of an answer is kept before its end is told, so that the client finds it.
+void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
+              const GenerationOptions& options, const GenerationClient& client);
 
 // An error as the response of an endpoint, with Retry-After where trying again makes sense.
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);

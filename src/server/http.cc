@@ -75,6 +75,7 @@ class Server : public HttpServer {
   HttpCounts counts() const override {
     const ConnectionTable::Counts table = shared_.table.counts();
     return {.connections = table.open,
+            .waiting = table.waiting,
             .handling = shared_.n_handling,
             .body_bytes = shared_.bodies.taken(),
             .accepted = shared_.n_accepted,

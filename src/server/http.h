@@ -46,10 +46,10 @@ class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
-  virtual void Send(const HttpResponse& response) = 0;
+  virtual void Send(HttpResponse response) = 0;
   // A response whose body comes in pieces (chunked); `head.body` is the first of them. Both return
   // false if the client is gone, or has not taken anything for HttpLimits::write_time.
-  virtual bool StartStream(const HttpResponse& head) = 0;
+  virtual bool StartStream(HttpResponse head) = 0;
   virtual bool Write(std::string_view piece) = 0;
   // Whether the client has closed the connection, or its half of it. One call of the system.
   virtual bool ClientIsGone() = 0;
@@ -77,7 +77,8 @@ struct HttpLimits {
 
 struct HttpCounts {
   std::size_t connections = 0;  // open now
-  std::size_t handling = 0;     // of those, inside the handler
+  std::size_t waiting = 0;      // of those, for a request
+  std::size_t handling = 0;     // and inside the handler
   std::size_t body_bytes = 0;   // held now, of bodies that are read or handled
   std::uint64_t accepted = 0;   // since the start
   std::uint64_t refused = 0;    // answered by a limit, or closed for a newer one

@@ -12,7 +12,6 @@ namespace fathom {
 namespace {
 
 namespace beast_http = boost::beast::http;
-using Clock = ClientSocket::Clock;
 using Parser = beast_http::response_parser<beast_http::buffer_body>;
 
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
@@ -41,7 +40,7 @@ Result<std::string> HeaderOf(const HttpUrl& url, const HttpCall& call) {
 // Reads one reply of a connection. The parser takes bytes; the waiting is the socket's.
 class ReplyReader {
  public:
-  ReplyReader(ClientSocket& socket, const HttpClientLimits& limits, Clock::time_point deadline)
+  ReplyReader(ClientSocket& socket, const HttpClientLimits& limits, Deadline deadline)
       : socket_(socket), limits_(limits), deadline_(deadline) {}
 
   // Sets *keep to whether the connection can take another request.
@@ -147,7 +146,7 @@ class ReplyReader {
 
   ClientSocket& socket_;
   const HttpClientLimits& limits_;
-  const Clock::time_point deadline_;
+  const Deadline deadline_;
   std::string bytes_;  // received and not yet parsed
   bool needs_more_ = false;
   std::array<char, kPieceBytes> received_;
@@ -172,8 +171,8 @@ Result<HttpReply> HttpClient::Send(const HttpCall& call, const HttpPieceSink& si
 Result<HttpReply> HttpClient::Exchange(const HttpCall& call, const HttpPieceSink& sink) {
   const Result<std::string> header = HeaderOf(url_, call);
   if (!header) return Unexpected(header.error());
-  const Clock::time_point start = Clock::now();
-  const Clock::time_point deadline = start + limits_.request_time;
+  const auto start = std::chrono::steady_clock::now();
+  const Deadline deadline = start + limits_.request_time;
   if (!socket_.is_open() || socket_.IsStale()) {
     const Status connected =
         socket_.Connect(url_.host, url_.port, std::min(deadline, start + limits_.connect_time));

@@ -27,7 +27,7 @@ bool SocketExchange::WriteAll(std::span<iovec> parts) {
   return !is_broken_;
 }
 
-void SocketExchange::Send(const HttpResponse& response) {
+void SocketExchange::Send(HttpResponse response) {
   Check(!has_started_, "a request is answered twice");
   has_started_ = true;
   const std::string header =
@@ -37,7 +37,7 @@ void SocketExchange::Send(const HttpResponse& response) {
   is_whole_ = WriteAll(parts);
 }
 
-bool SocketExchange::StartStream(const HttpResponse& head) {
+bool SocketExchange::StartStream(HttpResponse head) {
   Check(!has_started_, "a request is answered twice");
   has_started_ = true;
   is_streaming_ = true;

@@ -25,8 +25,8 @@ class SocketExchange : public HttpExchange {
   SocketExchange(Socket& socket, const ConnectionTable& table, AnswerStyle style)
       : socket_(socket), table_(table), style_(style) {}
 
-  void Send(const HttpResponse& response) override;
-  bool StartStream(const HttpResponse& head) override;
+  void Send(HttpResponse response) override;
+  bool StartStream(HttpResponse head) override;
   bool Write(std::string_view piece) override;
   bool ClientIsGone() override;
 

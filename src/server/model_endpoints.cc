@@ -128,6 +128,12 @@ ApiError UnknownResponse(std::string_view id) {
           .code = "not_found"};
 }
 
+ApiError SynchronousResponse() {
+  return {.status = 400,
+          .message = "Cannot cancel a synchronous response.",
+          .type = "invalid_request_error"};
+}
+
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Failed(json.error());

@@ -41,6 +41,8 @@ ApiError UnknownModel(const std::string& name);
 // DELETE /v1/responses/{id}, and what those get who ask for one that is not there.
 HttpResponse DeletedResponse(std::string_view id);
 ApiError UnknownResponse(std::string_view id);
+// POST /v1/responses/{id}/cancel of one that is there: in the words that OpenAI has for it.
+ApiError SynchronousResponse();
 
 // {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
 // {"count", "max_model_len", "tokens", "token_strs"}

@@ -11,10 +11,10 @@ void RecordedExchange::AddField(std::string name, std::string value) {
   fields_.emplace_back(std::move(name), std::move(value));
 }
 
-HttpResponse RecordedExchange::WithFields(const HttpResponse& response) const {
-  HttpResponse full = response;
-  full.fields.insert(full.fields.end(), fields_.begin(), fields_.end());
-  return full;
+void RecordedExchange::Complete(HttpResponse* response) {
+  record_.status = response->status;
+  Keep(response->body);
+  response->fields.insert(response->fields.end(), fields_.begin(), fields_.end());
 }
 
 void RecordedExchange::Keep(std::string_view content) {
@@ -23,16 +23,14 @@ void RecordedExchange::Keep(std::string_view content) {
   record_.answer->append(content);
 }
 
-void RecordedExchange::Send(const HttpResponse& response) {
-  record_.status = response.status;
-  Keep(response.body);
-  exchange_.Send(WithFields(response));
+void RecordedExchange::Send(HttpResponse response) {
+  Complete(&response);
+  exchange_.Send(std::move(response));
 }
 
-bool RecordedExchange::StartStream(const HttpResponse& head) {
-  record_.status = head.status;
-  Keep(head.body);
-  return exchange_.StartStream(WithFields(head));
+bool RecordedExchange::StartStream(HttpResponse head) {
+  Complete(&head);
+  return exchange_.StartStream(std::move(head));
 }
 
 bool RecordedExchange::Write(std::string_view piece) {

@@ -20,13 +20,14 @@ class RecordedExchange final : public HttpExchange {
   void AddField(std::string name, std::string value);
   HttpFields& fields() { return fields_; }
 
-  void Send(const HttpResponse& response) override;
-  bool StartStream(const HttpResponse& head) override;
+  void Send(HttpResponse response) override;
+  bool StartStream(HttpResponse head) override;
   bool Write(std::string_view piece) override;
   bool ClientIsGone() override { return exchange_.ClientIsGone(); }
 
  private:
-  HttpResponse WithFields(const HttpResponse& response) const;
+  // Records what `response` says and adds the fields.
+  void Complete(HttpResponse* response);
   void Keep(std::string_view content);
 
   HttpExchange& exchange_;

@@ -2,6 +2,7 @@
 #ifndef FATHOM_SERVER_SERVED_REQUEST_H_
 #define FATHOM_SERVER_SERVED_REQUEST_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -23,9 +24,11 @@ struct ServedRequest {
   bool stream = false;
   std::string model;
   Usage usage;
+  std::size_t n_replayed = 0;  // turns that the prompt has as they were written
   double queue_seconds = 0;
   double first_token_seconds = 0;
   std::string finish;  // of the first choice; or "cancelled"
+  int turn_stops = 0;  // choices that a turn token ended (chat_tokens.h)
   std::string error;   // the message the client got, if it got one
 
   // Only where content is to be logged.

@@ -42,6 +42,12 @@ struct ServerMetrics::Impl {
           .Name("fathom_request_success_total")
           .Help("Answers that were generated, by how they ended.")
           .Register(registry);
+  prometheus::Counter& turn_stops =
+      prometheus::BuildCounter()
+          .Name("fathom_turn_token_stops_total")
+          .Help("Answers of chats that ended because the model began somebody's turn.")
+          .Register(registry)
+          .Add({});
   prometheus::Histogram& latency =
       AddHistogram(registry, "fathom_request_latency_seconds",
                    "From a request that generates to the end of its answer.", kLatencyBounds);
@@ -52,6 +58,12 @@ struct ServerMetrics::Impl {
   prometheus::Histogram& generated_tokens =
       AddHistogram(registry, "fathom_request_generated_tokens",
                    "Tokens of answers, of all choices of a request.", kTokenBounds);
+  prometheus::Counter& replays =
+      prometheus::BuildCounter()
+          .Name("fathom_exact_replay_hits_total")
+          .Help("Earlier answers that prompts had token by token as they were written.")
+          .Register(registry)
+          .Add({});
   prometheus::Gauge& connections =
       AddGauge(registry, "fathom_http_connections", "Connections that are open.");
   prometheus::Gauge& handling =
@@ -72,8 +84,10 @@ void ServerMetrics::Count(const ServedRequest& record) {
   if (!record.generates) return;
   const bool is_error = record.finish.empty() || record.finish == "error";
   impl_->finished.Add({{"finished_reason", is_error ? "error" : record.finish}}).Increment();
+  impl_->turn_stops.Increment(record.turn_stops);
   impl_->latency.Observe(record.seconds);
   impl_->queue.Observe(record.queue_seconds);
+  impl_->replays.Increment(static_cast<double>(record.n_replayed));
   impl_->prompt_tokens.Observe(static_cast<double>(record.usage.prompt_tokens));
   impl_->generated_tokens.Observe(static_cast<double>(record.usage.completion_tokens));
 }

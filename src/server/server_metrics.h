@@ -18,7 +18,8 @@ class ServerMetrics {
 
   void Count(const ServedRequest& record);
 
-  // The text format of Prometheus, version 0.0.4: fathom_http_* and fathom_request_*.
+  // The text format of Prometheus, version 0.0.4: fathom_http_*, fathom_request_* and
+  // fathom_turn_token_stops_total.
   std::string PrometheusText(const HttpCounts& connections) const;
 
  private:

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "api/answer_format.h"
 #include "api/messages_format.h"
 #include "api/responses_json.h"
+#include "server/admin_endpoints.h"
 #include "server/common_metrics.h"
 #include "server/embedded_files.h"
 #include "server/model_endpoints.h"
@@ -67,28 +69,47 @@ struct Service::Asked {
   RecordedExchange& exchange;
   ServedRequest& record;
   Endpoint form;          // of errors
-  std::string_view rest;  // of the path, behind the route's prefix
+  std::string_view rest;  // of the path, where the route leaves it open
 
   void Fail(const ApiError& error) {
+    ApiError told = error;
+    told.request_id = record.id;
     record.error = error.message;
-    exchange.Send(ErrorResponse(form, error));
+    exchange.Send(ErrorResponse(form, told));
   }
 };
 
-// Whose path ends with '/' and is not "/" stands for all paths that begin with it.
+// Whose path ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a path
+// for whatever has no '/'.
 struct Service::Route {
-  enum class Key { kNever, kMetrics, kAlways };
+  enum class Key { kNever, kMetrics, kAlways, kAdmin };
   std::string_view method;
   std::string_view path;
   Answer answer;
   Key key = Key::kAlways;
 
-  bool Matches(std::string_view asked) const {
+  // What stands where the path is open, "" if it is not; nullopt: another path.
+  std::optional<std::string_view> Match(std::string_view asked) const {
+    constexpr std::string_view kId = "{id}";
+    const std::size_t id = path.find(kId);
     const bool is_prefix = path.size() > 1 && path.back() == '/';
-    return is_prefix ? asked.size() > path.size() && asked.starts_with(path) : asked == path;
+    if (id == std::string_view::npos && !is_prefix) {
+      return asked == path ? std::optional(std::string_view()) : std::nullopt;
+    }
+    const std::string_view before = path.substr(0, id);
+    const std::string_view behind = is_prefix ? "" : path.substr(id + kId.size());
+    if (asked.size() <= before.size() + behind.size() || !asked.starts_with(before) ||
+        !asked.ends_with(behind)) {
+      return std::nullopt;
+    }
+    asked.remove_prefix(before.size());
+    asked.remove_suffix(behind.size());
+    if (!is_prefix && asked.find('/') != std::string_view::npos) return std::nullopt;
+    return asked;
   }
 };
 
+// All but those that generate: FindEndpoint knows them.
 std::span<const Service::Route> Service::Routes() {
   using Key = Route::Key;
   static constexpr std::array kRoutes = {
@@ -108,17 +129,11 @@ std::span<const Service::Route> Service::Routes() {
       Route{"POST", "/detokenize", &Service::Detokenize},
       Route{"POST", "/v1/messages/count_tokens", &Service::CountTokens},
       Route{"POST", "/anthropic/v1/messages/count_tokens", &Service::CountTokens},
-      Route{"POST", "/v1/chat/completions", &Service::Complete},
-      Route{"POST", "/chat/completions", &Service::Complete},
-      Route{"POST", "/v1/completions", &Service::Complete},
-      Route{"POST", "/completions", &Service::Complete},
-      Route{"POST", "/beta/completions", &Service::Complete},
-      Route{"POST", "/v1/responses", &Service::Complete},
-      Route{"POST", "/responses", &Service::Complete},
-      Route{"POST", "/v1/messages", &Service::Complete},
-      Route{"POST", "/anthropic/v1/messages", &Service::Complete},
-      Route{"GET", "/v1/responses/", &Service::ShowResponse},
-      Route{"DELETE", "/v1/responses/", &Service::DeleteResponse},
+      Route{"GET", "/v1/responses/{id}", &Service::ShowResponse},
+      Route{"DELETE", "/v1/responses/{id}", &Service::DeleteResponse},
+      Route{"POST", "/v1/responses/{id}/cancel", &Service::CancelResponse},
+      Route{"GET", "/slots", &Service::ShowSlots, Key::kAdmin},
+      Route{"POST", "/abort", &Service::Abort, Key::kAdmin},
   };
   return kRoutes;
 }
@@ -156,13 +171,12 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
                           .path = request.path,
                           .endpoint = "none"};
   RecordedExchange recorded(exchange, record, options_.log_content);
+  const Endpoint form = FormOf(request);
   recorded.AddField("X-Request-Id", record.id);
+  if (form == Endpoint::kMessages) recorded.AddField("request-id", record.id);  // their name for it
   access_.AddCorsFields(request, &recorded.fields());
-  Asked asked = {.request = request,
-                 .exchange = recorded,
-                 .record = record,
-                 .form = FormOf(request),
-                 .rest = {}};
+  Asked asked = {
+      .request = request, .exchange = recorded, .record = record, .form = form, .rest = {}};
   Dispatch(asked);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   metrics_.Count(record);
@@ -173,9 +187,12 @@ void Service::Dispatch(Asked& asked) {
   const HttpRequest& request = asked.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
+  const Route generating = {"POST", request.path, &Service::Complete};
+  const bool generates = FindEndpoint(request.path).has_value();
   std::string allowed;
-  for (const Route& route : Routes()) {
-    if (!route.Matches(request.path)) continue;
+  for (const Route& route : generates ? std::span(&generating, 1) : Routes()) {
+    const std::optional<std::string_view> rest = route.Match(request.path);
+    if (!rest || (route.key == Route::Key::kAdmin && !access_.has_admins())) continue;
     if (route.method != method) {
       allowed += allowed.empty() ? "" : ", ";
       allowed += route.method;
@@ -183,7 +200,7 @@ void Service::Dispatch(Asked& asked) {
       continue;
     }
     asked.record.endpoint = route.path;
-    asked.rest = std::string_view(request.path).substr(route.path.size());
+    asked.rest = *rest;
     if (MayPass(asked, route)) (this->*route.answer)(asked);
     return;
   }
@@ -193,7 +210,7 @@ void Service::Dispatch(Asked& asked) {
     HttpResponse response = {.status = 204, .content_type = ""};
     response.fields.emplace_back("Allow", allowed + ", OPTIONS");
     access_.AddPreflightFields(request, &response.fields);
-    asked.exchange.Send(response);
+    asked.exchange.Send(std::move(response));
   } else {
     asked.exchange.AddField("Allow", allowed + ", OPTIONS");
     asked.Fail(
@@ -205,8 +222,11 @@ void Service::Dispatch(Asked& asked) {
 }
 
 bool Service::MayPass(Asked& asked, const Route& route) {
-  const bool needs_key = route.key == Route::Key::kAlways ||
+  const bool is_admin = route.key == Route::Key::kAdmin;
+  const bool needs_key = is_admin || route.key == Route::Key::kAlways ||
                          (route.key == Route::Key::kMetrics && options_.protect_metrics);
+  const bool has_key =
+      is_admin ? access_.HasAdminKey(asked.request) : access_.HasKey(asked.request);
   if (!access_.KnowsHost(asked.request)) {
     asked.Fail({.status = 403,
                 .message = fmt::format("Host: \"{}\" is not a name of this server; --allowed-hosts "
@@ -214,10 +234,11 @@ bool Service::MayPass(Asked& asked, const Route& route) {
                                        asked.request.Field("Host")),
                 .type = "permission_error",
                 .code = "unknown_host"});
-  } else if (needs_key && !access_.HasKey(asked.request)) {
+  } else if (needs_key && !has_key) {
     asked.exchange.AddField("WWW-Authenticate", "Bearer");
     asked.Fail({.status = 401,
-                .message = "the API key is missing or wrong: Authorization: Bearer KEY",
+                .message = fmt::format("the {} key is missing or wrong: Authorization: Bearer KEY",
+                                       is_admin ? "admin" : "API"),
                 .type = "authentication_error",
                 .code = "invalid_api_key"});
   } else if (route.method != "GET" && !access_.MayAsk(asked.request)) {
@@ -288,7 +309,9 @@ void Service::ShowMetrics(Asked& asked) {
       {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(text)});
 }
 
-void Service::ShowLoad(Asked& asked) { asked.exchange.Send(LoadResponse(n_generating_)); }
+void Service::ShowLoad(Asked& asked) {
+  asked.exchange.Send(LoadResponse(static_cast<std::int64_t>(generating_.size())));
+}
 
 void Service::ListModels(Asked& asked) {
   const ServedModel* model = Model(asked);
@@ -300,23 +323,23 @@ void Service::ListModels(Asked& asked) {
 void Service::ShowModel(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response =
+  ApiResult<HttpResponse> response =
       ModelResponse(*model, asked.rest, asked.form == Endpoint::kMessages);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::Tokenize(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::Detokenize(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+  ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
+  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
 void Service::CountTokens(Asked& asked) {
@@ -348,19 +371,21 @@ void Service::Complete(Asked& asked) {
     asked.Fail(UnknownModel(call->model));
     return;
   }
-  ++n_generating_;
-  const std::unique_ptr<ApiAnswer> answer = Generate(
-      *call, *model->api, *model->runner, options_.generation, asked.exchange, &asked.record);
-  --n_generating_;
-  if (answer && model->api->responses) StoreResponse(*answer, *model->api->responses);
+  if (call->n_replayed > 0) {
+    asked.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
+  }
+  GenerationTable::Entry entry(generating_, asked.record.id, asked.record.path);
+  Generate(*call, *model->api, *model->runner, options_.generation,
+           {.exchange = asked.exchange, .record = asked.record, .entry = entry});
 }
 
 void Service::ShowResponse(Asked& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
-  const std::optional<std::string> response =
+  std::optional<std::string> response =
       model->api->responses ? model->api->responses->FindResponse(asked.rest) : std::nullopt;
-  response ? asked.exchange.Send({.body = *response}) : asked.Fail(UnknownResponse(asked.rest));
+  response ? asked.exchange.Send({.body = *std::move(response)})
+           : asked.Fail(UnknownResponse(asked.rest));
 }
 
 void Service::DeleteResponse(Asked& asked) {
@@ -371,6 +396,23 @@ void Service::DeleteResponse(Asked& asked) {
   } else {
     asked.Fail(UnknownResponse(asked.rest));
   }
+}
+
+// Only what runs in the background can be cancelled by its id, and nothing here does: a client that
+// closes its connection cancels.
+void Service::CancelResponse(Asked& asked) {
+  const ServedModel* model = Model(asked);
+  if (model == nullptr) return;
+  const bool is_stored =
+      model->api->responses && model->api->responses->FindResponse(asked.rest).has_value();
+  asked.Fail(is_stored ? SynchronousResponse() : UnknownResponse(asked.rest));
+}
+
+void Service::ShowSlots(Asked& asked) { asked.exchange.Send(SlotsResponse(generating_)); }
+
+void Service::Abort(Asked& asked) {
+  const ApiResult<HttpResponse> response = AbortResponse(generating_, asked.request.body);
+  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
 }
 
 }  // namespace fathom

@@ -14,6 +14,7 @@
 
 #include "server/access.h"
 #include "server/generation.h"
+#include "server/generation_table.h"
 #include "server/http.h"
 #include "server/model_endpoints.h"
 #include "server/served_request.h"
@@ -58,7 +59,6 @@ class Service {
   static std::span<const Route> Routes();
   void Dispatch(Asked& asked);
   bool MayPass(Asked& asked, const Route& route);
-  void RunRoute(Asked& asked, const Route& route);
   // The model, or nullptr after it has told the client that there is none.
   const ServedModel* Model(Asked& asked);
 
@@ -77,13 +77,16 @@ class Service {
   void Complete(Asked& asked);
   void ShowResponse(Asked& asked);
   void DeleteResponse(Asked& asked);
+  void CancelResponse(Asked& asked);
+  void ShowSlots(Asked& asked);
+  void Abort(Asked& asked);
 
   const ServiceOptions options_;
   const Access access_;
   ServerMetrics metrics_;
   std::atomic<double> load_progress_ = 0;
   std::atomic<bool> draining_ = false;
-  std::atomic<std::int64_t> n_generating_ = 0;
+  GenerationTable generating_;
   std::unique_ptr<const ServedModel> model_;  // set once, before ready_
   std::atomic<const ServedModel*> ready_ = nullptr;
   mutable std::mutex mutex_;

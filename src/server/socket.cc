@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -18,23 +17,6 @@ using std::chrono::milliseconds;
 void SetOption(int fd, int level, int name, int value) {
   // A system without the option works too, only less well.
   static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
-}
-
-int WholeMilliseconds(std::chrono::nanoseconds time) {
-  const auto rounded = std::chrono::ceil<milliseconds>(time).count();
-  return static_cast<int>(std::clamp<milliseconds::rep>(rounded, 0, 1 << 30));
-}
-
-// False: the deadline came first.
-bool WaitUntil(int fd, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = deadline - std::chrono::steady_clock::now();
-    pollfd entry = {.fd = fd, .events = events};
-    const int n_ready = ::poll(&entry, 1, WholeMilliseconds(left));
-    if (n_ready > 0) return true;
-    if (n_ready < 0 && errno != EINTR) return true;  // the next call names the error
-    if (n_ready == 0 && std::chrono::steady_clock::now() >= deadline) return false;
-  }
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
@@ -66,7 +48,9 @@ Socket::Socket(Descriptor descriptor, milliseconds write_time)
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
 }
 
-bool Socket::WaitForInput(Deadline deadline) { return WaitUntil(fd(), POLLIN, deadline); }
+bool Socket::WaitForInput(Deadline deadline) {
+  return WaitFor(fd(), POLLIN, deadline) == Waited::kReady;
+}
 
 Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
   for (;;) {
@@ -77,7 +61,7 @@ Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
     if (n_bytes == 0) return {Outcome::kEnd};
     if (errno == EINTR) continue;
     if (!WouldBlock()) return {Outcome::kEnd};
-    if (!WaitUntil(fd(), POLLIN, deadline)) return {Outcome::kTooLate};
+    if (!WaitForInput(deadline)) return {Outcome::kTooLate};
   }
 }
 
@@ -97,7 +81,8 @@ bool Socket::WriteAll(std::span<iovec> parts) {
       // A socket is called writable once a third of its buffer is free; a slow peer may have made
       // progress without that. So the outcome of the wait does not matter, only that of another
       // attempt.
-      has_waited = !WaitUntil(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_);
+      has_waited =
+          WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_) != Waited::kReady;
     } else if (errno != EINTR) {
       return false;
     }

@@ -10,10 +10,9 @@
 #include <string_view>
 
 #include "base/descriptor.h"
+#include "server/descriptor_wait.h"
 
 namespace fathom {
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 // Owns a descriptor that does not block. One thread at a time; another may call ::shutdown on the
 // descriptor while it is open, which ends every wait here.

@@ -1,5 +1,6 @@
 #include "api/forced_call.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +92,9 @@ class ScriptedRunner final : public RequestRunner {
       if (is_stop || (token == kEos && !sampling.ignore_eos)) {
         event.finish = FinishReason::kStop;
       } else {
-        event.text = tokenizer_.TokenBytes(token);
+        const std::vector<Token>& silent = sampling.silent_tokens;
+        const bool is_silent = std::find(silent.begin(), silent.end(), token) != silent.end();
+        if (!is_silent) event.text = tokenizer_.TokenBytes(token);
         if (index == sampling.max_tokens) event.finish = FinishReason::kLength;
       }
       if (std::exchange(fails, false)) {
@@ -131,6 +134,13 @@ class ForcedCallTest : public testing::ApiModelTest {
   }
 
   static bool IsChoosing(const Request& request) { return !request.sampling.logit_bias.empty(); }
+
+  // Thinks, then writes this behind the opener of the call.
+  ScriptedRunner::Script Writing(const std::string& text) const {
+    return [this, text](const Request& request, std::uint32_t) {
+      return Tokens(IsWriting(request) ? text : "Hm.</think>");
+    };
+  }
 
   bool IsWriting(const Request& request) const {
     return !IsChoosing(request) && tokenizer_.Decode(request.prompt)->ends_with("\">\n");
@@ -248,6 +258,59 @@ TEST_F(ForcedCallTest, ThinksFirst) {
               static_cast<std::int64_t>(Tokens("Hm.").size()));
     EXPECT_EQ(stats_.drafted_tokens, 4) << "of both requests";
   }
+}
+
+// Somebody else's turn is the end of the thinking too; what the client stops at is not.
+TEST_F(ForcedCallTest, ATurnTokenEndsTheThinking) {
+  ScriptedRunner runner(tokenizer_, Script("Hm.<｜User｜>"));
+  Json choice = Answer(runner, Call(kNamed))["choices"][0];
+  EXPECT_EQ(choice["message"]["reasoning_content"], "Hm.");
+  EXPECT_EQ(Named(choice), R"(get{"a": "x"})");
+  EXPECT_EQ(choice["stop_reason"], nullptr);
+  const Token user = *tokenizer_.Find("<｜User｜>");
+  const std::string stops = fmt::format(R"(, "stop_token_ids": [{}])", user);
+  choice = Answer(runner, Call(kNamed + stops))["choices"][0];
+  EXPECT_EQ(Named(choice), "");
+  EXPECT_EQ(choice["stop_reason"], user);
+}
+
+// The opener was ours, so there is a call, whatever the model writes behind it.
+TEST_F(ForcedCallTest, ACallThatIsHardlyOneIsTold) {
+  constexpr std::string_view kEnd = "<｜end▁of▁sentence｜>";
+  const auto expect = [&](const std::string& text, const std::string& call,
+                          const std::string& finish = "tool_calls") {
+    ScriptedRunner runner(tokenizer_, Writing(text + std::string(kEnd)));
+    const std::string limit = finish == "length" ? fmt::format(R"(, "max_tokens": {})",
+                                                               Tokens("Hm.</think>" + text).size())
+                                                 : "";
+    for (const char* stream : {"", R"(, "stream": true)"}) {
+      const ApiCall prepared = Call(kNamed + limit + stream);
+      const Json choice = Answer(runner, prepared)["choices"][0];
+      EXPECT_EQ(Named(choice), call) << text;
+      EXPECT_EQ(choice["finish_reason"], finish) << text;
+      EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
+    }
+  };
+  const std::string a = "<｜DSML｜parameter name=\"a\" string=\"true\">x</｜DSML｜parameter>\n";
+  expect("", "get{}");
+  expect("\n\n", "get{}");
+  expect(std::string(200, '\n') + a, R"(get{"a": "x"})");
+  expect("I cannot do that.", "get{}");
+  expect("</｜DSML｜tool_calls>", "get{}");
+  expect("</｜DSML｜invoke>", "get{}");
+  expect("<｜DSML｜param", "get{}");
+  expect("Well: " + a, R"(get{"a": "x"})");
+  expect(a + "<｜DSML｜nothing", R"(get{"a": "x"})");
+  // Of a value without an end nobody knows whether it is all.
+  expect("<｜DSML｜parameter name=\"a\" string=\"true\">x", R"(get{"a": "x"})", "stop");
+  expect(R"({"a": 1})", R"(get{"a": 1})");
+  expect(R"({"a": )", "get{}");
+  expect(R"({"a": </｜DSML｜invoke></｜DSML｜tool_calls>)", "get{}");
+  expect("<｜DSML｜tool_calls>", "get{}");
+  expect("<｜User｜>", "get{}");
+  expect("I", "get{}", "length");
+  expect("<｜DSML｜par", "get{}", "length");
+  expect(R"({"a": )", "get{}", "length");
 }
 
 TEST_F(ForcedCallTest, EachChoiceGoesOnAlone) {

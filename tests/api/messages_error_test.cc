@@ -45,6 +45,15 @@ TEST(MessagesErrorTest, ReplyHasTheFormAndStatusOfTheApi) {
       R"({"type":"error","error":{"type":"rate_limit_error","message":"the queue is full"}})");
 }
 
+TEST(MessagesErrorTest, NamesTheRequestIfItIsKnown) {
+  ApiError error = ToApiError({ErrorCode::kUnavailable, "shutting down"});
+  error.request_id = "req_1";
+  EXPECT_EQ(ErrorReply(Endpoint::kMessages, error).body,
+            R"({"type":"error","error":{"type":"overloaded_error","message":"shutting down"},)"
+            R"("request_id":"req_1"})");
+  EXPECT_EQ(ErrorReply(Endpoint::kResponses, error).body.find("req_1"), std::string::npos);
+}
+
 TEST(MessagesErrorTest, TheMessageNamesTheField) {
   ApiError error = ToApiError({ErrorCode::kInvalidArgument, "messages[0].role: expected a role"});
   EXPECT_EQ(MessagesErrorJson(error)["error"]["message"], "messages[0].role: expected a role");

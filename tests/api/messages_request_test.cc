@@ -64,7 +64,7 @@ TEST(MessagesRequestTest, NothingSaidIsTheDefaults) {
 TEST(MessagesRequestTest, ReadsEveryField) {
   const ChatCompletionRequest request = ParseFields(R"(
       "model": "claude-opus-4-6", "max_tokens": 5, "temperature": 0.5, "top_p": 0.25, "top_k": 7,
-      "stop_sequences": ["a", "b"], "stream": true, "metadata": {"user_id": "u"},
+      "stop_sequences": ["a", "b"], "ignore_eos": true, "stream": true, "metadata": {"user_id": "u"},
       "service_tier": "auto", "context_management": {"edits": []}, "betas": ["x"], "container": "c",
       "mcp_servers": [], "cache_control": {"type": "ephemeral"}, "anything": [1])");
   EXPECT_EQ(request.generation.model, "claude-opus-4-6");
@@ -74,6 +74,7 @@ TEST(MessagesRequestTest, ReadsEveryField) {
   EXPECT_EQ(sampling.top_p, 0.25);
   EXPECT_EQ(sampling.top_k, 7);
   EXPECT_THAT(sampling.stop_strings, ElementsAre("a", "b"));
+  EXPECT_TRUE(sampling.ignore_eos);
   EXPECT_TRUE(request.generation.stream);
   EXPECT_EQ(ParseFields(R"("temperature": 2)").generation.sampling.temperature, 2);
   EXPECT_EQ(ParseFields("").generation.sampling.max_tokens, std::nullopt);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace fathom {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::Json;
 
 constexpr const char* kTools =
@@ -230,9 +232,37 @@ custom_tool_call_input.delta {"item_id":"ctc_1","output_index":0,"delta":"*** \"
 custom_tool_call_input.done {"item_id":"ctc_1","output_index":0,"input":"*** \"Begin\"\n+1"}
 output_item.done {"output_index":0,"item":{"id":"ctc_1","type":"custom_tool_call","status":"completed","call_id":"call_2","name":"apply_patch","input":"*** \"Begin\"\n+1"}}
 )") + kCompleted);
-  EXPECT_EQ(CustomInput(R"({"patch": "p", "b": "q"})"), "p") << "by another name";
-  EXPECT_EQ(CustomInput(R"({"a": "p", "input": {"b": 1}})"), R"({"b": 1})") << "looked like JSON";
-  EXPECT_EQ(CustomInput("{}"), "");
+}
+
+// However its text comes, and by whatever name.
+TEST_F(ResponsesFormatTest, TheInputOfACustomToolComesInPieces) {
+  const auto deltas = [&](const std::vector<std::string>& pieces) {
+    std::vector<std::string> told;
+    std::string done;
+    for (const Json& event : Stream(Call(kTools), Pieces(pieces))) {
+      if (event["type"] == "response.custom_tool_call_input.delta") {
+        told.push_back(event["delta"].get<std::string>());
+      } else if (event["type"] == "response.custom_tool_call_input.done") {
+        done = event["input"].get<std::string>();
+      }
+    }
+    EXPECT_EQ(std::accumulate(told.begin(), told.end(), std::string()), done);
+    return told;
+  };
+  const std::string begin =
+      "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"apply_patch\">\n";
+  const std::string end = "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+  const auto open = [](const std::string& name) {
+    return "<｜DSML｜parameter name=\"" + name + "\" string=\"true\">";
+  };
+  EXPECT_THAT(deltas({begin, open("input"), "a \"b\"", "\n", "\\c\x01", "d", end}),
+              ElementsAre("a \"b\"", "\n\\c\x01", "d"));
+  EXPECT_THAT(deltas({begin, open("patch"), "a", "b", end}), ElementsAre("ab"));
+  EXPECT_THAT(deltas({begin, open("input"), end}), ElementsAre());
+  // The last of two values counts, and there is but one piece.
+  EXPECT_THAT(deltas({begin, R"({"input": "a", "input": "b"})",
+                      "\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"}),
+              ElementsAre("b"));
 }
 
 constexpr const char* kIncomplete =

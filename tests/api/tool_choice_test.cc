@@ -126,6 +126,38 @@ TEST_F(ToolChoiceTest, AllowedToolsOfResponses) {
   EXPECT_EQ(message("5"), "tool_choice.tools: expected a list of tools, found 5");
 }
 
+TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}},
+      {"type": "function", "function": {"name": "g"}},
+      {"type": "function", "function": {"name": "h"}}], "tool_choice": )";
+  const auto choice = [&](const std::string& allowed) {
+    return tools + R"({"type": "allowed_tools", "allowed_tools": )" + allowed + "}";
+  };
+  const auto forced = [&](const std::string& allowed) {
+    return Forced(Endpoint::kChatCompletions, choice(allowed));
+  };
+  const std::string two = R"([{"type": "function", "function": {"name": "h"}},
+      {"type": "function", "function": {"name": "f"}},
+      {"type": "function", "function": {"name": "unknown"}}])";
+  EXPECT_THAT(forced(R"({"mode": "auto", "tools": )" + two + "}"), ElementsAre());
+  EXPECT_THAT(forced(R"({"mode": "required", "tools": )" + two + "}"), ElementsAre("f", "h"));
+  const auto expect_error = [&](const std::string& allowed, const std::string& message) {
+    const ApiError error = ErrorOf(Endpoint::kChatCompletions, choice(allowed));
+    EXPECT_EQ(error.status, 400);
+    EXPECT_EQ(error.message, message);
+  };
+  const std::string path = "tool_choice.allowed_tools";
+  expect_error("{}", path + ".mode: expected auto or required, found nothing");
+  expect_error("5", path + ".mode: expected auto or required, found nothing");
+  expect_error(R"({"mode": "none", "tools": []})",
+               path + R"(.mode: expected auto or required, found "none")");
+  expect_error(R"({"mode": "required"})", path + ".tools: expected a list of tools, found nothing");
+  expect_error(R"({"mode": "required", "tools": [{"type": "function", "name": "f"}]})",
+               path + ".tools[0].function.name: expected the name of a tool, found nothing");
+  expect_error(R"({"mode": "required", "tools": [{"function": {"name": "unknown"}}]})",
+               "tool_choice: expected tools where one is required, found none");
+}
+
 TEST_F(ToolChoiceTest, RequiredNeedsATool) {
   const ApiError error = ErrorOf(Endpoint::kResponses, R"("tools": [{"type": "web_search"}],
                                        "tool_choice": "required")");

@@ -9,7 +9,7 @@
 
 #include "cli/bench_serve_options.h"
 #include "tests/cli/program.h"
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -35,7 +35,7 @@ TEST(BenchServeOptionsTest, Defaults) {
   cli::BenchServeCommand command;
   EXPECT_EQ(Parse("serve", command), "");
   EXPECT_EQ(command.url, "http://127.0.0.1:8000");
-  EXPECT_FALSE(command.chat);
+  EXPECT_EQ(command.endpoint, "completions");
   EXPECT_TRUE(command.concurrency.empty());
   EXPECT_TRUE(command.rates.empty());
   EXPECT_EQ(command.n_requests, std::nullopt);
@@ -51,7 +51,7 @@ TEST(BenchServeOptionsTest, AllOfThem) {
                   "--request-timeout 8 --format csv --plot p.svg",
                   command),
             "");
-  EXPECT_TRUE(command.chat);
+  EXPECT_EQ(command.endpoint, "chat");
   EXPECT_EQ(command.model, "m");
   EXPECT_EQ(command.api_key, "k");
   EXPECT_THAT(command.rates, ElementsAre(0.5, 2.0));
@@ -74,7 +74,7 @@ TEST(BenchServeOptionsTest, WrongOnesAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"--url https://a", "https is not supported"},
       {"--url a:1", "expected http://HOST"},
-      {"--endpoint messages", "one of completions chat"},
+      {"--endpoint words", "one of completions chat responses messages"},
       {"--concurrency 0", "from 1 to 4096"},
       {"--concurrency 1,x", "from 1 to 4096"},
       {"--rate 0", "above 0"},
@@ -124,7 +124,7 @@ void Serve(ScriptedConnection& connection) {
 }
 
 TEST(BenchServeProgramTest, MeasuresEveryLevel) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   const TemporaryDirectory directory;
   const std::string plot = directory.path() / "load.svg";
   const ProgramRun run =
@@ -147,7 +147,7 @@ TEST(BenchServeProgramTest, MeasuresEveryLevel) {
 }
 
 TEST(BenchServeProgramTest, PrintsATableOfAnOpenLoop) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   const ProgramRun run = RunProgram({"bench", "serve", "--url", server.url(), "--rate", "200",
                                      "--requests", "5", "--model", "m"});
   ASSERT_EQ(run.exit_code, 0) << run.error;
@@ -156,7 +156,7 @@ TEST(BenchServeProgramTest, PrintsATableOfAnOpenLoop) {
 }
 
 TEST(BenchServeProgramTest, SaysWhyNothingWasAnswered) {
-  const ScriptedServer server(Serve);
+  const ScriptedPeer server(Serve);
   ExpectRefusal(RunProgram({"bench", "serve", "--url", server.url(), "--endpoint", "chat",
                             "--requests", "2"}),
                 1, "no request was answered: HTTP 404: no such path");
@@ -165,7 +165,7 @@ TEST(BenchServeProgramTest, SaysWhyNothingWasAnswered) {
 TEST(BenchServeProgramTest, SaysThatThereIsNoServer) {
   std::string url;
   {
-    const ScriptedServer server(Serve);
+    const ScriptedPeer server(Serve);
     url = server.url();
   }
   ExpectRefusal(RunProgram({"bench", "serve", "--url", url}), 1,
@@ -174,7 +174,7 @@ TEST(BenchServeProgramTest, SaysThatThereIsNoServer) {
 
 TEST(BenchServeProgramTest, ReadsTheKeyOfAFile) {
   std::string seen;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     seen = connection.ReadRequest().value_or("");
     connection.Write(ReplyText(401, "{}"));
     connection.WaitForClose();

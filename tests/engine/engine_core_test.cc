@@ -252,6 +252,28 @@ TEST(EngineCoreTest, StopsAtEosAndStopTokens) {
   }
 }
 
+// As if their text were empty: stop strings go across them.
+TEST(EngineCoreTest, SilentTokensHaveNoText) {
+  Bench bench;
+  Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
+  const std::vector<Token> all = Expected(request).tokens;
+  const std::size_t place = FirstNewToken(all, 5);
+  request.sampling.silent_tokens = {all[place]};
+  std::vector<Token> told = all;
+  std::erase(told, all[place]);
+  ASSERT_LT(told.size(), all.size());
+  const auto answer = bench.Generate(request);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->tokens, all);
+  EXPECT_EQ(answer->text, TextOf(told));
+  const std::string text = TextOf(told);
+  const std::string stop = text.substr(place - 1, 2);
+  request.sampling.stop_strings = {stop};
+  const auto stopped = bench.Generate(request);
+  EXPECT_EQ(stopped->finish, FinishReason::kStopString);
+  EXPECT_EQ(stopped->text, text.substr(0, text.find(stop)));
+}
+
 TEST(EngineCoreTest, StopStringsEndTheTextBeforeThem) {
   Bench bench;
   Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};

@@ -8,11 +8,12 @@
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 namespace fathom::load {
 namespace {
@@ -22,7 +23,7 @@ using std::chrono::milliseconds;
 using testing::ChunkText;
 using testing::ReplyText;
 using testing::ScriptedConnection;
-using testing::ScriptedServer;
+using testing::ScriptedPeer;
 using testing::StreamEnd;
 using testing::StreamHeader;
 
@@ -46,7 +47,7 @@ void Answer(ScriptedConnection& connection, const json& body, milliseconds gap) 
   connection.Write(Event("[DONE]") + StreamEnd());
 }
 
-ScriptedServer::Script Answers(milliseconds gap) {
+ScriptedPeer::Script Answers(milliseconds gap) {
   return [gap](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       Answer(connection, BodyOf(*request), gap);
@@ -54,7 +55,7 @@ ScriptedServer::Script Answers(milliseconds gap) {
   };
 }
 
-LoadJob JobOf(const ScriptedServer& server) {
+LoadJob JobOf(const ScriptedPeer& server) {
   return {.target = {.url = *ParseHttpUrl(server.url()), .model = "m"},
           .workload = {.input = {.low = 7}, .output = {.low = 3}}};
 }
@@ -73,7 +74,7 @@ int MostAtOnce(const std::vector<RequestRecord>& records) {
 }
 
 TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
-  const ScriptedServer server(Answers(milliseconds(2)));
+  const ScriptedPeer server(Answers(milliseconds(2)));
   LoadJob job = JobOf(server);
   job.level.concurrency = 3;
   job.n_conversations = 12;
@@ -96,7 +97,7 @@ TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
 }
 
 TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
-  const ScriptedServer server(Answers(milliseconds(0)));
+  const ScriptedPeer server(Answers(milliseconds(0)));
   LoadJob job = JobOf(server);
   job.level.concurrency = 8;
   job.n_conversations = 2;
@@ -106,7 +107,7 @@ TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
 
 // Each request takes 60 ms and one is due every 10 ms: an open loop does not wait for answers.
 TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
-  const ScriptedServer server(Answers(milliseconds(20)));
+  const ScriptedPeer server(Answers(milliseconds(20)));
   LoadJob job = JobOf(server);
   job.level = {.rate = 100, .arrival = {.kind = ArrivalKind::kConstant}};
   job.n_conversations = 10;
@@ -122,7 +123,7 @@ TEST(LoadRunnerTest, AnOpenLoopBeginsWhenRequestsAreDue) {
 }
 
 TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
-  const ScriptedServer server(Answers(milliseconds(10)));
+  const ScriptedPeer server(Answers(milliseconds(10)));
   LoadJob job = JobOf(server);
   job.seconds = 0.1;
   const LoadResult result = RunLoad(job, GoOn);
@@ -140,7 +141,7 @@ TEST(LoadRunnerTest, TimeEndsALevelAndWaitsForWhatRuns) {
 TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
   std::mutex mutex;
   std::vector<std::string> prompts;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       const json body = BodyOf(*request);
       {
@@ -165,7 +166,7 @@ TEST(LoadRunnerTest, TheSameJobAsksTheSame) {
 
 TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
   std::vector<json> bodies;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       bodies.push_back(BodyOf(*request));
       connection.Write(StreamHeader() + Event(R"({"choices":[{"delta":{"content":"answer"}}]})") +
@@ -186,9 +187,75 @@ TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
   EXPECT_EQ(messages[4]["role"], "user");
 }
 
+struct ApiCase {
+  LoadEndpoint endpoint;
+  const char* path;
+  const char* asked;                // what the body has the turns under
+  std::vector<std::string> events;  // of the answer "word" of two tokens, to a prompt of nine
+};
+
+// What the test is called.
+std::ostream& operator<<(std::ostream& out, const ApiCase& api) {
+  return out << NameOf(api.endpoint);
+}
+
+class LoadRunnerApiTest : public ::testing::TestWithParam<ApiCase> {};
+
+TEST_P(LoadRunnerApiTest, CountsTokensAndCarriesWhatWasSaid) {
+  std::vector<std::string> requests;
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
+    while (const auto request = connection.ReadRequest()) {
+      requests.push_back(*request);
+      connection.Write(StreamHeader());
+      for (const std::string& event : GetParam().events) connection.Write(Event(event));
+      connection.Write(StreamEnd());
+    }
+  });
+  LoadJob job = JobOf(server);
+  job.target.endpoint = GetParam().endpoint;
+  job.workload.n_turns = 2;
+  job.n_conversations = 1;
+  const LoadResult result = RunLoad(job, GoOn);
+  ASSERT_EQ(result.records.size(), 2u);
+  for (const RequestRecord& record : result.records) {
+    EXPECT_TRUE(record.successful()) << record.message;
+    EXPECT_EQ(record.n_input, 9);
+    EXPECT_EQ(record.n_output, 2);
+    ASSERT_EQ(record.chunks.size(), 2u);
+    EXPECT_GE(record.end_s - record.start_s, record.chunks[1].time_s);
+  }
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_TRUE(requests[1].starts_with("POST " + std::string(GetParam().path) + " HTTP/1.1\r\n"));
+  const json turns = BodyOf(requests[1])[GetParam().asked];
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_EQ(turns[1], (json{{"role", "assistant"}, {"content", "word"}}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Apis, LoadRunnerApiTest,
+    ::testing::Values(
+        ApiCase{LoadEndpoint::kResponses,
+                "/v1/responses",
+                "input",
+                {R"({"type":"response.created","response":{}})",
+                 R"({"type":"response.output_text.delta","delta":"wo"})",
+                 R"({"type":"response.output_text.delta","delta":"rd"})",
+                 R"({"type":"response.completed","response":{"usage":{"input_tokens":9,)"
+                 R"("output_tokens":2}}})"}},
+        ApiCase{LoadEndpoint::kMessages,
+                "/v1/messages",
+                "messages",
+                {R"({"type":"message_start","message":{"usage":{"input_tokens":9,)"
+                 R"("output_tokens":1}}})",
+                 R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"wo"}})",
+                 R"({"type":"content_block_delta","delta":{"type":"text_delta","text":"rd"}})",
+                 R"({"type":"message_delta","usage":{"output_tokens":2}})",
+                 R"({"type":"message_stop"})"}}),
+    [](const auto& one) { return std::string(NameOf(one.param.endpoint)); });
+
 TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
   std::atomic<int> n_requests = 0;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     while (const auto request = connection.ReadRequest()) {
       switch (n_requests++ % 4) {
         case 0:
@@ -225,7 +292,7 @@ TEST(LoadRunnerTest, FailuresAreRecordedAndTheLoadGoesOn) {
 
 TEST(LoadRunnerTest, TheWatchCancelsWhatRuns) {
   std::atomic<int> n_waiting = 0;
-  const ScriptedServer server([&](ScriptedConnection& connection) {
+  const ScriptedPeer server([&](ScriptedConnection& connection) {
     if (connection.ReadRequest()) {
       ++n_waiting;
       connection.WaitForClose();

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 namespace fathom::load {
 namespace {
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 using testing::ReplyText;
 using testing::ScriptedConnection;
-using testing::ScriptedServer;
+using testing::ScriptedPeer;
 
 json BodyOf(const HttpCall& call) {
   json body = json::parse(call.body, nullptr, false);
@@ -46,7 +46,7 @@ TEST(LoadTargetTest, AsksForCompletionsOfTokens) {
 TEST(LoadTargetTest, AsksForAnswersToMessages) {
   nlohmann::ordered_json messages = nlohmann::ordered_json::array();
   messages.push_back({{"role", "user"}, {"content", "hi"}});
-  const HttpCall call = MakeChatCall({.model = "m"}, messages, 9);
+  const HttpCall call = MakeChatCall({.endpoint = LoadEndpoint::kChat, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/chat/completions");
   const json body = BodyOf(call);
   EXPECT_EQ(body["messages"][0]["content"], "hi");
@@ -56,8 +56,35 @@ TEST(LoadTargetTest, AsksForAnswersToMessages) {
   }
 }
 
+TEST(LoadTargetTest, AsksForResponses) {
+  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const HttpCall call =
+      MakeChatCall({.endpoint = LoadEndpoint::kResponses, .model = "m"}, messages, 9);
+  EXPECT_EQ(call.path, "/v1/responses");
+  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
+                                {"input", messages},
+                                {"max_output_tokens", 9},
+                                {"store", false},
+                                {"ignore_eos", true},
+                                {"stream", true}}));
+}
+
+TEST(LoadTargetTest, AsksForMessages) {
+  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const HttpCall call = MakeChatCall(
+      {.endpoint = LoadEndpoint::kMessages, .model = "m", .api_key = "k"}, messages, 9);
+  EXPECT_EQ(call.path, "/v1/messages");
+  EXPECT_THAT(call.fields, Contains(Pair("anthropic-version", "2023-06-01")));
+  EXPECT_THAT(call.fields, Contains(Pair("x-api-key", "k")));
+  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
+                                {"messages", messages},
+                                {"max_tokens", 9},
+                                {"ignore_eos", true},
+                                {"stream", true}}));
+}
+
 Result<std::string> FirstModel(int status, const std::string& body) {
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     EXPECT_THAT(connection.ReadRequest().value_or(""),
                 ::testing::StartsWith("GET /v1/models HTTP/1.1\r\n"));
     connection.Write(ReplyText(status, body));

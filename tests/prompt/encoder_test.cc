@@ -1,6 +1,7 @@
 #include "prompt/encoder.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 namespace fathom {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::kNoSharedData;
 
@@ -117,6 +119,71 @@ TEST(Encoder, ContextOfADroppedDeveloper) {
   const Result<EncodedPrompt> prompt = EncodeChat(request, {}, PreviewProfile());
   ASSERT_TRUE(prompt);
   EXPECT_EQ(prompt->Text(), "<｜User｜>u<｜Assistant｜><think>");
+}
+
+// The prompt with written tokens as {1 2 3}.
+std::string TextWithTokens(const ChatRequest& request, const EncodeOptions& options = {}) {
+  const Result<EncodedPrompt> prompt = EncodeChat(request, options, PreviewProfile());
+  if (!prompt) return prompt.error().message;
+  std::string text;
+  for (const PromptSpan& span : prompt->spans) {
+    text += span.tokens.empty() ? span.text : fmt::format("{{{}}}", fmt::join(span.tokens, " "));
+  }
+  return text;
+}
+
+ChatRequest WithWrittenTurn(bool has_reasoning) {
+  ChatRequest request;
+  request.tools = {{.name = "f", .function_json = R"({"name": "f"})"}};
+  request.messages = {{.role = Role::kUser, .content = "q"},
+                      {.role = Role::kAssistant,
+                       .content = "a",
+                       .reasoning_content = "r",
+                       .tool_calls = {{.id = "1", .name = "f"}},
+                       .written = WrittenTurn{.tokens = {7, 8, 9}, .has_reasoning = has_reasoning}},
+                      {.role = Role::kTool, .content = "t", .tool_call_id = "1"}};
+  return request;
+}
+
+TEST(Encoder, AWrittenTurnStandsAsItIs) {
+  EXPECT_THAT(
+      TextWithTokens(WithWrittenTurn(true)),
+      EndsWith("<｜User｜>q<｜Assistant｜><think>{7 8 9}<｜User｜><tool_result>t</tool_result>"
+               "<｜Assistant｜><think>"));
+  EXPECT_THAT(
+      TextWithTokens(WithWrittenTurn(false), {.thinking = ThinkingMode::kChat}),
+      EndsWith("<｜User｜>q<｜Assistant｜></think>{7 8 9}<｜User｜><tool_result>t</tool_result>"
+               "<｜Assistant｜></think>"));
+  ChatRequest task = WithWrittenTurn(false);
+  task.messages.front().task = "action";
+  EXPECT_THAT(TextWithTokens(task), HasSubstr("<think><｜action｜>{7 8 9}<｜User｜>"))
+      << "the answer to a task has no reasoning of its own";
+}
+
+TEST(Encoder, AWrittenTurnCountsOnlyWhereItsReasoningDoes) {
+  ChatRequest plain = WithWrittenTurn(false);
+  plain.messages[1].written.reset();
+  const auto text_of = [](const ChatRequest& request, const EncodeOptions& options) {
+    return TextWithTokens(request, options);
+  };
+  const EncodeOptions chat = {.thinking = ThinkingMode::kChat};
+  EXPECT_EQ(text_of(WithWrittenTurn(false), {}), text_of(plain, {})) << "an empty reasoning";
+  EXPECT_EQ(text_of(WithWrittenTurn(true), chat), text_of(plain, chat)) << "none";
+
+  const auto without_tools = [](ChatRequest request) {
+    request.tools.clear();
+    request.messages.back() = {.role = Role::kUser, .content = "q2"};
+    return request;
+  };
+  plain = without_tools(plain);
+  EXPECT_EQ(text_of(without_tools(WithWrittenTurn(true)), {}), text_of(plain, {})) << "dropped";
+  EXPECT_THAT(text_of(without_tools(WithWrittenTurn(true)), {.drop_thinking = false}),
+              HasSubstr("<think>{7 8 9}<｜User｜>q2"));
+
+  ChatRequest open = WithWrittenTurn(true);
+  open.messages.pop_back();
+  open.messages.back().wo_eos = true;
+  EXPECT_THAT(TextWithTokens(open), HasSubstr("<think>r</think>a")) << "it is not whole";
 }
 
 // Text that looks like the format, from every field that a client controls.

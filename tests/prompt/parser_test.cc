@@ -261,6 +261,36 @@ TEST(AnswerParser, NothingReadableInABlockStaysText) {
   EXPECT_EQ(Read(name).content, name);
 }
 
+TEST(AnswerParser, ACallThatWasGivenIsOneWhateverFollows) {
+  const std::string opener = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n";
+  const auto read = [&](const std::string& text, AnswerEnd end) {
+    AnswerParserOptions options = {.tools = Tools({"f"}), .begins_with_call = true};
+    AnswerStream whole(options);
+    whole.Feed(opener + text);
+    const Answer answer = whole.Finish(end);
+    AnswerStream bytewise(options);
+    for (const char c : opener + text) bytewise.Feed(std::string(1, c));
+    EXPECT_EQ(Show(bytewise.Finish(end)), Show(answer)) << text;
+    return answer;
+  };
+  for (const char* text : {"", "\n", "no <b>", "</｜DSML｜invoke>", "</｜DSML｜tool_calls>",
+                           "{\"a\": ", "{]</｜DSML｜invoke>", "<｜DSML｜inv"}) {
+    for (const AnswerEnd end : {AnswerEnd::kStop, AnswerEnd::kLength}) {
+      const Answer answer = read(text, end);
+      EXPECT_EQ(answer.content, "") << text;
+      ASSERT_EQ(answer.tool_calls.size(), 1u) << text;
+      EXPECT_EQ(answer.tool_calls[0].name, "f");
+      EXPECT_EQ(answer.tool_calls[0].arguments, "{}") << text;
+      const bool is_cut = end == AnswerEnd::kLength;
+      EXPECT_EQ(answer.finish_reason,
+                is_cut ? ChatFinishReason::kLength : ChatFinishReason::kToolCalls);
+    }
+  }
+  AnswerStream other({.tools = Tools({"f"})});
+  other.Feed(opener + "no");
+  EXPECT_NE(other.Finish(AnswerEnd::kStop).content, "") << "one that the model opened is text";
+}
+
 TEST(AnswerParser, TextAfterCalls) {
   const std::string text = "a\n\n" + Block(kCall) + "\n\nbye";
   EXPECT_EQ(Read(text).stats.dropped_bytes, 3U);

@@ -88,6 +88,13 @@ class AnthropicTest(unittest.TestCase):
                 {"type": "text", "text": "script:thinking"}]}]
         answer = self.create("", messages=follow_up, tools=TOOLS)
         self.assertEqual(answer.content[-1].text, "Paris.")
+        follow_up[1]["content"] = [block for block in follow_up[1]["content"]
+                                   if block["type"] != "thinking"]
+        again = self.client.messages.with_raw_response.create(
+            model="fairy", max_tokens=1000, messages=follow_up, tools=TOOLS)
+        self.assertEqual(again.headers["x-exact-replay"], "1")
+        self.assertEqual(again.parse().usage.input_tokens, answer.usage.input_tokens,
+                         "the reasoning that was left out is back")
 
     def test_parallel_and_forced_tools(self):
         message = self.create("parallel", tools=TOOLS)
@@ -99,6 +106,27 @@ class AnthropicTest(unittest.TestCase):
             forced = self.create("forced", tools=TOOLS, tool_choice=choice)
             self.assertEqual(forced.content[-1].name, "get_weather")
             self.assertEqual(forced.stop_reason, "tool_use")
+
+    def test_request_ids(self):
+        self.assertTrue(self.create("plain")._request_id.startswith("req_"))
+        mine = self.create("plain", extra_headers={"X-Request-Id": "mine"})
+        self.assertEqual(mine._request_id, "mine")
+
+    def test_a_turn_token_ends_the_turn(self):
+        message = self.create("turn")
+        self.assertEqual(message.stop_reason, "end_turn")
+        self.assertIsNone(message.stop_sequence)
+        self.assertEqual(message.content[-1].text, "Done.")
+        with self.stream("turn") as stream:
+            self.assertEqual("".join(stream.text_stream), "Done.")
+
+    def test_a_forced_call_that_is_refused(self):
+        for choice in ({"type": "any"}, {"type": "tool", "name": "get_weather"}):
+            with self.stream("refuses", tools=TOOLS, tool_choice=choice) as stream:
+                message = stream.get_final_message()
+            self.assertEqual(message.stop_reason, "tool_use")
+            self.assertEqual([block.type for block in message.content], ["thinking", "tool_use"])
+            self.assertEqual(message.content[-1].input, {})
 
     def test_stops(self):
         stopped = self.create("count", stop_sequences=["four"])
@@ -122,6 +150,8 @@ class AnthropicTest(unittest.TestCase):
             self.create("plain", extra_body={"temperature": 9})
         self.assertIn("temperature", str(refused.exception))
         self.assertEqual(refused.exception.body["type"], "error")
+        self.assertEqual(refused.exception.request_id, refused.exception.body["request_id"])
+        self.assertTrue(refused.exception.request_id.startswith("req_"))
         with self.assertRaises(anthropic.BadRequestError) as refused:
             self.create("", messages=[{"role": "user", "content": [
                 {"type": "image", "source": {"type": "url", "url": "http://x/y.png"}}]}])

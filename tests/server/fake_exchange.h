@@ -5,27 +5,28 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "server/http.h"
 
 namespace fathom::testing {
 
 struct FakeExchange final : HttpExchange {
-  void Send(const HttpResponse& response) override {
+  void Send(HttpResponse response) override {
     ++n_answers;
-    head = response;
-    text = response.body;
+    head = std::move(response);
+    text = head.body;
   }
-  bool StartStream(const HttpResponse& response) override {
+  bool StartStream(HttpResponse response) override {
     ++n_answers;
     is_stream = true;
-    head = response;
-    return Write(response.body);
+    head = std::move(response);
+    return Write(head.body);
   }
   bool Write(std::string_view piece) override {
     ++n_writes;
     text += piece;
-    return n_writes < writes_until_gone;
+    return !ClientIsGone() && n_writes < writes_until_gone;
   }
   bool ClientIsGone() override { return ++n_looks > looks_until_gone; }
 

@@ -6,11 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 namespace fathom {
 namespace {
@@ -22,15 +23,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ReplyText;
 using testing::ScriptedConnection;
-using testing::ScriptedServer;
+using testing::ScriptedPeer;
 using ::testing::StartsWith;
 using testing::StreamEnd;
 using testing::StreamHeader;
 
-HttpUrl UrlOf(const ScriptedServer& server) { return *ParseHttpUrl(server.url()); }
+HttpUrl UrlOf(const ScriptedPeer& server) { return *ParseHttpUrl(server.url()); }
 
 // Says the same to every request, and closes then if so told.
-ScriptedServer::Script Always(std::string reply, bool closes = false) {
+ScriptedPeer::Script Always(std::string reply, bool closes = false) {
   return [reply, closes](ScriptedConnection& connection) {
     while (connection.ReadRequest() && connection.Write(reply) && !closes) {
     }
@@ -45,7 +46,7 @@ void ExpectError(const Result<HttpReply>& reply, ErrorCode code, const std::stri
 
 TEST(HttpClientTest, SendsWhatItIsToldAndReadsTheReply) {
   std::string request;
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     request = connection.ReadRequest().value_or("");
     connection.Write(ReplyText(404, "{}", "Content-Type: application/json\r\nX-A: b\r\n"));
     connection.WaitForClose();
@@ -66,7 +67,7 @@ TEST(HttpClientTest, SendsWhatItIsToldAndReadsTheReply) {
 }
 
 TEST(HttpClientTest, KeepsTheConnection) {
-  ScriptedServer server(Always(ReplyText(200, "ok")));
+  ScriptedPeer server(Always(ReplyText(200, "ok")));
   HttpClient client(UrlOf(server));
   for (int i = 0; i < 5; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
@@ -77,9 +78,9 @@ TEST(HttpClientTest, KeepsTheConnection) {
 }
 
 TEST(HttpClientTest, ConnectsAgainWhereTheServerHasClosed) {
-  ScriptedServer polite(Always(ReplyText(200, "ok", "Connection: close\r\n"), true));
+  ScriptedPeer polite(Always(ReplyText(200, "ok", "Connection: close\r\n"), true));
   HttpClient first(UrlOf(polite));
-  ScriptedServer rude(Always(ReplyText(200, "ok"), true));
+  ScriptedPeer rude(Always(ReplyText(200, "ok"), true));
   HttpClient second(UrlOf(rude));
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(first.Send({.path = "/"}));
@@ -93,7 +94,7 @@ TEST(HttpClientTest, ConnectsAgainWhereTheServerHasClosed) {
 }
 
 TEST(HttpClientTest, BytesNobodyAskedForEndTheConnection) {
-  ScriptedServer server(Always(ReplyText(200, "ok") + "surplus"));
+  ScriptedPeer server(Always(ReplyText(200, "ok") + "surplus"));
   HttpClient client(UrlOf(server));
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
@@ -108,7 +109,7 @@ TEST(HttpClientTest, ReadsAChunkedBodyCutAnywhere) {
                             ChunkText("hello ") + "5;ext=1\r\nworld\r\n" +
                             "0\r\nTrailer: x\r\n\r\n";
   std::atomic<std::size_t> cut = 0;
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     while (connection.ReadRequest()) {
       connection.Write(reply.substr(0, cut));
       std::this_thread::sleep_for(milliseconds(2));
@@ -125,7 +126,7 @@ TEST(HttpClientTest, ReadsAChunkedBodyCutAnywhere) {
 }
 
 TEST(HttpClientTest, ReadsABodyThatEndsWithTheConnection) {
-  ScriptedServer server(Always("HTTP/1.1 200 OK\r\n\r\nto the end", true));
+  ScriptedPeer server(Always("HTTP/1.1 200 OK\r\n\r\nto the end", true));
   HttpClient client(UrlOf(server));
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
@@ -139,7 +140,7 @@ TEST(HttpClientTest, ReadsABodyOfManyPieces) {
   for (int i = 0; i < 200'000; ++i) {
     body += std::to_string(i);
   }
-  ScriptedServer server(Always(ReplyText(200, body)));
+  ScriptedPeer server(Always(ReplyText(200, body)));
   HttpClient client(UrlOf(server));
   const Result<HttpReply> reply = client.Send({.path = "/"});
   ASSERT_TRUE(reply) << reply.error().message;
@@ -147,7 +148,7 @@ TEST(HttpClientTest, ReadsABodyOfManyPieces) {
 }
 
 TEST(HttpClientTest, PassesOverRepliesThatAreNotTheLast) {
-  ScriptedServer server(
+  ScriptedPeer server(
       Always("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nA: b\r\n"
              "\r\n" +
              ReplyText(200, "ok")));
@@ -158,7 +159,7 @@ TEST(HttpClientTest, PassesOverRepliesThatAreNotTheLast) {
 }
 
 TEST(HttpClientTest, RepliesWithoutABodyEnd) {
-  ScriptedServer server([](ScriptedConnection& connection) {
+  ScriptedPeer server([](ScriptedConnection& connection) {
     connection.ReadRequest();
     connection.Write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");  // to HEAD
     connection.ReadRequest();
@@ -174,7 +175,7 @@ TEST(HttpClientTest, RepliesWithoutABodyEnd) {
 // Each piece is handed on before the next is sent, or this would not end.
 TEST(HttpClientTest, StreamsPiecesAsTheyCome) {
   std::atomic<int> n_taken = 0;
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     connection.ReadRequest();
     connection.Write(StreamHeader());
     for (int i = 0; i < 3; ++i) {
@@ -199,7 +200,7 @@ TEST(HttpClientTest, StreamsPiecesAsTheyCome) {
 }
 
 TEST(HttpClientTest, KeepsTheBodyOfARefusalFromTheSink) {
-  ScriptedServer server(Always(ReplyText(503, "busy")));
+  ScriptedPeer server(Always(ReplyText(503, "busy")));
   HttpClient client(UrlOf(server));
   const Result<HttpReply> reply = client.Send({.path = "/"}, [](std::string_view) {
     ADD_FAILURE() << "a refusal is no stream";
@@ -212,7 +213,7 @@ TEST(HttpClientTest, KeepsTheBodyOfARefusalFromTheSink) {
 
 TEST(HttpClientTest, ASinkThatHasEnoughClosesTheConnection) {
   std::atomic<bool> closed = false;
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     connection.ReadRequest();
     connection.Write(StreamHeader() + ChunkText("a"));
     connection.WaitForClose();
@@ -227,7 +228,7 @@ TEST(HttpClientTest, ASinkThatHasEnoughClosesTheConnection) {
 
 TEST(HttpClientTest, CancelEndsAWaitingRequest) {
   std::atomic<bool> waiting = false;
-  ScriptedServer server([&](ScriptedConnection& connection) {
+  ScriptedPeer server([&](ScriptedConnection& connection) {
     connection.ReadRequest();
     connection.Write(StreamHeader());
     waiting = true;
@@ -249,7 +250,7 @@ TEST(HttpClientTest, TimesOut) {
     connection.Write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab");
     connection.WaitForClose();
   };
-  ScriptedServer server(wait);
+  ScriptedPeer server(wait);
   HttpClient client(UrlOf(server), {.request_time = milliseconds(100)});
   const auto start = std::chrono::steady_clock::now();
   ExpectError(client.Send({.method = "POST", .path = "/slow"}), ErrorCode::kIo,
@@ -258,17 +259,18 @@ TEST(HttpClientTest, TimesOut) {
 }
 
 TEST(HttpClientTest, TimesOutWhileNobodyReadsTheRequest) {
-  ScriptedServer server(
-      [](ScriptedConnection&) { std::this_thread::sleep_for(milliseconds(500)); });
+  std::latch has_ended(1);
+  ScriptedPeer server([&](ScriptedConnection&) { has_ended.wait(); });
   HttpClient client(UrlOf(server), {.request_time = milliseconds(100)});
   ExpectError(client.Send({.method = "POST", .path = "/", .body = std::string(64 << 20, 'x')}),
               ErrorCode::kIo, "timed out");
+  has_ended.count_down();
 }
 
 TEST(HttpClientTest, RefusedConnectionsAreExplained) {
   int port = 0;
   {
-    const ScriptedServer server([](ScriptedConnection&) {});
+    const ScriptedPeer server([](ScriptedConnection&) {});
     port = server.port();
   }
   HttpClient client({.host = "127.0.0.1", .port = port, .path = ""});
@@ -283,7 +285,7 @@ TEST(HttpClientTest, AServerThatClosesEarlyIsAnError) {
       {"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab", "in the body"},
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "in the body"}};
   for (const auto& [reply, message] : cases) {
-    ScriptedServer server(Always(reply, true));
+    ScriptedPeer server(Always(reply, true));
     HttpClient client(UrlOf(server));
     ExpectError(client.Send({.path = "/"}), ErrorCode::kIo, message);
   }
@@ -298,11 +300,11 @@ TEST(HttpClientTest, LimitsHold) {
        "more than 10 bytes"},
       {"HTTP/1.1 200 OK\r\nA: " + std::string(100, 'b') + "\r\n\r\n", "limit"}};
   for (const auto& [reply, message] : cases) {
-    ScriptedServer server(Always(reply));
+    ScriptedPeer server(Always(reply));
     HttpClient client(UrlOf(server), limits);
     ExpectError(client.Send({.path = "/"}), ErrorCode::kInvalidData, message);
   }
-  ScriptedServer server(Always(ReplyText(200, "0123456789")));
+  ScriptedPeer server(Always(ReplyText(200, "0123456789")));
   EXPECT_TRUE(HttpClient(UrlOf(server), limits).Send({.path = "/"}));
 }
 
@@ -311,14 +313,14 @@ TEST(HttpClientTest, WhatIsNotHttpIsRefused) {
        {"SSH-2.0-OpenSSH_9.2\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 200 OK\r\n: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
-    ScriptedServer server(Always(reply));
+    ScriptedPeer server(Always(reply));
     HttpClient client(UrlOf(server));
     ExpectError(client.Send({.path = "/"}), ErrorCode::kInvalidData, "the reply is not HTTP/1.1");
   }
 }
 
 TEST(HttpClientTest, FieldsCannotSmuggleLines) {
-  const ScriptedServer server([](ScriptedConnection&) {});
+  const ScriptedPeer server([](ScriptedConnection&) {});
   HttpClient client(UrlOf(server));
   ExpectError(client.Send({.path = "/", .fields = {{"A", "b\r\nC: d"}}}),
               ErrorCode::kInvalidArgument, "a line break in the field A");

@@ -158,7 +158,9 @@ TEST_F(HttpGoldensTest, TolerantParses) {
     const Json& expected = golden["expected"];
     answer_ = {
         .text = golden["text"].get<std::string>(),
-        .finish = golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop};
+        .finish = golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop,
+        // They tell how text is read, and some values hold the text of a turn token.
+        .is_plain = true};
     ExpectEveryCut(golden["name"].get<std::string>(),
                    BodyOf(golden, golden["tool_schemas"], expected["tool_calls"]),
                    {.reasoning = expected["reasoning"].get<std::string>(),

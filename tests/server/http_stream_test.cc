@@ -77,29 +77,30 @@ TEST_F(HttpStreamTest, TakesARequestBehindAStream) {
   EXPECT_EQ(client.ReadResponse().body, "a/2");
 }
 
-TEST_F(HttpStreamTest, SeesThatAClientHasClosed) {
-  for (const auto& ask : {AskIfGone, WriteIfGone}) {
-    n_gone_ = 0;
-    ListenUntilGone(ask);
-    ClientSocket client = Connect();
-    client.Send(Get("/"));
-    client.ReadUntil("begin");
-    client.Close();
-    ExpectGone();
-  }
+struct GoneCase {
+  const char* name;
+  bool (*is_gone)(HttpExchange&);
+  void (ClientSocket::*leave)();
+};
+
+class HttpGoneTest : public HttpStreamTest, public ::testing::WithParamInterface<GoneCase> {};
+
+TEST_P(HttpGoneTest, SeesThatAClientHasLeft) {
+  ListenUntilGone(GetParam().is_gone);
+  ClientSocket client = Connect();
+  client.Send(Get("/"));
+  client.ReadUntil("begin");
+  (client.*GetParam().leave)();
+  ExpectGone();
 }
 
-TEST_F(HttpStreamTest, SeesThatAClientHasReset) {
-  for (const auto& ask : {AskIfGone, WriteIfGone}) {
-    n_gone_ = 0;
-    ListenUntilGone(ask);
-    ClientSocket client = Connect();
-    client.Send(Get("/"));
-    client.ReadUntil("begin");
-    client.Reset();
-    ExpectGone();
-  }
-}
+INSTANTIATE_TEST_SUITE_P(
+    Ways, HttpGoneTest,
+    ::testing::Values(GoneCase{"ClosedAsks", AskIfGone, &ClientSocket::Close},
+                      GoneCase{"ClosedWrites", WriteIfGone, &ClientSocket::Close},
+                      GoneCase{"ResetAsks", AskIfGone, &ClientSocket::Reset},
+                      GoneCase{"ResetWrites", WriteIfGone, &ClientSocket::Reset}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(HttpStreamTest, TakesAHalfClosedClientForGone) {
   ListenUntilGone(AskIfGone);

@@ -6,7 +6,7 @@ import unittest
 
 import openai
 
-from scripts import SCRIPTS, WEATHER_SCHEMA
+from scripts import PATCH, SCRIPTS, WEATHER_SCHEMA
 from server_process import ScriptedServer, metric, wait_until
 
 TOOLS = [{"type": "function", "function": {
@@ -93,6 +93,32 @@ class OpenAiTest(ClientTest):
         second = self.client.chat.completions.create(model="fairy", messages=messages, tools=TOOLS)
         self.assertEqual(second.choices[0].message.reasoning_content, SCRIPTS["plain"]["text"])
 
+    def test_exact_replay(self):
+        first = self.chat("tool", tools=TOOLS).choices[0].message
+        call = first.tool_calls[0]
+        arguments = json.dumps(dict(reversed(json.loads(call.function.arguments).items())))
+        lost = {"role": "assistant", "content": first.content, "tool_calls": [
+            {"id": call.id, "type": "function",
+             "function": {"name": call.function.name, "arguments": arguments}}]}
+        result = {"role": "tool", "tool_call_id": call.id, "content": "sunny script:plain"}
+        before = metric(self.server.url, "fathom_exact_replay_hits_total")
+        for stream in (False, True):
+            answer = self.client.chat.completions.with_raw_response.create(
+                model="fairy", messages=[*ask("tool"), lost, result], tools=TOOLS, stream=stream)
+            self.assertEqual(answer.headers["x-exact-replay"], "1")
+            self.assertTrue(list(answer.parse()))
+        self.assertEqual(metric(self.server.url, "fathom_exact_replay_hits_total"), before + 2)
+        prompt = self.prompt([*ask("tool"), lost, result])
+        self.assertIn("<think>" + SCRIPTS["tool"]["text"] + "<｜end▁of▁sentence｜>", prompt)
+        lost["content"] = "Let me not look."
+        self.assertIn("<think></think>Let me not look.", self.prompt([*ask("tool"), lost, result]))
+
+    def prompt(self, messages):
+        def post(path, body):
+            return self.client.post(f"{self.server.url}/{path}", body=body, cast_to=object)
+        tokens = post("tokenize", {"messages": messages, "tools": TOOLS})["tokens"]
+        return post("detokenize", {"tokens": tokens})["prompt"]
+
     def test_parallel_tools(self):
         calls = self.chat("parallel", tools=TOOLS).choices[0].message.tool_calls
         self.assertEqual([json.loads(call.function.arguments)["city"] for call in calls],
@@ -116,6 +142,39 @@ class OpenAiTest(ClientTest):
             self.chat("forced", tools=TOOLS, tool_choice={
                 "type": "function", "function": {"name": "unknown"}})
         self.assertIn("tool_choice", refused.exception.body["param"])
+
+    def test_allowed_tools(self):
+        allowed = [{"type": "function", "function": {"name": "get_weather"}}]
+        for mode, script in (("auto", "tool"), ("required", "forced")):
+            answer = self.chat(script, tools=TOOLS, tool_choice={
+                "type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}})
+            call = answer.choices[0].message.tool_calls[0]
+            self.assertEqual(call.function.name, "get_weather")
+
+    def test_a_forced_call_that_is_refused(self):
+        for stream in (False, True):
+            answer = self.chat("refuses", tools=TOOLS, tool_choice="required", stream=stream)
+            choices = [chunk.choices[0] for chunk in answer] if stream else answer.choices
+            parts = [choice.delta if stream else choice.message for choice in choices]
+            calls = [call for part in parts for call in part.tool_calls or []]
+            self.assertEqual(calls[0].function.name, "get_weather")
+            self.assertEqual("".join(call.function.arguments for call in calls), "{}")
+            self.assertFalse([part.content for part in parts if part.content])
+            self.assertEqual(choices[-1].finish_reason, "tool_calls")
+
+    def test_a_turn_token_ends_the_answer(self):
+        choice = self.chat("turn").choices[0]
+        self.assertEqual(choice.message.content, "Done.")
+        self.assertEqual(choice.finish_reason, "stop")
+        self.assertIsNone(choice.stop_reason)
+        deltas = [chunk.choices[0].delta.content for chunk in self.chat("turn", stream=True)]
+        self.assertEqual("".join(delta or "" for delta in deltas), "Done.")
+        on = self.chat("turn", extra_body={"ignore_eos": True}).choices[0]
+        self.assertEqual(on.message.content, "Done.Thanks!More.")
+        markers = self.chat("markers", extra_body={"ignore_eos": True}).choices[0]
+        self.assertEqual(markers.message.content, "ABC.")
+        raw = self.client.completions.create(model="fairy", prompt="script:turn")
+        self.assertIn("<｜User｜>", raw.choices[0].text)
 
     def test_choices_seed_and_limits(self):
         answer = self.chat("count", n=3, seed=7, max_tokens=3)
@@ -244,12 +303,35 @@ class ResponsesTest(ClientTest):
             input=[{"type": "function_call_output", "call_id": call.call_id,
                     "output": "sunny script:thinking"}])
         self.assertEqual(follow_up.output_text, "Paris.")
+        without_reasoning = self.client.responses.with_raw_response.create(
+            model="fairy", tools=RESPONSE_TOOLS, store=False, input=[
+                {"role": "user", "content": "script:tool"},
+                *(item.model_dump() for item in final.output if item.type != "reasoning"),
+                {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}])
+        self.assertEqual(without_reasoning.headers["x-exact-replay"], "1")
+
+    def test_custom_tool(self):
+        tools = [{"type": "custom", "name": "apply_patch"}]
+        with self.client.responses.stream(model="fairy", input="script:patch",
+                                          tools=tools) as stream:
+            deltas = [event.delta for event in stream
+                      if event.type == "response.custom_tool_call_input.delta"]
+            final = stream.get_final_response()
+        self.assertEqual(final.output[-1].input, PATCH)
+        self.assertEqual("".join(deltas), PATCH)
+        whole = self.client.responses.create(model="fairy", input="script:patch", tools=tools)
+        self.assertEqual(whole.output[-1].input, PATCH)
 
     def test_stored_responses(self):
         first = self.client.responses.create(model="fairy", input="script:plain",
                                              reasoning={"effort": "none"})
         again = self.client.responses.retrieve(first.id)
         self.assertEqual(again.output_text, first.output_text)
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.client.responses.cancel(first.id)
+        self.assertIn("Cannot cancel a synchronous response.", str(refused.exception))
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.cancel("resp_unknown")
         self.client.responses.delete(first.id)
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.retrieve(first.id)

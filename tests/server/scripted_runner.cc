@@ -26,6 +26,10 @@ std::string_view AnswerInPrompt(std::string_view prompt) {
   return rest;
 }
 
+bool Contains(const std::vector<Token>& tokens, Token token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
 // Where the cut between two events falls within the text, that event's token tells no text; where
 // it falls into a token, its text comes in parts, the later ones without a token.
 std::vector<StreamEvent> EventsOf(const ScriptedAnswer& answer, std::string_view text,
@@ -98,8 +102,8 @@ class ScriptedRequest final : public RunningRequest {
       event.choice = static_cast<std::uint32_t>(choice);
       event.index = index++;
       stats_.generated_tokens += event.token == StreamEvent::kNoToken ? 0 : 1;
-      const bool is_stop = std::find(sampling.stop_tokens.begin(), sampling.stop_tokens.end(),
-                                     event.token) != sampling.stop_tokens.end();
+      const bool is_stop = Contains(sampling.stop_tokens, event.token);
+      if (Contains(sampling.silent_tokens, event.token)) event.text.clear();
       event.text = is_stop ? "" : std::string(stops.Feed(event.text));
       if (stops.matched()) {
         event.finish = FinishReason::kStopString;
@@ -150,7 +154,8 @@ Result<std::unique_ptr<RunningRequest>> ScriptedRunner::Submit(Request request) 
   std::string_view text = answer->text;
   const std::string_view told = AnswerInPrompt(prompt);
   if (text.starts_with(told)) text.remove_prefix(told.size());
-  const Result<std::vector<Token>> tokens = tokenizer_.Encode(text, SpecialTokens::kParse);
+  const Result<std::vector<Token>> tokens =
+      tokenizer_.Encode(text, answer->is_plain ? SpecialTokens::kPlainText : SpecialTokens::kParse);
   if (!tokens) return Unexpected(tokens.error());
   ++submitted_;
   std::vector<StreamEvent> events = EventsOf(*answer, text, *tokens, tokenizer_);

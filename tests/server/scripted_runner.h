@@ -24,6 +24,7 @@ struct ScriptedAnswer {
   FinishReason finish = FinishReason::kStop;  // after the text
   std::optional<Error> error{};               // of kError
   std::optional<std::size_t> cut{};           // the text comes in two events, cut at this byte
+  bool is_plain = false;                      // special tokens written in the text are text
   bool bytewise = false;                      // an event for each byte
   std::chrono::milliseconds delay{0};         // before each event
   std::chrono::milliseconds first_delay{0};   // before the first one, besides

@@ -64,13 +64,15 @@ int Run(const std::string& path, const std::string& key) {
   const Result<Tokenizer> tokenizer = Tokenizer::Load(ProjectPath("models/fairy"));
   if (!tokenizer) return 1;
   ResponseStore responses;
+  TurnStore turns(ReplayScope::kNamed, TurnStore::kDefaultBytes, SystemRandomBits());
   const ApiModel model = {.tokenizer = &*tokenizer,
                           .profile = PreviewProfile(),
                           .bos = 0,
                           .name = "fairy",
                           .fingerprint = "fathom-scripted",
                           .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},
-                          .responses = &responses};
+                          .responses = &responses,
+                          .turns = &turns};
   ScriptedRunner runner(*tokenizer,
                         [&](const std::string& prompt) { return AnswerOf(scripts, prompt); });
   const EngineMetrics metrics;

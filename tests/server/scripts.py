@@ -12,12 +12,21 @@ def calls(*arguments):
             "\n</｜DSML｜tool_calls>")
 
 
+FORCED_OPENING = '\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="get_weather">\n'
+PATCH = "*** Begin \"Patch\"\n" + "".join(f"+line {n}\n" for n in range(20))
+
 SCRIPTS = {
     "plain": {"text": "Paris is the capital — 首都 🗼."},
     "thinking": {"text": "The user asks.\nI know.</think>Paris."},
     "tool": {"text": "I need the weather.</think>Let me look." + calls(('Par"is\n🗼', 3))},
     "parallel": {"text": "</think>" + calls(("Paris", 1), ("Rome", 2))},
     "forced": {"text": "Let me see.</think>" + calls(("Oslo", 7))},
+    "turn": {"text": "So.</think>Done.<｜User｜>Thanks!<｜Assistant｜>More."},
+    "markers": {"text": "</think>A<｜fim▁hole｜>B<｜end▁of▁sentence｜>C."},
+    "refuses": {"text": "So.</think>" + FORCED_OPENING + "I would rather not."},
+    "patch": {"text": "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"apply_patch\">\n"
+                      '<｜DSML｜parameter name="input" string="true">' + PATCH +
+                      "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"},
     "broken": {"text": "</think>Look: <｜DSML｜tool_calls>\nnothing that can be read"},
     "slow": {"text": "</think>" + "word " * 400, "delay_ms": 20},
     "late": {"text": "</think>Finally.", "first_delay_ms": 1500},

@@ -16,6 +16,7 @@ from pathlib import Path
 from server_process import BUILD, FathomServer, get_json, metric, wait_until
 
 STORY = {"prompt": "Once upon a time", "seed": 7, "ignore_eos": True}
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 
 
 def post(url, path, body, key=None):
@@ -82,6 +83,30 @@ class ServeTest(unittest.TestCase):
             self.assertEqual(refused.exception.code, 404)
             self.assertEqual(server.stop(), 0)
 
+    def test_admin_key(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = Path(folder, "keys")
+            keys.write_text("root\n")
+            server = self.serve("--admin-key-file", str(keys), "--admin-key", "other")
+        streams, threads = self.start_streams(server, 1, 60000)
+        for key in ("root", "other"):
+            request = urllib.request.Request(server.url + "/slots", headers={"x-api-key": key})
+            with urllib.request.urlopen(request, timeout=30) as response:
+                slots = json.load(response)
+            self.assertEqual([slot["path"] for slot in slots], ["/v1/completions"])
+            self.assertGreater(slots[0]["prompt_tokens"], 0)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            post(server.url, "/abort", {"request_id": slots[0]["id"]}, key="wrong")
+        self.assertEqual(refused.exception.code, 401)
+        aborted = post(server.url, "/abort", {"request_id": slots[0]["id"]}, key="root")
+        self.assertEqual(aborted, {"request_id": slots[0]["id"], "aborted": 1})
+        for thread in threads:
+            thread.join()
+        self.assertEqual(json.loads(streams[0][-1])["error"]["code"], "aborted")
+        wait_until(lambda: metric(server.url, "fathom_running") == 0, seconds=5)
+        self.assertEqual(server.stop(), 0)
+        self.assertNotIn("root", "\n".join(server.log))
+
     def test_wrong_files_and_options(self):
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder, "server.json")
@@ -95,6 +120,8 @@ class ServeTest(unittest.TestCase):
                 self.assertEqual(run.returncode, 2, text)
                 self.assertIn(words, run.stderr)
         for arguments, words in ((["--api-key-file", "/nowhere"], "/nowhere"),
+                                 (["--admin-key-file", "/nowhere"], "--admin-key-file: "),
+                                 (["--admin-key", ""], "--admin-key: expected a key"),
                                  (["--config", "/nowhere"], "/nowhere"),
                                  (["--host", "no.such.host.invalid"], "no.such.host.invalid")):
             run = subprocess.run([BUILD / "fathom", "serve", "--port", "0", *arguments],
@@ -118,6 +145,52 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
         warnings = [event["message"] for event in server.events() if event["level"] == "warn"]
         self.assertEqual(len([w for w in warnings if "is ignored" in w]), 2)
+
+    def conversation(self, server, seed):
+        """The tokens of a prompt, how many its answer has, and the response to what follows it.
+
+        None if the answer does not end by itself. Hot enough that words are cut into tokens as no
+        tokenizer would.
+        """
+        body = {"messages": [{"role": "user", "content": "Tell me a story."}], "tools": TOOLS,
+                "enable_thinking": False, "seed": seed, "temperature": 1.5, "max_tokens": 600}
+        prompt = post(server.url, "/tokenize", body)["tokens"]
+        answer = post(server.url, "/v1/chat/completions", body)
+        if answer["choices"][0]["finish_reason"] != "stop":
+            return None
+        n_tokens = answer["usage"]["completion_tokens"]
+        body["messages"] += [answer["choices"][0]["message"], {"role": "user", "content": "More!"}]
+        next_prompt = post(server.url, "/tokenize", body)["tokens"]
+        answer = post(server.url, "/v1/chat/completions", {**body, "max_tokens": 1})
+        return prompt, n_tokens, next_prompt, answer["usage"]["prompt_tokens_details"]
+
+    def test_exact_replay(self):
+        replays = self.serve("--exact-replay", "all")
+        encodes = self.serve("--exact-replay", "off")
+        n_covered = n_other = 0
+        for seed in range(8):
+            talk = self.conversation(replays, seed)
+            if talk is None:
+                continue
+            prompt, n_tokens, next_prompt, usage = talk
+            end = len(prompt) + n_tokens
+            self.assertEqual(next_prompt[:len(prompt)], prompt)
+            self.assertEqual(next_prompt[end - 1], 1, "the answer's own tokens, and its last")
+            # All whole blocks of what was computed; the last token never was.
+            self.assertGreaterEqual(usage["cached_tokens"], (end - 1) // 128 * 128)
+            n_covered += 1
+            encoded = self.conversation(encodes, seed)
+            n_other += encoded[2] != next_prompt
+        self.assertGreater(n_covered, 0)
+        self.assertGreater(n_other, 0, "or this would not show that tokens are kept")
+        self.assertEqual(metric(replays.url, "fathom_exact_replay_hits_total"), n_covered)
+        self.assertEqual(metric(encodes.url, "fathom_exact_replay_hits_total"), 0)
+
+    def test_texts_are_not_replayed_unasked(self):
+        server = self.serve()
+        for seed in range(8):
+            self.conversation(server, seed)
+        self.assertEqual(metric(server.url, "fathom_exact_replay_hits_total"), 0)
 
     def test_logs(self):
         server = self.serve()

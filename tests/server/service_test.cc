@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/metrics.h"
@@ -103,6 +104,35 @@ TEST_F(ServiceTest, EveryPathAnswers) {
   }
 }
 
+TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
+  TurnStore turns(ReplayScope::kNamed, TurnStore::kDefaultBytes, CountingBits());
+  model_.turns = &turns;
+  answer_ =
+      ScriptedAnswer{.text =
+                         "So.</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n\n"
+                         "</｜DSML｜invoke>\n</｜DSML｜tool_calls>"};
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+               {"tools", {{{"type", "function"}, {"function", {{"name", "f"}}}}}}};
+  const FakeExchange first = Ask("POST", "/v1/chat/completions", body.dump());
+  EXPECT_EQ(first.Field("X-Exact-Replay"), "");
+  Json message = JsonOf(first)["choices"][0]["message"];
+  ASSERT_TRUE(message["tool_calls"].is_array()) << first.text;
+  message.erase("reasoning");
+  message.erase("reasoning_content");
+  const Json id = message["tool_calls"][0]["id"];
+  body["messages"].push_back(message);
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", id}, {"content", "x"}});
+  for (const bool streams : {false, true}) {
+    body["stream"] = streams;
+    const FakeExchange second = Ask("POST", "/v1/chat/completions", body.dump());
+    EXPECT_EQ(second.Field("X-Exact-Replay"), "1");
+    EXPECT_EQ(records_.back().n_replayed, 1u);
+  }
+  EXPECT_THAT(Ask("GET", "/metrics").text, HasSubstr("fathom_exact_replay_hits_total 2\n"));
+  const FakeExchange tokens = Ask("POST", "/tokenize", body.dump());
+  EXPECT_EQ(JsonOf(tokens)["count"], records_[1].usage.prompt_tokens) << "of the same prompt";
+}
+
 TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
   const Json openai = JsonOf(Ask("POST", "/v1/chat/completions", "{"));
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");
@@ -134,6 +164,119 @@ TEST_F(ServiceTest, KeysAreAskedFor) {
     EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
   }
   EXPECT_EQ(runner_.submitted(), 0);
+}
+
+TEST_F(ServiceTest, WithoutAnAdminKeyThereIsNothingToAdminister) {
+  options_.access.api_keys = {"key"};
+  for (const HttpFields& fields : {HttpFields{}, HttpFields{{"x-api-key", "key"}}}) {
+    EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 404);
+    EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 404);
+  }
+}
+
+TEST_F(ServiceTest, AdminKeysAreNotApiKeys) {
+  options_.access.admin_keys = {"root"};
+  for (const bool has_api_keys : {false, true}) {
+    if (has_api_keys) options_.access.api_keys = {"key"};
+    service_.reset();
+    for (const HttpFields& fields :
+         {HttpFields{}, HttpFields{{"x-api-key", "key"}}, HttpFields{{"x-api-key", "roo"}}}) {
+      EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 401);
+      EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 401);
+    }
+    const HttpFields root = {{"Authorization", "Bearer root"}};
+    EXPECT_EQ(Ask("GET", "/slots", "", root).text, "[]");
+    EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", root).head.status, 404);
+    EXPECT_EQ(Ask("POST", "/slots", "", root).head.status, 405);
+    EXPECT_EQ(Ask("GET", "/v1/models", "", root).head.status, has_api_keys ? 401 : 200);
+  }
+}
+
+TEST_F(ServiceTest, ARequestThatIsAbortedEnds) {
+  options_.access.admin_keys = {"root"};
+  answer_->delay = std::chrono::milliseconds(20);
+  answer_->text = "</think>" + std::string(4000, 'x');
+  const HttpFields root = {{"x-api-key", "root"}};
+  const char* two = R"({"n": 2, "messages": [{"role": "user", "content": "Hi"}]})";
+  for (const char* body : {kStream, two}) {
+    service();
+    FakeExchange exchange;
+    std::thread client([&] {
+      Ask("POST", "/v1/chat/completions", body, {{"X-Request-Id", "mine"}}, exchange);
+    });
+    Json slots = Json::array();
+    while (slots.empty() || slots[0]["output_tokens"] < 2) {
+      slots = JsonOf(Ask("GET", "/slots", "", root));
+    }
+    EXPECT_EQ(slots.size(), 1u);
+    EXPECT_EQ(slots[0]["id"], "mine");
+    EXPECT_EQ(slots[0]["path"], "/v1/chat/completions");
+    EXPECT_GT(slots[0]["prompt_tokens"], 0);
+    EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "mine"})", root).text,
+              R"({"request_id":"mine","aborted":1})");
+    client.join();
+    EXPECT_THAT(exchange.text, HasSubstr(R"("code":"aborted")"));
+    EXPECT_EQ(exchange.head.status, exchange.is_stream ? 200 : 403);
+    EXPECT_EQ(Ask("GET", "/slots", "", root).text, "[]");
+  }
+  EXPECT_EQ(runner_.cancelled(), 2);
+}
+
+// Anthropic's packages look for it there.
+TEST_F(ServiceTest, TheIdOfARequestInAnthropicsForm) {
+  const FakeExchange refused = Ask("POST", "/v1/messages", "{", {{"X-Request-Id", "mine"}});
+  EXPECT_EQ(refused.Field("request-id"), "mine");
+  EXPECT_EQ(refused.Field("X-Request-Id"), "mine");
+  EXPECT_EQ(JsonOf(refused)["request_id"], "mine");
+  const FakeExchange answered = Ask("POST", "/anthropic/v1/messages", kChat);
+  EXPECT_EQ(answered.head.status, 200);
+  EXPECT_EQ(answered.Field("request-id"), answered.Field("X-Request-Id"));
+  EXPECT_FALSE(answered.Field("request-id").empty());
+  answer_->finish = FinishReason::kError;
+  answer_->error = Error{ErrorCode::kIo, "NaN"};
+  const FakeExchange failed = Ask("POST", "/v1/messages", kStream, {{"X-Request-Id", "this"}});
+  EXPECT_THAT(failed.text, HasSubstr(R"("request_id":"this")")) << "in the stream";
+  const FakeExchange openai = Ask("POST", "/v1/chat/completions", "{");
+  EXPECT_EQ(openai.Field("request-id"), "");
+  EXPECT_FALSE(JsonOf(openai).contains("request_id"));
+}
+
+TEST_F(ServiceTest, NothingRunsInTheBackgroundToBeCancelled) {
+  ResponseStore store;
+  model_.responses = &store;
+  const Json made = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})"));
+  const std::string path = "/v1/responses/" + made["id"].get<std::string>();
+  EXPECT_EQ(Ask("GET", path).head.status, 200);
+  const FakeExchange refused = Ask("POST", path + "/cancel");
+  EXPECT_EQ(refused.head.status, 400);
+  EXPECT_EQ(JsonOf(refused)["error"]["message"], "Cannot cancel a synchronous response.");
+  EXPECT_EQ(JsonOf(refused)["error"]["type"], "invalid_request_error");
+  EXPECT_EQ(Ask("POST", "/v1/responses/resp_0/cancel").head.status, 404);
+  EXPECT_EQ(Ask("POST", "/v1/responses//cancel").head.status, 404);
+  EXPECT_EQ(Ask("GET", path + "/cancel").Field("Allow"), "POST, OPTIONS");
+  EXPECT_EQ(Ask("POST", path).Field("Allow"), "GET, HEAD, DELETE, OPTIONS");
+  EXPECT_EQ(Ask("DELETE", path).head.status, 200);
+  EXPECT_EQ(Ask("POST", path + "/cancel").head.status, 404);
+}
+
+TEST_F(ServiceTest, AnswersThatATurnTokenEndsAreCounted) {
+  answer_->text = "So.</think>Hello.<｜User｜>And now?";
+  const Json chat = JsonOf(Ask("POST", "/v1/chat/completions", kChat))["choices"][0];
+  EXPECT_EQ(chat["message"]["content"], "Hello.");
+  EXPECT_EQ(chat["finish_reason"], "stop");
+  EXPECT_EQ(records_.back().turn_stops, 1);
+  EXPECT_EQ(JsonOf(Ask("POST", "/v1/messages", kChat))["stop_reason"], "end_turn");
+  EXPECT_THAT(Ask("POST", "/v1/completions", R"({"prompt": "Hi"})").text, HasSubstr("<｜User｜>"));
+  EXPECT_THAT(Ask("GET", "/metrics").text, HasSubstr("fathom_turn_token_stops_total 2"));
+}
+
+TEST_F(ServiceTest, ControlTokensAreNoText) {
+  answer_->text = "So<｜fim▁hole｜>.</think>Hel<｜end▁of▁sentence｜>lo<｜Assistant｜>.";
+  const Json chat = JsonOf(Ask("POST", "/v1/chat/completions",
+                               R"({"ignore_eos": true, "messages": [{"role": "user",
+                                   "content": "Hi"}]})"))["choices"][0];
+  EXPECT_EQ(chat["message"]["content"], "Hello.");
+  EXPECT_EQ(chat["message"]["reasoning_content"], "So.");
 }
 
 TEST_F(ServiceTest, MetricsCanBeProtected) {
@@ -262,6 +405,14 @@ TEST_F(ServiceTest, AClientThatLeavesCancels) {
   EXPECT_EQ(records_[0].status, 499);
   EXPECT_EQ(records_[0].finish, "cancelled");
   EXPECT_EQ(JsonOf(Ask("GET", "/load"))["server_load"], 0);
+}
+
+TEST_F(ServiceTest, AStreamLooksForItsClientOnceAWrite) {
+  answer_->delay = std::chrono::milliseconds(2);
+  options_.generation.watch = std::chrono::seconds(10);
+  const FakeExchange stream = Ask("POST", "/v1/chat/completions", kStream);
+  EXPECT_GT(stream.n_writes, 3u);
+  EXPECT_LE(stream.n_looks, stream.n_writes + 1) << "once more where the engine ends";
 }
 
 TEST_F(ServiceTest, SilentStreamsShowThatTheyLive) {

@@ -1,4 +1,4 @@
-#include "tests/testing/scripted_server.h"
+#include "tests/testing/scripted_peer.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -76,7 +76,7 @@ std::string ChunkText(std::string_view piece) {
 
 std::string StreamEnd() { return "0\r\n\r\n"; }
 
-ScriptedServer::ScriptedServer(Script script) : script_(std::move(script)) {
+ScriptedPeer::ScriptedPeer(Script script) : script_(std::move(script)) {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -90,7 +90,7 @@ ScriptedServer::ScriptedServer(Script script) : script_(std::move(script)) {
   acceptor_ = std::jthread([this] { Accept(); });
 }
 
-ScriptedServer::~ScriptedServer() {
+ScriptedPeer::~ScriptedPeer() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -104,17 +104,17 @@ ScriptedServer::~ScriptedServer() {
   ::close(listener_);
 }
 
-int ScriptedServer::n_connections() const {
+int ScriptedPeer::n_connections() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(served_.size());
 }
 
-int ScriptedServer::n_open() const {
+int ScriptedPeer::n_open() const {
   const std::lock_guard lock(mutex_);
   return static_cast<int>(open_.size());
 }
 
-void ScriptedServer::Accept() {
+void ScriptedPeer::Accept() {
   for (;;) {
     const int descriptor = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     const std::lock_guard lock(mutex_);
@@ -129,7 +129,7 @@ void ScriptedServer::Accept() {
   }
 }
 
-void ScriptedServer::Serve(int descriptor) {
+void ScriptedPeer::Serve(int descriptor) {
   ScriptedConnection connection(descriptor);
   script_(connection);
   const std::lock_guard lock(mutex_);  // before the number can be another connection's

@@ -1,6 +1,6 @@
-// ScriptedServer: a TCP server that says exactly the bytes a test wants, when it wants.
-#ifndef FATHOM_TESTS_TESTING_SCRIPTED_SERVER_H_
-#define FATHOM_TESTS_TESTING_SCRIPTED_SERVER_H_
+// ScriptedPeer: a TCP server that says exactly the bytes a test wants, when it wants.
+#ifndef FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_
+#define FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_
 
 #include <functional>
 #include <mutex>
@@ -38,14 +38,14 @@ std::string ChunkText(std::string_view piece);
 std::string StreamEnd();
 
 // Runs `script` for each connection, each on a thread of its own; closes them all at the end.
-class ScriptedServer {
+class ScriptedPeer {
  public:
   using Script = std::function<void(ScriptedConnection& connection)>;
 
-  explicit ScriptedServer(Script script);
-  ~ScriptedServer();
-  ScriptedServer(const ScriptedServer&) = delete;
-  ScriptedServer& operator=(const ScriptedServer&) = delete;
+  explicit ScriptedPeer(Script script);
+  ~ScriptedPeer();
+  ScriptedPeer(const ScriptedPeer&) = delete;
+  ScriptedPeer& operator=(const ScriptedPeer&) = delete;
 
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
@@ -68,4 +68,4 @@ class ScriptedServer {
 
 }  // namespace fathom::testing
 
-#endif  // FATHOM_TESTS_TESTING_SCRIPTED_SERVER_H_
+#endif  // FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_

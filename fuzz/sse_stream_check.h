@@ -1,0 +1,17 @@
+// What must hold for any bytes that a server sends as the stream of an answer.
+#ifndef FATHOM_FUZZ_SSE_STREAM_CHECK_H_
+#define FATHOM_FUZZ_SSE_STREAM_CHECK_H_
+
+#include <string>
+#include <string_view>
+
+namespace fathom::fuzz {
+
+// Reads `input` as server-sent events, all at once and in pieces of one and of seven bytes, which
+// must give the same events, and the events as an answer of each API. Returns what is wrong with
+// the outcome, or "".
+std::string CheckSseStream(std::string_view input);
+
+}  // namespace fathom::fuzz
+
+#endif  // FATHOM_FUZZ_SSE_STREAM_CHECK_H_

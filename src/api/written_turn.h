@@ -1,0 +1,27 @@
+// From an answer to the turn that a later prompt may hold in its place.
+#ifndef FATHOM_API_WRITTEN_TURN_H_
+#define FATHOM_API_WRITTEN_TURN_H_
+
+#include <optional>
+
+#include "api/answer_collector.h"
+#include "api/api_answer.h"
+#include "prompt/chat.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+// The tokens of a chat's answer as a turn of the format, ended as the encoder would end it.
+// nullopt: it is none. The answer was cut or stopped, tokens stand in it that no turn has, or read
+// by the rules of the format it says something else than the client was told, whose repairs a
+// prompt should have.
+std::optional<WrittenTurn> MakeWrittenTurn(const CollectedAnswer& collected,
+                                           bool starts_in_reasoning, const Tokenizer& tokenizer);
+
+// Puts the turns of all choices into model().turns, where the call wants that. All choices have
+// finished.
+void RememberTurns(const ApiAnswer& answer);
+
+}  // namespace fathom
+
+#endif  // FATHOM_API_WRITTEN_TURN_H_

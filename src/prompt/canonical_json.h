@@ -1,0 +1,18 @@
+// One text for all spellings of a JSON value: what is written differently and means the same.
+#ifndef FATHOM_PROMPT_CANONICAL_JSON_H_
+#define FATHOM_PROMPT_CANONICAL_JSON_H_
+
+#include <string>
+
+#include "prompt/json_value.h"
+
+namespace fathom {
+
+// JSON without blanks, keys in the order of their bytes, numbers that are whole without fraction
+// and exponent (up to 2^53, as far as clients that know only doubles keep them): {"b": 1.0, "a":
+// "\u0041"} is {"a":"A","b":1}. Two values are equal if and only if their texts are.
+std::string CanonicalJson(const JsonValue& value);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PROMPT_CANONICAL_JSON_H_

@@ -1,0 +1,56 @@
+#include "server/admin_endpoints.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "api/field_reader.h"
+#include "api/generation_fields.h"
+#include "api/sse.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+tl::unexpected<ApiError> Failed(ApiError error) {
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+ApiError NotRunning(const std::string& id) {
+  return {.status = 404,
+          .message = fmt::format("no request \"{}\" generates now", id),
+          .type = "invalid_request_error",
+          .param = "request_id",
+          .code = "not_found"};
+}
+
+}  // namespace
+
+HttpResponse SlotsResponse(const GenerationTable& table) {
+  Json slots = Json::array();
+  for (const GenerationTable::Row& row : table.List()) {
+    slots.push_back({{"id", row.id},
+                     {"path", row.path},
+                     {"prompt_tokens", row.prompt_tokens},
+                     {"output_tokens", row.output_tokens},
+                     {"seconds", row.seconds}});
+  }
+  return {.body = DumpJson(slots)};
+}
+
+ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Failed(ToApiError(json.error()));
+  FieldReader reader(*json);
+  std::string id;
+  reader.ReadString("request_id", &id);
+  if (!reader.error() && id.empty()) reader.Fail("request_id", "the id of a request", "nothing");
+  if (reader.error()) return Failed(ToApiError(*reader.error()));
+  const std::size_t n_aborted = table.Abort(id);
+  if (n_aborted == 0) return Failed(NotRunning(id));
+  return HttpResponse{.body = DumpJson({{"request_id", id}, {"aborted", n_aborted}})};
+}
+
+}  // namespace fathom
