@@ -154,14 +154,14 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
   std::vector<std::span<std::byte>> incoming;
   for (int other = 0; other < size(); ++other) {
     const Piece share = ColumnsOf(parts.cols, other, size());
-    outgoing.push_back(std::as_bytes(
-        std::span(next, static_cast<std::size_t>(parts.rows * share.count))));
+    outgoing.push_back(
+        std::as_bytes(std::span(next, static_cast<std::size_t>(parts.rows * share.count))));
     for (std::int64_t part = 0; part < parts.rows; ++part) {
       next = std::copy_n(parts.Row(part) + share.first, share.count, next);
     }
     const Piece theirs = PartsOf(n_parts, other, size());
-    incoming.push_back(std::as_writable_bytes(std::span(
-        terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
+    incoming.push_back(std::as_writable_bytes(
+        std::span(terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
   }
   if (Status moved = AllToAll(outgoing, incoming); !moved) {
     return moved;
@@ -171,8 +171,8 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
     const auto r = static_cast<std::size_t>(other);
     const Piece share = ColumnsOf(parts.cols, other, size());
     outgoing[r] = std::as_bytes(std::span(terms.data, static_cast<std::size_t>(mine.count)));
-    incoming[r] = std::as_writable_bytes(sum.subspan(static_cast<std::size_t>(share.first),
-                                                     static_cast<std::size_t>(share.count)));
+    incoming[r] = std::as_writable_bytes(
+        sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count)));
   }
   return AllToAll(outgoing, incoming);
 }

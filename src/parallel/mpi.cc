@@ -152,9 +152,8 @@ class MpiExchange : public Exchange {
       return world_->Failed(fine);
     }
     int n_done = 0;
-    const int result =
-        MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &n_done, done_.data(),
-                     statuses_.data());
+    const int result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &n_done,
+                                    done_.data(), statuses_.data());
     for (int i = 0; n_done != MPI_UNDEFINED && i < n_done; ++i) {
       const auto at = static_cast<std::size_t>(done_[static_cast<std::size_t>(i)]);
       const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];

@@ -104,8 +104,7 @@ TEST_P(CommunicatorTest, SumsPartsAsOneRankWould) {
         std::vector<float> sum(static_cast<std::size_t>(n), -1);
         const Matrix<const float> mine = {parts.data() + ranks.rank() * parts_per_rank * n,
                                           parts_per_rank, n};
-        ASSERT_TRUE(
-            ranks.AllReduceParts(mine, n_ranks * parts_per_rank, sum).has_value());
+        ASSERT_TRUE(ranks.AllReduceParts(mine, n_ranks * parts_per_rank, sum).has_value());
         EXPECT_EQ(sum, expected);
       });
     }
