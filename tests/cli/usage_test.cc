@@ -44,8 +44,9 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2,
-                "generate chat serve batch inspect tokenize encode parse logits launch make-slice bench");
+  ExpectRefusal(
+      RunProgram({}), 2,
+      "generate chat serve batch inspect tokenize encode parse logits launch make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {

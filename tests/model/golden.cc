@@ -125,8 +125,8 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     const Status ran = model.Forward(batch);
     EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
     CollectLogits(
-        RowsWanted(positions, first, n), first, tile, [&](auto rows) { return *model.Logits(rows); },
-        logits);
+        RowsWanted(positions, first, n), first, tile,
+        [&](auto rows) { return *model.Logits(rows); }, logits);
     const std::int64_t n_mtp = std::min(n, total - 1 - first);
     if (!model.options().with_mtp || n_mtp == 0) {
       continue;
