@@ -167,7 +167,7 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
 
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<const ModelRanks*> share = (*ranks)->Cut(*config, *checkpoint);
+  const Result<const ModelRanks*> share = (*ranks)->Cut(*config, *checkpoint, command.run.weights);
   if (!share) return Unexpected(share.error());
   Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
                                           {.max_sequences = 1,

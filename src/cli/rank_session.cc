@@ -106,8 +106,8 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   return {};
 }
 
-Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config,
-                                           const Checkpoint& checkpoint) {
+Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Checkpoint& checkpoint,
+                                           const WeightMemory& memory) {
   if (options_.is_one()) {
     const RankCounts counts = Counts(config);
     const Status checked = CheckCounts(config, counts, 1);
@@ -118,6 +118,11 @@ Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config,
     return MakeError(ErrorCode::kInvalidArgument,
                      "--ep: expected 1 or {} (as many as --tp), found {}", options_.n_tensor,
                      options_.n_expert);
+  }
+  if (memory.Any()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--preload, --lock, --huge-pages: not yet on several ranks: each would hold "
+                     "the whole model");
   }
   const Status agreed = CheckAgreement(checkpoint);
   if (!agreed) return Unexpected(agreed.error());

@@ -28,7 +28,9 @@ class RankSession {
   // Which share of the model each rank has, by --tp, --pp and --ep. nullptr: this rank is alone.
   // Errors: a cut that the model does not allow; ranks that run something else (another version,
   // another model, other options), which the message names.
-  Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint);
+  // memory: how the weights are to be held.
+  Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint,
+                                const WeightMemory& memory);
 
  private:
   explicit RankSession(const RankOptions& options) : options_(options) {}

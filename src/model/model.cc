@@ -240,6 +240,9 @@ std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
 
 std::int64_t Model::weight_bytes() const {
+  if (!impl_->ranks.share.is_whole()) {
+    return ShareBytes(impl_->weights, impl_->ranks.share);
+  }
   std::int64_t bytes = 0;
   for (const Checkpoint::Tensor& tensor : impl_->checkpoint.tensors()) {
     bytes += static_cast<std::int64_t>(tensor.view.bytes.size());

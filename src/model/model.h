@@ -79,7 +79,7 @@ class Model {
   // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head
   // that is not used yet.
   std::span<const std::string> warnings() const;
-  // Bytes of weights (mapped), of caches and of workspace (both allocated).
+  // Bytes of weights (mapped; of this rank's share), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;

@@ -159,4 +159,59 @@ void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShar
   }
 }
 
+std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
+  std::int64_t sum = 0;
+  const auto add = [&](const Weight& weight) {
+    if (weight.data != nullptr) {
+      sum += std::ssize(weight.Bytes()) + std::ssize(weight.ScaleBytes());
+    }
+  };
+  const auto add_cut = [&](const RowParallelWeight& weight) {
+    add(weight.whole);
+    for (const Weight& part : weight.parts) {
+      add(part);
+    }
+  };
+  const auto add_compressor = [&](const CompressorWeights& compressor) {
+    add(compressor.wkv);
+    add(compressor.wgate);
+  };
+  const auto add_block = [&](const BlockWeights& block) {
+    const AttentionWeights& attention = block.attn;
+    for (const Weight* weight :
+         {&attention.wq_a, &attention.wq_b, &attention.wkv, &attention.wo_a,
+          &attention.indexer.wq_b, &attention.indexer.weights_proj, &block.ffn.gate,
+          &block.ffn.shared_experts.w1, &block.ffn.shared_experts.w3}) {
+      add(*weight);
+    }
+    add_cut(attention.wo_b);
+    add_cut(block.ffn.shared_experts.w2);
+    add_compressor(attention.compressor);
+    add_compressor(attention.indexer.compressor);
+    for (const ExpertWeights& expert : block.ffn.experts) {
+      add(expert.w1);
+      add(expert.w2);
+      add(expert.w3);
+    }
+    const Matrix<const std::int64_t> table = block.ffn.tid2eid;
+    sum += table.rows * table.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
+  };
+  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
+    add_block(weights.layers[static_cast<std::size_t>(i)]);
+  }
+  const bool has_mtp = share.is_last_stage() && weights.mtp.has_value();
+  if (has_mtp) {
+    add_block(weights.mtp->block);
+    add(weights.mtp->e_proj);
+    add(weights.mtp->h_proj);
+  }
+  if (share.is_first_stage() || has_mtp) {
+    sum += weights.embed.rows * weights.embed.cols * static_cast<std::int64_t>(sizeof(Bf16));
+  }
+  if (share.is_last_stage()) {
+    add(weights.head);
+  }
+  return sum;
+}
+
 }  // namespace fathom

@@ -2,6 +2,8 @@
 #ifndef FATHOM_MODEL_WEIGHT_SHARE_H_
 #define FATHOM_MODEL_WEIGHT_SHARE_H_
 
+#include <cstdint>
+
 #include "checkpoint/model_config.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
@@ -12,6 +14,10 @@ namespace fathom {
 // where they are in the files; columns are copied, as they are no piece of the file. What belongs
 // to other ranks is a weight without bytes, which nothing may read.
 void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share);
+
+// Bytes of the matrices and tables that this rank reads, in the files or copied; without vectors
+// (norms, sinks, biases), which are a few kilobytes a layer.
+std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share);
 
 }  // namespace fathom
 
