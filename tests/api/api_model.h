@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,9 +57,11 @@ class ApiModelTest : public ::testing::Test {
   ApiModel model_;
 };
 
-// 1, 2, 3, ...: ids that are the same in every run.
+// 1, 2, 3, ...: ids that are the same in every run. Any thread.
 inline RandomBits CountingBits() {
-  return [n = std::uint64_t{0}]() mutable { return ++n * 0x9E3779B97F4A7C15ULL; };
+  return [n = std::make_shared<std::atomic<std::uint64_t>>(0)] {
+    return ++*n * 0x9E3779B97F4A7C15ULL;
+  };
 }
 
 }  // namespace fathom::testing

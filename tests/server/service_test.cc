@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -31,7 +32,10 @@ class ServiceTest : public ApiModelTest {
   explicit ServiceTest() : runner_(tokenizer_, [this](const std::string&) { return answer_; }) {
     options_.version = "1.2.3";
     options_.generation = {.watch = std::chrono::milliseconds(5), .random_bits = CountingBits()};
-    options_.record = [this](const ServedRequest& record) { records_.push_back(record); };
+    options_.record = [this](const ServedRequest& record) {
+      const std::lock_guard lock(records_mutex_);
+      records_.push_back(record);
+    };
   }
 
   Service& service() {
@@ -69,6 +73,7 @@ class ServiceTest : public ApiModelTest {
   Result<ScriptedAnswer> answer_ = ScriptedAnswer{.text = "So.</think>Hello."};
   ScriptedRunner runner_;
   const EngineMetrics metrics_;
+  std::mutex records_mutex_;
   std::vector<ServedRequest> records_;
   std::optional<Service> service_;
 };
