@@ -79,7 +79,8 @@ class RowRunner {
       if (!ran) return ran;
       if (LogitRows(first) > 0) {
         all_rows_.front() = static_cast<std::int32_t>(StepTokens(first) - 1);
-        model_.Logits(all_rows_);
+        const Result<Matrix<const float>> logits = model_.Logits(all_rows_);
+        if (!logits) return Unexpected(logits.error());
       }
     }
     return {};

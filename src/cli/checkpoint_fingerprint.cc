@@ -44,7 +44,9 @@ void AddPieces(std::span<const std::byte> bytes, std::string& identity) {
 
 }  // namespace
 
-Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
+namespace {
+
+Result<std::string> Fingerprint(const Checkpoint& checkpoint, bool with_files) {
   const Result<std::string> config = ReadInput((checkpoint.path() / "config.json").string());
   if (!config) return Unexpected(config.error());
   std::string identity = *config;
@@ -52,7 +54,8 @@ Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
     identity += fmt::format("{} {} {}\n", tensor->name, Name(tensor->view.dtype),
                             fmt::join(tensor->view.shape, ","));
   }
-  for (const Checkpoint::Shard& shard : checkpoint.shards()) {
+  for (const Checkpoint::Shard& shard :
+       with_files ? checkpoint.shards() : std::span<const Checkpoint::Shard>()) {
     const Status added = AddFile(checkpoint.path() / shard.file, identity);
     if (!added) return Unexpected(added.error());
   }
@@ -61,6 +64,16 @@ Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
   }
   const BlockKey key = KeyOf(std::as_bytes(std::span(identity)));
   return fmt::format("{:02x}", fmt::join(key.bytes, ""));
+}
+
+}  // namespace
+
+Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
+  return Fingerprint(checkpoint, true);
+}
+
+Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint) {
+  return Fingerprint(checkpoint, false);
 }
 
 }  // namespace fathom::cli

@@ -19,6 +19,8 @@ namespace fathom::cli {
 // same one (archives that can be repeated bit by bit). A copy that does not keep the times counts
 // as another checkpoint. Errors: config.json or what the system says about a file cannot be read.
 Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
+// The same without names and times of files: copies on several machines have it in common.
+Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint);
 
 }  // namespace fathom::cli
 

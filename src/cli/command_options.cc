@@ -183,11 +183,27 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
                     "Also mtp_logits, F32 [tokens - 1, vocabulary], of the MTP head");
   AddModel(command, options.run.model);
   AddMachine(command, options.run);
+  AddRanks(command, options.run.ranks);
   command->footer(
       "Examples:\n"
       "  fathom logits --tokens \"0 17 42 99\" --out logits.safetensors\n"
       "  fathom logits --model DIR --tokens ids.txt --prefill 64 --chunk 16 --mtp --out "
       "l.safetensors");
+}
+
+void AddLaunch(CLI::App& app, LaunchCommand& options) {
+  CLI::App* command =
+      app.add_subcommand("launch",
+                         "launch [-n N] COMMAND ...: a command on several ranks of this "
+                         "machine");
+  command->add_option("-n,--ranks", options.n_ranks, "How many (default: 2)")
+      ->type_name("N")
+      ->check(AtLeast(1));
+  command->footer(
+      "All ranks stop when one fails. A machine of several NUMA nodes wants a rank on each;\n"
+      "between machines the ranks are mpirun's: docs/cluster.md.\n"
+      "Examples:\n"
+      "  fathom launch -n 4 logits --tp 2 --pp 2 --tokens \"0 17 42\" --out l.safetensors");
 }
 
 void AddMakeSlice(CLI::App& app, MakeSliceCommand& options) {
@@ -304,6 +320,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
   AddMakeSlice(app, commands.make_slice);
+  AddLaunch(app, commands.launch);
   AddBenchServe(*AddBench(app, commands.bench), commands.bench_serve);
 }
 

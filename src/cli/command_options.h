@@ -26,6 +26,7 @@ struct ParsedCommands {
   MakeSliceCommand make_slice;
   BenchCommand bench;
   BenchServeCommand bench_serve;
+  LaunchCommand launch;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

@@ -20,6 +20,7 @@ Status RunLogits(const LogitsCommand& command, Log& log);
 Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
 Status RunBatch(const BatchCommand& command, Log& log);
 Status RunBench(const BenchCommand& command, Log& log);
+Status RunLaunch(const LaunchCommand& command, Log& log);
 Status RunBenchServe(const BenchServeCommand& command, Log& log);
 
 }  // namespace fathom::cli

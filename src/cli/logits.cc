@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
+#include "cli/rank_session.h"
 #include "cli/row_spool.h"
 #include "cli/session.h"
 #include "cli/token_ids.h"
@@ -80,9 +81,10 @@ Status WriteRows(std::int64_t n_rows, const Compute& compute, const Write& write
     for (std::int64_t row = first; row < std::min(first + kLogitRows, n_rows); ++row) {
       rows.push_back(static_cast<std::int32_t>(row));
     }
-    const Matrix<const float> logits = compute(rows);
-    const Status written = write(
-        std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols))));
+    const Result<Matrix<const float>> logits = compute(rows);
+    if (!logits) return Unexpected(logits.error());
+    const Status written = write(std::as_bytes(
+        std::span(logits->data, static_cast<std::size_t>(logits->rows * logits->cols))));
     if (!written) return written;
   }
   return {};
@@ -109,8 +111,8 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
       [&](std::span<const std::byte> bytes) { return spool.Append(bytes); });
 }
 
-// `spool`: null without the MTP head.
-Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, SafetensorsWriter& writer,
+// `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
+Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, SafetensorsWriter* writer,
                    RowSpool* spool) {
   Batch batch;
   for (std::int64_t position = 0; position < plan.n_tokens();) {
@@ -127,7 +129,9 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, Safeten
     if (!ran) return ran;
     const Status written = WriteRows(
         n_rows, [&](std::span<const std::int32_t> rows) { return model.Logits(rows); },
-        [&](std::span<const std::byte> bytes) { return writer.Append(bytes); });
+        [&](std::span<const std::byte> bytes) {
+          return writer != nullptr ? writer->Append(bytes) : Status();
+        });
     if (!written) return written;
     if (spool != nullptr) {
       // The last token of all has no next one.
@@ -150,23 +154,34 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
   if (!config) return Unexpected(config.error());
   const Result<Plan> plan = MakePlan(command, *config);
   if (!plan) return Unexpected(plan.error());
-  Result<SafetensorsWriter> writer = CreateFile(command, *plan);
-  if (!writer) return Unexpected(writer.error());
+  Result<std::unique_ptr<RankSession>> ranks = RankSession::Join(command.run.ranks);
+  if (!ranks) return Unexpected(ranks.error());
+  std::optional<SafetensorsWriter> writer;
+  if ((*ranks)->is_first()) {
+    Result<SafetensorsWriter> created = CreateFile(command, *plan);
+    if (!created) return Unexpected(created.error());
+    writer = *std::move(created);
+  }
   Result<RowSpool> spool = RowSpool::Create(command.out.parent_path());
   if (!spool) return Unexpected(spool.error());
 
-  Result<Session> session = Session::Load(*directory, command.run,
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<const ModelRanks*> share = (*ranks)->Cut(*config, *checkpoint, command.run.weights);
+  if (!share) return Unexpected(share.error());
+  Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
                                           {.max_sequences = 1,
                                            .max_context = plan->n_tokens(),
                                            .max_batch_tokens = plan->chunk,
                                            .max_logit_rows = kLogitRows,
-                                           .with_mtp = command.mtp},
+                                           .with_mtp = command.mtp,
+                                           .ranks = *share},
                                           {}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
-  const Status computed =
-      ComputeRows(session->model(), *plan, interrupt, *writer, command.mtp ? &*spool : nullptr);
-  if (!computed) return computed;
+  const Status computed = ComputeRows(session->model(), *plan, interrupt,
+                                      writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
+  if (!computed || !writer) return computed;
   const Status copied =
       spool->Replay([&](std::span<const std::byte> bytes) { return writer->Append(bytes); });
   if (!copied) return copied;

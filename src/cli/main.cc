@@ -9,6 +9,7 @@
 #include "cli/log.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "parallel/rank_link.h"
 
 namespace fathom::cli {
 namespace {
@@ -28,6 +29,7 @@ struct RunCommand {
   Status operator()(const MakeSliceCommand& command) { return RunMakeSlice(command, log); }
   Status operator()(const BenchCommand& command) { return RunBench(command, log); }
   Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
+  Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
 };
 
 int ExitCodeOf(const Status& status) {
@@ -51,7 +53,12 @@ int Run(int argc, char** argv) {
   for (const std::string& option : line.options->dropped) {
     log.Warn("{} is ignored: what it would choose is always right here", option);
   }
-  return ExitCodeOf(std::visit(RunCommand{log}, line.options->command));
+  const Status status = std::visit(RunCommand{log}, line.options->command);
+  if (Result<RankLink> link = ParseRankLink(line.options->rank_link); !status && link) {
+    TellFailure(link->control, status.error());  // the launcher says it, once for all ranks
+    return 1;
+  }
+  return ExitCodeOf(status);
 }
 
 }  // namespace

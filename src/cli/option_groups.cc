@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kEngineGroup = "Engine";
+constexpr const char* kRanksGroup = "Ranks (fathom launch, mpirun)";
 
 void AddRunThreads(CLI::App* command, RunOptions& run) {
   CLI::Option* threads = AddThreads(command, run.n_threads)->group(kModelGroup);
@@ -188,6 +189,28 @@ void AddMachine(CLI::App* command, RunOptions& run) {
       ->type_name("ISA")
       ->check(OneOf({"scalar", "avx2", "avx512", "avx512_bf16"}))
       ->group(kModelGroup);
+}
+
+void AddRanks(CLI::App* command, RankOptions& ranks) {
+  command
+      ->add_option("--tp", ranks.n_tensor,
+                   "Tensor ranks: share heads, shared experts and vocabulary (default: all ranks "
+                   "of a stage)")
+      ->type_name("N")
+      ->check(AtLeast(1))
+      ->group(kRanksGroup);
+  command->add_option("--pp", ranks.n_stages, "Stages, each with some of the layers (default: 1)")
+      ->type_name("N")
+      ->check(AtLeast(1))
+      ->group(kRanksGroup);
+  command
+      ->add_option(
+          "--ep", ranks.n_expert,
+          "Ranks that share the routed experts: 1 or as many as --tp (default: as many, if "
+          "that divides the experts)")
+      ->type_name("N")
+      ->check(AtLeast(1))
+      ->group(kRanksGroup);
 }
 
 void AddRun(CLI::App* command, RunOptions& run) {

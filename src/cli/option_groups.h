@@ -22,6 +22,8 @@ void AddModel(CLI::App* command, std::filesystem::path& model);
 CLI::Option* AddThreads(CLI::App* command, int& n_threads);
 // Threads, processors, instruction set, memory of the weights.
 void AddMachine(CLI::App* command, RunOptions& run);
+// How several ranks share the model.
+void AddRanks(CLI::App* command, RankOptions& ranks);
 // Model, machine and context.
 void AddRun(CLI::App* command, RunOptions& run);
 // How requests are served: caches, batches, drafts, the trace.

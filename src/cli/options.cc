@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "base/processors.h"
 #include "cli/command_options.h"
 #include "cli/expanded_arguments.h"
 #include "cli/version.h"
+#include "parallel/rank_link.h"
 
 namespace fathom::cli {
 namespace {
@@ -29,11 +31,33 @@ std::string Environment(const char* name) {
   return value == nullptr ? std::string() : value;
 }
 
+// Ranks of this run on this machine that `fathom launch` or Open MPI has started; 1 if none has.
+int LocalRanks(const std::string& rank_link) {
+  if (const Result<RankLink> link = ParseRankLink(rank_link); link) {
+    return link->n_ranks();
+  }
+  return std::max(std::atoi(Environment("OMPI_COMM_WORLD_LOCAL_SIZE").c_str()), 1);
+}
+
+// Who starts processes with MPI says in the environment how many there are.
+bool StartedByMpi() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
+    if (const std::string value = Environment(name); !value.empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 ParsedCommands Defaults() {
   ParsedCommands commands;
+  const std::string rank_link = Environment(kRankLinkVariable);
   const std::filesystem::path model = Environment("FATHOM_MODEL");
-  const RunOptions run = {
-      .model = model, .n_threads = AvailableCores(), .cpu_isa = "", .n_context = {}};
+  const RunOptions run = {.model = model,
+                          .n_threads = std::max(AvailableCores() / LocalRanks(rank_link), 1),
+                          .cpu_isa = "",
+                          .n_context = {},
+                          .ranks = {.link = rank_link, .mpi = StartedByMpi()}};
   commands.generate.run = run;
   commands.chat.run = run;
   commands.serve.run = run;
@@ -200,8 +224,51 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands) {
     options.command = std::move(commands.bench);
   } else if (name == "bench serve") {
     options.command = std::move(commands.bench_serve);
+  } else if (name == "launch") {
+    options.command = std::move(commands.launch);
   }
   return options;
+}
+
+// `fathom launch -n N COMMAND ...`: the words before COMMAND, and from it on.
+std::pair<std::vector<std::string>, std::vector<std::string>> SplitLaunch(
+    const std::vector<std::string>& words) {
+  std::size_t at = 0;
+  while (at < words.size() && words[at].starts_with('-')) {
+    at += words[at].find('=') == std::string::npos && words[at].starts_with("--log") ? 2u : 1u;
+  }
+  if (at >= words.size() || words[at] != "launch") {
+    return {words, {}};
+  }
+  for (++at; at < words.size() && words[at].starts_with('-');) {
+    at += words[at] == "-n" || words[at] == "--ranks" ? 2u : 1u;
+  }
+  const auto end = words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size()));
+  return {{words.begin(), end}, {end, words.end()}};
+}
+
+CommandLine ParseWords(const std::vector<std::string>& words) {
+  CLI::App app("Fathom runs DeepSeek-V4 from its published files.", "fathom");
+  ParsedCommands commands = Defaults();
+  app.set_version_flag("-V,--version", [] { return VersionText(); });
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.fallthrough();
+  AddCommands(app, commands);
+  // The one seam where the parser's exceptions end.
+  try {
+    // The parser takes them from the back.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* command = ChosenCommand(app);
+    return {.options = {}, .out = (command != nullptr ? *command : app).help() + "\n", .error = {}};
+  } catch (const CLI::CallForVersion& version) {
+    return {.options = {}, .out = std::string(version.what()) + "\n", .error = {}};
+  } catch (const CLI::ParseError& error) {
+    return {.options = {}, .out = {}, .error = ExplainError(app, error), .exit_code = 2};
+  }
+  CommandLine line = {.options = SelectOptions(app, commands), .out = {}, .error = {}};
+  return line;
 }
 
 }  // namespace
@@ -215,27 +282,20 @@ CommandLine ParseCommandLine(int argc, char** argv) {
             .error = fmt::format("fathom: error: {}\n", arguments.error().message),
             .exit_code = 2};
   }
-  CLI::App app("Fathom runs DeepSeek-V4 from its published files.", "fathom");
-  ParsedCommands commands = Defaults();
-  app.set_version_flag("-V,--version", [] { return VersionText(); });
-  app.footer(kExamples);
-  app.require_subcommand(1);
-  app.fallthrough();
-  AddCommands(app, commands);
-  // The one seam where the parser's exceptions end.
-  try {
-    // The parser takes them from the back.
-    app.parse(std::vector<std::string>(arguments->words.rbegin(), arguments->words.rend()));
-  } catch (const CLI::CallForHelp&) {
-    const CLI::App* command = ChosenCommand(app);
-    return {.options = {}, .out = (command != nullptr ? *command : app).help() + "\n", .error = {}};
-  } catch (const CLI::CallForVersion& version) {
-    return {.options = {}, .out = std::string(version.what()) + "\n", .error = {}};
-  } catch (const CLI::ParseError& error) {
-    return {.options = {}, .out = {}, .error = ExplainError(app, error), .exit_code = 2};
+  const auto [words, launched] = SplitLaunch(arguments->words);
+  if (!launched.empty()) {
+    // What is wrong with it is said once, not by every rank.
+    CommandLine inner = ParseWords(launched);
+    if (!inner.options) return inner;
   }
-  CommandLine line = {.options = SelectOptions(app, commands), .out = {}, .error = {}};
-  line.options->dropped = arguments->dropped;
+  CommandLine line = ParseWords(words);
+  if (line.options) {
+    line.options->dropped = arguments->dropped;
+    line.options->rank_link = Environment(kRankLinkVariable);
+    if (auto* launch = std::get_if<LaunchCommand>(&line.options->command); launch != nullptr) {
+      launch->arguments = launched;
+    }
+  }
   return line;
 }
 

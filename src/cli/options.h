@@ -17,6 +17,16 @@
 
 namespace fathom::cli {
 
+// How the ranks of a run share the model (rank_session.h).
+struct RankOptions {
+  std::string link;  // from the launcher; empty: none
+  bool mpi = false;  // mpirun or the like has started this process
+  int n_tensor = 0;  // 0: all ranks of a stage
+  int n_stages = 1;
+  int n_expert = 0;  // 1 or as many as n_tensor; 0: as many, if the experts can be cut so
+  bool is_one() const { return link.empty() && !mpi; }
+};
+
 // How a model is run.
 struct RunOptions {
   std::filesystem::path model;            // empty: the embedded one
@@ -26,6 +36,7 @@ struct RunOptions {
   bool pin = false;                       // bind each thread to a physical core
   std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
   WeightMemory weights{};
+  RankOptions ranks{};
 };
 
 // How requests are served (engine_session.h).
@@ -227,13 +238,20 @@ struct BenchServeCommand {
   std::filesystem::path plot;  // empty: none
 };
 
+// Starts ranks of another command on this machine.
+struct LaunchCommand {
+  int n_ranks = 2;
+  std::vector<std::string> arguments;  // of the command
+};
+
 struct Options {
   LogLevel log_level = LogLevel::kWarn;
   LogFormat log_format = LogFormat::kText;
+  std::string rank_link;             // as RankOptions::link
   std::vector<std::string> dropped;  // options of other servers that mean nothing here
   std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
                TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
-               BenchCommand, BenchServeCommand>
+               BenchCommand, BenchServeCommand, LaunchCommand>
       command;
 };
 

@@ -56,10 +56,15 @@ Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const R
   for (const std::string& warning : session.model_->warnings()) {
     log.Warn("{}", warning);
   }
-  log.Info("{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace",
-           directory.string(), Megabytes(session.model_->weight_bytes()),
-           Megabytes(session.model_->cache_bytes()), options.max_context,
-           Megabytes(session.model_->workspace_bytes()));
+  const std::string rank = options.ranks != nullptr
+                               ? fmt::format("rank {}: ", options.ranks->all->rank())
+                               : std::string();
+  log.Info(
+      "{}{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace, "
+      "loaded in {:.1f} s",
+      rank, directory.string(), Megabytes(session.model_->weight_bytes()),
+      Megabytes(session.model_->cache_bytes()), options.max_context,
+      Megabytes(session.model_->workspace_bytes()), session.load_seconds_);
   return session;
 }
 

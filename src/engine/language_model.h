@@ -35,11 +35,11 @@ class LanguageModel {
   // has changed.
   virtual Status Forward(const Batch& batch) = 0;
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call.
-  virtual Matrix<const float> Logits(std::span<const std::int32_t> rows) = 0;
+  virtual Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) = 0;
   // The draft head: Model::ForwardMtp and Model::MtpLogits.
   virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) = 0;
-  virtual Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) = 0;
+  virtual Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) = 0;
 };
 
 }  // namespace fathom

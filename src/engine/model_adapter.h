@@ -26,14 +26,14 @@ class ModelAdapter : public LanguageModel {
   }
   SequenceCache& Cache() override { return model_.cache(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
-  Matrix<const float> Logits(std::span<const std::int32_t> rows) override {
+  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override {
     return model_.Logits(rows);
   }
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override {
     return model_.ForwardMtp(next, stream_rows, source);
   }
-  Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) override {
+  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override {
     return model_.MtpLogits(rows);
   }
 

@@ -103,13 +103,16 @@ Status StepRunner::Run(const StepPlan& plan, std::vector<Sequence*>& finished) {
         rows_.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
       }
     }
-    const Matrix<const float> logits =
-        rows_.empty() ? Matrix<const float>() : Timed([&] { return model_.Logits(rows_); });
+    Result<Matrix<const float>> logits = Matrix<const float>();
+    if (!rows_.empty()) {
+      logits = Timed([&] { return model_.Logits(rows_); });
+      if (!logits) return Unexpected(logits.error());
+    }
     std::int64_t first_logit = 0;
     for (; first < end; ++first) {
       const PlannedSegment& segment = plan.segments[first];
       const std::int64_t n_rows = segment.samples ? segment.n_drafts + 1 : 0;
-      Sample(segment, n_rows > 0 ? logits.Rows(first_logit, n_rows) : logits, finished);
+      Sample(segment, n_rows > 0 ? logits->Rows(first_logit, n_rows) : *logits, finished);
       first_logit += n_rows;
     }
   }
@@ -249,13 +252,13 @@ Status StepRunner::Draft(const StepPlan& plan) {
   Status ran = Timed(
       [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward); });
   while (ran && !drafting_.empty()) {
-    SampleDrafts();
-    ran = DraftAgain();
+    ran = SampleDrafts();
+    if (ran) ran = DraftAgain();
   }
   return ran;
 }
 
-void StepRunner::SampleDrafts() {
+Status StepRunner::SampleDrafts() {
   for (std::size_t first = 0; first < drafting_.size();) {
     const std::size_t end =
         std::min(drafting_.size(), first + static_cast<std::size_t>(limits_.max_logit_rows));
@@ -263,11 +266,12 @@ void StepRunner::SampleDrafts() {
     for (std::size_t i = first; i < end; ++i) {
       rows_.push_back(drafting_[i].row);
     }
-    const Matrix<const float> logits = Timed([&] { return model_.DraftLogits(rows_); });
+    const Result<Matrix<const float>> logits = Timed([&] { return model_.DraftLogits(rows_); });
+    if (!logits) return Unexpected(logits.error());
     for (std::size_t i = first; i < end; ++i) {
       Sequence& sequence = *drafting_[i].sequence;
       const Result<Token> token =
-          sampler_.Draft(logits.RowSpan(static_cast<std::int64_t>(i - first)), StateOf(sequence),
+          sampler_.Draft(logits->RowSpan(static_cast<std::int64_t>(i - first)), StateOf(sequence),
                          sequence.size() + std::ssize(sequence.drafts));
       drafting_[i].token = token ? *token : StreamEvent::kNoToken;
       if (token) {
@@ -276,6 +280,7 @@ void StepRunner::SampleDrafts() {
     }
     first = end;
   }
+  return {};
 }
 
 // The head again, on its own streams and drafts, for those that want more of them.

@@ -83,7 +83,7 @@ class StepRunner {
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
   std::int64_t NextDepth(const StepPlan& plan);
   void AddDraftRows(const PlannedSegment& segment, const Segment& view);
-  void SampleDrafts();
+  Status SampleDrafts();
   Status DraftAgain();
   template <class Call>
   auto Timed(const Call& call);

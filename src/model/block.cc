@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include "model/rank_exchange.h"
+
 namespace fathom {
 namespace {
 
@@ -37,17 +39,20 @@ Matrix<const std::int32_t> SelectRows(const Step& step, const IndexerWeights& we
   return a.selected;
 }
 
-// a.u -> a.y (spec/model.md 5).
-void Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
+// a.u -> a.y (spec/model.md 5). A tensor rank has some of the heads and of the output groups.
+Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
   const Activations& a = step.a;
   const RopeRows rope = step.Rope(cache.ratio);
+  const Matrix<Bf16> q = Narrow(a.q, weights.wq_b.n);
+  const Matrix<Bf16> heads_out = Narrow(a.heads_out, weights.wq_b.n);
+  const Matrix<Bf16> latent = Narrow(a.latent, weights.wo_a.n);
 
   backend.Linear(a.u, weights.wq_a, a.qr);
   backend.RmsNorm(a.qr, weights.q_norm, config.rms_norm_eps, a.qr);
-  backend.Linear(a.qr, weights.wq_b, a.q);
-  backend.QueryHeads(a.q, config.head_dim, config.rms_norm_eps, rope);
+  backend.Linear(a.qr, weights.wq_b, q);
+  backend.QueryHeads(q, config.head_dim, config.rms_norm_eps, rope);
 
   backend.Linear(a.u, weights.wkv, a.kv);
   backend.WindowKeys(a.kv, weights.kv_norm, config.rms_norm_eps, rope);
@@ -59,17 +64,61 @@ void Attention(const Step& step, const AttentionWeights& weights, LayerCache& ca
   if (cache.ratio == 4) {
     selected = SelectRows(step, weights.indexer, cache.indexer);
   }
-  backend.SparseAttention({.q = a.q,
+  backend.SparseAttention({.q = q,
                            .keys = a.kv,
                            .selected = selected,
                            .sinks = weights.attn_sink,
                            .sliding_window = config.sliding_window,
                            .rope = rope},
-                          step.batch, cache, a.heads_out);
+                          step.batch, cache, heads_out);
   backend.AppendWindow(a.kv, step.batch, cache.window);
 
-  backend.GroupedLinear(a.heads_out, weights.wo_a, config.o_groups, a.latent);
-  backend.Linear(a.latent, weights.wo_b, a.y);
+  backend.GroupedLinear(heads_out, weights.wo_a, weights.wo_a.n / config.o_lora_rank, latent);
+  return RowParallelLinear(backend, step.ranks.tensor, latent, weights.wo_b, a, a.y);
+}
+
+// The experts that the tokens have chosen, where they are this rank's.
+Matrix<std::int32_t> IdsHere(const Step& step) {
+  const Activations& a = step.a;
+  const ModelShare& share = step.ranks.share;
+  if (share.n_expert == 1) {
+    return a.ids;
+  }
+  const Piece mine = PieceOf(step.config.n_routed_experts, share.expert_rank, share.n_expert);
+  step.backend.Synchronize();
+  for (std::int64_t i = 0; i < a.ids.rows * a.ids.cols; ++i) {
+    const std::int32_t id = a.ids.data[i];
+    a.here.data[i] = id >= mine.first && id < mine.first + mine.count ? id : kNotHere;
+  }
+  return a.here;
+}
+
+// Gives the outputs of every rank's experts to all (spec/parallel.md 4.1: unfused).
+Status ShareExpertRows(const Step& step) {
+  const ModelShare& share = step.ranks.share;
+  if (share.n_expert == 1) {
+    return {};
+  }
+  step.backend.Synchronize();
+  const std::int64_t per_rank = step.config.n_routed_experts / share.n_expert;
+  const auto owner = [&](std::int64_t row) {
+    return static_cast<int>(step.a.ids.data[row] / per_rank);
+  };
+  return ShareRows(*step.ranks.expert, step.a.expert_rows, owner, step.a.packed_rows);
+}
+
+// a.u -> a.y: the expert that every token has. A tensor rank has some of its columns.
+Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
+  Backend& backend = step.backend;
+  const Activations& a = step.a;
+  const Matrix<Bf16> gate = Narrow(a.gate, weights.w1.n);
+  const Matrix<Bf16> up = Narrow(a.up, weights.w1.n);
+  if (weights.w1.n > 0) {
+    backend.Linear(a.u, weights.w1, gate);
+    backend.Linear(a.u, weights.w3, up);
+    backend.SwiGlu(gate, up, step.config.swiglu_limit, gate);
+  }
+  return RowParallelLinear(backend, step.ranks.tensor, gate, weights.w2, a, a.y);
 }
 
 // a.u -> a.y (spec/model.md 7).
@@ -86,9 +135,10 @@ Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& 
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
+  const Routing here = {.ids = IdsHere(step), .weights = a.weights};
   if (!step.admission.Complete(block)) {
     backend.Synchronize();
-    if (Status admitted = step.admission.Admit(block, weights, routing.ids); !admitted) {
+    if (Status admitted = step.admission.Admit(block, weights, here.ids); !admitted) {
       return admitted;
     }
   }
@@ -96,12 +146,13 @@ Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& 
     backend.Synchronize();
     step.routing_observer(routing.ids);
   }
-  backend.ExpertRows(a.u, routing, weights.experts, config.swiglu_limit, a.expert_rows);
-
-  backend.Linear(a.u, weights.shared_experts.w1, a.gate);
-  backend.Linear(a.u, weights.shared_experts.w3, a.up);
-  backend.SwiGlu(a.gate, a.up, config.swiglu_limit, a.gate);
-  backend.Linear(a.gate, weights.shared_experts.w2, a.y);
+  backend.ExpertRows(a.u, here, weights.experts, config.swiglu_limit, a.expert_rows);
+  if (Status shared = ShareExpertRows(step); !shared) {
+    return shared;
+  }
+  if (Status ran = SharedExpert(step, weights.shared_experts); !ran) {
+    return ran;
+  }
   backend.CombineExperts(a.expert_rows, a.y, a.y);
   return {};
 }
@@ -117,7 +168,9 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
 
   backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.attn_norm, eps, a.u);
-  Attention(step, weights.attn, cache);
+  if (Status ran = Attention(step, weights.attn, cache); !ran) {
+    return ran;
+  }
   backend.HcPost(a.y, mix, streams);
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);

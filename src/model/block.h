@@ -9,6 +9,7 @@
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
 #include "model/expert_admission.h"
+#include "model/model_ranks.h"
 #include "model/routing_observer.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -24,6 +25,7 @@ struct Step {
   std::span<const float> compress_frequencies;
   const RoutingObserver& routing_observer;  // may be empty
   ExpertAdmission& admission;
+  const ModelRanks& ranks;
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,

@@ -8,13 +8,14 @@ namespace fathom {
 CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) {
   CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
-                      .ratios = config.compress_ratios,
                       .max_context = options.max_context,
                       .n_sequences = options.max_sequences,
                       .rollback = kRollbackTokens,
                       .memory_bytes = options.kv_memory_bytes};
-  shape.ratios.resize(static_cast<std::size_t>(config.num_hidden_layers));
-  if (options.with_mtp) {
+  const ModelShare share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
+  shape.ratios.assign(config.compress_ratios.begin() + share.first_layer,
+                      config.compress_ratios.begin() + share.end_layer);
+  if (options.with_mtp && share.is_last_stage()) {
     shape.ratios.push_back(0);
     shape.n_draft_layers = 1;
     shape.lookahead = kRollbackTokens;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/pages.h"
+#include "kernels/backend.h"
 #include "model/weight_values.h"
 
 namespace fathom {
@@ -18,10 +19,10 @@ std::array<std::pair<std::string_view, const Weight*>, 3> MatricesOf(const Exper
 
 }  // namespace
 
-ExpertAdmission::ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts)
+ExpertAdmission::ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts, std::int64_t n_here)
     : n_experts_(n_experts),
       admitted_(static_cast<std::size_t>(n_blocks * n_experts), 0),
-      n_left_(static_cast<std::size_t>(n_blocks), n_experts) {
+      n_left_(static_cast<std::size_t>(n_blocks), n_here) {
   fresh_.reserve(static_cast<std::size_t>(n_experts));
 }
 
@@ -30,6 +31,9 @@ Status ExpertAdmission::Admit(std::int64_t block, const MoeWeights& weights,
   fresh_.clear();
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
+    if (id == kNotHere) {
+      continue;
+    }
     Check(id >= 0 && id < n_experts_, "Admit: unknown expert");
     if (std::uint8_t& admitted = Admitted(block, id); admitted == 0) {
       admitted = 1;

@@ -19,14 +19,14 @@ namespace fathom {
 // Remembers which experts have been admitted. One thread at a time. Allocates at construction only.
 class ExpertAdmission {
  public:
-  // n_blocks counts the MTP block, the last one.
-  ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts);
+  // n_blocks counts the MTP block, the last one. This rank has n_here of each block's experts.
+  ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts, std::int64_t n_here);
 
   // Whether every expert of the block has been admitted: then Admit need not be called.
   bool Complete(std::int64_t block) const { return n_left_[static_cast<std::size_t>(block)] == 0; }
 
-  // Admits the experts of `block` that `ids` names: each id is that of an expert. Error: a scale is
-  // not a number; the message names the tensor, and the expert is not admitted.
+  // Admits the experts of `block` that `ids` names: each id is that of an expert, or kNotHere.
+  // Error: a scale is not a number; the message names the tensor, and the expert is not admitted.
   Status Admit(std::int64_t block, const MoeWeights& weights, Matrix<const std::int32_t> ids);
 
  private:

@@ -15,6 +15,9 @@
 #include "model/block_read_ahead.h"
 #include "model/cache_shape.h"
 #include "model/expert_admission.h"
+#include "model/model_limits.h"
+#include "model/rank_exchange.h"
+#include "model/weight_share.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -22,60 +25,10 @@
 namespace fathom {
 namespace {
 
-StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
-  return {.max_tokens = options.max_batch_tokens,
-          .max_linear_inputs =
-              std::max({config.hidden_size, config.q_lora_rank,
-                        config.o_groups * config.o_lora_rank, config.moe_intermediate_size}),
-          .hidden = config.hidden_size,
-          .head_dim = config.head_dim,
-          .experts_per_token = config.num_experts_per_tok,
-          .n_experts = config.n_routed_experts,
-          .moe_intermediate = config.moe_intermediate_size,
-          .sliding_window = config.sliding_window,
-          .max_compressed_rows = options.max_context / 4};
-}
-
-Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {
-  if (options.max_context < 1 || options.max_context > config.max_position_embeddings) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "context length: expected 1 to {} (max_position_embeddings), found {}",
-                     config.max_position_embeddings, options.max_context);
-  }
-  if (options.max_sequences < 1 || options.max_batch_tokens < 1 || options.max_logit_rows < 1) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "expected at least 1 sequence, 1 token per batch and 1 row of logits, found "
-                     "{}, {} and {}",
-                     options.max_sequences, options.max_batch_tokens, options.max_logit_rows);
-  }
-  return {};
-}
-
 // The first n rows of a scratch matrix.
 template <class T>
 Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
   return scratch.Rows(0, n);
-}
-
-// A view of the activations with n rows, for a step of n tokens.
-Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_per_token) {
-  Activations a = full;
-  a.streams = First(a.streams, n);
-  a.mtp_streams = First(a.mtp_streams, std::min(n, a.mtp_streams.rows));
-  a.mtp_normed = First(a.mtp_normed, std::min(n, a.mtp_normed.rows));
-  for (Matrix<Bf16>* m : {&a.u, &a.y, &a.qr, &a.q, &a.kv, &a.heads_out, &a.latent, &a.index_q,
-                          &a.index_weights, &a.gate, &a.up}) {
-    *m = First(*m, n);
-  }
-  for (Matrix<float>* m : {&a.hc_post, &a.hc_comb, &a.window_cos, &a.window_sin, &a.compress_cos,
-                           &a.compress_sin, &a.values, &a.scores, &a.router_logits, &a.weights}) {
-    *m = First(*m, n);
-  }
-  a.index_packed = First(a.index_packed, n);
-  a.selected = First(a.selected, n);
-  a.ids = First(a.ids, n);
-  a.expert_rows = First(a.expert_rows, n * experts_per_token);
-  return a;
 }
 
 }  // namespace
@@ -103,6 +56,7 @@ struct Model::Impl {
   ModelOptions options;
   ModelConfig config;
   Checkpoint checkpoint;
+  ModelRanks ranks;
   DraftHead head;
   std::vector<std::string> warnings;
   ModelWeights weights;
@@ -135,8 +89,14 @@ struct Model::Impl {
                                        std::span<const std::int32_t> stream_rows,
                                        StreamSource source) const;
   Step MakeStep(const BatchView& batch);
-  Matrix<const float> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
-                           const HcWeights& hc_head, std::span<const Bf16> norm);
+  // Of a layer of this stage, or of the MTP block.
+  LayerCache& CacheOf(std::int64_t layer) {
+    return cache->Layer(std::min(layer, ranks.share.end_layer) - ranks.share.first_layer);
+  }
+  Status BeginStreams(const BatchView& batch, const Activations& a);
+  void Finish(const BatchView& batch);
+  Result<Matrix<const float>> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
+                                   const HcWeights& hc_head, std::span<const Bf16> norm);
 };
 
 // Finds the draft head and what there is to say about the checkpoint.
@@ -168,7 +128,11 @@ Status Model::Impl::FindHead() {
 Status Model::Impl::Bind() {
   WeightBinder binder(checkpoint);
   weights = BindWeights(checkpoint, config, options.with_mtp, binder);
-  return binder.Finish();
+  Status bound = binder.Finish();
+  if (bound) {
+    TakeShare(weights, config, ranks.share);
+  }
+  return bound;
 }
 
 // Brings the weights to where they are wanted and checks their values. The names and shapes have
@@ -202,7 +166,10 @@ Status Model::Impl::Allocate() {
   Result<Workspace> made = Workspace::Create(backend, config,
                                              {.max_tokens = options.max_batch_tokens,
                                               .max_logit_rows = options.max_logit_rows,
-                                              .with_mtp = options.with_mtp});
+                                              .with_mtp = options.with_mtp,
+                                              .n_tensor = ranks.share.n_tensor,
+                                              .n_expert = ranks.share.n_expert,
+                                              .n_stages = ranks.share.n_stages});
   if (!made) {
     return Unexpected(made.error());
   }
@@ -214,7 +181,8 @@ Status Model::Impl::Allocate() {
                        .beta_fast = config.rope_scaling.beta_fast,
                        .beta_slow = config.rope_scaling.beta_slow,
                        .original_length = config.rope_scaling.original_max_position_embeddings});
-  admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts);
+  admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts,
+                    config.n_routed_experts / ranks.share.n_expert);
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   last_mtp_places.reserve(last_places.capacity());
   return {};
@@ -244,6 +212,7 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
                                              .options = options,
                                              .config = std::move(config),
                                              .checkpoint = std::move(checkpoint)});
+  impl->ranks = options.ranks != nullptr ? *options.ranks : ModelRanks{WholeModel(impl->config)};
   if (Status status = impl->FindHead(); !status) {
     return Unexpected(status.error());
   }
@@ -271,6 +240,9 @@ std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
 
 std::int64_t Model::weight_bytes() const {
+  if (!impl_->ranks.share.is_whole()) {
+    return ShareBytes(impl_->weights, impl_->ranks.share);
+  }
   std::int64_t bytes = 0;
   for (const Checkpoint::Tensor& tensor : impl_->checkpoint.tensors()) {
     bytes += static_cast<std::int64_t>(tensor.view.bytes.size());
@@ -328,7 +300,8 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
                .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
                .compress_frequencies = compress_frequencies,
                .routing_observer = routing_observer,
-               .admission = *admission};
+               .admission = *admission,
+               .ranks = ranks};
   const Activations& a = step.a;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
     const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
@@ -387,36 +360,71 @@ Status Model::Forward(const Batch& batch) {
     return extended;
   }
   const Step step = m.MakeStep(view);
-  m.read_ahead.Ask(0);
-  m.backend.Embed(view, m.weights.embed, step.a.streams);
-  for (std::size_t i = 0; i < m.weights.layers.size(); ++i) {
-    m.read_ahead.Ask(static_cast<std::int64_t>(i) + 1);
-    if (Status ran = RunBlock(step, m.weights.layers[i],
-                              m.cache->Layer(static_cast<std::int64_t>(i)), step.a.streams);
-        !ran) {
-      m.StartAnew(view);
-      return ran;
+  const ModelShare& share = m.ranks.share;
+  m.read_ahead.Ask(share.first_layer);
+  Status ran = m.BeginStreams(view, step.a);
+  for (std::int64_t i = share.first_layer; ran && i < share.end_layer; ++i) {
+    if (i + 1 < share.end_layer) {
+      m.read_ahead.Ask(i + 1);
     }
+    ran =
+        RunBlock(step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i), step.a.streams);
   }
-  for (const Segment& segment : view.segments) {
-    m.cache->Ran(segment.sequence, segment.first_position + segment.n_tokens);
-  }
-  if (m.weights.mtp) {
+  if (ran) {
     m.backend.Synchronize();
-    m.KeepStreams(view);
+    ran = SendStreams(m.ranks, step.a.streams);
   }
-  m.last_rows = view.n_tokens();
-  ListPlaces(view, m.last_places);
+  if (!ran) {
+    m.StartAnew(view);
+    return ran;
+  }
+  m.Finish(view);
   return {};
 }
 
+// The streams before this stage's first layer.
+Status Model::Impl::BeginStreams(const BatchView& batch, const Activations& a) {
+  if (!ranks.share.is_first_stage()) {
+    return ReceiveStreams(ranks, a.streams);
+  }
+  if (ranks.share.n_tensor == 1) {
+    backend.Embed(batch, weights.embed, a.streams);
+    return {};
+  }
+  if (Status status = EmbedTokens(backend, ranks, batch, weights.embed, a, a.u); !status) {
+    return status;
+  }
+  for (std::int64_t i = 0; i < a.streams.rows * kStreams; ++i) {
+    std::memcpy(a.streams.data + i * a.u.cols, a.u.Row(i / kStreams),
+                static_cast<std::size_t>(a.u.cols) * sizeof(Bf16));
+  }
+  return {};
+}
+
+// The step has run.
+void Model::Impl::Finish(const BatchView& batch) {
+  for (const Segment& segment : batch.segments) {
+    cache->Ran(segment.sequence, segment.first_position + segment.n_tokens);
+  }
+  if (weights.mtp && ranks.share.is_last_stage()) {
+    backend.Synchronize();
+    KeepStreams(batch);
+  }
+  last_rows = batch.n_tokens();
+  ListPlaces(batch, last_places);
+}
+
 // hc_head, norm and LM head of some rows.
-Matrix<const float> Model::Impl::Head(Matrix<const Bf16> streams,
-                                      std::span<const std::int32_t> rows, const HcWeights& hc_head,
-                                      std::span<const Bf16> norm) {
+Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams,
+                                              std::span<const std::int32_t> rows,
+                                              const HcWeights& hc_head,
+                                              std::span<const Bf16> norm) {
   const auto n = static_cast<std::int64_t>(rows.size());
   Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
   const Activations& a = workspace->activations();
+  if (!ranks.share.is_last_stage()) {
+    return GatherLogits(ranks, n, a);
+  }
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int32_t row = rows[static_cast<std::size_t>(i)];
     Check(row >= 0 && row < streams.rows, "logits of a row that the last step did not have");
@@ -426,12 +434,12 @@ Matrix<const float> Model::Impl::Head(Matrix<const Bf16> streams,
   const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
   backend.HcHead(First(a.head_streams, n), hc_head, hc_options, First(a.head_input, n));
   backend.RmsNorm(First(a.head_input, n), norm, config.rms_norm_eps, First(a.head_input, n));
-  backend.Linear(First(a.head_input, n), weights.head, First(a.logits, n));
+  backend.Linear(First(a.head_input, n), weights.head, LogitsOf(ranks, n, a));
   backend.Synchronize();
-  return First(a.logits, n);
+  return GatherLogits(ranks, n, a);
 }
 
-Matrix<const float> Model::Logits(std::span<const std::int32_t> rows) {
+Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
   Impl& m = *impl_;
   return m.Head(First(m.workspace->activations().streams, m.last_rows), rows, m.weights.hc_head,
                 m.weights.norm);
@@ -486,6 +494,9 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   if (Status status = m.CheckBatch(view); !status) {
     return status;
   }
+  if (!m.ranks.share.is_last_stage()) {
+    return {};
+  }
   if (Status status = m.CheckStreams(view, stream_rows, source); !status) {
     return status;
   }
@@ -512,12 +523,13 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   const Matrix<Bf16> projected = {a.mtp_streams.data, n * kStreams, d};
   m.backend.RmsNorm(normed, mtp.hnorm, eps, normed);
   m.backend.Linear(normed, mtp.h_proj, projected);
-  m.backend.Embed(view, m.weights.embed, a.u);
+  if (Status status = EmbedTokens(m.backend, m.ranks, view, m.weights.embed, a, a.u); !status) {
+    return status;
+  }
   m.backend.RmsNorm(a.u, mtp.enorm, eps, a.u);
   m.backend.Linear(a.u, mtp.e_proj, a.y);
   m.backend.AddToStreams(a.y, a.mtp_streams);
-  if (Status ran =
-          RunBlock(step, mtp.block, m.cache->Layer(m.config.num_hidden_layers), a.mtp_streams);
+  if (Status ran = RunBlock(step, mtp.block, m.CacheOf(m.config.num_hidden_layers), a.mtp_streams);
       !ran) {
     m.StartAnew(view);
     return ran;
@@ -527,7 +539,7 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   return {};
 }
 
-Matrix<const float> Model::MtpLogits(std::span<const std::int32_t> rows) {
+Result<Matrix<const float>> Model::MtpLogits(std::span<const std::int32_t> rows) {
   Impl& m = *impl_;
   Check(m.weights.mtp.has_value(), "MTP logits of a model loaded without its MTP head");
   return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), rows,
@@ -563,7 +575,8 @@ void Model::ObserveRouting(RoutingObserver observer) {
 Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  Check(layer >= 0 && layer < m.config.num_hidden_layers, "a layer that exists");
+  Check(layer >= m.ranks.share.first_layer && layer < m.ranks.share.end_layer,
+        "a layer that this rank has");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
   if (Status status = m.CheckBatch(view); !status) {
@@ -576,7 +589,7 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
     return extended;
   }
   const Status ran = RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
-                              m.cache->Layer(layer), streams);
+                              m.CacheOf(layer), streams);
   m.backend.Synchronize();
   return ran;
 }

@@ -3,7 +3,7 @@
 //   Result<std::unique_ptr<Model>> model = Model::Load(directory, *backend, options);
 //   batch.Add(sequence, position, tokens);
 //   Status ran = (*model)->Forward(batch);            // any chunk of any sequences
-//   Matrix<const float> logits = (*model)->Logits(rows);
+//   Result<Matrix<const float>> logits = (*model)->Logits(rows);
 //
 // The token sequence -> logits function does not depend on how the tokens were cut into batches, on
 // what shared a batch, on threads or instruction sets (docs/numerics.md).
@@ -27,6 +27,7 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
+#include "model/model_ranks.h"
 #include "model/routing_observer.h"
 
 namespace fathom {
@@ -41,6 +42,9 @@ struct ModelOptions {
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;    // whether Load reads them, and where to
   int n_load_threads = 1;  // that Load uses
+  // Which share of the model this rank has, among which ranks; nullptr: all of it, alone. Outlives
+  // the model.
+  const ModelRanks* ranks = nullptr;
 };
 
 // Where the MTP head finds the hidden streams of a position.
@@ -55,7 +59,9 @@ enum class StreamSource {
 using LoadProgress = std::function<void(double share)>;
 
 // Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
-// backend, which must outlive it. One thread at a time.
+// backend, which must outlive it. One thread at a time. Of several ranks, all call the same
+// functions with the same arguments in the same order; each may fail with what the others said, or
+// did not.
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
@@ -73,7 +79,7 @@ class Model {
   // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head
   // that is not used yet.
   std::span<const std::string> warnings() const;
-  // Bytes of weights (mapped), of caches and of workspace (both allocated).
+  // Bytes of weights (mapped; of this rank's share), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;
@@ -88,8 +94,8 @@ class Model {
   Status Forward(const Batch& batch);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
-  // Valid until the next call.
-  Matrix<const float> Logits(std::span<const std::int32_t> rows);
+  // Valid until the next call. Of several ranks only rank 0 gets them, the others no rows.
+  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
 
   // Runs the MTP head (spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a position
   // whose hidden streams are known, at that position (another is an error): row stream_rows[i] of
@@ -98,7 +104,7 @@ class Model {
   Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
                     StreamSource source = StreamSource::kForward);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.
-  Matrix<const float> MtpLogits(std::span<const std::int32_t> rows);
+  Result<Matrix<const float>> MtpLogits(std::span<const std::int32_t> rows);
 
   // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and
   // compressed rows (kv_cache/random_fill.h), the same for the same seed. For measurements at a

@@ -72,6 +72,12 @@ class Scope {
     return weight;
   }
 
+  RowParallelWeight RowParallel(std::string_view name, std::int64_t n, std::int64_t k) const {
+    RowParallelWeight weight{.whole = Fp8Matrix(name, n, k)};
+    weight.whole.k_parts = RowParallelParts(k);
+    return weight;
+  }
+
   // wo_a is FP8 in the published files and BF16 in some repacks.
   Weight Fp8OrBf16Matrix(std::string_view name, std::int64_t n, std::int64_t k) const {
     return DTypeOf(name) == DType::kBF16 ? Bf16Matrix(name, n, k) : Fp8Matrix(name, n, k);
@@ -146,12 +152,11 @@ AttentionWeights BindAttention(const Scope& scope, const ModelConfig& config, in
       .wq_b = scope.Fp8Matrix("wq_b", heads_dim, config.q_lora_rank),
       .wkv = scope.Fp8Matrix("wkv", config.head_dim, config.hidden_size),
       .wo_a = scope.Fp8OrBf16Matrix("wo_a", latent, heads_dim / config.o_groups),
-      .wo_b = scope.Fp8Matrix("wo_b", config.hidden_size, latent),
+      .wo_b = scope.RowParallel("wo_b", config.hidden_size, latent),
       .q_norm = scope.Vector<Bf16>("q_norm.weight", DType::kBF16, config.q_lora_rank),
       .kv_norm = scope.Vector<Bf16>("kv_norm.weight", DType::kBF16, config.head_dim),
       .attn_sink = scope.Vector<float>("attn_sink", DType::kF32, config.num_attention_heads),
   };
-  attention.wo_b.k_parts = RowParallelParts(latent);
   if (ratio != 0) {
     attention.compressor =
         BindCompressor(scope.Inner("compressor."), config, ratio, config.head_dim);
@@ -183,9 +188,8 @@ MoeWeights BindMoe(const Scope& scope, const ModelConfig& config, bool hash_rout
   }
   const Scope shared = scope.Inner("shared_experts.");
   moe.shared_experts = {.w1 = shared.Fp8Matrix("w1", width, hidden),
-                        .w2 = shared.Fp8Matrix("w2", hidden, width),
+                        .w2 = shared.RowParallel("w2", hidden, width),
                         .w3 = shared.Fp8Matrix("w3", width, hidden)};
-  moe.shared_experts.w2.k_parts = RowParallelParts(width);
   moe.experts.reserve(static_cast<std::size_t>(config.n_routed_experts));
   for (std::int64_t e = 0; e < config.n_routed_experts; ++e) {
     const Scope expert = scope.Inner(fmt::format("experts.{}.", e));

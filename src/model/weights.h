@@ -1,5 +1,8 @@
 // The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (spec/checkpoint.md 2).
 //
+// These are the shapes of the whole model; a rank of several has some rows or columns of a matrix
+// (model/weight_share.h).
+//
 // Everything here is a view of the mapped files, used in place. The one exception: a tensor whose
 // address is not a multiple of its element size (the format allows it) is copied to one that is.
 // The format of every matrix follows from the types of its own tensors, never from config.json.
@@ -35,12 +38,18 @@ struct IndexerWeights {
   CompressorWeights compressor;
 };
 
+// A matrix whose sum over k is cut between tensor ranks.
+struct RowParallelWeight {
+  Weight whole;               // without bytes on a rank that has parts of it
+  std::vector<Weight> parts;  // this rank's of whole.k_parts; empty if the matrix is not cut
+};
+
 struct AttentionWeights {
   Weight wq_a;                       // [q_lora_rank, hidden]
   Weight wq_b;                       // [heads * head_dim, q_lora_rank]
   Weight wkv;                        // [head_dim, hidden]
   Weight wo_a;                       // [o_groups * o_lora_rank, heads * head_dim / o_groups]
-  Weight wo_b;                       // [hidden, o_groups * o_lora_rank], row-parallel
+  RowParallelWeight wo_b;            // [hidden, o_groups * o_lora_rank]
   std::span<const Bf16> q_norm;      // [q_lora_rank]
   std::span<const Bf16> kv_norm;     // [head_dim]
   std::span<const float> attn_sink;  // [heads]
@@ -48,12 +57,18 @@ struct AttentionWeights {
   IndexerWeights indexer;            // ratio 4
 };
 
+struct SharedExpertWeights {
+  Weight w1;             // [moe_intermediate_size, hidden]
+  RowParallelWeight w2;  // [hidden, moe_intermediate_size]
+  Weight w3;             // as w1
+};
+
 struct MoeWeights {
   std::string name;                    // of all its tensors: "layers.3.ffn"
   Weight gate;                         // [experts, hidden] BF16
   std::span<const float> bias;         // [experts]; empty in hash layers
   Matrix<const std::int64_t> tid2eid;  // [vocab, experts per token]; empty in learned layers
-  ExpertWeights shared_experts;        // w2 row-parallel
+  SharedExpertWeights shared_experts;
   std::vector<ExpertWeights> experts;
 };
 

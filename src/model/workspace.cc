@@ -32,6 +32,20 @@ void CarveMoe(Carver& carver, const ModelConfig& config, std::int64_t t, Activat
   a.expert_rows = carver.Take<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
 }
 
+void CarveExchange(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape,
+                   Activations& a) {
+  const std::int64_t t = shape.n_tensor * shape.n_expert > 1 ? shape.max_tokens : 0;
+  const std::int64_t latent = config.o_groups * config.o_lora_rank;
+  const std::int64_t width = config.moe_intermediate_size;
+  const int n_parts = std::max(RowParallelParts(latent), RowParallelParts(width));
+  a.part_input = carver.Take<Bf16>(
+      t, std::max(latent / RowParallelParts(latent), width / RowParallelParts(width)));
+  a.parts = carver.Take<float>(t * std::max(n_parts / shape.n_tensor, 1), config.hidden_size);
+  a.sum = carver.Take<float>(t, config.hidden_size);
+  a.here = carver.Take<std::int32_t>(t, config.num_experts_per_tok);
+  a.packed_rows = carver.Take<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
+}
+
 Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t d = config.hidden_size;
@@ -49,13 +63,43 @@ Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShap
   }
   CarveAttention(carver, config, t, a);
   CarveMoe(carver, config, t, a);
+  CarveExchange(carver, config, shape, a);
   a.head_streams = carver.Take<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = carver.Take<Bf16>(shape.max_logit_rows, d);
   a.logits = carver.Take<float>(shape.max_logit_rows, config.vocab_size);
+  a.logit_shares = carver.Take<float>(
+      shape.n_tensor * shape.n_stages > 1 ? shape.max_logit_rows : 0, config.vocab_size);
   return a;
 }
 
+// The first n rows of a scratch matrix.
+template <class T>
+Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
+  return scratch.Rows(0, n);
+}
+
 }  // namespace
+
+Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_per_token) {
+  Activations a = full;
+  a.streams = First(a.streams, n);
+  a.mtp_streams = First(a.mtp_streams, std::min(n, a.mtp_streams.rows));
+  a.mtp_normed = First(a.mtp_normed, std::min(n, a.mtp_normed.rows));
+  for (Matrix<Bf16>* m : {&a.u, &a.y, &a.qr, &a.q, &a.kv, &a.heads_out, &a.latent, &a.index_q,
+                          &a.index_weights, &a.gate, &a.up}) {
+    *m = First(*m, n);
+  }
+  for (Matrix<float>* m : {&a.hc_post, &a.hc_comb, &a.window_cos, &a.window_sin, &a.compress_cos,
+                           &a.compress_sin, &a.values, &a.scores, &a.router_logits, &a.weights}) {
+    *m = First(*m, n);
+  }
+  a.index_packed = First(a.index_packed, n);
+  a.selected = First(a.selected, n);
+  a.ids = First(a.ids, n);
+  a.expert_rows = First(a.expert_rows, n * experts_per_token);
+  a.here = First(a.here, std::min(n, a.here.rows));
+  return a;
+}
 
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape) {
   Carver measure;

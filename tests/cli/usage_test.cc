@@ -14,7 +14,7 @@ using ::testing::Not;
 
 constexpr const char* kCommands[] = {"generate", "serve",      "chat",   "batch",
                                      "inspect",  "tokenize",   "encode", "parse",
-                                     "logits",   "make-slice", "bench"};
+                                     "logits",   "make-slice", "bench",  "launch"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -44,8 +44,9 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2,
-                "generate chat serve batch inspect tokenize encode parse logits make-slice bench");
+  ExpectRefusal(
+      RunProgram({}), 2,
+      "generate chat serve batch inspect tokenize encode parse logits launch make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {

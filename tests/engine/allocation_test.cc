@@ -116,9 +116,9 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
     batch.Add(0, position, {&token, 1});
     batch.Add(1, position, {&token, 1});
     bool ran = (*model)->Forward(batch).has_value();
-    ran = ran && (*model)->Logits(rows).rows == 2;
+    ran = ran && (*model)->Logits(rows)->rows == 2;
     ran = ran && (*model)->ForwardMtp(batch, rows).has_value();
-    return ran && (*model)->MtpLogits(rows).rows == 2;
+    return ran && (*model)->MtpLogits(rows)->rows == 2;
   };
   ASSERT_TRUE(step(0));
   const std::int64_t before = n_allocations;

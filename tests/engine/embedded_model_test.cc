@@ -140,7 +140,7 @@ std::vector<Token> ChoicesAlong(Model& model, const std::vector<Token>& prompt,
   EXPECT_TRUE(ran) << ran.error().message;
   std::vector<std::int32_t> rows(answer.size());
   std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(prompt.size()) - 1);
-  const Matrix<const float> logits = model.Logits(rows);
+  const Matrix<const float> logits = *model.Logits(rows);
   Sampler sampler(logits.cols);
   SamplerState state(logits.cols);
   state.Begin({.temperature = 0}, 0, prompt, {});

@@ -222,7 +222,7 @@ Matrix<const float> FakeModel::LogitsOf(std::span<const std::uint64_t> hashes,
   return logits;
 }
 
-Matrix<const float> FakeModel::Logits(std::span<const std::int32_t> rows) {
+Result<Matrix<const float>> FakeModel::Logits(std::span<const std::int32_t> rows) {
   const Matrix<const float> logits = LogitsOf(row_hashes_, rows);
   if (n_forwards == nan_at_forward) logits_[1] = std::numeric_limits<float>::quiet_NaN();
   return logits;
@@ -285,7 +285,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
   return {};
 }
 
-Matrix<const float> FakeModel::DraftLogits(std::span<const std::int32_t> rows) {
+Result<Matrix<const float>> FakeModel::DraftLogits(std::span<const std::int32_t> rows) {
   return LogitsOf(draft_hashes_, rows);
 }
 

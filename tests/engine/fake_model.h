@@ -31,10 +31,10 @@ class FakeModel final : public LanguageModel {
   ModelLimits Limits() const override { return options_.limits; }
   SequenceCache& Cache() override { return *cache_; }
   Status Forward(const Batch& batch) override;
-  Matrix<const float> Logits(std::span<const std::int32_t> rows) override;
+  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override;
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override;
-  Matrix<const float> DraftLogits(std::span<const std::int32_t> rows) override;
+  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
 
   // The logits after these tokens, without any cache.
   static std::vector<float> Expected(std::span<const Token> tokens, std::int64_t vocab_size,

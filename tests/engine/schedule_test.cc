@@ -155,7 +155,7 @@ class LogitsAlone {
     Check(ran.has_value(), "a model that runs alone");
     read_.assign(tokens.begin(), tokens.end());
     const std::int32_t last[] = {static_cast<std::int32_t>(batch.n_tokens() - 1)};
-    const std::span<const float> logits = loaded_.model().Logits(last).RowSpan(0);
+    const std::span<const float> logits = loaded_.model().Logits(last)->RowSpan(0);
     return {logits.begin(), logits.end()};
   }
   std::int64_t vocab_size() { return loaded_.model().config().vocab_size; }

@@ -229,7 +229,8 @@ TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
   }
 }
 
-// One expert twice in a row, experts without tokens, all tokens at one expert.
+// One expert twice in a row, experts without tokens, all tokens at one expert, experts that are
+// not here.
 TEST_P(ConformanceLinear, Experts) {
   Data data(7);
   constexpr std::int64_t kHidden = 256;
@@ -254,13 +255,15 @@ TEST_P(ConformanceLinear, Experts) {
       const Array<Bf16> x = data.Bf16s(t * kHidden);
       Array<std::int32_t> ids(t * kChosen);
       for (std::int32_t& id : ids.all()) {
-        id = static_cast<std::int32_t>(t == 2 ? 1 : data.Integer(0, kExperts - 1));
+        id = static_cast<std::int32_t>(t == 2 ? 1
+                                              : data.Integer(t == 70 ? kNotHere : 0, kExperts - 1));
       }
       Array<float> weights = data.Floats(t * kChosen);
       const Routing routing = {ids.As(t, kChosen), weights.As(t, kChosen)};
       ExpectSame(fmt::format("experts of format {} t {}", static_cast<int>(format), t),
                  [&](Backend& backend) {
                    Array<Bf16> rows(t * kChosen * kHidden);
+                   std::fill(rows.all().begin(), rows.all().end(), ToBf16(7.0f));
                    backend.ExpertRows(x.As(t, kHidden), routing, experts, 10.0f,
                                       rows.As(t * kChosen, kHidden));
                    return BytesOf(rows);

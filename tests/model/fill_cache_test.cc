@@ -29,7 +29,7 @@ std::vector<float> LogitsAfter(Model& model, std::int32_t sequence, std::int64_t
   const Status ran = Forward(model, sequence, static_cast<std::int32_t>(n_filled), tokens);
   EXPECT_TRUE(ran) << ran.error().message;
   const std::vector<std::int32_t> last = {static_cast<std::int32_t>(tokens.size()) - 1};
-  const std::span<const float> logits = model.Logits(last).RowSpan(0);
+  const std::span<const float> logits = model.Logits(last)->RowSpan(0);
   return {logits.begin(), logits.end()};
 }
 

@@ -125,8 +125,8 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     const Status ran = model.Forward(batch);
     EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
     CollectLogits(
-        RowsWanted(positions, first, n), first, tile, [&](auto rows) { return model.Logits(rows); },
-        logits);
+        RowsWanted(positions, first, n), first, tile,
+        [&](auto rows) { return *model.Logits(rows); }, logits);
     const std::int64_t n_mtp = std::min(n, total - 1 - first);
     if (!model.options().with_mtp || n_mtp == 0) {
       continue;
@@ -140,7 +140,7 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
     CollectLogits(
         RowsWanted(positions, first, n_mtp), first, tile,
-        [&](auto rows) { return model.MtpLogits(rows); }, mtp_logits);
+        [&](auto rows) { return *model.MtpLogits(rows); }, mtp_logits);
   }
   return {InOrder(logits, positions), InOrder(mtp_logits, positions)};
 }

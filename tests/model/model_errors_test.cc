@@ -134,7 +134,7 @@ TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
                 name + ": expected finite scales, found NaN (byte 255) at element 70");
       ++n_refused;
     } else {
-      EXPECT_EQ(std::memcmp(broken.model().Logits(first).data, whole.model().Logits(first).data,
+      EXPECT_EQ(std::memcmp(broken.model().Logits(first)->data, whole.model().Logits(first)->data,
                             static_cast<std::size_t>(vocab) * sizeof(float)),
                 0);
     }
@@ -175,7 +175,7 @@ TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
   ASSERT_TRUE(model.Forward(one(harmless)));
   ASSERT_TRUE(whole.model().Forward(one(harmless)));
   const std::vector<std::int32_t> first = {0};
-  EXPECT_EQ(std::memcmp(model.Logits(first).data, whole.model().Logits(first).data,
+  EXPECT_EQ(std::memcmp(model.Logits(first)->data, whole.model().Logits(first)->data,
                         static_cast<std::size_t>(model.config().vocab_size) * sizeof(float)),
             0);
 }
@@ -303,7 +303,7 @@ TEST_F(ModelForward, AnErrorChangesNothing) {
     EXPECT_NE(Run(0, static_cast<std::int32_t>(actual.done), 17), "");
     const std::vector<std::int32_t> last = {4};
     const float* row = expected.logits.data() + (actual.done - 1) * model.config().vocab_size;
-    EXPECT_EQ(std::memcmp(model.Logits(last).data, row,
+    EXPECT_EQ(std::memcmp(model.Logits(last)->data, row,
                           static_cast<std::size_t>(model.config().vocab_size) * sizeof(float)),
               0);
   }

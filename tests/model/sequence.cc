@@ -61,7 +61,7 @@ void StepMtp(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   const Status ran = model.ForwardMtp(batch, stream_rows);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return model.MtpLogits(rows); });
+       [&](std::span<const std::int32_t> rows) { return *model.MtpLogits(rows); });
 }
 
 void ExpectSameRows(const std::vector<float>& expected, const std::vector<float>& actual,
@@ -106,7 +106,7 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   const Status ran = model.Forward(batch);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return model.Logits(rows); });
+       [&](std::span<const std::int32_t> rows) { return *model.Logits(rows); });
   if (model.options().with_mtp) {
     StepMtp(model, pieces, next);
   }
@@ -127,7 +127,7 @@ void DraftKept(Model& model, const std::vector<Sequence*>& sequences) {
   const Status ran = model.ForwardMtp(batch, {}, StreamSource::kKept);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return model.MtpLogits(rows); });
+       [&](std::span<const std::int32_t> rows) { return *model.MtpLogits(rows); });
 }
 
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,

@@ -139,7 +139,7 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   const Status ran = model.Forward(batch);
   ASSERT_TRUE(ran) << ran.error().message;
   const std::vector<std::int32_t> rows = {0, 1, 130, 199};
-  const Matrix<const float> logits = model.Logits(rows);
+  const Matrix<const float> logits = *model.Logits(rows);
   // The head spreads what a norm has made 1 by 4.
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     EXPECT_NEAR(RootMeanSquare<float>(logits.RowSpan(row)), 4, 1) << row;
@@ -148,7 +148,7 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   next.Add(0, 0, std::span(tokens).subspan(1, 3));
   const Status drafted = model.ForwardMtp(next, std::vector<std::int32_t>{0, 1, 2});
   ASSERT_TRUE(drafted) << drafted.error().message;
-  const Matrix<const float> draft = model.MtpLogits(std::vector<std::int32_t>{2});
+  const Matrix<const float> draft = *model.MtpLogits(std::vector<std::int32_t>{2});
   EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
 }
 

@@ -88,7 +88,7 @@ void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, 
   ForItems(logits.rows, logits.cols * kActivationWork, choose);
 }
 
-// Counting sort of the tile's (token, slot) pairs by expert.
+// Counting sort of the tile's (token, slot) pairs by expert, without those of other ranks.
 void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   const std::int64_t pairs = routing.ids.rows * routing.ids.cols;
   const std::span<std::int32_t> first =
@@ -96,6 +96,9 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   std::fill(first.begin(), first.end(), 0);
   for (std::int64_t i = 0; i < pairs; ++i) {
     const std::int32_t id = routing.ids.data[i];
+    if (id == kNotHere) {
+      continue;
+    }
     Check(id >= 0 && id < n_experts, "ExpertRows: unknown expert");
     ++first[static_cast<std::size_t>(id) + 1];
   }
@@ -104,6 +107,9 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   }
   // first[e] is where the next pair of expert e goes; at the end it has become first[e + 1].
   for (std::int64_t i = 0; i < pairs; ++i) {
+    if (routing.ids.data[i] == kNotHere) {
+      continue;
+    }
     const auto id = static_cast<std::size_t>(routing.ids.data[i]);
     const auto at = static_cast<std::size_t>(first[id]++);
     scratch_.pair_rows[at] = static_cast<std::int32_t>(i);
@@ -165,7 +171,8 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
   MultiplyInputs(experts);
   const std::int64_t width = experts[0].w1.n;
   const cpu::ProductFormat hidden_format = ProductOf(experts[0].w2, /*quantize=*/true).format;
-  ForItems(rows.rows, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
+  const std::int32_t n_pairs = scratch_.first_pair[experts.size()];
+  ForItems(n_pairs, width * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       std::uint16_t* gate = Bits(scratch_.gate.data() + i * width);
       const float* weight = routing.weights.data + scratch_.pair_rows[static_cast<std::size_t>(i)];

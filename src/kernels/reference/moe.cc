@@ -113,6 +113,9 @@ void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
         "ExpertRows: shapes");
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const std::int32_t id = routing.ids.data[i];
+    if (id == kNotHere) {
+      continue;
+    }
     Check(id >= 0 && id < std::ssize(experts), "ExpertRows: unknown expert");
     const ExpertWeights& expert = experts[static_cast<std::size_t>(id)];
     std::vector<Bf16> gate(static_cast<std::size_t>(expert.w1.n));

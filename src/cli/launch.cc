@@ -1,0 +1,291 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "parallel/rank_link.h"
+#include "parallel/socket_mesh.h"
+
+extern char** environ;
+
+namespace fathom::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTurn(50);
+// A rank that says nothing for so long is stopped, or hangs.
+constexpr std::chrono::seconds kSilence(5);
+// After the first failure: so long the others may say what they know, and then end by themselves.
+constexpr milliseconds kOtherWords(300);
+constexpr std::chrono::seconds kOwnEnd(2);
+
+// A process that runs a rank.
+struct RankProcess {
+  pid_t pid = -1;
+  Descriptor control;
+  std::string text;  // that came over it and is no whole line yet
+  Clock::time_point last_sign;
+  bool has_ended = false;
+  std::optional<Error> failure;
+};
+
+// "was killed by signal 9 (Killed)".
+std::string EndInWords(int status) {
+  if (WIFSIGNALED(status)) {
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status),
+                       ::strsignal(WTERMSIG(status)));
+  }
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+}
+
+class Ranks {
+ public:
+  Status Start(const LaunchCommand& command);
+  // Until all have ended. The first failure, in the words of whoever knows best.
+  Status Watch(Interrupt& interrupt);
+
+ private:
+  Status StartOne(int rank, const MeshEnds& ends, const LaunchCommand& command);
+  void Listen(milliseconds time);
+  void Hear(RankProcess& process);
+  void Reap();
+  void FindSilent();
+  void SignalAll(int signal);
+  bool HasFailure() const;
+  bool HaveAllEnded() const;
+  Error Cause() const;
+
+  std::vector<RankProcess> processes_;
+};
+
+Status Ranks::Start(const LaunchCommand& command) {
+  Result<std::vector<MeshEnds>> mesh = MakeSocketMesh(command.n_ranks);
+  if (!mesh) return Unexpected(mesh.error());
+  for (int rank = 0; rank < command.n_ranks; ++rank) {
+    const Status started = StartOne(rank, (*mesh)[static_cast<std::size_t>(rank)], command);
+    if (!started) {
+      SignalAll(SIGKILL);
+      return started;
+    }
+  }
+  return {};
+}
+
+Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& command) {
+  int pair[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return MakeError(ErrorCode::kResourceExhausted, "cannot start rank {}: {}", rank,
+                     std::strerror(errno));
+  }
+  const Descriptor theirs(pair[1]);
+  RankProcess& process = processes_.emplace_back();
+  process.control = Descriptor(pair[0]);
+  process.last_sign = Clock::now();
+
+  RankLink link = {.rank = rank, .control = theirs.get(), .ends = {}};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  // To itself: the only way to say that a descriptor stays open.
+  ::posix_spawn_file_actions_adddup2(&actions, theirs.get(), theirs.get());
+  for (const Descriptor& end : ends) {
+    link.ends.push_back(end.get());
+    if (end.get() >= 0) {
+      ::posix_spawn_file_actions_adddup2(&actions, end.get(), end.get());
+    }
+  }
+  std::vector<std::string> words = {"fathom"};
+  words.insert(words.end(), command.arguments.begin(), command.arguments.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) {
+    arguments.push_back(word.data());
+  }
+  arguments.push_back(nullptr);
+  std::string variable = fmt::format("{}={}", kRankLinkVariable, ToText(link));
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    environment.push_back(*entry);
+  }
+  environment.insert(environment.end(), {variable.data(), nullptr});
+  // What this process has blocked to wait for, ends the ranks as ever.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  const int error = ::posix_spawn(&process.pid, "/proc/self/exe", &actions, &attributes,
+                                  arguments.data(), environment.data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return MakeError(ErrorCode::kResourceExhausted, "cannot start rank {}: {}", rank,
+                     std::strerror(error));
+  }
+  return {};
+}
+
+void Ranks::Listen(milliseconds time) {
+  std::vector<pollfd> watched;
+  for (const RankProcess& process : processes_) {
+    watched.push_back({process.has_ended ? -1 : process.control.get(), POLLIN, 0});
+  }
+  if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) {
+    return;
+  }
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    if (watched[i].revents != 0) {
+      Hear(processes_[i]);
+    }
+  }
+}
+
+void Ranks::Hear(RankProcess& process) {
+  char buffer[4096];
+  const ssize_t n_read = ::recv(process.control.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+  if (n_read <= 0) {
+    return;  // it has ended: Reap says how
+  }
+  process.last_sign = Clock::now();
+  process.text.append(buffer, static_cast<std::size_t>(n_read));
+  for (std::size_t end; (end = process.text.find('\n')) != std::string::npos;) {
+    const std::string line = process.text.substr(0, end);
+    process.text.erase(0, end + 1);
+    if (line != kAliveLine && !process.failure) {
+      process.failure = ParseFailureLine(line);
+    }
+  }
+}
+
+void Ranks::Reap() {
+  for (RankProcess& process : processes_) {
+    int status = 0;
+    if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) {
+      continue;
+    }
+    Hear(process);  // its last words
+    process.has_ended = true;
+    const bool is_fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!is_fine && !process.failure) {
+      process.failure = Error{ErrorCode::kIo, EndInWords(status)};
+    }
+  }
+}
+
+void Ranks::FindSilent() {
+  const auto now = Clock::now();
+  for (RankProcess& process : processes_) {
+    if (!process.has_ended && !process.failure && now - process.last_sign > kSilence) {
+      process.failure = Error{ErrorCode::kIo, fmt::format("has said nothing for {} s: it is "
+                                                          "stopped, or it hangs",
+                                                          kSilence.count())};
+    }
+  }
+}
+
+void Ranks::SignalAll(int signal) {
+  for (const RankProcess& process : processes_) {
+    if (!process.has_ended && process.pid > 0) {
+      ::kill(process.pid, signal);
+    }
+  }
+}
+
+bool Ranks::HasFailure() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const RankProcess& process) { return process.failure.has_value(); });
+}
+
+bool Ranks::HaveAllEnded() const {
+  return std::all_of(processes_.begin(), processes_.end(),
+                     [](const RankProcess& process) { return process.has_ended; });
+}
+
+// That another rank has gone (kUnavailable) is a consequence, if anybody knows better.
+Error Ranks::Cause() const {
+  const RankProcess* cause = nullptr;
+  for (const RankProcess& process : processes_) {
+    if (!process.failure) continue;
+    const bool knows = process.failure->code != ErrorCode::kUnavailable;
+    if (cause == nullptr || (knows && cause->failure->code == ErrorCode::kUnavailable)) {
+      cause = &process;
+    }
+  }
+  Error error = *cause->failure;
+  error.message = fmt::format("rank {}: {}", cause - processes_.data(), error.message);
+  return error;
+}
+
+Status Ranks::Watch(Interrupt& interrupt) {
+  std::optional<Clock::time_point> failed;
+  for (;;) {
+    Listen(kTurn);
+    Reap();
+    if (!failed) {
+      FindSilent();
+    }
+    if (interrupt.Take()) {
+      SignalAll(SIGTERM);  // a server drains
+    }
+    if (!failed && HasFailure()) {
+      failed = Clock::now();
+    }
+    if (failed && Clock::now() - *failed > kOtherWords) {
+      break;
+    }
+    if (HaveAllEnded()) {
+      break;
+    }
+  }
+  if (!failed) return {};
+  const Error cause = Cause();
+  for (const RankProcess& process : processes_) {
+    if (!process.has_ended) TellFailure(process.control.get(), cause);
+  }
+  while (!HaveAllEnded() && Clock::now() - *failed < kOwnEnd) {
+    Listen(kTurn);
+    Reap();
+  }
+  SignalAll(SIGKILL);
+  for (RankProcess& process : processes_) {
+    if (!process.has_ended) ::waitpid(process.pid, nullptr, 0);
+  }
+  return Unexpected(cause);
+}
+
+}  // namespace
+
+Status RunLaunch(const LaunchCommand& command, Log&) {
+  if (command.arguments.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "launch: expected a command, as in fathom launch -n 2 logits ...");
+  }
+  if (command.arguments.front() != "logits") {
+    return MakeError(ErrorCode::kUnsupported,
+                     "launch: expected a command that runs on several ranks (logits), found {}",
+                     command.arguments.front());
+  }
+  Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
+  Ranks ranks;
+  const Status started = ranks.Start(command);
+  if (!started) return started;
+  return ranks.Watch(interrupt);
+}
+
+}  // namespace fathom::cli

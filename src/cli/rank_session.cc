@@ -1,0 +1,136 @@
+#include "cli/rank_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "cli/build_info.h"
+#include "cli/checkpoint_fingerprint.h"
+#include "parallel/mpi_module.h"
+#include "parallel/socket_mesh.h"
+
+namespace fathom::cli {
+namespace {
+
+// What all ranks must have in common, each in words.
+constexpr std::size_t kFieldBytes = 96;
+struct Field {
+  std::array<char, kFieldBytes> text = {};  // ends with zeros
+
+  std::string_view view() const { return text.data(); }
+};
+
+struct Identity {
+  Field program;
+  Field model;
+  Field options;
+};
+
+Field FieldOf(std::string_view text) {
+  Field field;
+  std::copy_n(text.begin(), std::min(text.size(), kFieldBytes - 1), field.text.begin());
+  return field;
+}
+
+MeshEnds EndsOf(const RankLink& link) {
+  MeshEnds ends;
+  for (const int end : link.ends) {
+    ends.emplace_back(end);
+  }
+  return ends;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RankSession>> RankSession::Join(const RankOptions& options) {
+  auto session = std::unique_ptr<RankSession>(new RankSession(options));
+  if (!options.link.empty()) {
+    const Result<RankLink> link = ParseRankLink(options.link);
+    if (!link) return Unexpected(link.error());
+    session->heartbeat_.emplace(link->control, session->alarm_);
+    session->all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), session->alarm_);
+  } else if (options.mpi) {
+    Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(session->alarm_);
+    if (!all) return Unexpected(all.error());
+    session->all_ = *std::move(all);
+  } else {
+    session->all_ = MakeSoloCommunicator();
+  }
+  return session;
+}
+
+RankCounts RankSession::Counts(const ModelConfig& config) const {
+  const int n_stages = options_.n_stages;
+  const int n_tensor = options_.n_tensor != 0 ? options_.n_tensor
+                                              : std::max(all_->size() / std::max(n_stages, 1), 1);
+  const bool divides = config.n_routed_experts % n_tensor == 0;
+  return {
+      .n_tensor = n_tensor,
+      .n_stages = n_stages,
+      .expert_parallel = options_.n_expert != 0 ? options_.n_expert > 1 : n_tensor > 1 && divides};
+}
+
+// Before anything of the model is computed: ranks that differ would wait for each other, or give
+// wrong answers.
+Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
+  const Result<std::string> model = ContentFingerprintOf(checkpoint);
+  if (!model) return Unexpected(model.error());
+  const BuildInfo build = GetBuildInfo();
+  const Identity mine = {
+      .program = FieldOf(fmt::format("fathom {} {}", build.version, build.commit)),
+      .model = FieldOf(*model),
+      .options = FieldOf(fmt::format("--tp {} --pp {} --ep {}", options_.n_tensor,
+                                     options_.n_stages, options_.n_expert))};
+  std::vector<Identity> all(static_cast<std::size_t>(all_->size()));
+  const Status gathered =
+      all_->AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  if (!gathered) return gathered;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const auto compare = [&](std::string_view what, const Field& first,
+                             const Field& other) -> Status {
+      if (first.view() == other.view()) return {};
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "rank {}: expected the {} of rank 0, \"{}\", found \"{}\"", rank, what,
+                       first.view(), other.view());
+    };
+    Status same = compare("program", all[0].program, all[rank].program);
+    if (same) same = compare("model", all[0].model, all[rank].model);
+    if (same) same = compare("options", all[0].options, all[rank].options);
+    if (!same) return same;
+  }
+  return {};
+}
+
+Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Checkpoint& checkpoint,
+                                           const WeightMemory& memory) {
+  if (options_.is_one()) {
+    const RankCounts counts = Counts(config);
+    const Status checked = CheckCounts(config, counts, 1);
+    if (!checked) return Unexpected(checked.error());
+    return nullptr;
+  }
+  if (options_.n_expert > 1 && options_.n_tensor != 0 && options_.n_expert != options_.n_tensor) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--ep: expected 1 or {} (as many as --tp), found {}", options_.n_tensor,
+                     options_.n_expert);
+  }
+  if (memory.Any()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--preload, --lock, --huge-pages: not yet on several ranks: each would hold "
+                     "the whole model");
+  }
+  const Status agreed = CheckAgreement(checkpoint);
+  if (!agreed) return Unexpected(agreed.error());
+  Result<std::unique_ptr<RankGroups>> groups =
+      RankGroups::Join(*all_, config, WeighStages(checkpoint, config), Counts(config));
+  if (!groups) return Unexpected(groups.error());
+  groups_ = *std::move(groups);
+  return &groups_->ranks();
+}
+
+}  // namespace fathom::cli

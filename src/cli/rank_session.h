@@ -1,0 +1,49 @@
+// The ranks of a run as this rank sees them: how it came to be one of them, and what it has of the
+// model.
+#ifndef FATHOM_CLI_RANK_SESSION_H_
+#define FATHOM_CLI_RANK_SESSION_H_
+
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "cli/options.h"
+#include "model/model_ranks.h"
+#include "parallel/alarm.h"
+#include "parallel/communicator.h"
+#include "parallel/rank_link.h"
+
+namespace fathom::cli {
+
+// Outlives the model. One thread, that of the model.
+class RankSession {
+ public:
+  // Of a process that fathom launch or mpirun has started; alone otherwise.
+  static Result<std::unique_ptr<RankSession>> Join(const RankOptions& options);
+
+  // The others compute what this rank needs: it alone reads input and writes results.
+  bool is_first() const { return all_->rank() == 0; }
+  // Which share of the model each rank has, by --tp, --pp and --ep. nullptr: this rank is alone.
+  // Errors: a cut that the model does not allow; ranks that run something else (another version,
+  // another model, other options), which the message names.
+  // memory: how the weights are to be held.
+  Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint,
+                                const WeightMemory& memory);
+
+ private:
+  explicit RankSession(const RankOptions& options) : options_(options) {}
+  Status CheckAgreement(const Checkpoint& checkpoint);
+  RankCounts Counts(const ModelConfig& config) const;
+
+  RankOptions options_;
+  Alarm alarm_;
+  std::optional<Heartbeat> heartbeat_;
+  std::unique_ptr<Communicator> all_;
+  std::unique_ptr<RankGroups> groups_;
+};
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_RANK_SESSION_H_

@@ -1,0 +1,36 @@
+#include "model/model_limits.h"
+
+#include <algorithm>
+
+namespace fathom {
+
+StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
+  return {.max_tokens = options.max_batch_tokens,
+          .max_linear_inputs =
+              std::max({config.hidden_size, config.q_lora_rank,
+                        config.o_groups * config.o_lora_rank, config.moe_intermediate_size}),
+          .hidden = config.hidden_size,
+          .head_dim = config.head_dim,
+          .experts_per_token = config.num_experts_per_tok,
+          .n_experts = config.n_routed_experts,
+          .moe_intermediate = config.moe_intermediate_size,
+          .sliding_window = config.sliding_window,
+          .max_compressed_rows = options.max_context / 4};
+}
+
+Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {
+  if (options.max_context < 1 || options.max_context > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "context length: expected 1 to {} (max_position_embeddings), found {}",
+                     config.max_position_embeddings, options.max_context);
+  }
+  if (options.max_sequences < 1 || options.max_batch_tokens < 1 || options.max_logit_rows < 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "expected at least 1 sequence, 1 token per batch and 1 row of logits, found "
+                     "{}, {} and {}",
+                     options.max_sequences, options.max_batch_tokens, options.max_logit_rows);
+  }
+  return {};
+}
+
+}  // namespace fathom

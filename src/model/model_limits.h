@@ -1,0 +1,20 @@
+// What the options of a model and its configuration allow.
+#ifndef FATHOM_MODEL_MODEL_LIMITS_H_
+#define FATHOM_MODEL_MODEL_LIMITS_H_
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "model/model.h"
+
+namespace fathom {
+
+// The largest step of such a model.
+StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options);
+
+// Error: a context that the model does not have, or a limit below 1.
+Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_MODEL_LIMITS_H_

@@ -1,0 +1,169 @@
+#include "model/model_ranks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/weight_format.h"
+
+namespace fathom {
+namespace {
+
+Status CheckDivides(std::string_view option, int n, std::string_view what, std::int64_t size) {
+  if (size % n != 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: expected a number that divides {} ({}), found {}", option, size, what, n);
+  }
+  return {};
+}
+
+// Ends of the stages' layers, such that the heaviest stage is as light as possible; of several such
+// cuts the one whose first stages are the shortest.
+std::vector<std::int64_t> CutLayers(std::span<const std::int64_t> bytes, std::int64_t first_extra,
+                                    std::int64_t last_extra, int n_stages) {
+  const auto n = static_cast<std::int64_t>(bytes.size());
+  std::vector<std::int64_t> before(bytes.size() + 1, 0);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    before[i + 1] = before[i] + bytes[i];
+  }
+  // best[s][i]: weight of the heaviest of the first s stages, if they have the layers before i.
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  const auto n_rows = static_cast<std::size_t>(n_stages) + 1;
+  std::vector<std::vector<std::int64_t>> best(n_rows, std::vector(before.size(), kNever));
+  std::vector<std::vector<std::int64_t>> begins(n_rows, std::vector<std::int64_t>(before.size()));
+  best[0][0] = 0;
+  for (std::size_t s = 1; s < n_rows; ++s) {
+    const std::int64_t extra = (s == 1 ? first_extra : 0) + (s + 1 == n_rows ? last_extra : 0);
+    for (std::int64_t end = 1; end <= n; ++end) {
+      for (std::int64_t begin = 0; begin < end; ++begin) {
+        const auto i = static_cast<std::size_t>(begin), j = static_cast<std::size_t>(end);
+        const std::int64_t heaviest = std::max(best[s - 1][i], before[j] - before[i] + extra);
+        if (best[s - 1][i] != kNever && heaviest < best[s][j]) {
+          best[s][j] = heaviest;
+          begins[s][j] = begin;
+        }
+      }
+    }
+  }
+  std::vector<std::int64_t> ends(static_cast<std::size_t>(n_stages));
+  std::int64_t end = n;
+  for (std::size_t s = ends.size(); s > 0; --s) {
+    ends[s - 1] = end;
+    end = begins[s][static_cast<std::size_t>(end)];
+  }
+  return ends;
+}
+
+}  // namespace
+
+ModelShare WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
+
+Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
+  if (counts.n_tensor < 1 || counts.n_stages < 1 || counts.n_tensor * counts.n_stages != n_ranks) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--tp times --pp: expected the number of ranks, {}, found {} times {}",
+                     n_ranks, counts.n_tensor, counts.n_stages);
+  }
+  if (counts.n_stages > config.num_hidden_layers) {
+    return MakeError(ErrorCode::kInvalidArgument, "--pp: expected at most {} (layers), found {}",
+                     config.num_hidden_layers, counts.n_stages);
+  }
+  const int n_tensor = counts.n_tensor;
+  const std::int64_t latent = config.o_groups * config.o_lora_rank;
+  Status status = CheckDivides("--tp", n_tensor, "query heads", config.num_attention_heads);
+  if (status) status = CheckDivides("--tp", n_tensor, "output groups", config.o_groups);
+  if (status) {
+    status = CheckDivides("--tp", n_tensor, "parts of the sum over the output groups",
+                          RowParallelParts(latent));
+  }
+  if (status)
+    status = CheckDivides("--tp", n_tensor, "tokens of the vocabulary", config.vocab_size);
+  if (status) {
+    // Rows of FP8 weights share their scales.
+    const std::int64_t rows = config.num_attention_heads * config.head_dim;
+    if (rows / n_tensor % kFp8Block != 0 || latent / n_tensor % kFp8Block != 0) {
+      status = MakeError(ErrorCode::kInvalidArgument,
+                         "--tp: expected a number that leaves multiples of {} of the {} query "
+                         "dimensions and the {} of the output groups, found {}",
+                         kFp8Block, rows, latent, n_tensor);
+    }
+  }
+  if (status && counts.expert_parallel) {
+    status = CheckDivides("--ep", n_tensor, "routed experts", config.n_routed_experts);
+  }
+  return status;
+}
+
+StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config) {
+  StageWeights weights;
+  weights.layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
+  constexpr std::string_view kLayers = "layers.";
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    const std::string_view name = tensor.name;
+    const auto bytes = static_cast<std::int64_t>(tensor.view.bytes.size());
+    if (name == "embed.weight") {
+      weights.first += bytes;
+    }
+    if (!name.starts_with(kLayers)) {
+      weights.last += bytes;  // the embedding too, for the MTP block
+      continue;
+    }
+    std::size_t layer = 0;
+    const char* const digits = name.data() + kLayers.size();
+    if (std::from_chars(digits, name.data() + name.size(), layer).ec == std::errc() &&
+        layer < weights.layers.size()) {
+      weights.layers[layer] += bytes;
+    }
+  }
+  return weights;
+}
+
+ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights) {
+  ModelShare share;
+  share.n_tensor = counts.n_tensor;
+  share.tensor_rank = rank % counts.n_tensor;
+  share.n_stages = counts.n_stages;
+  share.stage = rank / counts.n_tensor;
+  if (counts.expert_parallel) {
+    share.n_expert = share.n_tensor;
+    share.expert_rank = share.tensor_rank;
+  }
+  const std::vector<std::int64_t> ends =
+      CutLayers(weights.layers, weights.first, weights.last, counts.n_stages);
+  const auto stage = static_cast<std::size_t>(share.stage);
+  share.first_layer = stage == 0 ? 0 : ends[stage - 1];
+  share.end_layer = ends[stage];
+  return share;
+}
+
+Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const ModelConfig& config,
+                                                     const StageWeights& weights,
+                                                     const RankCounts& counts) {
+  if (Status checked = CheckCounts(config, counts, all.size()); !checked) {
+    return Unexpected(checked.error());
+  }
+  auto groups = std::unique_ptr<RankGroups>(new RankGroups());
+  const ModelShare share = ShareOfRank(all.rank(), counts, weights);
+  Result<std::unique_ptr<Communicator>> tensor = all.Split(share.stage, share.tensor_rank);
+  if (!tensor) {
+    return Unexpected(tensor.error());
+  }
+  Result<std::unique_ptr<Communicator>> stages = all.Split(share.tensor_rank, share.stage);
+  if (!stages) {
+    return Unexpected(stages.error());
+  }
+  groups->tensor_ = std::move(*tensor);
+  groups->stages_ = std::move(*stages);
+  groups->ranks_ = {.share = share,
+                    .all = &all,
+                    .tensor = groups->tensor_.get(),
+                    .expert = groups->tensor_.get(),
+                    .stages = groups->stages_.get()};
+  return groups;
+}
+
+}  // namespace fathom

@@ -1,0 +1,174 @@
+#include "model/rank_exchange.h"
+
+#include <cstring>
+#include <vector>
+
+namespace fathom {
+namespace {
+
+template <class T>
+std::span<std::byte> BytesOf(Matrix<T> matrix) {
+  return std::as_writable_bytes(
+      std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
+}
+
+// What tensor rank r gives of n rows of logits.
+Matrix<float> LogitShare(const ModelRanks& ranks, int r, std::int64_t n, const Activations& a) {
+  const std::int64_t width = a.logits.cols / ranks.share.n_tensor;
+  return {a.logit_shares.data + r * n * width, n, width};
+}
+
+}  // namespace
+
+Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
+                 Matrix<Bf16> packed) {
+  // In rank order, so that what one rank has is one piece.
+  std::vector<std::int64_t> first(static_cast<std::size_t>(ranks.size()) + 1, 0);
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    ++first[static_cast<std::size_t>(owner(i)) + 1];
+  }
+  for (std::size_t r = 1; r < first.size(); ++r) {
+    first[r] += first[r - 1];
+  }
+  const auto row_bytes = static_cast<std::size_t>(rows.cols) * sizeof(Bf16);
+  std::vector<std::int64_t> next(first.begin(), first.end() - 1);
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    if (owner(i) == ranks.rank()) {
+      std::memcpy(packed.Row(next[static_cast<std::size_t>(ranks.rank())]++), rows.Row(i),
+                  row_bytes);
+    }
+  }
+  const auto piece_of = [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return BytesOf(packed.Rows(first[r], first[r + 1] - first[r]));
+  };
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (int other = 0; other < ranks.size(); ++other) {
+    if (other != ranks.rank() && !piece_of(ranks.rank()).empty()) {
+      outgoing.push_back({other, piece_of(ranks.rank())});
+    }
+    if (other != ranks.rank() && !piece_of(other).empty()) {
+      incoming.push_back({other, piece_of(other)});
+    }
+  }
+  if (Status moved = ranks.Run(outgoing, incoming); !moved) {
+    return moved;
+  }
+  next.assign(first.begin(), first.end() - 1);
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    const int from = owner(i);
+    const std::int64_t at = next[static_cast<std::size_t>(from)]++;
+    if (from != ranks.rank()) {
+      std::memcpy(rows.Row(i), packed.Row(at), row_bytes);
+    }
+  }
+  return {};
+}
+
+Status RowParallelLinear(Backend& backend, Communicator* ranks, Matrix<const Bf16> x,
+                         const RowParallelWeight& weight, const Activations& a, Matrix<Bf16> out) {
+  if (weight.whole.data != nullptr) {
+    backend.Linear(x, weight.whole, out);
+    return {};
+  }
+  const std::int64_t t = out.rows;
+  const std::int64_t n = out.cols;
+  // Part after part, [t, n] each.
+  const Matrix<float> parts = {a.parts.data, std::ssize(weight.parts), t * n};
+  backend.Synchronize();
+  for (std::int64_t p = 0; p < parts.rows; ++p) {
+    const Weight& part = weight.parts[static_cast<std::size_t>(p)];
+    const Matrix<Bf16> input = {a.part_input.data, t, part.k};
+    for (std::int64_t row = 0; row < t; ++row) {
+      std::memcpy(input.Row(row), x.Row(row) + p * part.k,
+                  static_cast<std::size_t>(part.k) * sizeof(Bf16));
+    }
+    backend.Linear(input, part, Matrix<float>{parts.Row(p), t, n});
+    backend.Synchronize();
+  }
+  const std::span<float> sum(a.sum.data, static_cast<std::size_t>(t * n));
+  if (Status added = ranks->AllReduceParts(parts, weight.whole.k_parts, sum); !added) {
+    return added;
+  }
+  for (std::int64_t i = 0; i < t * n; ++i) {
+    out.data[i] = ToBf16(sum[static_cast<std::size_t>(i)]);
+  }
+  return {};
+}
+
+Status EmbedTokens(Backend& backend, const ModelRanks& ranks, const BatchView& batch,
+                   Matrix<const Bf16> table, const Activations& a, Matrix<Bf16> out) {
+  if (ranks.share.n_tensor == 1) {
+    backend.Embed(batch, table, out);
+    return {};
+  }
+  const auto token = [&](std::int64_t row) {
+    return static_cast<std::int64_t>(batch.tokens[static_cast<std::size_t>(row)]);
+  };
+  const auto owner = [&](std::int64_t row) { return static_cast<int>(token(row) / table.rows); };
+  for (std::int64_t row = 0; row < out.rows; ++row) {
+    if (owner(row) == ranks.share.tensor_rank) {
+      std::memcpy(out.Row(row), table.Row(token(row) % table.rows),
+                  static_cast<std::size_t>(out.cols) * sizeof(Bf16));
+    }
+  }
+  return ShareRows(*ranks.tensor, out, owner, a.packed_rows);
+}
+
+Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams) {
+  return ranks.stages->Receive(ranks.share.stage - 1, BytesOf(streams));
+}
+
+Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams) {
+  if (ranks.share.is_last_stage()) {
+    return {};
+  }
+  return ranks.stages->Send(
+      ranks.share.stage + 1,
+      std::as_bytes(
+          std::span(streams.data, static_cast<std::size_t>(streams.rows * streams.cols))));
+}
+
+Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a) {
+  return ranks.share.is_whole() ? a.logits.Rows(0, n)
+                                : LogitShare(ranks, ranks.share.tensor_rank, n, a);
+}
+
+Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n,
+                                         const Activations& a) {
+  const ModelShare& share = ranks.share;
+  const Matrix<float> all = a.logits.Rows(0, n);
+  if (share.is_whole() || n == 0) {
+    return all;
+  }
+  Communicator& world = *ranks.all;
+  const int first = share.n_tensor * (share.n_stages - 1);  // rank of the last stage
+  if (world.rank() != 0) {
+    if (share.is_last_stage()) {
+      if (Status sent = world.Send(0, BytesOf(LogitsOf(ranks, n, a))); !sent) {
+        return Unexpected(sent.error());
+      }
+    }
+    return all.Rows(0, 0);
+  }
+  std::vector<Incoming> incoming;
+  for (int r = 0; r < share.n_tensor; ++r) {
+    if (first + r != 0) {
+      incoming.push_back({first + r, BytesOf(LogitShare(ranks, r, n, a))});
+    }
+  }
+  if (Status received = world.Run({}, incoming); !received) {
+    return Unexpected(received.error());
+  }
+  for (int r = 0; r < share.n_tensor; ++r) {
+    const Matrix<float> part = LogitShare(ranks, r, n, a);
+    for (std::int64_t row = 0; row < n; ++row) {
+      std::memcpy(all.Row(row) + r * part.cols, part.Row(row),
+                  static_cast<std::size_t>(part.cols) * sizeof(float));
+    }
+  }
+  return all;
+}
+
+}  // namespace fathom

@@ -1,0 +1,49 @@
+// What the ranks of a stage tell each other within a layer. The same calls on all of them; every
+// result has the bits that a single rank would compute.
+#ifndef FATHOM_MODEL_RANK_EXCHANGE_H_
+#define FATHOM_MODEL_RANK_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "kernels/backend.h"
+#include "model/model_ranks.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+#include "parallel/communicator.h"
+
+namespace fathom {
+
+// Who has row i.
+using RowOwner = std::function<int(std::int64_t row)>;
+
+// Every row is known to its owner before and to all ranks after it. `packed` has as many rows.
+Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
+                 Matrix<Bf16> packed);
+
+// out [t, n] = x times a matrix whose sums the ranks share. x [t, columns of this rank]. Uses
+// a.part_input, a.parts and a.sum. `ranks` may be null if the matrix is not cut.
+Status RowParallelLinear(Backend& backend, Communicator* ranks, Matrix<const Bf16> x,
+                         const RowParallelWeight& weight, const Activations& a, Matrix<Bf16> out);
+
+// out [t, d]: the row of each token, from the tensor rank that has it. table: this rank's rows of
+// the vocabulary. Uses a.packed_rows.
+Status EmbedTokens(Backend& backend, const ModelRanks& ranks, const BatchView& batch,
+                   Matrix<const Bf16> table, const Activations& a, Matrix<Bf16> out);
+
+// The residual streams between the stages of a pipeline. The last stage sends nothing.
+Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams);
+Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams);
+
+// Where a rank of the last stage writes its logits: [n, its share of the vocabulary].
+Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a);
+// Gives them to rank 0: n rows [vocabulary] there, no rows elsewhere.
+Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n,
+                                         const Activations& a);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_RANK_EXCHANGE_H_

@@ -1,0 +1,217 @@
+#include "model/weight_share.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/pages.h"
+
+namespace fathom {
+namespace {
+
+std::size_t ScaleBytes(const Weight& weight) {
+  return weight.scale_format == ScaleFormat::kF32 ? sizeof(float) : 1;
+}
+
+// Rows of a matrix: of FP8 a multiple of those that share a scale.
+Weight RowsOf(const Weight& weight, Piece rows) {
+  Weight share = weight;
+  share.n = rows.count;
+  share.data += rows.first * weight.RowBytes();
+  if (weight.scales != nullptr) {
+    const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? 1 : kFp8Block;
+    share.scales += rows.first / per_scale * weight.ScaleColumns() *
+                    static_cast<std::int64_t>(ScaleBytes(weight));
+  }
+  return share;
+}
+
+template <class T>
+Matrix<const T> RowsOf(Matrix<const T> table, Piece rows) {
+  return table.Rows(rows.first, rows.count);
+}
+
+// Columns [first, first + count) of `rows` rows of `row_bytes`, as a matrix of its own.
+void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_bytes, Piece bytes,
+                 std::byte* to) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to + row * bytes.count, from + row * row_bytes + bytes.first,
+                static_cast<std::size_t>(bytes.count));
+  }
+}
+
+// Columns of a matrix: a multiple of those that share a scale.
+Weight ColumnsOf(const Weight& weight, Piece columns,
+                 std::vector<std::unique_ptr<std::byte[]>>& copies) {
+  const auto bytes_of = [&](std::int64_t k) { return weight.RowBytes() * k / weight.k; };
+  const std::int64_t scale_rows = weight.scales == nullptr ? 0
+                                  : weight.format == WeightFormat::kFp4
+                                      ? weight.n
+                                      : (weight.n + kFp8Block - 1) / kFp8Block;
+  const auto scale_size = static_cast<std::int64_t>(ScaleBytes(weight));
+  const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? kFp4Block : kFp8Block;
+  const Piece row = {bytes_of(columns.first), bytes_of(columns.count)};
+  const Piece scale_row = {columns.first / per_scale * scale_size,
+                           columns.count / per_scale * scale_size};
+  // Scales first: they are aligned like the memory, whatever follows.
+  const std::int64_t n_scale_bytes = (scale_rows * scale_row.count + 63) / 64 * 64;
+  copies.push_back(std::make_unique_for_overwrite<std::byte[]>(
+      static_cast<std::size_t>(n_scale_bytes + weight.n * row.count)));
+  std::byte* const memory = copies.back().get();
+  Weight share = weight;
+  share.k = columns.count;
+  share.k_parts = 1;
+  share.data = memory + n_scale_bytes;
+  CopyColumns(weight.data, weight.n, weight.RowBytes(), row, memory + n_scale_bytes);
+  if (weight.scales != nullptr) {
+    share.scales = memory;
+    CopyColumns(weight.scales, scale_rows, weight.ScaleColumns() * scale_size, scale_row, memory);
+  }
+  return share;
+}
+
+// The bytes of another rank.
+Weight Elsewhere(Weight weight) {
+  weight.data = nullptr;
+  weight.scales = nullptr;
+  return weight;
+}
+
+class Taker {
+ public:
+  Taker(const ModelConfig& config, const ModelShare& share,
+        std::vector<std::unique_ptr<std::byte[]>>& copies)
+      : config_(config), share_(share), copies_(copies) {}
+
+  void Take(BlockWeights& block) const {
+    Take(block.attn);
+    Take(block.ffn);
+  }
+
+ private:
+  Piece TensorPiece(std::int64_t n) const {
+    return PieceOf(n, share_.tensor_rank, share_.n_tensor);
+  }
+
+  void Take(RowParallelWeight& weight) const {
+    const Weight whole = weight.whole;
+    const Piece mine = PartsOf(whole.k_parts, share_.tensor_rank, share_.n_tensor);
+    for (std::int64_t part = mine.first; part < mine.first + mine.count; ++part) {
+      weight.parts.push_back(
+          ColumnsOf(whole, PieceOf(whole.k, static_cast<int>(part), whole.k_parts), copies_));
+    }
+    ReleasePages(whole.Bytes());
+    weight.whole = Elsewhere(whole);
+  }
+
+  void Take(AttentionWeights& attention) const {
+    if (share_.n_tensor == 1) {
+      return;
+    }
+    const Piece heads = TensorPiece(config_.num_attention_heads);
+    attention.wq_b = RowsOf(attention.wq_b, TensorPiece(attention.wq_b.n));
+    attention.wo_a = RowsOf(attention.wo_a, TensorPiece(attention.wo_a.n));
+    attention.attn_sink = attention.attn_sink.subspan(static_cast<std::size_t>(heads.first),
+                                                      static_cast<std::size_t>(heads.count));
+    Take(attention.wo_b);
+  }
+
+  void Take(MoeWeights& moe) const {
+    if (share_.n_tensor > 1) {
+      SharedExpertWeights& shared = moe.shared_experts;
+      const int n_parts = shared.w2.whole.k_parts;
+      const Piece parts = PartsOf(n_parts, share_.tensor_rank, share_.n_tensor);
+      const std::int64_t width = shared.w1.n / n_parts;
+      const Piece rows = {parts.first * width, parts.count * width};
+      shared.w1 = RowsOf(shared.w1, rows);
+      shared.w3 = RowsOf(shared.w3, rows);
+      Take(shared.w2);
+    }
+    const Piece mine = PieceOf(std::ssize(moe.experts), share_.expert_rank, share_.n_expert);
+    for (std::int64_t e = 0; e < std::ssize(moe.experts); ++e) {
+      if (e < mine.first || e >= mine.first + mine.count) {
+        ExpertWeights& expert = moe.experts[static_cast<std::size_t>(e)];
+        expert = {Elsewhere(expert.w1), Elsewhere(expert.w2), Elsewhere(expert.w3)};
+      }
+    }
+  }
+
+  const ModelConfig& config_;
+  const ModelShare& share_;
+  std::vector<std::unique_ptr<std::byte[]>>& copies_;
+};
+
+}  // namespace
+
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share) {
+  if (share.is_whole()) {
+    return;
+  }
+  const Taker taker(config, share, weights.aligned_copies);
+  const Piece vocabulary = PieceOf(config.vocab_size, share.tensor_rank, share.n_tensor);
+  weights.embed = RowsOf(weights.embed, vocabulary);
+  weights.head = RowsOf(weights.head, vocabulary);
+  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
+    taker.Take(weights.layers[static_cast<std::size_t>(i)]);
+  }
+  if (share.is_last_stage() && weights.mtp) {
+    taker.Take(weights.mtp->block);
+  }
+}
+
+std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
+  std::int64_t sum = 0;
+  const auto add = [&](const Weight& weight) {
+    if (weight.data != nullptr) {
+      sum += std::ssize(weight.Bytes()) + std::ssize(weight.ScaleBytes());
+    }
+  };
+  const auto add_cut = [&](const RowParallelWeight& weight) {
+    add(weight.whole);
+    for (const Weight& part : weight.parts) {
+      add(part);
+    }
+  };
+  const auto add_compressor = [&](const CompressorWeights& compressor) {
+    add(compressor.wkv);
+    add(compressor.wgate);
+  };
+  const auto add_block = [&](const BlockWeights& block) {
+    const AttentionWeights& attention = block.attn;
+    for (const Weight* weight :
+         {&attention.wq_a, &attention.wq_b, &attention.wkv, &attention.wo_a,
+          &attention.indexer.wq_b, &attention.indexer.weights_proj, &block.ffn.gate,
+          &block.ffn.shared_experts.w1, &block.ffn.shared_experts.w3}) {
+      add(*weight);
+    }
+    add_cut(attention.wo_b);
+    add_cut(block.ffn.shared_experts.w2);
+    add_compressor(attention.compressor);
+    add_compressor(attention.indexer.compressor);
+    for (const ExpertWeights& expert : block.ffn.experts) {
+      add(expert.w1);
+      add(expert.w2);
+      add(expert.w3);
+    }
+    const Matrix<const std::int64_t> table = block.ffn.tid2eid;
+    sum += table.rows * table.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
+  };
+  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
+    add_block(weights.layers[static_cast<std::size_t>(i)]);
+  }
+  const bool has_mtp = share.is_last_stage() && weights.mtp.has_value();
+  if (has_mtp) {
+    add_block(weights.mtp->block);
+    add(weights.mtp->e_proj);
+    add(weights.mtp->h_proj);
+  }
+  if (share.is_first_stage() || has_mtp) {
+    sum += weights.embed.rows * weights.embed.cols * static_cast<std::int64_t>(sizeof(Bf16));
+  }
+  if (share.is_last_stage()) {
+    add(weights.head);
+  }
+  return sum;
+}
+
+}  // namespace fathom

@@ -1,0 +1,26 @@
+// The communicator of MPI, from a module: the program itself needs no MPI.
+#ifndef FATHOM_PARALLEL_MPI_MODULE_H_
+#define FATHOM_PARALLEL_MPI_MODULE_H_
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "parallel/alarm.h"
+#include "parallel/communicator.h"
+
+namespace fathom {
+
+// What the module exports as fathom_make_mpi: starts MPI and returns the communicator of all ranks,
+// or nullptr and what is wrong.
+using MakeMpiFunction = Communicator* (*)(const Alarm* alarm, std::string* error);
+inline constexpr const char* kMakeMpiName = "fathom_make_mpi";
+
+// Opens fathom_mpi.so beside this program, or in ../lib/fathom of it. Called once, by the thread
+// that will use the communicator. `alarm` outlives it. Errors: no module (this build has no MPI),
+// or MPI does not start. When it goes after a failure, MPI ends all ranks.
+Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const Alarm& alarm);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PARALLEL_MPI_MODULE_H_

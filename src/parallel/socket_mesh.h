@@ -1,0 +1,29 @@
+// SocketMesh: ranks that are joined two by two by stream sockets: processes of one machine that a
+// parent started, or threads of one process.
+#ifndef FATHOM_PARALLEL_SOCKET_MESH_H_
+#define FATHOM_PARALLEL_SOCKET_MESH_H_
+
+#include <memory>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "parallel/alarm.h"
+#include "parallel/communicator.h"
+
+namespace fathom {
+
+// The ends of one rank: [i] leads to rank i; its own is empty.
+using MeshEnds = std::vector<Descriptor>;
+
+// Socket pairs between n_ranks: element r is for rank r. Error: the system has no more.
+Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
+
+// Takes the ends of `rank`. Waits look at `alarm`, which must outlive all that is split from it,
+// and return its error once it is raised. A peer that closes its end while something is expected
+// of it is an error that names it.
+std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends, const Alarm& alarm);
+
+}  // namespace fathom
+
+#endif  // FATHOM_PARALLEL_SOCKET_MESH_H_

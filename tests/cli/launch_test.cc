@@ -1,0 +1,162 @@
+// Ranks as processes: the same bytes as from one, and one message when something goes wrong.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/cli/program.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+std::string SomeTokens(int n_tokens) {
+  std::string tokens = "0";
+  for (int i = 1; i < n_tokens; ++i) {
+    tokens += " " + std::to_string((static_cast<unsigned>(i) * 2654435761u >> 7) % 4000);
+  }
+  return tokens;
+}
+
+// Processes whose parent is `parent`, ascending.
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::ifstream file(fmt::format("/proc/{}/task/{}/children", parent, parent));
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) {
+    children.push_back(child);
+  }
+  return children;
+}
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  std::filesystem::path out() const { return directory_.path() / "out.safetensors"; }
+
+  // The bytes of what `logits` writes with these options, behind these words.
+  std::string Logits(std::vector<std::string> before, std::vector<std::string> options,
+                     const std::filesystem::path& program = {}) {
+    for (const char* word :
+         {"logits", "--threads", "1", "--mtp", "--prefill", "140", "--chunk", "100", "--tokens"}) {
+      before.emplace_back(word);
+    }
+    before.push_back(SomeTokens(150));
+    before.insert(before.end(), {"--out", out().string()});
+    before.insert(before.end(), options.begin(), options.end());
+    const ProgramRun run = RunProgram(before, {.program = program});
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    EXPECT_EQ(run.out + run.error, "");
+    std::string bytes = ReadFile(out());
+    std::filesystem::remove(out());
+    return bytes;
+  }
+
+  // What the launcher says of a long run of 2 ranks, of which `signal` meets the second.
+  ProgramRun RunAndSignal(int signal, std::chrono::seconds* took) {
+    ProgramRun run;
+    std::jthread launcher([&] {
+      run = RunProgram({"launch", "-n", "2", "logits", "--threads", "1", "--prefill", "0",
+                        "--tokens", SomeTokens(4000), "--out", out().string()});
+    });
+    // The launcher is the child of this process that has two.
+    std::vector<pid_t> ranks;
+    for (int i = 0; i < 1000 && ranks.size() < 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(task.path() / "children");
+        for (pid_t child = 0; file >> child;) {
+          if (const std::vector<pid_t> found = ChildrenOf(child); found.size() == 2) {
+            ranks = found;
+          }
+        }
+      }
+    }
+    EXPECT_EQ(ranks.size(), 2u);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto start = std::chrono::steady_clock::now();
+    if (ranks.size() == 2) {
+      ::kill(ranks[1], signal);
+    }
+    launcher.join();
+    *took = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
+    for (const pid_t rank : ranks) {
+      EXPECT_NE(::kill(rank, 0), 0) << "a rank that is still there";
+    }
+    return run;
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
+  const std::string alone = Logits({}, {});
+  const std::vector<std::vector<std::string>> cuts = {
+      {"2"},
+      {"2", "--tp", "2", "--ep", "1"},
+      {"2", "--pp", "2"},
+      {"4", "--tp", "2", "--pp", "2"},
+      {"6", "--tp", "1", "--pp", "6"},
+  };
+  for (const std::vector<std::string>& cut : cuts) {
+    const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
+    EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
+  }
+}
+
+TEST_F(LaunchTest, MpiWritesTheSameBytes) {
+  const std::filesystem::path mpirun = "/usr/bin/mpirun";
+  if (!std::filesystem::exists(ProgramPath().parent_path() / "fathom_mpi.so") ||
+      !std::filesystem::exists(mpirun)) {
+    GTEST_SKIP() << "this build has no MPI: libopenmpi-dev and openmpi-bin were not installed";
+  }
+  const std::string alone = Logits({}, {});
+  for (const std::vector<std::string>& cut :
+       std::vector<std::vector<std::string>>{{"2"}, {"4", "--tp", "2", "--pp", "2"}}) {
+    const std::string found =
+        Logits({"--allow-run-as-root", "--oversubscribe", "-n", cut[0], ProgramPath()},
+               {cut.begin() + 1, cut.end()}, mpirun);
+    EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
+  }
+}
+
+TEST_F(LaunchTest, ARankThatIsKilledEndsAll) {
+  std::chrono::seconds took{};
+  const ProgramRun run = RunAndSignal(SIGKILL, &took);
+  ExpectRefusal(run, 1, "rank 1: was killed by signal 9 (Killed)");
+  EXPECT_LE(took.count(), 10);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(LaunchTest, ARankThatIsStoppedEndsAll) {
+  std::chrono::seconds took{};
+  const ProgramRun run = RunAndSignal(SIGSTOP, &took);
+  ExpectRefusal(run, 1, "rank 1: has said nothing for 5 s");
+  EXPECT_LE(took.count(), 10);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(LaunchTest, WrongUseIsSaidOnce) {
+  const auto refusal = [&](std::vector<std::string> words, int exit_code, std::string_view part) {
+    ExpectRefusal(RunProgram(words), exit_code, part);
+  };
+  const std::string file = out();
+  refusal({"launch", "-n", "2"}, 1, "expected a command");
+  refusal({"launch", "-n", "2", "generate", "x"}, 1, "several ranks (logits), found generate");
+  refusal({"launch", "-n", "2", "logits", "--nonsense"}, 2, "--nonsense");
+  refusal({"launch", "-n", "0", "logits", "--tokens", "1", "--out", file}, 2, "--ranks");
+  refusal({"launch", "-n", "3", "logits", "--tokens", "1", "--out", file}, 1,
+          "--tp: expected a number that divides 4 (query heads), found 3");
+  refusal({"launch", "-n", "2", "logits", "--pp", "3", "--tokens", "1", "--out", file}, 1,
+          "--tp times --pp: expected the number of ranks, 2");
+  refusal({"logits", "--tp", "2", "--tokens", "1", "--out", file}, 1, "--tp times --pp");
+  refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+}  // namespace
+}  // namespace fathom::testing

@@ -1,0 +1,35 @@
+// RunRanks: several ranks in one process, a thread each, joined as processes would be.
+#ifndef FATHOM_TESTING_RANKS_H_
+#define FATHOM_TESTING_RANKS_H_
+
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "parallel/alarm.h"
+#include "parallel/communicator.h"
+#include "parallel/socket_mesh.h"
+
+namespace fathom::testing {
+
+// Returns when all have returned; the connections of a rank are closed when its function returns.
+inline void RunRanks(int n_ranks, const std::function<void(Communicator&)>& run,
+                     const Alarm& alarm = {}) {
+  Result<std::vector<MeshEnds>> mesh = MakeSocketMesh(n_ranks);
+  Check(mesh.has_value(), "sockets for all ranks");
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < n_ranks; ++rank) {
+    threads.emplace_back(
+        [&alarm, &run, rank, ends = std::move((*mesh)[static_cast<std::size_t>(rank)])]() mutable {
+          const std::unique_ptr<Communicator> ranks =
+              MakeSocketCommunicator(rank, std::move(ends), alarm);
+          run(*ranks);
+        });
+  }
+}
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTING_RANKS_H_
