@@ -14,6 +14,17 @@ std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
 
 }  // namespace
 
+std::span<const int> LayersHere(const CacheShape& shape) {
+  const std::int64_t end = std::min(shape.end_layer, std::ssize(shape.ratios));
+  return std::span(shape.ratios)
+      .subspan(static_cast<std::size_t>(shape.first_layer),
+               static_cast<std::size_t>(end - shape.first_layer));
+}
+
+std::int64_t StreamBytesHere(const CacheShape& shape) {
+  return shape.end_layer >= std::ssize(shape.ratios) ? shape.stream_bytes : 0;
+}
+
 LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
   LayerLayout layout;
   layout.window_slots = shape.sliding_window + shape.rollback;
@@ -42,7 +53,7 @@ LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape) {
 
 LayerBytes BytesPerSequence(const CacheShape& shape) {
   LayerBytes total;
-  for (const int ratio : shape.ratios) {
+  for (const int ratio : LayersHere(shape)) {
     const LayerBytes layer = BytesOf(LayoutOf(ratio, shape), shape);
     total.constant += layer.constant;
     total.growing += layer.growing;
@@ -52,7 +63,7 @@ LayerBytes BytesPerSequence(const CacheShape& shape) {
 
 double BytesPerToken(const CacheShape& shape) {
   double bytes = 0.0;
-  for (const int ratio : shape.ratios) {
+  for (const int ratio : LayersHere(shape)) {
     if (ratio != 0) {
       const auto row = static_cast<double>(KeyBytes(shape.keys));
       bytes += (row + (ratio == 4 ? static_cast<double>(kPackedIndexBytes) : 0.0)) / ratio;
@@ -63,7 +74,7 @@ double BytesPerToken(const CacheShape& shape) {
 
 BlockLayout HistoryLayoutOf(const CacheShape& shape) {
   BlockLayout block;
-  for (const int ratio : shape.ratios) {
+  for (const int ratio : LayersHere(shape)) {
     BlockLayout::Offsets offsets;
     if (ratio != 0) {
       offsets.keys = Append(block, kBlockTokens / ratio * KeyBytes(shape.keys));
@@ -78,7 +89,7 @@ BlockLayout HistoryLayoutOf(const CacheShape& shape) {
 
 BlockLayout WindowLayoutOf(const CacheShape& shape) {
   BlockLayout block;
-  for (const int ratio : shape.ratios) {
+  for (const int ratio : LayersHere(shape)) {
     BlockLayout::Offsets offsets;
     offsets.keys = Append(block, kBlockTokens * KeyBytes(shape.keys));
     if (ratio == 4) {
@@ -87,7 +98,7 @@ BlockLayout WindowLayoutOf(const CacheShape& shape) {
     }
     block.offsets.push_back(offsets);
   }
-  block.stream = Append(block, shape.stream_bytes);
+  block.stream = Append(block, StreamBytesHere(shape));
   return block;
 }
 

@@ -16,6 +16,8 @@
 #define FATHOM_KV_CACHE_LAYOUT_H_
 
 #include <cstdint>
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "kernels/key_layout.h"
@@ -26,7 +28,11 @@ namespace fathom {
 struct CacheShape {
   KeyLayout keys;  // of the window and of compressed rows
   std::int64_t sliding_window = 0;
-  std::vector<int> ratios;       // of every layer that caches, draft layers included
+  std::vector<int> ratios;  // of every layer that caches, draft layers included
+  // Of several ranks: those of the layers that this one has memory for. Which blocks a sequence has
+  // follows from all layers, so that the tables of one rank are right for every other.
+  std::int64_t first_layer = 0;
+  std::int64_t end_layer = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
   std::int64_t rollback = 0;  // newest positions that may be overwritten
@@ -34,10 +40,18 @@ struct CacheShape {
   std::int64_t n_draft_layers = 0;
   // Positions beyond the newest one that draft layers store keys of.
   std::int64_t lookahead = 0;
-  std::int64_t stream_bytes = 0;  // of the hidden streams of a position; 0: they are not kept
+  // Of the hidden streams of a position, kept with the last layer; 0: they are not.
+  std::int64_t stream_bytes = 0;
   // Of everything together; 0: as much as all sequences can ever need at once.
   std::int64_t memory_bytes = 0;
+  // Of several ranks: as many slabs (block_arena.h) as the poorest has room for.
+  std::int64_t most_slabs = std::numeric_limits<std::int64_t>::max();
 };
+
+// The ratios of the layers that have memory here.
+std::span<const int> LayersHere(const CacheShape& shape);
+// stream_bytes if they are kept here, else 0.
+std::int64_t StreamBytesHere(const CacheShape& shape);
 
 // Rows and slots of one layer for one sequence; what a layer does not have is 0.
 struct LayerLayout {
@@ -58,13 +72,13 @@ struct LayerBytes {
 };
 LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape);
 
-// Over all layers, for one sequence.
+// Over all layers here, for one sequence.
 LayerBytes BytesPerSequence(const CacheShape& shape);
 
-// Growing bytes per token of context, over all layers.
+// Growing bytes per token of context, over all layers here.
 double BytesPerToken(const CacheShape& shape);
 
-// Where the rows of every layer begin in a block; each begins at a multiple of 64 bytes.
+// Where the rows of every layer here begin in a block; each begins at a multiple of 64 bytes.
 struct BlockLayout {
   struct Offsets {
     std::int64_t keys = 0;   // window keys or compressed rows
@@ -72,7 +86,7 @@ struct BlockLayout {
     std::int64_t boundary = 0;
     std::int64_t index_boundary = 0;
   };
-  std::vector<Offsets> offsets;  // of every layer
+  std::vector<Offsets> offsets;  // of every layer here
   std::int64_t stream = 0;       // of the hidden streams
   std::int64_t bytes = 0;        // of a block
 };

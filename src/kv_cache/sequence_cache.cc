@@ -30,13 +30,24 @@ Matrix<std::byte> CarveTails(Carver& carver, const CacheShape& shape,
       CarveTail(carver, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
     }
   }
-  return carver.Take<std::byte>(shape.n_sequences, shape.stream_bytes);
+  return carver.Take<std::byte>(shape.n_sequences, StreamBytesHere(shape));
 }
 
 void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
   if (rows.cols > 0) {
     std::copy_n(rows.Row(from * count), count * rows.cols, rows.Row(to * count));
   }
+}
+
+// The same on every rank: what all layers together need.
+std::int64_t HistoriesPerSlab(const CacheShape& shape) {
+  constexpr std::int64_t kMost = 64;
+  CacheShape whole = shape;
+  whole.first_layer = 0;
+  whole.end_layer = std::ssize(shape.ratios);
+  const std::int64_t window = WindowLayoutOf(whole).bytes;
+  const std::int64_t smallest = DivideUp(DivideUp(window, kMost), 64) * 64;
+  return DivideUp(window, std::max(HistoryLayoutOf(whole).bytes, smallest));
 }
 
 }  // namespace
@@ -47,11 +58,11 @@ SequenceCache::SequenceCache(const CacheShape& shape)
       history_layout_(HistoryLayoutOf(shape)),
       window_layout_(WindowLayoutOf(shape)),
       table_width_(BlocksOf(shape.max_context + shape.lookahead)) {
-  constexpr std::int64_t kMostPerSlab = 64;
-  const std::int64_t smallest = DivideUp(DivideUp(window_layout_.bytes, kMostPerSlab), 64) * 64;
+  const std::int64_t per_slab = HistoriesPerSlab(shape);
+  const std::int64_t smallest = DivideUp(DivideUp(window_layout_.bytes, per_slab), 64) * 64;
   history_bytes_ = std::max(history_layout_.bytes, smallest);
-  slab_bytes_ = DivideUp(window_layout_.bytes, history_bytes_) * history_bytes_;
-  for (const int ratio : shape_.ratios) {
+  slab_bytes_ = per_slab * history_bytes_;
+  for (const int ratio : LayersHere(shape_)) {
     layers_.push_back({.ratio = ratio});
     layers_.back().compressor.ratio = ratio;
     layers_.back().indexer.ratio = ratio == 4 ? ratio : 0;
@@ -89,7 +100,7 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
     size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows;
     return size;
   }
-  size.n_slabs = (shape_.memory_bytes - tail_bytes) / slab_bytes_;
+  size.n_slabs = std::min((shape_.memory_bytes - tail_bytes) / slab_bytes_, shape_.most_slabs);
   if (size.n_slabs < most_windows + 1) {
     return MakeError(ErrorCode::kOutOfMemory,
                      "expected at least {} bytes ({} for what each sequence has of its own, {} "
@@ -152,8 +163,8 @@ void SequenceCache::MakeViews() {
     const BlockLayout::Offsets& history = history_layout_.offsets[i];
     layer.window.rows = {rows(BlockKind::kWindow, window.keys, kBlockTokens, key_bytes),
                          shape_.keys};
-    const bool is_draft =
-        std::ssize(layers_) - static_cast<std::int64_t>(i) <= shape_.n_draft_layers;
+    const std::int64_t index = shape_.first_layer + static_cast<std::int64_t>(i);
+    const bool is_draft = std::ssize(shape_.ratios) - index <= shape_.n_draft_layers;
     layer.window.row_of_position_0 = is_draft ? 1 : 0;
     if (layer.ratio != 0) {
       const std::int64_t per_block = kBlockTokens / layer.ratio;
@@ -181,10 +192,15 @@ std::span<std::byte> SequenceCache::Bytes(BlockKind kind, std::int32_t block) {
                                   static_cast<std::size_t>(BlockBytes(kind)));
 }
 
-std::int32_t SequenceCache::BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
+std::span<const std::int32_t> SequenceCache::Table(BlockKind kind, std::int32_t sequence) const {
   const std::vector<std::int32_t>& table =
       kind == BlockKind::kHistory ? history_table_ : window_table_;
-  return table[static_cast<std::size_t>(sequence * table_width_ + i)];
+  return std::span(table).subspan(static_cast<std::size_t>(sequence * table_width_),
+                                  static_cast<std::size_t>(table_width_));
+}
+
+std::int32_t SequenceCache::BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
+  return Table(kind, sequence)[static_cast<std::size_t>(i)];
 }
 
 // A query that comes next is at earliest_next at least, and reads what is before it.
@@ -240,12 +256,13 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
     if (!IsMissing(kind, sequence, range, i)) {
       continue;
     }
+    Check(!follows_, "a block that the first rank has not taken");
     std::int32_t& entry = Entry(kind, sequence, i);
     const std::int32_t taken = arena_.Take(kind).value();
     if (entry != kNoBlock) {
       if (i == copied) {
-        const std::span<const std::byte> from = Bytes(kind, entry);
-        std::copy(from.begin(), from.end(), Bytes(kind, taken).begin());
+        Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
+             entry, taken});
       }
       arena_.Return(kind, entry);
     }
@@ -253,14 +270,17 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
   }
 }
 
+void SequenceCache::GiveBack(BlockKind kind, std::int32_t& entry) {
+  if (entry != kNoBlock && !follows_) {
+    arena_.Return(kind, entry);
+  }
+  entry = kNoBlock;
+}
+
 void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
-  State& state = StateOf(sequence);
+  SequenceState& state = StateOf(sequence);
   for (; state.first_window < std::min(end, state.end_block); ++state.first_window) {
-    std::int32_t& entry = Entry(BlockKind::kWindow, sequence, state.first_window);
-    if (entry != kNoBlock) {
-      arena_.Return(BlockKind::kWindow, entry);
-      entry = kNoBlock;
-    }
+    GiveBack(BlockKind::kWindow, Entry(BlockKind::kWindow, sequence, state.first_window));
   }
 }
 
@@ -274,7 +294,7 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(sequence >= 0 && sequence < shape_.n_sequences && first >= 0 && n_tokens >= 0 &&
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
-  State& state = StateOf(sequence);
+  SequenceState& state = StateOf(sequence);
   if (first == 0 && state.stands > 0) {
     Release(sequence);
   }
@@ -301,20 +321,16 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
 }
 
 void SequenceCache::Ran(std::int32_t sequence, std::int64_t end) {
-  State& state = StateOf(sequence);
+  SequenceState& state = StateOf(sequence);
   state.stands = end;
   state.earliest_next = std::max(state.earliest_next, end - shape_.rollback);
 }
 
 void SequenceCache::Release(std::int32_t sequence) {
-  State& state = StateOf(sequence);
+  SequenceState& state = StateOf(sequence);
   ReturnWindows(sequence, state.end_block);
   for (std::int64_t i = 0; i < state.end_block; ++i) {
-    std::int32_t& entry = Entry(BlockKind::kHistory, sequence, i);
-    if (entry != kNoBlock) {
-      arena_.Return(BlockKind::kHistory, entry);
-      entry = kNoBlock;
-    }
+    GiveBack(BlockKind::kHistory, Entry(BlockKind::kHistory, sequence, i));
   }
   state = {};
 }
@@ -329,7 +345,7 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
   Check(n_blocks <= table_width_ && std::ssize(windows) == BoundaryWindows(n_blocks),
         "Attach: the blocks that a sequence needs");
   Release(sequence);
-  State& state = StateOf(sequence);
+  SequenceState& state = StateOf(sequence);
   state.first_window = n_blocks - std::ssize(windows);
   state.end_block = n_blocks;
   for (std::int64_t i = 0; i < n_blocks; ++i) {
@@ -342,16 +358,15 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
         windows[i];
   }
   state.stands = state.earliest_next = n_blocks * kBlockTokens;
-  if (!windows.empty() && shape_.stream_bytes > 0) {
-    const std::byte* stream = Bytes(BlockKind::kWindow, windows.back()).data();
-    std::copy_n(stream + window_layout_.stream, shape_.stream_bytes, streams_.Row(sequence));
+  if (!windows.empty()) {
+    Run({CacheCopy::What::kStream, windows.back(), sequence});
   }
 }
 
 void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
   Check(from != to, "Fork: a sequence onto itself");
   Release(to);
-  const State& state = StateOf(from);
+  const SequenceState& state = StateOf(from);
   StateOf(to) = state;
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     for (std::int64_t i = 0; i < state.end_block; ++i) {
@@ -362,7 +377,30 @@ void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
       }
     }
   }
-  CopyTails(from, to);
+  Run({CacheCopy::What::kTails, from, to});
+}
+
+void SequenceCache::Run(const CacheCopy& copy) {
+  if (notes_ != nullptr) {
+    notes_->push_back(copy);
+  }
+  switch (copy.what) {
+    case CacheCopy::What::kHistory:
+    case CacheCopy::What::kWindow: {
+      const BlockKind kind =
+          copy.what == CacheCopy::What::kHistory ? BlockKind::kHistory : BlockKind::kWindow;
+      const std::span<const std::byte> from = Bytes(kind, copy.from);
+      std::copy(from.begin(), from.end(), Bytes(kind, copy.to).begin());
+      break;
+    }
+    case CacheCopy::What::kTails:
+      CopyTails(copy.from, copy.to);
+      break;
+    case CacheCopy::What::kStream:
+      std::copy_n(Bytes(BlockKind::kWindow, copy.from).data() + window_layout_.stream,
+                  streams_.cols, streams_.Row(copy.to));
+      break;
+  }
 }
 
 void SequenceCache::CopyTails(std::int32_t from, std::int32_t to) {
@@ -372,9 +410,7 @@ void SequenceCache::CopyTails(std::int32_t from, std::int32_t to) {
       CopyRows(compressor->tail_scores, from, to, compressor->tail_slots);
     }
   }
-  if (shape_.stream_bytes > 0) {
-    std::copy_n(streams_.Row(from), shape_.stream_bytes, streams_.Row(to));
-  }
+  std::copy_n(streams_.Row(from), streams_.cols, streams_.Row(to));
 }
 
 void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t i,
@@ -400,7 +436,7 @@ void SequenceCache::AddUses(BlockUses& uses) const {
 
 void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
                                std::span<const std::byte> stream) {
-  Check(std::ssize(stream) == shape_.stream_bytes, "KeepStream: the bytes of the shape");
+  Check(std::ssize(stream) == streams_.cols, "KeepStream: the bytes of the shape");
   std::copy(stream.begin(), stream.end(), streams_.Row(sequence));
   const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
   if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
@@ -411,6 +447,26 @@ void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
 
 std::span<const std::byte> SequenceCache::Stream(std::int32_t sequence) const {
   return streams_.RowSpan(sequence);
+}
+
+void SequenceCache::Follow(std::int32_t sequence, const SequenceState& state) {
+  follows_ = true;
+  StateOf(sequence) = state;
+}
+
+void SequenceCache::FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i,
+                                std::int32_t block) {
+  follows_ = true;
+  Entry(kind, sequence, i) = block;
+}
+
+Result<std::int64_t> SequenceCache::SlabsFor(const CacheShape& shape) {
+  SequenceCache cache(shape);
+  const Result<ArenaSize> size = cache.SizeArena(cache.TailBytes());
+  if (!size) {
+    return Unexpected(size.error());
+  }
+  return size->n_slabs;
 }
 
 }  // namespace fathom

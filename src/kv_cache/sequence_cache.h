@@ -31,16 +31,37 @@ namespace fathom {
 // or all (so that others can begin behind each).
 enum class StoredWindows { kSeen, kAll };
 
-// Owns the memory; hands out one LayerCache per layer of the shape, which stay valid and see the
-// changes of the tables. Nothing is ever cleared: what a query may see follows from its position,
-// and every row is written before it becomes visible, so a block is reused as it is. Must not
-// outlive the backend, whose buffers the host can read and write. One thread at a time.
+// Where a sequence stands.
+struct SequenceState {
+  std::int64_t stands = 0;         // the next position
+  std::int64_t earliest_next = 0;  // the smallest one besides 0 that may come next
+  // Blocks in the tables: history [0, end_block), window [first_window, end_block).
+  std::int64_t first_window = 0;
+  std::int64_t end_block = 0;
+  friend bool operator==(const SequenceState&, const SequenceState&) = default;
+};
+
+// What was copied within the memory: of a block to a block, of a sequence to a sequence, or the
+// hidden streams of a window block to a sequence.
+struct CacheCopy {
+  enum class What : std::int32_t { kHistory, kWindow, kTails, kStream };
+  What what = What::kHistory;
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+};
+
+// Owns the memory; hands out one LayerCache per layer here of the shape, which stay valid and see
+// the changes of the tables. Nothing is ever cleared: what a query may see follows from its
+// position, and every row is written before it becomes visible, so a block is reused as it is. Must
+// not outlive the backend, whose buffers the host can read and write. One thread at a time.
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
   // The bytes of the caches of a shape whose memory_bytes is 0: as much as all sequences can need
   // at once, whatever they share.
   static std::int64_t FullBytes(const CacheShape& shape);
+  // The slabs that Create would make. Errors as those of Create, but that nothing is allocated.
+  static Result<std::int64_t> SlabsFor(const CacheShape& shape);
 
   // --- One step of a sequence: Extend, run, Ran. ---
 
@@ -61,7 +82,7 @@ class SequenceCache {
   // Gives all blocks of `sequence` back; it is empty now.
   void Release(std::int32_t sequence);
 
-  // The next position, and the smallest one besides 0 that may come next.
+  // Of its state.
   std::int64_t stands(std::int32_t sequence) const { return StateOf(sequence).stands; }
   std::int64_t earliest_next(std::int32_t sequence) const {
     return StateOf(sequence).earliest_next;
@@ -81,6 +102,21 @@ class SequenceCache {
   std::int32_t BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const;
   // Puts a block of the same contents in its place.
   void Replace(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
+
+  // --- Several ranks: the first decides which blocks its sequences have, the others have the same
+  //     in the memory of their layers (engine/rank_leader.h, engine/rank_follower.h). ---
+
+  // From now on what is copied is noted there, in order; null: not any more.
+  void NoteCopies(std::vector<CacheCopy>* notes) { notes_ = notes; }
+  const SequenceState& state(std::int32_t sequence) const { return StateOf(sequence); }
+  // The blocks of a sequence in the order of positions; kNoBlock where there is none.
+  std::span<const std::int32_t> Table(BlockKind kind, std::int32_t sequence) const;
+
+  // What the first rank has, does this one too. From the first call on, this cache takes no block
+  // and returns none: which are in use is the first rank's knowledge.
+  void Follow(std::int32_t sequence, const SequenceState& state);
+  void FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
+  void Run(const CacheCopy& copy);
 
   // --- Memory ---
 
@@ -104,13 +140,6 @@ class SequenceCache {
   const BlockArena& arena() const { return arena_; }
 
  private:
-  struct State {
-    std::int64_t stands = 0;
-    std::int64_t earliest_next = 0;
-    // Blocks in the tables: history [0, end_block), window [first_window, end_block).
-    std::int64_t first_window = 0;
-    std::int64_t end_block = 0;
-  };
   // The entries of a table from the first that a step writes. Those before `stored` are written
   // where the sequence has them, and not taken where it does not.
   struct Range {
@@ -132,10 +161,12 @@ class SequenceCache {
   Status Allocate(Backend& backend);
   Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
-  const State& StateOf(std::int32_t sequence) const {
+  const SequenceState& StateOf(std::int32_t sequence) const {
     return states_[static_cast<std::size_t>(sequence)];
   }
-  State& StateOf(std::int32_t sequence) { return states_[static_cast<std::size_t>(sequence)]; }
+  SequenceState& StateOf(std::int32_t sequence) {
+    return states_[static_cast<std::size_t>(sequence)];
+  }
   std::vector<std::int32_t>& TableOf(BlockKind kind) {
     return kind == BlockKind::kHistory ? history_table_ : window_table_;
   }
@@ -147,6 +178,7 @@ class SequenceCache {
   bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
   std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
   void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
+  void GiveBack(BlockKind kind, std::int32_t& entry);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);
   void CopyTails(std::int32_t from, std::int32_t to);
 
@@ -162,9 +194,11 @@ class SequenceCache {
   std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
   Matrix<std::byte> streams_;  // [sequences, stream_bytes]
-  std::vector<State> states_;
+  std::vector<SequenceState> states_;
   std::vector<LayerCache> layers_;
   std::int64_t bytes_ = 0;
+  std::vector<CacheCopy>* notes_ = nullptr;
+  bool follows_ = false;
 };
 
 }  // namespace fathom

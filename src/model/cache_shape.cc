@@ -1,7 +1,13 @@
 #include "model/cache_shape.h"
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "base/float_types.h"
 #include "kernels/backend.h"
+#include "kv_cache/sequence_cache.h"
+#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -13,14 +19,39 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
                       .rollback = kRollbackTokens,
                       .memory_bytes = options.kv_memory_bytes};
   const ModelShare share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
-  shape.ratios.assign(config.compress_ratios.begin() + share.first_layer,
-                      config.compress_ratios.begin() + share.end_layer);
-  if (options.with_mtp && share.is_last_stage()) {
+  const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
+  shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
+  shape.first_layer = share.first_layer;
+  if (!share.is_last_stage()) {
+    shape.end_layer = share.end_layer;
+  }
+  if (options.with_mtp) {
     shape.ratios.push_back(0);
     shape.n_draft_layers = 1;
     shape.lookahead = kRollbackTokens;
     shape.stream_bytes = kStreams * config.hidden_size * static_cast<std::int64_t>(sizeof(Bf16));
   }
+  return shape;
+}
+
+// Stages have layers of different sizes, and the blocks of a sequence lie on all of them.
+Result<CacheShape> AgreedCacheShape(const ModelConfig& config, const ModelOptions& options) {
+  CacheShape shape = CacheShapeOf(config, options);
+  if (options.ranks == nullptr || options.ranks->share.n_stages == 1) {
+    return shape;
+  }
+  const Result<std::int64_t> mine = SequenceCache::SlabsFor(shape);
+  if (!mine) {
+    return Unexpected(mine.error());
+  }
+  Communicator& ranks = *options.ranks->all;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(ranks.size()));
+  const Status gathered =
+      ranks.AllGather(std::as_bytes(std::span(&*mine, 1)), std::as_writable_bytes(std::span(all)));
+  if (!gathered) {
+    return Unexpected(gathered.error());
+  }
+  shape.most_slabs = *std::min_element(all.begin(), all.end());
   return shape;
 }
 

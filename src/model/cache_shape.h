@@ -2,14 +2,19 @@
 #ifndef FATHOM_MODEL_CACHE_SHAPE_H_
 #define FATHOM_MODEL_CACHE_SHAPE_H_
 
+#include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kv_cache/layout.h"
 #include "model/model.h"
 
 namespace fathom {
 
-// What Model::Load allocates for these options.
+// For these options, as one rank alone would have them.
 CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options);
+
+// What Model::Load allocates: of several ranks, called by all, no more blocks than each of them has
+// room for. Errors: this rank has room for too few; a rank is gone.
+Result<CacheShape> AgreedCacheShape(const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace fathom
 

@@ -16,6 +16,7 @@
 #include "model/cache_shape.h"
 #include "model/expert_admission.h"
 #include "model/model_limits.h"
+#include "model/place.h"
 #include "model/rank_exchange.h"
 #include "model/weight_share.h"
 #include "model/weight_values.h"
@@ -32,24 +33,6 @@ Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
 }
 
 }  // namespace
-
-// What a row of a batch belongs to.
-struct Place {
-  std::int32_t sequence = 0;
-  std::int32_t position = 0;
-  friend bool operator==(const Place&, const Place&) = default;
-};
-
-Place PlaceOf(const BatchView& batch, std::int64_t row) {
-  return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
-}
-
-void ListPlaces(const BatchView& batch, std::vector<Place>& places) {
-  places.clear();
-  for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
-    places.push_back(PlaceOf(batch, row));
-  }
-}
 
 struct Model::Impl {
   Backend& backend;
@@ -79,7 +62,6 @@ struct Model::Impl {
   void StartAnew(const BatchView& batch);
   Status ExtendCache(const BatchView& batch);
   void KeepStreams(const BatchView& batch);
-  Status CheckBatch(const BatchView& batch) const;
   Status CheckOrder(const BatchView& batch) const;
   Matrix<const Bf16> streams() const { return workspace->activations().streams; }
   Matrix<const Bf16> mtp_streams() const { return workspace->activations().mtp_streams; }
@@ -95,6 +77,10 @@ struct Model::Impl {
   }
   Status BeginStreams(const BatchView& batch, const Activations& a);
   void Finish(const BatchView& batch);
+  void FinishMtp(const BatchView& batch) {
+    last_mtp_rows = batch.n_tokens();
+    ListPlaces(batch, last_mtp_places);
+  }
   Result<Matrix<const float>> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
                                    const HcWeights& hc_head, std::span<const Bf16> norm);
 };
@@ -158,7 +144,11 @@ Status Model::Impl::Allocate() {
   if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) {
     return reserved;
   }
-  Result<SequenceCache> caches = SequenceCache::Create(backend, CacheShapeOf(config, options));
+  const Result<CacheShape> shape = AgreedCacheShape(config, options);
+  if (!shape) {
+    return Unexpected(shape.error());
+  }
+  Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
   if (!caches) {
     return Unexpected(caches.error());
   }
@@ -250,33 +240,6 @@ std::int64_t Model::weight_bytes() const {
   return bytes;
 }
 
-Status Model::Impl::CheckBatch(const BatchView& batch) const {
-  if (batch.n_tokens() > options.max_batch_tokens) {
-    return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
-                     options.max_batch_tokens, batch.n_tokens());
-  }
-  for (const Token token : batch.tokens) {
-    if (token < 0 || token >= config.vocab_size) {
-      return MakeError(ErrorCode::kInvalidArgument, "token id: expected 0 to {}, found {}",
-                       config.vocab_size - 1, token);
-    }
-  }
-  for (const Segment& segment : batch.segments) {
-    if (segment.sequence < 0 || segment.sequence >= options.max_sequences) {
-      return MakeError(ErrorCode::kInvalidArgument, "sequence: expected 0 to {}, found {}",
-                       options.max_sequences - 1, segment.sequence);
-    }
-    const std::int64_t first = segment.first_position;
-    if (first < 0 || first + segment.n_tokens > options.max_context) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "sequence {}: expected positions 0 to {} (the context), found {} to {}",
-                       segment.sequence, options.max_context - 1, first,
-                       first + segment.n_tokens - 1);
-    }
-  }
-  return {};
-}
-
 // Positions must follow what the sequences have.
 Status Model::Impl::CheckOrder(const BatchView& batch) const {
   for (const Segment& segment : batch.segments) {
@@ -346,18 +309,26 @@ void Model::Impl::KeepStreams(const BatchView& batch) {
   }
 }
 
+Status Model::Prepare(const Batch& batch) {
+  const BatchView view = batch.View();
+  if (Status status = CheckBatch(view, impl_->config, impl_->options); !status) {
+    return status;
+  }
+  if (Status status = impl_->CheckOrder(view); !status) {
+    return status;
+  }
+  Status extended = impl_->ExtendCache(view);
+  if (!extended) {
+    impl_->StartAnew(view);
+  }
+  return extended;
+}
+
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  if (Status status = m.CheckBatch(view); !status) {
-    return status;
-  }
-  if (Status status = m.CheckOrder(view); !status) {
-    return status;
-  }
-  if (Status extended = m.ExtendCache(view); !extended) {
-    m.StartAnew(view);
-    return extended;
+  if (Status prepared = Prepare(batch); !prepared) {
+    return prepared;
   }
   const Step step = m.MakeStep(view);
   const ModelShare& share = m.ranks.share;
@@ -484,29 +455,41 @@ std::span<const std::byte> Model::Impl::StreamsOf(const BatchView& batch, std::i
   return std::as_bytes((source == StreamSource::kMtp ? mtp_streams() : streams()).RowSpan(from));
 }
 
-Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
+Status Model::PrepareMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) {
   Impl& m = *impl_;
   const BatchView view = next.View();
   if (!m.weights.mtp) {
     return MakeError(ErrorCode::kInvalidArgument, "the model was loaded without its MTP head");
   }
-  if (Status status = m.CheckBatch(view); !status) {
+  if (Status status = CheckBatch(view, m.config, m.options); !status) {
     return status;
-  }
-  if (!m.ranks.share.is_last_stage()) {
-    return {};
   }
   if (Status status = m.CheckStreams(view, stream_rows, source); !status) {
     return status;
   }
-  if (source == StreamSource::kKept) {
-    for (const Segment& segment : view.segments) {
-      if (Status extended = m.cache->Extend(segment.sequence, m.cache->stands(segment.sequence), 0);
-          !extended) {
-        return extended;
-      }
+  for (const Segment& segment : view.segments) {
+    if (source != StreamSource::kKept) {
+      break;
     }
+    if (Status extended = m.cache->Extend(segment.sequence, m.cache->stands(segment.sequence), 0);
+        !extended) {
+      return extended;
+    }
+  }
+  return {};
+}
+
+Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) {
+  if (Status prepared = PrepareMtp(next, stream_rows, source); !prepared) {
+    return prepared;
+  }
+  Impl& m = *impl_;
+  const BatchView view = next.View();
+  if (!m.ranks.share.is_last_stage()) {
+    m.FinishMtp(view);
+    return {};
   }
   const MtpWeights& mtp = *m.weights.mtp;
   const Step step = m.MakeStep(view);
@@ -534,8 +517,7 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
     m.StartAnew(view);
     return ran;
   }
-  m.last_mtp_rows = n;
-  ListPlaces(view, m.last_mtp_places);
+  m.FinishMtp(view);
   return {};
 }
 
@@ -562,7 +544,7 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
   }
   for (std::int64_t layer = 0; layer < m.cache->n_layers(); ++layer) {
     FillRandomly(m.cache->Layer(layer), sequence, n_tokens,
-                 seed + static_cast<std::uint64_t>(layer));
+                 seed + static_cast<std::uint64_t>(m.ranks.share.first_layer + layer));
   }
   m.cache->Ran(sequence, n_tokens);
   return {};
@@ -579,7 +561,7 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
         "a layer that this rank has");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
-  if (Status status = m.CheckBatch(view); !status) {
+  if (Status status = CheckBatch(view, m.config, m.options); !status) {
     return status;
   }
   if (Status status = m.CheckOrder(view); !status) {

@@ -84,6 +84,12 @@ class Model {
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;
 
+  // What Forward and ForwardMtp do first, with their errors: checks the arguments, makes room in
+  // the caches. The same call of Forward finds it done.
+  Status Prepare(const Batch& batch);
+  Status PrepareMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
+                    StreamSource source);
+
   // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
   // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens (of all
   // it has computed, those taken back included); position 0 starts it anew. Errors, with nothing

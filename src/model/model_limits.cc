@@ -33,4 +33,31 @@ Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {
   return {};
 }
 
+Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options) {
+  if (batch.n_tokens() > options.max_batch_tokens) {
+    return MakeError(ErrorCode::kInvalidArgument, "batch: expected at most {} tokens, found {}",
+                     options.max_batch_tokens, batch.n_tokens());
+  }
+  for (const Token token : batch.tokens) {
+    if (token < 0 || token >= config.vocab_size) {
+      return MakeError(ErrorCode::kInvalidArgument, "token id: expected 0 to {}, found {}",
+                       config.vocab_size - 1, token);
+    }
+  }
+  for (const Segment& segment : batch.segments) {
+    if (segment.sequence < 0 || segment.sequence >= options.max_sequences) {
+      return MakeError(ErrorCode::kInvalidArgument, "sequence: expected 0 to {}, found {}",
+                       options.max_sequences - 1, segment.sequence);
+    }
+    const std::int64_t first = segment.first_position;
+    if (first < 0 || first + segment.n_tokens > options.max_context) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "sequence {}: expected positions 0 to {} (the context), found {} to {}",
+                       segment.sequence, options.max_context - 1, first,
+                       first + segment.n_tokens - 1);
+    }
+  }
+  return {};
+}
+
 }  // namespace fathom

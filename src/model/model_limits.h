@@ -15,6 +15,9 @@ StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options);
 // Error: a context that the model does not have, or a limit below 1.
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
 
+// Error: more tokens than a batch may have, or a token, sequence or position out of range.
+Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options);
+
 }  // namespace fathom
 
 #endif  // FATHOM_MODEL_MODEL_LIMITS_H_

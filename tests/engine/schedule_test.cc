@@ -1,18 +1,15 @@
 // One answer each: whatever runs beside a request, its answer is the one it would get alone.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/model_adapter.h"
 #include "tests/engine/fake_model.h"
-#include "tests/engine/schedules.h"
+#include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
@@ -20,38 +17,6 @@ namespace fathom::testing {
 namespace {
 
 constexpr std::int64_t kVocabulary = 40;
-constexpr std::int64_t kContext = 700;
-
-// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones: one that failed, more of them,
-// or fewer where a sanitizer makes everything slow.
-struct Seeds {
-  std::uint64_t first = 0;
-  std::uint64_t count = 0;
-};
-Seeds ChosenSeeds(std::uint64_t usual_count) {
-  const char* chosen = std::getenv("FATHOM_SCHEDULES");
-  Seeds seeds = {.first = 1, .count = usual_count};
-  if (chosen != nullptr) {
-    char* rest = nullptr;
-    seeds.first = std::strtoull(chosen, &rest, 10);
-    seeds.count = *rest == ',' ? std::strtoull(rest + 1, nullptr, 10) : 1;
-  }
-  return seeds;
-}
-
-std::string_view Letter(Token token) {
-  return std::string_view("abcdefghijklmnopqrstuvwxyz")
-      .substr(static_cast<std::size_t>(token % 5), 1);
-}
-
-// What one sequence of the whole context needs. `large` has memory for all.
-std::int64_t SmallMemory(const SequenceCache& large) {
-  const std::int64_t per_slab = large.arena().histories_per_slab();
-  const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
-  const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
-  const std::int64_t others = large.bytes() - large.arena().n_slabs() * large.SlabBytes();
-  return others + slabs * large.SlabBytes();
-}
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {
   FakeModelOptions options = {.limits = {.vocab_size = kVocabulary,
@@ -65,33 +30,6 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {
     options.memory_bytes = SmallMemory(FakeModel(options).Cache());
   }
   return std::make_unique<FakeModel>(options);
-}
-
-// Runs the seeds; schedules in which nothing happens would prove nothing.
-void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
-                         const AnswerOf& answer_of, const Seeds& seeds) {
-  ScheduleCounts counts;
-  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
-    const TemporaryDirectory directory;
-    const std::string wrong =
-        RunSchedule(seed, limits, make, answer_of, directory.path() / "blocks", counts);
-    ASSERT_EQ(wrong, "") << "again: FATHOM_SCHEDULES=" << seed << ",1";
-  }
-  const MetricsSnapshot& m = counts.metrics;
-  fmt::print(
-      "{} schedules, {} answers, {} tokens, {} cancelled; {} steps, {} prompt tokens, {} cached, "
-      "{} "
-      "evictions, {} preemptions, drafts right {}/{}\n",
-      counts.schedules, counts.answers, counts.tokens, counts.cancelled, m.steps, m.prompt_tokens,
-      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0]);
-  if (seeds.count >= 10) {
-    const auto n = static_cast<std::int64_t>(seeds.count);
-    EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
-    EXPECT_GT(m.preemptions, n / 20);
-    EXPECT_GT(m.evicted_blocks, n);
-    EXPECT_GT(m.accepted[0], n);
-    EXPECT_GT(counts.cancelled, n / 20);
-  }
 }
 
 TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
@@ -139,61 +77,16 @@ std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
   return std::make_unique<OwnedModel>(directory, options);
 }
 
-// Logits of one text at a time, a token behind the other.
-class LogitsAlone {
- public:
-  explicit LogitsAlone(const std::filesystem::path& directory)
-      : loaded_(directory, {.max_context = kContext, .max_batch_tokens = kContext}) {}
-
-  std::vector<float> operator()(std::span<const Token> tokens) {
-    const bool goes_on = !read_.empty() && read_.size() + 1 == tokens.size() &&
-                         std::equal(read_.begin(), read_.end(), tokens.begin());
-    const std::size_t first = goes_on ? read_.size() : 0;
-    Batch batch;
-    batch.Add(0, static_cast<std::int32_t>(first), tokens.subspan(first));
-    const Status ran = loaded_.model().Forward(batch);
-    Check(ran.has_value(), "a model that runs alone");
-    read_.assign(tokens.begin(), tokens.end());
-    const std::int32_t last[] = {static_cast<std::int32_t>(batch.n_tokens() - 1)};
-    const std::span<const float> logits = loaded_.model().Logits(last)->RowSpan(0);
-    return {logits.begin(), logits.end()};
-  }
-  std::int64_t vocab_size() { return loaded_.model().config().vocab_size; }
-
- private:
-  TestModel loaded_;
-  std::vector<Token> read_;
-};
-
-void ExpectOneAnswerEachOf(const std::filesystem::path& directory, std::uint64_t n_schedules) {
-  LogitsAlone logits(directory);
-  const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
-                                 .max_context = kContext,
-                                 .max_prompt = 420,
-                                 .max_answer = 60,
-                                 .max_requests = 8,
-                                 .eos_tokens = {1},
-                                 .token_bytes = Letter};
-  const ReferenceModel alone = {.logits = std::ref(logits),
-                                .eos_tokens = {1},
-                                .token_bytes = Letter,
-                                .max_context = kContext};
-  ExpectOneAnswerEach(
-      limits, [&](const ScheduleSetup& setup) { return LoadFor(directory, setup); },
-      [&](const Request& request, std::uint32_t choice) {
-        return AnswerAlone(alone, request, choice);
-      },
-      ChosenSeeds(n_schedules));
+TEST(Schedules, OfTheEmbeddedModel) {
+  ExpectOneAnswerEachOf(ProjectPath("models/fairy"), LoadFor, 16);
 }
-
-TEST(Schedules, OfTheEmbeddedModel) { ExpectOneAnswerEachOf(ProjectPath("models/fairy"), 16); }
 
 class SchedulesOfOracle : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SchedulesOfOracle, AnswersAreThoseOfEachAlone) {
   const auto directory = SharedData(std::string("oracle/") + GetParam());
   if (!directory) GTEST_SKIP() << kNoSharedData;
-  ExpectOneAnswerEachOf(*directory, 8);
+  ExpectOneAnswerEachOf(*directory, LoadFor, 8);
 }
 
 std::string NameOf(const ::testing::TestParamInfo<const char*>& model) {

@@ -123,7 +123,7 @@ void Schedule::Choose(const std::filesystem::path& directory) {
   engine.max_step_tokens =
       dice_.OneIn(2) ? 0 : setup_.max_sequences + dice_.Below(setup_.max_batch_tokens);
   engine.fingerprint = "schedule";
-  if (engine.prefix_cache && dice_.OneIn(3)) {
+  if (engine.prefix_cache && dice_.OneIn(3) && limits_.disk) {
     engine.disk = {.directory = directory,
                    .max_bytes = dice_.OneIn(3) ? 200'000 : std::int64_t{1} << 30};
   }

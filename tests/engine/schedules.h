@@ -25,6 +25,7 @@ struct ScheduleLimits {
   std::int64_t max_requests = 0;
   std::vector<Token> eos_tokens;
   std::function<std::string_view(Token)> token_bytes;
+  bool disk = true;  // some schedules keep blocks there
 };
 
 // How the engine and its model are made for one schedule.

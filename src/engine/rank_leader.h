@@ -1,0 +1,56 @@
+// RankLeader: the engine's model where several ranks compute it: the first rank's share, with the
+// other ranks told to do the same.
+#ifndef FATHOM_ENGINE_RANK_LEADER_H_
+#define FATHOM_ENGINE_RANK_LEADER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "engine/language_model.h"
+#include "engine/model_adapter.h"
+#include "engine/rank_calls.h"
+#include "model/model.h"
+#include "parallel/communicator.h"
+#include "parallel/rank_message.h"
+
+namespace fathom {
+
+// What is wrong with a batch is found before anybody is told. A failure behind that leaves the
+// ranks in different places: it ends the run. From then on every call is an error kUnavailable that
+// says why. One thread at a time.
+class RankLeader : public LanguageModel {
+ public:
+  // Called once, with the failure, from the thread that uses the model.
+  using OnFailure = std::function<void(const Error& error)>;
+
+  // On rank 0 of `all`, whose others follow (rank_follower.h). Model and ranks outlive it.
+  RankLeader(Model& model, Communicator& all, OnFailure on_failure);
+
+  ModelLimits Limits() const override { return local_.Limits(); }
+  SequenceCache& Cache() override { return local_.Cache(); }
+  Status Forward(const Batch& batch) override;
+  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override;
+  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                      StreamSource source) override;
+  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
+
+ private:
+  RankMessage& Begin(RankCall call);
+  Status Tell();
+  Status Checked(Status ran);
+  Result<Matrix<const float>> Checked(Result<Matrix<const float>> logits);
+
+  Model& model_;
+  ModelAdapter local_;
+  Communicator& all_;
+  OnFailure on_failure_;
+  CacheShadow shadow_;
+  RankMessage message_;
+  std::optional<Error> failure_;  // as the engine is told
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_ENGINE_RANK_LEADER_H_

@@ -1,0 +1,119 @@
+#include "tests/engine/schedule_checks.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/model/test_model.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+// Logits of one text at a time, a token behind the other.
+class LogitsAlone {
+ public:
+  explicit LogitsAlone(const std::filesystem::path& directory)
+      : loaded_(directory, {.max_context = kContext, .max_batch_tokens = kContext}) {}
+
+  std::vector<float> operator()(std::span<const Token> tokens) {
+    const bool goes_on = !read_.empty() && read_.size() + 1 == tokens.size() &&
+                         std::equal(read_.begin(), read_.end(), tokens.begin());
+    const std::size_t first = goes_on ? read_.size() : 0;
+    Batch batch;
+    batch.Add(0, static_cast<std::int32_t>(first), tokens.subspan(first));
+    const Status ran = loaded_.model().Forward(batch);
+    Check(ran.has_value(), "a model that runs alone");
+    read_.assign(tokens.begin(), tokens.end());
+    const std::int32_t last[] = {static_cast<std::int32_t>(batch.n_tokens() - 1)};
+    const std::span<const float> logits = loaded_.model().Logits(last)->RowSpan(0);
+    return {logits.begin(), logits.end()};
+  }
+  std::int64_t vocab_size() { return loaded_.model().config().vocab_size; }
+
+ private:
+  TestModel loaded_;
+  std::vector<Token> read_;
+};
+
+}  // namespace
+
+Seeds ChosenSeeds(std::uint64_t usual_count) {
+  const char* chosen = std::getenv("FATHOM_SCHEDULES");
+  Seeds seeds = {.first = 1, .count = usual_count};
+  if (chosen != nullptr) {
+    char* rest = nullptr;
+    seeds.first = std::strtoull(chosen, &rest, 10);
+    seeds.count = *rest == ',' ? std::strtoull(rest + 1, nullptr, 10) : 1;
+  }
+  return seeds;
+}
+
+std::string_view Letter(Token token) {
+  return std::string_view("abcdefghijklmnopqrstuvwxyz")
+      .substr(static_cast<std::size_t>(token % 5), 1);
+}
+
+std::int64_t SmallMemory(const SequenceCache& large) {
+  const std::int64_t per_slab = large.arena().histories_per_slab();
+  const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
+  const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
+  const std::int64_t others = large.bytes() - large.arena().n_slabs() * large.SlabBytes();
+  return others + slabs * large.SlabBytes();
+}
+
+void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
+                         const AnswerOf& answer_of, const Seeds& seeds) {
+  ScheduleCounts counts;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    const TemporaryDirectory directory;
+    const std::string wrong =
+        RunSchedule(seed, limits, make, answer_of, directory.path() / "blocks", counts);
+    ASSERT_EQ(wrong, "") << "again: FATHOM_SCHEDULES=" << seed << ",1";
+  }
+  const MetricsSnapshot& m = counts.metrics;
+  fmt::print(
+      "{} schedules, {} answers, {} tokens, {} cancelled; {} steps, {} prompt tokens, {} cached, "
+      "{} "
+      "evictions, {} preemptions, drafts right {}/{}\n",
+      counts.schedules, counts.answers, counts.tokens, counts.cancelled, m.steps, m.prompt_tokens,
+      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0]);
+  if (seeds.count >= 10) {
+    const auto n = static_cast<std::int64_t>(seeds.count);
+    EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
+    EXPECT_GT(m.preemptions, n / 20);
+    EXPECT_GT(m.evicted_blocks, n);
+    EXPECT_GT(m.accepted[0], n);
+    EXPECT_GT(counts.cancelled, n / 20);
+  }
+}
+
+void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
+                           std::uint64_t n_schedules, bool with_disk) {
+  LogitsAlone logits(directory);
+  const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
+                                 .max_context = kContext,
+                                 .max_prompt = 420,
+                                 .max_answer = 60,
+                                 .max_requests = 8,
+                                 .eos_tokens = {1},
+                                 .token_bytes = Letter,
+                                 .disk = with_disk};
+  const ReferenceModel alone = {.logits = std::ref(logits),
+                                .eos_tokens = {1},
+                                .token_bytes = Letter,
+                                .max_context = kContext};
+  ExpectOneAnswerEach(
+      limits, [&](const ScheduleSetup& setup) { return load(directory, setup); },
+      [&](const Request& request, std::uint32_t choice) {
+        return AnswerAlone(alone, request, choice);
+      },
+      ChosenSeeds(n_schedules));
+}
+
+}  // namespace fathom::testing

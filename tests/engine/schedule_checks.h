@@ -1,0 +1,44 @@
+// Runs random schedules (schedules.h) and expects of each that every request has the answer that it
+// would have alone.
+#ifndef FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_
+#define FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "kv_cache/sequence_cache.h"
+#include "tests/engine/schedules.h"
+
+namespace fathom::testing {
+
+// Positions per sequence.
+inline constexpr std::int64_t kContext = 700;
+
+// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones: one that failed, more of them,
+// or fewer where a sanitizer makes everything slow.
+struct Seeds {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+Seeds ChosenSeeds(std::uint64_t usual_count);
+std::string_view Letter(Token token);
+
+// What one sequence of the whole context needs. `large` has memory for all.
+std::int64_t SmallMemory(const SequenceCache& large);
+
+// Runs the seeds; schedules in which nothing happens would prove nothing.
+void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
+                         const AnswerOf& answer_of, const Seeds& seeds);
+
+// The same of a checkpoint, for a number of seeds.
+using LoadModel = std::function<std::unique_ptr<LanguageModel>(
+    const std::filesystem::path& directory, const ScheduleSetup& setup)>;
+void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
+                           std::uint64_t n_schedules, bool with_disk = true);
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_
