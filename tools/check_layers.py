@@ -24,7 +24,7 @@ MAY_LINK = {
     "model": ["base", "checkpoint", "kernels", "kv_cache", "parallel"],
     "constraint": ["base", "tokenizer"],
     "engine": ["base", "kv_cache", "model", "parallel"],
-    "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model"],
+    "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model", "parallel"],
     "api": ["base", "engine", "prompt", "tokenizer"],
     "server": ["api", "base", "engine", "prompt", "tokenizer"],
     "load": ["api", "base", "benchmark", "prompt", "server"],

@@ -61,7 +61,7 @@ double PercentFma(const Report& report, const RowResult& row) {
 std::string ToTable(const Report& report) {
   std::string text = fmt::format(
       "model     {}, {:.2f} GB of weights\n"
-      "machine   {} thread{}, {}, pages of {} KiB\n"
+      "machine   {}{} thread{}, {}, pages of {} KiB\n"
       "roofline  read {:.2f} GB/s, fma {:.1f} GFLOP/s: the median of {} measurements between the "
       "repetitions\n"
       "          (best: {:.2f} and {:.1f})\n"
@@ -69,12 +69,13 @@ std::string ToTable(const Report& report) {
       "median\n\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n",
-      report.model, report.weight_gb, report.n_threads, report.n_threads == 1 ? "" : "s",
-      report.isa, report.page_bytes / 1024, report.roofline.read_gb_s, report.roofline.fma_gflop_s,
-      report.n_rooflines, report.best_roofline.read_gb_s, report.best_roofline.fma_gflop_s,
-      report.n_repetitions, report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "",
-      "read", "% of", "", "% of", "row", "min", "median", "max", "GB/s", "limit", "GFLOP/s",
-      "limit");
+      report.model, report.weight_gb,
+      report.n_ranks == 1 ? "" : fmt::format("{} ranks of ", report.n_ranks), report.n_threads,
+      report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024,
+      report.roofline.read_gb_s, report.roofline.fma_gflop_s, report.n_rooflines,
+      report.best_roofline.read_gb_s, report.best_roofline.fma_gflop_s, report.n_repetitions,
+      report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "", "read", "% of", "",
+      "% of", "row", "min", "median", "max", "GB/s", "limit", "GFLOP/s", "limit");
   for (const RowResult& row : report.rows) {
     fmt::format_to(std::back_inserter(text),
                    "{:<18} {:>9.2f} {:>9.2f} {:>9.2f}  {:>8.2f} {:>7.1f}  {:>9.2f} {:>7.1f}\n",
@@ -87,6 +88,7 @@ std::string ToTable(const Report& report) {
 std::string ToJson(const Report& report) {
   ordered_json json = {{"model", report.model},
                        {"weight_gb", report.weight_gb},
+                       {"ranks", report.n_ranks},
                        {"threads", report.n_threads},
                        {"isa", report.isa},
                        {"page_bytes", report.page_bytes},
@@ -106,15 +108,16 @@ std::string ToJson(const Report& report) {
 std::string ToCsv(const Report& report) {
   std::string text =
       "name,tok_s_min,tok_s_median,tok_s_max,gb_s,percent_read,gflop_s,percent_fma,gb_per_token,"
-      "gflop_per_token,experts_per_layer,model,threads,isa,page_bytes,chunk,repetitions,read_gb_s,"
+      "gflop_per_token,experts_per_layer,model,ranks,threads,isa,page_bytes,chunk,repetitions,read_"
+      "gb_s,"
       "fma_gflop_s\n";
   for (const RowResult& row : report.rows) {
     fmt::format_to(
-        std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
         Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max, row.gb_s(),
         PercentRead(report, row), row.gflop_s(), PercentFma(report, row), row.gb_per_token,
-        row.gflop_per_token, row.experts_per_layer, Quoted(report.model), report.n_threads,
-        report.isa, report.page_bytes, report.chunk, report.n_repetitions,
+        row.gflop_per_token, row.experts_per_layer, Quoted(report.model), report.n_ranks,
+        report.n_threads, report.isa, report.page_bytes, report.chunk, report.n_repetitions,
         report.roofline.read_gb_s, report.roofline.fma_gflop_s);
   }
   return text;

@@ -124,9 +124,30 @@ class RowRunner {
   Batch batch_;
 };
 
-Result<double> TimeOnce(RowRunner& runner) {
+// Returns when all ranks of the model are there: none is timed while it waits for another.
+Status MeetRanks(const Model& model) {
+  const ModelRanks* ranks = model.options().ranks;
+  return ranks != nullptr ? ranks->all->Barrier() : Status();
+}
+
+// Of the layers of all stages, from what each has counted in its own.
+Result<double> SumOfStages(const Model& model, double counted) {
+  const ModelRanks* ranks = model.options().ranks;
+  if (ranks == nullptr || ranks->share.n_stages == 1) {
+    return counted;
+  }
+  std::vector<double> all(static_cast<std::size_t>(ranks->share.n_stages));
+  const Status gathered = ranks->stages->AllGather(std::as_bytes(std::span(&counted, 1)),
+                                                   std::as_writable_bytes(std::span(all)));
+  if (!gathered) return Unexpected(gathered.error());
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+Result<double> TimeOnce(RowRunner& runner, const Model& model) {
   const Status prepared = runner.Prepare();
   if (!prepared) return Unexpected(prepared.error());
+  const Status met = MeetRanks(model);
+  if (!met) return Unexpected(met.error());
   const auto start = std::chrono::steady_clock::now();
   const Status ran = runner.Run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -139,7 +160,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   RowRunner runner(model, row, plan.chunk);
   ExpertCounter experts(model.config().n_routed_experts);
   model.ObserveRouting([&](Matrix<const std::int32_t> ids) { experts.Add(ids); });
-  const Result<double> warm_up = TimeOnce(runner);
+  const Result<double> warm_up = TimeOnce(runner, model);
   model.ObserveRouting({});
   if (!warm_up) return Unexpected(warm_up.error());
 
@@ -147,17 +168,18 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   std::vector<double> tok_s;
   for (int i = 0; i < plan.n_repetitions; ++i) {
     probe.Measure();
-    const Result<double> seconds = TimeOnce(runner);
+    const Result<double> seconds = TimeOnce(runner, model);
     if (!seconds) return Unexpected(seconds.error());
     tok_s.push_back(n_tokens / *seconds);
   }
+  const Result<double> n_different = SumOfStages(model, experts.n_different());
+  if (!n_different) return Unexpected(n_different.error());
   const Cost cost = runner.CostOf(costs);
-  return RowResult{
-      .row = row,
-      .tok_s = SpreadOf(std::move(tok_s)),
-      .gb_per_token = 1e-9 * (cost.bytes + costs.RoutedBytes(experts.n_different())) / n_tokens,
-      .gflop_per_token = 1e-9 * cost.flops / n_tokens,
-      .experts_per_layer = experts.per_layer()};
+  return RowResult{.row = row,
+                   .tok_s = SpreadOf(std::move(tok_s)),
+                   .gb_per_token = 1e-9 * (cost.bytes + costs.RoutedBytes(*n_different)) / n_tokens,
+                   .gflop_per_token = 1e-9 * cost.flops / n_tokens,
+                   .experts_per_layer = experts.per_layer()};
 }
 
 }  // namespace

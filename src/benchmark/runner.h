@@ -54,8 +54,9 @@ ModelOptions OptionsFor(const Plan& plan);
 // Told the name of the row that begins now, and how many are done.
 using RowProgress = std::function<void(std::size_t n_done, const RowSpec& row)>;
 
-// The model has been loaded with OptionsFor(plan) or more. The roofline is measured before every
-// repetition and at the end; ask the probe for it. Errors: those of the model.
+// The model has been loaded with OptionsFor(plan) or more. Of several ranks, called by all. The
+// roofline is measured before every repetition and at the end; ask the probe for it. Errors: those
+// of the model.
 Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, const Plan& plan,
                                        RooflineProbe& probe, const RowProgress& progress);
 

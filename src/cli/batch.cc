@@ -62,7 +62,7 @@ Status RunAll(std::string_view input, const BatchPlan& plan, BatchRun& run, Inte
 
 }  // namespace
 
-Status RunBatch(const BatchCommand& command, Log& log) {
+Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log) {
   const Result<TextModel> text_model = TextModel::Read(command.run.model);
   if (!text_model) return Unexpected(text_model.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
@@ -89,6 +89,7 @@ Status RunBatch(const BatchCommand& command, Log& log) {
       EngineSession::Load(*text_model,
                           {.run = command.run,
                            .engine = command.engine,
+                           .ranks = ranks,
                            .max_context = *n_context,
                            // Enough that a sequence that ends is followed by another at once; the
                            // others need no memory before their turn.

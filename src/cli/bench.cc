@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <memory>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "cli/model_path.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/rank_session.h"
 #include "cli/report_format.h"
 #include "cli/session.h"
 #include "kernels/roofline.h"
@@ -40,20 +43,45 @@ Result<benchmark::Plan> MakePlan(const BenchCommand& command, const ModelConfig&
 }
 
 // The formulas for this checkpoint; the log is told where they are not what the tensors are.
-Result<benchmark::ModelCosts> MakeCosts(const std::filesystem::path& directory,
-                                        const ModelConfig& config, Log& log) {
-  const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
-  if (!checkpoint) return Unexpected(checkpoint.error());
-  benchmark::ModelCosts costs(config, benchmark::FindStoredFormats(*checkpoint));
-  for (const std::string& difference : costs.Differences(*checkpoint)) {
-    log.Warn("GB/s may be wrong: {}", difference);
+benchmark::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
+                                const RankSession& ranks, Log& log) {
+  benchmark::ModelCosts costs(config, benchmark::FindStoredFormats(checkpoint));
+  for (const std::string& difference : costs.Differences(checkpoint)) {
+    if (ranks.is_first()) log.Warn("GB/s may be wrong: {}", difference);
   }
   return costs;
+}
+
+// What every rank has for itself.
+struct Measured {
+  double weight_bytes = 0;
+  Roofline median;
+  Roofline best;
+};
+
+// Of all ranks together: they have measured at the same time.
+Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
+  std::vector<Measured> all(static_cast<std::size_t>(ranks.size()));
+  const Status gathered =
+      ranks.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  if (!gathered) return Unexpected(gathered.error());
+  Measured sum;
+  for (const Measured& one : all) {
+    sum.weight_bytes += one.weight_bytes;
+    sum.median.read_gb_s += one.median.read_gb_s;
+    sum.median.fma_gflop_s += one.median.fma_gflop_s;
+    sum.best.read_gb_s += one.best.read_gb_s;
+    sum.best.fma_gflop_s += one.best.fma_gflop_s;
+  }
+  return sum;
 }
 
 }  // namespace
 
 Status RunBench(const BenchCommand& command, Log& log) {
+  const Result<std::unique_ptr<RankSession>> joined = RankSession::Join(command.run.ranks);
+  if (!joined) return Unexpected(joined.error());
+  RankSession& ranks = **joined;
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
@@ -62,11 +90,16 @@ Status RunBench(const BenchCommand& command, Log& log) {
   if (!plan) return Unexpected(plan.error());
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;
-  const Result<benchmark::ModelCosts> costs = MakeCosts(*directory, *config, log);
-  if (!costs) return Unexpected(costs.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const benchmark::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
 
+  ModelOptions options = OptionsFor(*plan);
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
+  if (!share) return Unexpected(share.error());
+  options.ranks = *share;
   const Result<Session> session =
-      Session::Load(*directory, command.run, OptionsFor(*plan), {}, log);
+      Session::Load(*config, *std::move(checkpoint), command.run, options, {}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
   const Result<Isa> isa = ChooseIsa(command.run);
@@ -82,24 +115,32 @@ Status RunBench(const BenchCommand& command, Log& log) {
   Result<std::vector<benchmark::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
     return RunRows(
-        session->model(), *costs, *plan, **probe,
+        session->model(), costs, *plan, **probe,
         [&](std::size_t n_done, const benchmark::RowSpec& row) {
           log.Info("row {}", benchmark::Name(row));
           bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
         });
   }();
   if (!rows) return Unexpected(rows.error());
+  const Result<Measured> measured =
+      AddUp({.weight_bytes = static_cast<double>(session->model().weight_bytes()),
+             .median = (*probe)->Median(),
+             .best = (*probe)->Best()},
+            ranks.all());
+  if (!measured) return Unexpected(measured.error());
+  if (!ranks.is_first()) return {};
   std::error_code ignored;  // a directory that was read has a name
   const benchmark::Report report = {
       .model = std::filesystem::canonical(*directory, ignored).filename().string(),
-      .weight_gb = 1e-9 * static_cast<double>(session->model().weight_bytes()),
+      .weight_gb = 1e-9 * measured->weight_bytes,
       .isa = std::string(Name(*isa)),
+      .n_ranks = ranks.all().size(),
       .n_threads = (*probe)->options().n_threads,
       .page_bytes = (*probe)->page_bytes(),
       .chunk = plan->chunk,
       .n_repetitions = plan->n_repetitions,
-      .roofline = (*probe)->Median(),
-      .best_roofline = (*probe)->Best(),
+      .roofline = measured->median,
+      .best_roofline = measured->best,
       .n_rooflines = (*probe)->n_measurements(),
       .rows = *std::move(rows)};
   if (!command.plot.empty()) {

@@ -228,10 +228,10 @@ class Chat {
 
 }  // namespace
 
-Status RunChat(const ChatCommand& command, Log& log) {
+Status RunChat(const ChatCommand& command, RankSession& ranks, Log& log) {
   Interrupt interrupt;  // before the model starts its threads
   const Result<std::unique_ptr<ConversationModel>> model =
-      ConversationModel::Load(command, interrupt, log);
+      ConversationModel::Load(command, ranks, interrupt, log);
   if (!model) return Unexpected(model.error());
   LineReader lines(interrupt);
   return Chat(command, **model, lines).Run();

@@ -288,6 +288,7 @@ CLI::App* AddBench(CLI::App& app, BenchCommand& options) {
       ->type_name("FILE");
   AddModel(command, options.run.model);
   AddMachine(command, options.run);
+  AddRanks(command, options.run.ranks);
   command->footer(
       "Read GB/s is compared with the read bandwidth of the machine, GFLOP/s with its fp32\n"
       "multiply-adds, both measured in the same run with the same threads.\n"

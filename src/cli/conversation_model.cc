@@ -25,6 +25,7 @@ EncodeOptions EncodingOf(Think think) {
 }  // namespace
 
 Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCommand& command,
+                                                                   RankSession& ranks,
                                                                    Interrupt& interrupt, Log& log) {
   Result<TextModel> text_model = TextModel::Read(command.run.model);
   if (!text_model) return Unexpected(text_model.error());
@@ -42,6 +43,7 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   Result<EngineSession> session = EngineSession::Load(model->text_model_,
                                                       {.run = command.run,
                                                        .engine = command.engine,
+                                                       .ranks = ranks,
                                                        .max_context = *n_context,
                                                        .interrupt = &interrupt},
                                                       log);

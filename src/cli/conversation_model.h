@@ -35,9 +35,10 @@ struct ChatAnswer {
 // Owns tokenizer, model and engine. One thread.
 class ConversationModel {
  public:
-  // `interrupt` must outlive it.
+  // `ranks` and `interrupt` must outlive it.
   static Result<std::unique_ptr<ConversationModel>> Load(const ChatCommand& command,
-                                                         Interrupt& interrupt, Log& log);
+                                                         RankSession& ranks, Interrupt& interrupt,
+                                                         Log& log);
 
   // Answers the last message. Ctrl-C ends the answer. Errors: a conversation that does not fit into
   // the context, text that is not UTF-8, what the engine or `show` returned.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,11 @@
 #include "base/pages.h"
 #include "checkpoint/head_kind.h"
 #include "cli/checkpoint_fingerprint.h"
+#include "cli/model_path.h"
+#include "engine/model_adapter.h"
+#include "engine/rank_calls.h"
+#include "engine/rank_follower.h"
+#include "engine/rank_leader.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 
@@ -19,7 +25,11 @@ namespace {
 // Of one call; those of many sequences are computed in turns.
 constexpr std::int64_t kLogitRows = 64;
 
-Status CheckOptions(const EngineCliOptions& engine) {
+Status CheckOptions(const EngineCliOptions& engine, const RankSession& ranks) {
+  if (!engine.kv_disk.empty() && !ranks.is_alone()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--kv-disk: not yet on several ranks: each has a part of every block");
+  }
   if (engine.max_batch_tokens < engine.max_sequences) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--max-batch-tokens: expected at least --max-sequences ({}), a token of each, "
@@ -43,22 +53,67 @@ bool WantsDrafts(const EngineCliOptions& engine, const Checkpoint& checkpoint) {
   return head && head->kind == HeadKind::kMtp;
 }
 
-ModelOptions ModelOptionsFor(const ModelConfig& config, const EngineSessionOptions& options,
-                             bool drafts) {
+// What is the same on all ranks. kv_memory_bytes: kDefaultMemory unless it was given.
+constexpr std::int64_t kDefaultMemory = -1;
+
+ModelOptions SizesOf(const EngineSessionOptions& options, bool drafts) {
   const EngineCliOptions& engine = options.engine;
   const std::int64_t rows_of_one = 1 + (drafts ? kMaxDraftDepth : 0);
-  ModelOptions model = {.max_sequences = engine.max_sequences,
-                        .max_context = options.max_context,
-                        .max_batch_tokens = std::min(engine.max_batch_tokens,
-                                                     engine.max_sequences * options.max_context),
-                        .max_logit_rows = std::min(engine.max_sequences * rows_of_one, kLogitRows),
-                        .with_mtp = drafts};
-  const std::int64_t full_bytes = SequenceCache::FullBytes(CacheShapeOf(config, model));
-  const std::int64_t available =
-      AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max());
-  model.kv_memory_bytes =
-      engine.kv_memory_bytes.value_or(DefaultKvMemory(full_bytes, available, engine.prefix_cache));
-  return model;
+  return {.max_sequences = engine.max_sequences,
+          .max_context = options.max_context,
+          .max_batch_tokens =
+              std::min(engine.max_batch_tokens, engine.max_sequences * options.max_context),
+          .max_logit_rows = std::min(engine.max_sequences * rows_of_one, kLogitRows),
+          .with_mtp = drafts,
+          .kv_memory_bytes = engine.kv_memory_bytes.value_or(kDefaultMemory)};
+}
+
+struct LoadPlan {
+  ModelOptions sizes;
+  bool prefix_cache = true;
+};
+
+// On all ranks, with the plan of the first.
+Result<Session> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const RunOptions& run,
+                          LoadPlan plan, RankSession& ranks, const LoadWatch& watch, Log& log) {
+  const Result<const ModelRanks*> share = ranks.Cut(config, checkpoint, run.weights);
+  if (!share) return Unexpected(share.error());
+  plan.sizes.ranks = *share;
+  if (plan.sizes.kv_memory_bytes == kDefaultMemory) {
+    plan.sizes.kv_memory_bytes = 0;
+    const std::int64_t full_bytes = SequenceCache::FullBytes(CacheShapeOf(config, plan.sizes));
+    // As if all ranks were on this machine.
+    const std::int64_t available =
+        AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();
+    plan.sizes.kv_memory_bytes = DefaultKvMemory(full_bytes, available, plan.prefix_cache);
+  }
+  return Session::Load(config, std::move(checkpoint), run, plan.sizes, watch, log);
+}
+
+Status TellPlan(const LoadPlan& plan, Communicator& all) {
+  RankMessage message;
+  message.Add(static_cast<std::int64_t>(RankCall::kLoad));
+  AddSizes(plan.sizes, message);
+  message.Add(std::int64_t{plan.prefix_cache});
+  return message.Broadcast(all);
+}
+
+// None: the first rank has nothing to load.
+Result<std::optional<LoadPlan>> HearPlan(Communicator& all) {
+  RankMessage message;
+  const Status told = message.Broadcast(all);
+  if (!told) return Unexpected(told.error());
+  if (static_cast<RankCall>(message.Take()) == RankCall::kEnd) {
+    return std::optional<LoadPlan>();
+  }
+  LoadPlan plan;
+  TakeSizes(message, plan.sizes);
+  plan.prefix_cache = message.Take() != 0;
+  if (!message.IsRead()) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "rank 0 told something else than what to load: it is another program");
+  }
+  return std::optional(plan);
 }
 
 }  // namespace
@@ -74,7 +129,7 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
                                           const EngineSessionOptions& options, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   const EngineCliOptions& engine = options.engine;
-  const Status valid = CheckOptions(engine);
+  const Status valid = CheckOptions(engine, options.ranks);
   if (!valid) return Unexpected(valid.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(text_model.directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
@@ -84,13 +139,22 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
     if (!fingerprint) return Unexpected(fingerprint.error());
   }
   const bool drafts = WantsDrafts(engine, *checkpoint);
+  const LoadPlan plan = {.sizes = SizesOf(options, drafts), .prefix_cache = engine.prefix_cache};
+  RankSession& ranks = options.ranks;
+  const Status told = TellPlan(plan, ranks.all());
+  if (!told) return Unexpected(told.error());
   Result<Session> loaded =
-      Session::Load(text_model.config, *std::move(checkpoint), options.run,
-                    ModelOptionsFor(text_model.config, options, drafts),
-                    {.interrupt = options.interrupt, .progress = options.progress}, log);
+      LoadShare(text_model.config, *std::move(checkpoint), options.run, plan, ranks,
+                {.interrupt = options.interrupt, .progress = options.progress}, log);
   if (!loaded) return Unexpected(loaded.error());
   EngineSession session(*std::move(loaded));
-  session.adapter_ = std::make_unique<ModelAdapter>(session.session_.model());
+  Model& model = session.session_.model();
+  if (ranks.is_alone()) {
+    session.adapter_ = std::make_unique<ModelAdapter>(model);
+  } else {
+    session.adapter_ = std::make_unique<RankLeader>(
+        model, ranks.all(), [&ranks](const Error& error) { ranks.Fail(error); });
+  }
   const Tokenizer* tokenizer = &text_model.tokenizer;
   Result<std::unique_ptr<Engine>> created = Engine::Create(
       *session.adapter_,
@@ -112,6 +176,24 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
   session.load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return session;
+}
+
+Status FollowEngine(const RunOptions& run, RankSession& ranks, Log& log) {
+  Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
+  const Result<std::optional<LoadPlan>> plan = HearPlan(ranks.all());
+  if (!plan) return Unexpected(plan.error());
+  if (!*plan) return {};
+  const Result<std::filesystem::path> directory = FindModel(run.model);
+  if (!directory) return Unexpected(directory.error());
+  const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<Session> session = LoadShare(*config, *std::move(checkpoint), run, **plan, ranks,
+                                            {.interrupt = &interrupt}, log);
+  if (!session) return Unexpected(session.error());
+  BindModelThread(session->processors(), log);
+  return FollowCalls(session->model(), ranks.all());
 }
 
 }  // namespace fathom::cli

@@ -27,6 +27,8 @@ constexpr Alias kAliases[] = {
     {"--chunked-prefill-size", "--max-batch-tokens"},
     {"--allowed-origins", "--cors-origins"},
     {"--max-queue", "--max-waiting"},
+    {"--tensor-parallel-size", "--tp"},
+    {"--pipeline-parallel-size", "--pp"},
 };
 
 // Each takes a value.

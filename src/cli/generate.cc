@@ -150,7 +150,7 @@ Status Finish(const Answer& answer, const RequestStats& stats, double load_secon
 
 }  // namespace
 
-Status RunGenerate(const GenerateCommand& command, Log& log) {
+Status RunGenerate(const GenerateCommand& command, RankSession& ranks, Log& log) {
   const Result<TextModel> text_model = TextModel::Read(command.run.model);
   if (!text_model) return Unexpected(text_model.error());
   const Result<std::vector<Token>> prompt = EncodePrompt(command, *text_model);
@@ -164,7 +164,9 @@ Status RunGenerate(const GenerateCommand& command, Log& log) {
   if (!valid) return valid;
 
   const Result<EngineSession> session = EngineSession::Load(
-      *text_model, {.run = command.run, .engine = command.engine, .max_context = *n_context}, log);
+      *text_model,
+      {.run = command.run, .engine = command.engine, .ranks = ranks, .max_context = *n_context},
+      log);
   if (!session) return Unexpected(session.error());
   Result<TokenStream> stream =
       session->engine().Submit({.prompt = *prompt, .sampling = parameters});

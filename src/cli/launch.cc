@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -8,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -34,7 +37,7 @@ constexpr milliseconds kTurn(50);
 constexpr std::chrono::seconds kSilence(5);
 // After the first failure: so long the others may say what they know, and then end by themselves.
 constexpr milliseconds kOtherWords(300);
-constexpr std::chrono::seconds kOwnEnd(2);
+constexpr std::chrono::seconds kOwnEnd(3);
 
 // A process that runs a rank.
 struct RankProcess {
@@ -276,10 +279,13 @@ Status RunLaunch(const LaunchCommand& command, Log&) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "launch: expected a command, as in fathom launch -n 2 logits ...");
   }
-  if (command.arguments.front() != "logits") {
+  constexpr std::array<std::string_view, 6> kCommands = {"batch",    "bench",  "chat",
+                                                         "generate", "logits", "serve"};
+  const std::string& first = command.arguments.front();
+  if (std::find(kCommands.begin(), kCommands.end(), first) == kCommands.end()) {
     return MakeError(ErrorCode::kUnsupported,
-                     "launch: expected a command that runs on several ranks (logits), found {}",
-                     command.arguments.front());
+                     "launch: expected a command that runs on several ranks ({}), found {}",
+                     fmt::join(kCommands, ", "), first);
   }
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   Ranks ranks;

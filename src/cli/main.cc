@@ -2,13 +2,16 @@
 #include <signal.h>
 
 #include <exception>
+#include <memory>
 #include <new>
 #include <variant>
 
 #include "cli/commands.h"
+#include "cli/engine_session.h"
 #include "cli/log.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/rank_session.h"
 #include "parallel/rank_link.h"
 
 namespace fathom::cli {
@@ -17,10 +20,10 @@ namespace {
 struct RunCommand {
   Log& log;
 
-  Status operator()(const GenerateCommand& command) { return RunGenerate(command, log); }
-  Status operator()(const ChatCommand& command) { return RunChat(command, log); }
-  Status operator()(const ServeCommand& command) { return RunServe(command, log); }
-  Status operator()(const BatchCommand& command) { return RunBatch(command, log); }
+  Status operator()(const GenerateCommand& command) { return OnRanks(command, RunGenerate); }
+  Status operator()(const ChatCommand& command) { return OnRanks(command, RunChat); }
+  Status operator()(const ServeCommand& command) { return OnRanks(command, RunServe); }
+  Status operator()(const BatchCommand& command) { return OnRanks(command, RunBatch); }
   Status operator()(const InspectCommand& command) { return RunInspect(command, log); }
   Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
   Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }
@@ -30,6 +33,17 @@ struct RunCommand {
   Status operator()(const BenchCommand& command) { return RunBench(command, log); }
   Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
   Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
+
+  // A command with an engine: the first rank runs it, the others compute what it needs.
+  template <class Command>
+  Status OnRanks(const Command& command, Status (*run)(const Command&, RankSession&, Log&)) {
+    const Result<std::unique_ptr<RankSession>> ranks = RankSession::Join(command.run.ranks);
+    if (!ranks) return Unexpected(ranks.error());
+    if (!(*ranks)->is_first()) return FollowEngine(command.run, **ranks, log);
+    Status status = run(command, **ranks, log);
+    (*ranks)->End();
+    return status;
+  }
 };
 
 int ExitCodeOf(const Status& status) {

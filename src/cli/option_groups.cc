@@ -216,6 +216,7 @@ void AddRanks(CLI::App* command, RankOptions& ranks) {
 void AddRun(CLI::App* command, RunOptions& run) {
   AddModel(command, run.model);
   AddMachine(command, run);
+  AddRanks(command, run.ranks);
   command
       ->add_option("--context", run.n_context,
                    "Tokens of prompt and answer together that memory is taken for")

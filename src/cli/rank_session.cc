@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/signal_mask.h"
 #include "cli/build_info.h"
 #include "cli/checkpoint_fingerprint.h"
+#include "engine/rank_calls.h"
 #include "parallel/mpi_module.h"
 #include "parallel/socket_mesh.h"
 
@@ -48,6 +50,7 @@ MeshEnds EndsOf(const RankLink& link) {
 }  // namespace
 
 Result<std::unique_ptr<RankSession>> RankSession::Join(const RankOptions& options) {
+  const SignalsBlocked blocked;  // for the threads of the transport
   auto session = std::unique_ptr<RankSession>(new RankSession(options));
   if (!options.link.empty()) {
     const Result<RankLink> link = ParseRankLink(options.link);
@@ -62,6 +65,13 @@ Result<std::unique_ptr<RankSession>> RankSession::Join(const RankOptions& option
     session->all_ = MakeSoloCommunicator();
   }
   return session;
+}
+
+void RankSession::End() {
+  if (is_alone() || alarm_.raised()) return;
+  RankMessage end;
+  end.Add(static_cast<std::int64_t>(RankCall::kEnd));
+  static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
 }
 
 RankCounts RankSession::Counts(const ModelConfig& config) const {

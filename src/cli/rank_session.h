@@ -17,7 +17,7 @@
 
 namespace fathom::cli {
 
-// Outlives the model. One thread, that of the model.
+// Outlives the model. One thread, that of the model, but for what says otherwise.
 class RankSession {
  public:
   // Of a process that fathom launch or mpirun has started; alone otherwise.
@@ -25,6 +25,14 @@ class RankSession {
 
   // The others compute what this rank needs: it alone reads input and writes results.
   bool is_first() const { return all_->rank() == 0; }
+  bool is_alone() const { return all_->size() == 1; }
+  Communicator& all() { return *all_; }
+  // Why all ranks have to stop, once they have. Any thread.
+  Status Check() const { return alarm_.Check(); }
+  // From now on they have to. Any thread.
+  void Fail(const Error& error) { alarm_.Raise(error); }
+  // On the first rank: lets the others go, which wait for a call (engine/rank_calls.h).
+  void End();
   // Which share of the model each rank has, by --tp, --pp and --ep. nullptr: this rank is alone.
   // Errors: a cut that the model does not allow; ranks that run something else (another version,
   // another model, other options), which the message names.

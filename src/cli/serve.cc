@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -131,6 +132,20 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service&
                             });
 }
 
+// Until a signal comes, or one of several ranks has failed: the error.
+Status WaitForEnd(Interrupt& interrupt, const RankSession& ranks) {
+  if (ranks.is_alone()) {
+    interrupt.Wait();
+    return {};
+  }
+  Status fine = ranks.Check();
+  while (fine && !interrupt.Take()) {
+    std::this_thread::sleep_for(kWatch);
+    fine = ranks.Check();
+  }
+  return fine;
+}
+
 // Lets what runs finish; a second signal or the end of the time cancels it. Then all is closed.
 void ShutDown(const ServeCommand& command, Service& service, HttpServer& server, Engine& engine,
               Interrupt& interrupt, Log& log) {
@@ -154,7 +169,7 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 
 }  // namespace
 
-Status RunServe(const ServeCommand& command, Log& log) {
+Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log) {
   Result<AccessOptions> access = MakeAccessOptions(command);
   if (!access) return Unexpected(access.error());
   const Result<TextModel> text_model = TextModel::Read(command.run.model);
@@ -185,6 +200,7 @@ Status RunServe(const ServeCommand& command, Log& log) {
       *text_model,
       {.run = command.run,
        .engine = command.engine,
+       .ranks = ranks,
        .max_context = *n_context,
        .max_waiting = command.max_waiting,
        .interrupt = &interrupt,
@@ -202,10 +218,10 @@ Status RunServe(const ServeCommand& command, Log& log) {
            command.host, (*server)->port(), *n_context, command.engine.max_sequences,
            session->load_seconds());
 
-  interrupt.Wait();
+  Status end = WaitForEnd(interrupt, ranks);
   ShutDown(command, service, **server, session->engine(), interrupt, log);
   log.Info("stopped");
-  return {};
+  return end;
 }
 
 }  // namespace fathom::cli

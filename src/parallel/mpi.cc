@@ -240,9 +240,13 @@ class MpiCommunicator : public Communicator {
 extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
     const fathom::Alarm* alarm, std::string* error) {
   int provided = 0;
-  const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (fathom::Status started = fathom::Told(result, "starting"); !started) {
     *error = started.error().message;
+    return nullptr;
+  }
+  if (provided < MPI_THREAD_SERIALIZED) {
+    *error = "MPI: expected one that several threads may use in turn (MPI_THREAD_SERIALIZED)";
     return nullptr;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

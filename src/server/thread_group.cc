@@ -2,9 +2,10 @@
 
 #include <pthread.h>
 
-#include <csignal>
 #include <optional>
 #include <utility>
+
+#include "base/signal_mask.h"
 
 namespace fathom {
 namespace {
@@ -13,14 +14,10 @@ namespace {
 std::optional<pthread_t> CreateThread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return std::nullopt;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   pthread_t thread = {};
   const bool is_created = ::pthread_attr_setstacksize(&attributes, ThreadGroup::kStackBytes) == 0 &&
                           ::pthread_create(&thread, &attributes, run, argument) == 0;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_attr_destroy(&attributes);
   return is_created ? std::optional(thread) : std::nullopt;
 }

@@ -111,8 +111,9 @@ TEST(Report, CsvHasAsManyFieldsAsNames) {
     ++n_rows;
   }
   EXPECT_EQ(n_rows, 5);
-  EXPECT_THAT(ToCsv(Example()), HasSubstr("\ntg128,7,8,9,4,20,16,16,0.5,2,6,small,2,avx2,4096,512,"
-                                          "3,20,100\n"));
+  EXPECT_THAT(ToCsv(Example()),
+              HasSubstr("\ntg128,7,8,9,4,20,16,16,0.5,2,6,small,1,2,avx2,4096,512,"
+                        "3,20,100\n"));
   Report report = Example();
   report.model = "a,\"b\"";
   EXPECT_THAT(ToCsv(report), HasSubstr(",\"a,\"\"b\"\"\","));

@@ -1,0 +1,28 @@
+// SignalsBlocked: threads that are started meanwhile are sent no signals: those are for the thread
+// that waits for them (cli/interrupt.h).
+#ifndef FATHOM_BASE_SIGNAL_MASK_H_
+#define FATHOM_BASE_SIGNAL_MASK_H_
+
+#include <signal.h>
+
+namespace fathom {
+
+// Of the calling thread, while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_SIGNAL_MASK_H_
