@@ -203,6 +203,7 @@ void AddLaunch(CLI::App& app, LaunchCommand& options) {
       "All ranks stop when one fails. A machine of several NUMA nodes wants a rank on each;\n"
       "between machines the ranks are mpirun's: docs/cluster.md.\n"
       "Examples:\n"
+      "  fathom launch -n 2 serve\n"
       "  fathom launch -n 4 logits --tp 2 --pp 2 --tokens \"0 17 42\" --out l.safetensors");
 }
 
@@ -320,8 +321,8 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddEncode(app, commands.encode);
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
-  AddMakeSlice(app, commands.make_slice);
   AddLaunch(app, commands.launch);
+  AddMakeSlice(app, commands.make_slice);
   AddBenchServe(*AddBench(app, commands.bench), commands.bench_serve);
 }
 

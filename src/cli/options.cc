@@ -159,7 +159,7 @@ std::string ExplainArguments(CLI::App& app, const std::vector<std::string>& unkn
   if (option != unknown.end()) {
     const std::string name = OptionName(*option);
     std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
-    allowed.insert(allowed.end(), {"--log-level", "--log-format"});
+    if (command != nullptr) allowed.insert(allowed.end(), {"--log-level", "--log-format"});
     return fmt::format("unknown option {}{}\n  allowed: {}", name, Suggestion(name, allowed),
                        fmt::join(allowed, " "));
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
@@ -68,6 +69,22 @@ TEST(BatchProgramTest, AnswersAreThoseOfGenerate) {
   const std::string before = ReadFile(out);
   EXPECT_EQ(RunProgram({"batch", in, out}).exit_code, 0);
   EXPECT_EQ(ReadFile(out), before) << "nothing was left to answer";
+}
+
+TEST(BatchProgramTest, AnswersOfRanksAreThoseOfOne) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path in = directory.path() / "in.jsonl";
+  WriteFile(in, Requests());
+  const auto answers = [&](std::vector<std::string> words, const char* name) {
+    const std::filesystem::path out = directory.path() / name;
+    words.insert(words.end(), {"batch", in, out, "--threads", "1"});
+    const ProgramRun run = RunProgram(words);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return Answers(out);
+  };
+  const std::map<std::string, std::string> alone = answers({}, "alone");
+  EXPECT_EQ(alone.size(), std::size_t{kRequests});
+  EXPECT_EQ(answers({"launch", "-n", "2"}, "ranks"), alone);
 }
 
 }  // namespace

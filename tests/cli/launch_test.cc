@@ -124,6 +124,29 @@ TEST_F(LaunchTest, MpiWritesTheSameBytes) {
   }
 }
 
+TEST_F(LaunchTest, GenerateSaysTheSame) {
+  const auto text = [](std::vector<std::string> before) {
+    for (const char* word :
+         {"generate", "--threads", "1", "--seed", "7", "-n", "60", "Once upon a time"}) {
+      before.emplace_back(word);
+    }
+    const ProgramRun run = RunProgram(before);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return run.out;
+  };
+  const std::string alone = text({});
+  EXPECT_GT(alone.size(), 60u);
+  EXPECT_EQ(text({"launch", "-n", "2"}), alone);
+}
+
+TEST_F(LaunchTest, BenchMeasuresAllRanks) {
+  const ProgramRun run = RunProgram({"launch", "-n", "2", "bench", "--threads", "1", "--pp", "2",
+                                     "--rows", "tg4,pp8", "--reps", "1", "--bandwidth-mib", "16"});
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_NE(run.out.find("2 ranks of 1 thread"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("\ntg4 "), std::string::npos) << run.out;
+}
+
 TEST_F(LaunchTest, ARankThatIsKilledEndsAll) {
   std::chrono::seconds took{};
   const ProgramRun run = RunAndSignal(SIGKILL, &took);
@@ -146,7 +169,11 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
   };
   const std::string file = out();
   refusal({"launch", "-n", "2"}, 1, "expected a command");
-  refusal({"launch", "-n", "2", "generate", "x"}, 1, "several ranks (logits), found generate");
+  refusal({"launch", "-n", "2", "inspect"}, 1,
+          "several ranks (batch, bench, chat, generate, logits, serve), found inspect");
+  refusal({"launch", "-n", "2", "generate", "--context", "2", "Once upon a time"}, 1,
+          "prompt: expected at most 2 tokens");
+  refusal({"launch", "-n", "2", "generate", "--tp", "3", "x"}, 1, "--tp times --pp");
   refusal({"launch", "-n", "2", "logits", "--nonsense"}, 2, "--nonsense");
   refusal({"launch", "-n", "0", "logits", "--tokens", "1", "--out", file}, 2, "--ranks");
   refusal({"launch", "-n", "3", "logits", "--tokens", "1", "--out", file}, 1,

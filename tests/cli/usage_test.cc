@@ -56,7 +56,7 @@ TEST(UsageTest, UnknownCommandIsExplained) {
 
 TEST(UsageTest, UnknownOptionsSayWhatIsAllowed) {
   for (const char* command : kCommands) {
-    const ProgramRun run = RunProgram({command, "x", "--bogus"});
+    const ProgramRun run = RunProgram({command, "--bogus"});
     ExpectRefusal(run, 2, "unknown option --bogus");
     EXPECT_THAT(run.error, AllOf(HasSubstr("allowed: --help"), HasSubstr("--log-level"),
                                  HasSubstr(std::string("Try: fathom ") + command + " --help")));

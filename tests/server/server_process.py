@@ -42,11 +42,14 @@ class ScriptedServer:
 
 
 class FathomServer:
-    """`fathom serve` on a free port, with its log in memory."""
+    """`fathom serve` on a free port, with its log in memory.
 
-    def __init__(self, *arguments):
+    launch: the words before, which start it on several ranks.
+    """
+
+    def __init__(self, *arguments, launch=(BUILD / "fathom",)):
         self.process = subprocess.Popen(
-            [BUILD / "fathom", "--log-format", "json", "serve", "--port", "0", *arguments],
+            [*launch, "serve", "--log-format", "json", "--port", "0", *arguments],
             stderr=subprocess.PIPE, text=True)
         self.log = []
         self._has_url = threading.Event()

@@ -1,0 +1,137 @@
+"""`fathom serve` on several ranks: the answers of one, and an end when one of them fails."""
+
+import json
+import os
+import signal
+import threading
+import time
+import unittest
+import urllib.error
+from pathlib import Path
+
+from serve_test import STORY, post, stream, text_of
+from server_process import BUILD, FathomServer, metric, wait_until
+
+FATHOM = BUILD / "fathom"
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe")
+
+
+def launched(n_ranks):
+    return (FATHOM, "launch", "-n", str(n_ranks))
+
+
+def children_of(pid):
+    """Ascending: in the order of the ranks."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return sorted(found)
+
+
+class ServeRanksTest(unittest.TestCase):
+    def serve(self, *arguments, launch):
+        server = FathomServer("--threads", "1", *arguments, launch=launch)
+        self.addCleanup(server.kill)
+        return server
+
+    def stories(self, server):
+        """The texts of eight streams at once: one prompt, and some that share its beginning."""
+        events = [[] for _ in range(8)]
+        bodies = [{**STORY, "prompt": STORY["prompt"] * (1 + i % 3), "seed": i, "max_tokens": 30}
+                  for i in range(8)]
+        threads = [threading.Thread(target=stream, args=(server.url, body, into))
+                   for body, into in zip(bodies, events)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [text_of(one) for one in events]
+
+    def test_any_ranks_answer_alike(self):
+        alone = self.serve(launch=(FATHOM,))
+        expected = self.stories(alone)
+        self.assertEqual(alone.stop(), 0)
+        for launch, options in ((launched(2), ()), (launched(2), ("--pp", "2")),
+                                (launched(4), ("--tp", "2", "--pp", "2"))):
+            with self.subTest(launch=launch[3], options=options):
+                server = self.serve(*options, launch=launch)
+                self.assertEqual(self.stories(server), expected)
+                self.assertEqual(self.stories(server), expected, "from what is cached")
+                self.assertEqual(server.stop(), 0)
+
+    @unittest.skipUnless((BUILD / "fathom_mpi.so").exists(), "this build has no MPI")
+    def test_mpi_answers_alike(self):
+        alone = self.serve(launch=(FATHOM,))
+        body = {**STORY, "max_tokens": 8}
+        expected = post(alone.url, "/v1/completions", body)["choices"]
+        self.assertEqual(alone.stop(), 0)
+        server = self.serve(launch=(*MPIRUN, "-n", "2", FATHOM))
+        self.assertEqual(post(server.url, "/v1/completions", body)["choices"], expected)
+        server.stop()  # mpirun has an exit code of its own for what it was told to end
+
+    def fail(self, server, sent, cause):
+        """Rank 1 meets a signal: all must end within 10 s, with one message that has the cause."""
+        ranks = children_of(server.process.pid)
+        start = time.monotonic()
+        os.kill(ranks[1], sent)
+        self.assertNotEqual(server.process.wait(timeout=10), 0)
+        self.assertLess(time.monotonic() - start, 10)
+        server.stop()
+        messages = [line for line in server.log if line.startswith("fathom: error: ")]
+        self.assertEqual(len(messages), 1, server.log)
+        self.assertIn("rank 1: " + cause, messages[0])
+        for rank in ranks:
+            self.assertFalse(Path(f"/proc/{rank}").exists(), "a rank that is still there")
+
+    def fail_while_answering(self, sent, cause):
+        server = self.serve("--max-sequences", "2", launch=launched(2))
+        body = {**STORY, "max_tokens": 60000}
+        events = []
+        codes = []
+
+        def whole():
+            try:
+                post(server.url, "/v1/completions", body)
+                codes.append(200)
+            except urllib.error.HTTPError as error:
+                codes.append(error.code)
+
+        # One is streamed, one answered whole; the last waits for its turn.
+        threads = [threading.Thread(target=stream, args=(server.url, body, events))]
+        threads[0].start()
+        wait_until(lambda: len(events) > 3)
+        threads += [threading.Thread(target=whole) for _ in range(2)]
+        for thread in threads[1:]:
+            thread.start()
+        wait_until(lambda: metric(server.url, "fathom_running") == 2)
+        wait_until(lambda: metric(server.url, "fathom_waiting") == 1)
+        self.fail(server, sent, cause)
+        for thread in threads:
+            thread.join(timeout=10)
+        self.assertEqual(codes, [503, 503])
+        self.assertIn("error", json.loads(events[-1]))
+
+    def test_a_rank_is_killed(self):
+        self.fail_while_answering(signal.SIGKILL, "was killed by signal 9")
+
+    def test_a_rank_is_stopped(self):
+        self.fail_while_answering(signal.SIGSTOP, "has said nothing for 5 s")
+
+    def test_a_rank_is_killed_while_nothing_is_asked(self):
+        server = self.serve(launch=launched(2))
+        self.fail(server, signal.SIGKILL, "was killed by signal 9")
+
+    def test_wrong_options_are_said_once(self):
+        for options, part in ((("--kv-disk", "blocks"), "--kv-disk"), (("--tp", "3"), "--tp"),
+                              (("--kv-memory", "64K"), "found 65536")):
+            with self.subTest(options=options), self.assertRaises(AssertionError) as refused:
+                self.serve(*options, launch=launched(2))
+            lines = str(refused.exception).splitlines()
+            self.assertEqual(lines[0], "fathom serve ended:")
+            errors = [line for line in lines if line.startswith("fathom: error: ")]
+            self.assertEqual(len(errors), 1, lines)
+            self.assertIn(part, errors[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
