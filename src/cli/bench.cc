@@ -78,10 +78,7 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
 
 }  // namespace
 
-Status RunBench(const BenchCommand& command, Log& log) {
-  const Result<std::unique_ptr<RankSession>> joined = RankSession::Join(command.run.ranks);
-  if (!joined) return Unexpected(joined.error());
-  RankSession& ranks = **joined;
+Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");

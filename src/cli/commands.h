@@ -15,14 +15,15 @@ Status RunGenerate(const GenerateCommand& command, RankSession& ranks, Log& log)
 Status RunChat(const ChatCommand& command, RankSession& ranks, Log& log);
 Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log);
 Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log);
+// These on all.
+Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log);
+Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log);
 
 Status RunInspect(const InspectCommand& command, Log& log);
 Status RunTokenize(const TokenizeCommand& command, Log& log);
 Status RunEncode(const EncodeCommand& command, Log& log);
 Status RunParse(const ParseCommand& command, Log& log);
-Status RunLogits(const LogitsCommand& command, Log& log);
 Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
-Status RunBench(const BenchCommand& command, Log& log);
 Status RunLaunch(const LaunchCommand& command, Log& log);
 Status RunBenchServe(const BenchServeCommand& command, Log& log);
 

@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "parallel/rank_link.h"
+#include "parallel/rank_watch.h"
 #include "parallel/socket_mesh.h"
 
 extern char** environ;
@@ -33,20 +34,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn(50);
-// A rank that says nothing for so long is stopped, or hangs.
-constexpr std::chrono::seconds kSilence(5);
-// After the first failure: so long the others may say what they know, and then end by themselves.
-constexpr milliseconds kOtherWords(300);
+// After a failure was told to the others: so long they may end by themselves.
 constexpr std::chrono::seconds kOwnEnd(3);
 
 // A process that runs a rank.
 struct RankProcess {
   pid_t pid = -1;
-  Descriptor control;
-  std::string text;  // that came over it and is no whole line yet
-  Clock::time_point last_sign;
   bool has_ended = false;
-  std::optional<Error> failure;
 };
 
 // "was killed by signal 9 (Killed)".
@@ -67,15 +61,12 @@ class Ranks {
  private:
   Status StartOne(int rank, const MeshEnds& ends, const LaunchCommand& command);
   void Listen(milliseconds time);
-  void Hear(RankProcess& process);
   void Reap();
-  void FindSilent();
   void SignalAll(int signal);
-  bool HasFailure() const;
   bool HaveAllEnded() const;
-  Error Cause() const;
 
   std::vector<RankProcess> processes_;
+  std::vector<WatchedRank> ranks_;  // what they say
 };
 
 Status Ranks::Start(const LaunchCommand& command) {
@@ -99,8 +90,7 @@ Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& comm
   }
   const Descriptor theirs(pair[1]);
   RankProcess& process = processes_.emplace_back();
-  process.control = Descriptor(pair[0]);
-  process.last_sign = Clock::now();
+  ranks_.emplace_back(Descriptor(pair[0]));
 
   RankLink link = {.rank = rank, .control = theirs.get(), .ends = {}};
   posix_spawn_file_actions_t actions;
@@ -146,58 +136,32 @@ Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& comm
 
 void Ranks::Listen(milliseconds time) {
   std::vector<pollfd> watched;
-  for (const RankProcess& process : processes_) {
-    watched.push_back({process.has_ended ? -1 : process.control.get(), POLLIN, 0});
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    watched.push_back({processes_[i].has_ended ? -1 : ranks_[i].control(), POLLIN, 0});
   }
   if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) {
     return;
   }
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].revents != 0) {
-      Hear(processes_[i]);
-    }
-  }
-}
-
-void Ranks::Hear(RankProcess& process) {
-  char buffer[4096];
-  const ssize_t n_read = ::recv(process.control.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-  if (n_read <= 0) {
-    return;  // it has ended: Reap says how
-  }
-  process.last_sign = Clock::now();
-  process.text.append(buffer, static_cast<std::size_t>(n_read));
-  for (std::size_t end; (end = process.text.find('\n')) != std::string::npos;) {
-    const std::string line = process.text.substr(0, end);
-    process.text.erase(0, end + 1);
-    if (line != kAliveLine && !process.failure) {
-      process.failure = ParseFailureLine(line);
+      ranks_[i].Hear();  // if it has closed its end, Reap says how
     }
   }
 }
 
 void Ranks::Reap() {
-  for (RankProcess& process : processes_) {
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    RankProcess& process = processes_[i];
     int status = 0;
     if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) {
       continue;
     }
-    Hear(process);  // its last words
+    ranks_[i].Hear();  // its last words
     process.has_ended = true;
-    const bool is_fine = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!is_fine && !process.failure) {
-      process.failure = Error{ErrorCode::kIo, EndInWords(status)};
-    }
-  }
-}
-
-void Ranks::FindSilent() {
-  const auto now = Clock::now();
-  for (RankProcess& process : processes_) {
-    if (!process.has_ended && !process.failure && now - process.last_sign > kSilence) {
-      process.failure = Error{ErrorCode::kIo, fmt::format("has said nothing for {} s: it is "
-                                                          "stopped, or it hangs",
-                                                          kSilence.count())};
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+      ranks_[i].End();
+    } else {
+      ranks_[i].Fail({ErrorCode::kIo, EndInWords(status)});
     }
   }
 }
@@ -210,43 +174,24 @@ void Ranks::SignalAll(int signal) {
   }
 }
 
-bool Ranks::HasFailure() const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [](const RankProcess& process) { return process.failure.has_value(); });
-}
-
 bool Ranks::HaveAllEnded() const {
   return std::all_of(processes_.begin(), processes_.end(),
                      [](const RankProcess& process) { return process.has_ended; });
 }
 
-// That another rank has gone (kUnavailable) is a consequence, if anybody knows better.
-Error Ranks::Cause() const {
-  const RankProcess* cause = nullptr;
-  for (const RankProcess& process : processes_) {
-    if (!process.failure) continue;
-    const bool knows = process.failure->code != ErrorCode::kUnavailable;
-    if (cause == nullptr || (knows && cause->failure->code == ErrorCode::kUnavailable)) {
-      cause = &process;
-    }
-  }
-  Error error = *cause->failure;
-  error.message = fmt::format("rank {}: {}", cause - processes_.data(), error.message);
-  return error;
-}
-
 Status Ranks::Watch(Interrupt& interrupt) {
   std::optional<Clock::time_point> failed;
+  auto last_turn = Clock::now();
   for (;;) {
     Listen(kTurn);
     Reap();
     if (!failed) {
-      FindSilent();
+      FindSilences(ranks_, last_turn);
     }
     if (interrupt.Take()) {
       SignalAll(SIGTERM);  // a server drains
     }
-    if (!failed && HasFailure()) {
+    if (!failed && CauseOf(ranks_, 0)) {
       failed = Clock::now();
     }
     if (failed && Clock::now() - *failed > kOtherWords) {
@@ -257,9 +202,9 @@ Status Ranks::Watch(Interrupt& interrupt) {
     }
   }
   if (!failed) return {};
-  const Error cause = Cause();
-  for (const RankProcess& process : processes_) {
-    if (!process.has_ended) TellFailure(process.control.get(), cause);
+  const Error cause = *CauseOf(ranks_, 0);
+  for (const WatchedRank& rank : ranks_) {
+    TellFailure(rank.control(), cause);
   }
   while (!HaveAllEnded() && Clock::now() - *failed < kOwnEnd) {
     Listen(kTurn);

@@ -146,7 +146,7 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, Safeten
 
 }  // namespace
 
-Status RunLogits(const LogitsCommand& command, Log& log) {
+Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
   Interrupt interrupt;  // so that the unfinished file does not stay behind
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
@@ -154,10 +154,8 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
   if (!config) return Unexpected(config.error());
   const Result<Plan> plan = MakePlan(command, *config);
   if (!plan) return Unexpected(plan.error());
-  Result<std::unique_ptr<RankSession>> ranks = RankSession::Join(command.run.ranks);
-  if (!ranks) return Unexpected(ranks.error());
   std::optional<SafetensorsWriter> writer;
-  if ((*ranks)->is_first()) {
+  if (ranks.is_first()) {
     Result<SafetensorsWriter> created = CreateFile(command, *plan);
     if (!created) return Unexpected(created.error());
     writer = *std::move(created);
@@ -167,7 +165,7 @@ Status RunLogits(const LogitsCommand& command, Log& log) {
 
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<const ModelRanks*> share = (*ranks)->Cut(*config, *checkpoint, command.run.weights);
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
   if (!share) return Unexpected(share.error());
   Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
                                           {.max_sequences = 1,

@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <utility>
 #include <variant>
 
 #include "cli/commands.h"
@@ -12,10 +13,19 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/rank_session.h"
-#include "parallel/rank_link.h"
 
 namespace fathom::cli {
 namespace {
+
+int ExitCodeOf(const Status& status) {
+  if (status) {
+    return 0;
+  }
+  if (!IsQuiet(status.error())) {
+    PrintError("fathom: error: " + status.error().message + "\n");
+  }
+  return 1;
+}
 
 struct RunCommand {
   Log& log;
@@ -28,33 +38,34 @@ struct RunCommand {
   Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
   Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }
   Status operator()(const ParseCommand& command) { return RunParse(command, log); }
-  Status operator()(const LogitsCommand& command) { return RunLogits(command, log); }
+  Status operator()(const LogitsCommand& command) { return OnRanks(command, RunLogits); }
   Status operator()(const MakeSliceCommand& command) { return RunMakeSlice(command, log); }
-  Status operator()(const BenchCommand& command) { return RunBench(command, log); }
+  Status operator()(const BenchCommand& command) { return OnRanks(command, RunBench); }
   Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
   Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
 
-  // A command with an engine: the first rank runs it, the others compute what it needs.
+  // A command with an engine runs on the first rank, and the others compute what it needs; any
+  // other runs on all. The end is told before the ranks part, which may end this process.
   template <class Command>
   Status OnRanks(const Command& command, Status (*run)(const Command&, RankSession&, Log&)) {
     const Result<std::unique_ptr<RankSession>> ranks = RankSession::Join(command.run.ranks);
     if (!ranks) return Unexpected(ranks.error());
-    if (!(*ranks)->is_first()) return FollowEngine(command.run, **ranks, log);
-    Status status = run(command, **ranks, log);
-    (*ranks)->End();
-    return status;
+    RankSession& session = **ranks;
+    if (session.is_first() && !session.warning().empty()) log.Warn("{}", session.warning());
+    constexpr bool kHasEngine = requires { command.engine; };
+    Status status;
+    if (kHasEngine && !session.is_first()) {
+      status = FollowEngine(command.run, session, log);
+    } else {
+      status = run(command, session, log);
+      if (kHasEngine) session.End();
+    }
+    status = session.Conclude(std::move(status));
+    if (status || session.is_alone()) return status;
+    static_cast<void>(ExitCodeOf(status));
+    return Unexpected({status.error().code, ""});
   }
 };
-
-int ExitCodeOf(const Status& status) {
-  if (status) {
-    return 0;
-  }
-  if (!IsQuiet(status.error())) {
-    PrintError("fathom: error: " + status.error().message + "\n");
-  }
-  return 1;
-}
 
 int Run(int argc, char** argv) {
   const CommandLine line = ParseCommandLine(argc, argv);
@@ -68,10 +79,6 @@ int Run(int argc, char** argv) {
     log.Warn("{} is ignored: what it would choose is always right here", option);
   }
   const Status status = std::visit(RunCommand{log}, line.options->command);
-  if (Result<RankLink> link = ParseRankLink(line.options->rank_link); !status && link) {
-    TellFailure(link->control, status.error());  // the launcher says it, once for all ranks
-    return 1;
-  }
   return ExitCodeOf(status);
 }
 

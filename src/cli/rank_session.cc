@@ -1,10 +1,14 @@
 #include "cli/rank_session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -12,12 +16,17 @@
 #include "base/signal_mask.h"
 #include "cli/build_info.h"
 #include "cli/checkpoint_fingerprint.h"
+#include "cli/output.h"
 #include "engine/rank_calls.h"
 #include "parallel/mpi_module.h"
+#include "parallel/rank_controls.h"
 #include "parallel/socket_mesh.h"
 
 namespace fathom::cli {
 namespace {
+
+constexpr std::chrono::seconds kEndOfAll{5};
+const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
 // What all ranks must have in common, each in words.
 constexpr std::size_t kFieldBytes = 96;
@@ -55,16 +64,66 @@ Result<std::unique_ptr<RankSession>> RankSession::Join(const RankOptions& option
   if (!options.link.empty()) {
     const Result<RankLink> link = ParseRankLink(options.link);
     if (!link) return Unexpected(link.error());
-    session->heartbeat_.emplace(link->control, session->alarm_);
+    session->control_ = link->control;
+    session->heartbeat_.emplace(link->control, Watcher::kLauncher, session->alarm_);
     session->all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), session->alarm_);
   } else if (options.mpi) {
-    Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(session->alarm_);
-    if (!all) return Unexpected(all.error());
-    session->all_ = *std::move(all);
+    const Status joined = session->JoinMpi();
+    if (!joined) return Unexpected(joined.error());
   } else {
     session->all_ = MakeSoloCommunicator();
   }
   return session;
+}
+
+// mpirun ends all ranks when one has died, but does not see that one hangs.
+Status RankSession::JoinMpi() {
+  Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(alarm_);
+  if (!all) return Unexpected(all.error());
+  all_ = *std::move(all);
+  if (is_alone()) return {};
+  Result<std::vector<Descriptor>> controls = ConnectControls(*all_);
+  if (!controls && controls.error().code == ErrorCode::kUnsupported) {
+    warning_ = fmt::format("{}: a rank that hangs will not be noticed", controls.error().message);
+  } else if (!controls) {
+    return Unexpected(controls.error());
+  } else if (is_first()) {
+    watch_.emplace(*std::move(controls), alarm_, [](const Error& reason) {
+      PrintError(fmt::format("fathom: error: {}\n", reason.message));
+      ::_exit(EXIT_FAILURE);
+    });
+  } else {
+    control_of_mpi_ = std::move(controls->front());
+    control_ = control_of_mpi_.get();
+    heartbeat_.emplace(control_, Watcher::kFirstRank, alarm_,
+                       [](const Error&) { ::_exit(EXIT_FAILURE); });
+  }
+  return {};
+}
+
+Status RankSession::Conclude(Status status) {
+  // What is heard of a failure comes after its consequences.
+  const auto wait = [this](std::chrono::milliseconds time) {
+    const auto deadline = std::chrono::steady_clock::now() + time;
+    while (!alarm_.raised() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  };
+  if (status || is_alone()) return status;
+  if (control_ >= 0) {
+    TellFailure(control_, status.error());
+    if (options_.mpi) {
+      wait(kEndOfAll);  // the first rank ends all, and says why
+      // Unless it is the one that hangs.
+      const bool says_it = heartbeat_->has_silent_watcher() && all_->rank() == 1;
+      return says_it ? alarm_.Check() : Unexpected(kQuiet);
+    }
+    return Unexpected(kQuiet);
+  }
+  if (watch_ && status.error().code == ErrorCode::kUnavailable) wait(3 * kOtherWords);
+  if (alarm_.raised()) return alarm_.Check();
+  alarm_.Raise(status.error());  // the others must not wait for this rank
+  return status;
 }
 
 void RankSession::End() {

@@ -5,7 +5,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
@@ -14,6 +16,7 @@
 #include "parallel/alarm.h"
 #include "parallel/communicator.h"
 #include "parallel/rank_link.h"
+#include "parallel/rank_watch.h"
 
 namespace fathom::cli {
 
@@ -33,6 +36,11 @@ class RankSession {
   void Fail(const Error& error) { alarm_.Raise(error); }
   // On the first rank: lets the others go, which wait for a call (engine/rank_calls.h).
   void End();
+  // What is to be told of the end of this rank's command, once for all ranks: a failure is told to
+  // who watches the ranks, and is quiet here (output.h: IsQuiet) unless this is who says it.
+  Status Conclude(Status status);
+  // What the user should know about these ranks; empty: nothing.
+  const std::string& warning() const { return warning_; }
   // Which share of the model each rank has, by --tp, --pp and --ep. nullptr: this rank is alone.
   // Errors: a cut that the model does not allow; ranks that run something else (another version,
   // another model, other options), which the message names.
@@ -42,12 +50,17 @@ class RankSession {
 
  private:
   explicit RankSession(const RankOptions& options) : options_(options) {}
+  Status JoinMpi();
   Status CheckAgreement(const Checkpoint& checkpoint);
   RankCounts Counts(const ModelConfig& config) const;
 
   RankOptions options_;
   Alarm alarm_;
+  int control_ = -1;           // to who watches this rank
+  Descriptor control_of_mpi_;  // owns it, if the first rank does
   std::optional<Heartbeat> heartbeat_;
+  std::optional<RankWatch> watch_;  // of the first rank, of the others
+  std::string warning_;
   std::unique_ptr<Communicator> all_;
   std::unique_ptr<RankGroups> groups_;
 };

@@ -26,7 +26,7 @@ class Alarm {
     return true;
   }
   bool raised() const { return raised_.load(std::memory_order_acquire); }
-  // The error, once raised.
+  // The error, once raised. Stays where it is.
   Status Check() const {
     if (!raised()) {
       return {};

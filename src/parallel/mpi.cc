@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "parallel/channel_group.h"
 #include "parallel/mpi_module.h"
 
 namespace fathom {
@@ -21,7 +22,6 @@ namespace {
 
 // One message of MPI counts its bytes as int.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
-constexpr int kTag = 0;
 
 Status Told(int result, std::string_view what) {
   if (result == MPI_SUCCESS) {
@@ -47,6 +47,7 @@ class World {
     return status;
   }
   Traffic traffic;
+  std::int64_t next_channel = 1;
 
  private:
   const Alarm& alarm_;
@@ -66,8 +67,10 @@ class MpiExchange : public Exchange {
     }
   }
 
-  Status Begin(MPI_Comm comm, std::span<const Outgoing> outgoing,
+  // The channel of the group is the tag of its messages.
+  Status Begin(const ChannelGroup& group, std::span<const Outgoing> outgoing,
                std::span<const Incoming> incoming) {
+    const int tag = static_cast<int>(group.channel);
     Status begun;
     const auto add = [&](int message, int other, std::size_t size, const auto& start) {
       for (std::size_t first = 0; begun && (first < size || (size == 0 && first == 0));
@@ -85,13 +88,14 @@ class MpiExchange : public Exchange {
       const Incoming& in = incoming[i];
       add(static_cast<int>(i), in.from, in.bytes.size(),
           [&](std::size_t first, int count, MPI_Request* request) {
-            return MPI_Irecv(in.bytes.data() + first, count, MPI_BYTE, in.from, kTag, comm,
-                             request);
+            return MPI_Irecv(in.bytes.data() + first, count, MPI_BYTE, group.MemberOf(in.from), tag,
+                             MPI_COMM_WORLD, request);
           });
     }
     for (const Outgoing& out : outgoing) {
       add(-1, out.to, out.bytes.size(), [&](std::size_t first, int count, MPI_Request* request) {
-        return MPI_Isend(out.bytes.data() + first, count, MPI_BYTE, out.to, kTag, comm, request);
+        return MPI_Isend(out.bytes.data() + first, count, MPI_BYTE, group.MemberOf(out.to), tag,
+                         MPI_COMM_WORLD, request);
       });
       ++world_->traffic.n_messages;
       world_->traffic.n_bytes += std::ssize(out.bytes);
@@ -195,43 +199,34 @@ class MpiExchange : public Exchange {
 
 class MpiCommunicator : public Communicator {
  public:
-  MpiCommunicator(std::shared_ptr<World> world, MPI_Comm comm)
-      : world_(std::move(world)), comm_(comm) {
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &size_);
-  }
+  MpiCommunicator(std::shared_ptr<World> world, ChannelGroup group)
+      : world_(std::move(world)), group_(std::move(group)) {}
 
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size(); }
   Traffic traffic() const override { return world_->traffic; }
 
   Result<std::unique_ptr<Exchange>> Start(std::span<const Outgoing> outgoing,
                                           std::span<const Incoming> incoming) override {
     auto exchange = std::make_unique<MpiExchange>(world_, incoming.size());
-    if (Status begun = exchange->Begin(comm_, outgoing, incoming); !begun) {
+    if (Status begun = exchange->Begin(group_, outgoing, incoming); !begun) {
       return Unexpected(begun.error());
     }
     return exchange;
   }
 
-  // The ranks wait for each other here as everywhere: MPI's own split could not be ended.
+  // Not MPI_Comm_split: ranks that wait in there for one that hangs could not be ended.
   Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
-    if (Status together = Barrier(); !together) {
-      return Unexpected(together.error());
+    Result<ChannelGroup> part = SplitGroup(*this, group_, color, key, world_->next_channel);
+    if (!part) {
+      return Unexpected(part.error());
     }
-    MPI_Comm comm = MPI_COMM_NULL;
-    if (Status split = Told(MPI_Comm_split(comm_, color, key, &comm), "splitting"); !split) {
-      return Unexpected(world_->Failed(split).error());
-    }
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    return std::make_unique<MpiCommunicator>(world_, comm);
+    return std::make_unique<MpiCommunicator>(world_, *std::move(part));
   }
 
  private:
   std::shared_ptr<World> world_;
-  MPI_Comm comm_;  // freed by MPI at the end: freeing is collective
-  int rank_ = 0;
-  int size_ = 1;
+  ChannelGroup group_;
 };
 
 }  // namespace
@@ -250,5 +245,10 @@ extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_m
     return nullptr;
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  return new fathom::MpiCommunicator(std::make_shared<fathom::World>(*alarm), MPI_COMM_WORLD);
+  int rank = 0;
+  int size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return new fathom::MpiCommunicator(std::make_shared<fathom::World>(*alarm),
+                                     fathom::WholeGroup(rank, size));
 }

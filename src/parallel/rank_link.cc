@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <stop_token>
 #include <utility>
+
+#include "base/signal_mask.h"
 
 namespace fathom {
 namespace {
@@ -77,32 +78,52 @@ Error ParseFailureLine(std::string_view line) {
   return {static_cast<ErrorCode>(code), std::string(rest)};
 }
 
-Heartbeat::Heartbeat(int control, Alarm& alarm)
-    : thread_([control, &alarm](const std::stop_token& stop) {
-        constexpr int kTurnMs = 50;  // how soon the thread ends
-        std::string text;
-        for (std::int64_t turn = 0; !stop.stop_requested(); ++turn) {
-          if (turn % (kAlivePeriod.count() / kTurnMs) == 0) {
-            SendLine(control, std::string(kAliveLine));
-          }
-          pollfd watched = {.fd = control, .events = POLLIN, .revents = 0};
-          if (::poll(&watched, 1, kTurnMs) <= 0) {
-            continue;
-          }
-          std::array<char, 512> buffer;
-          const ssize_t n_read = ::recv(control, buffer.data(), buffer.size(), MSG_DONTWAIT);
-          if (n_read == 0) {
-            ::_exit(EXIT_FAILURE);
-          }
-          text.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(n_read, 0)));
-          if (const std::size_t end = text.find('\n'); end != std::string::npos) {
-            Error error = ParseFailureLine(text.substr(0, end));
-            error.code = ErrorCode::kUnavailable;  // a consequence here
-            alarm.Raise(std::move(error));
-            text.erase(0, end + 1);
-          }
-        }
-      }) {}
+Heartbeat::Heartbeat(int control, Watcher watcher, Alarm& alarm, OnOverdue on_overdue)
+    : control_(control), on_overdue_(std::move(on_overdue)) {
+  const SignalsBlocked blocked;
+  thread_ = std::jthread(
+      [this, watcher, &alarm](const std::stop_token& stop) { Beat(stop, watcher, alarm); });
+}
+
+Heartbeat::~Heartbeat() {
+  thread_.request_stop();
+  thread_.join();
+  TellEnd(control_);
+}
+
+void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, Alarm& alarm) {
+  constexpr int kTurnMs = 50;  // how soon the thread ends
+  WatchedRank other{Descriptor(::dup(control_))};
+  auto last_turn = WatchedRank::Clock::now();
+  // That it fails is a consequence here of what happened elsewhere.
+  const auto raise = [&alarm](std::string message) {
+    alarm.Raise({ErrorCode::kUnavailable, std::move(message)});
+  };
+  for (std::int64_t turn = 0; !stop.stop_requested() && !alarm.raised(); ++turn) {
+    if (turn % (kAlivePeriod.count() / kTurnMs) == 0) {
+      TellAlive(control_);
+    }
+    pollfd waits = {.fd = other.has_ended() ? -1 : control_, .events = POLLIN, .revents = 0};
+    if (::poll(&waits, 1, kTurnMs) > 0 && !other.Hear() && !other.has_ended()) {
+      ::_exit(EXIT_FAILURE);
+    }
+    if (other.failure()) {
+      raise(other.failure()->message);
+    } else if (watcher == Watcher::kFirstRank) {
+      FindSilences(std::span(&other, 1), last_turn);
+      if (other.failure()) {
+        has_silent_watcher_ = true;
+        raise("rank 0: " + other.failure()->message);
+      }
+    }
+  }
+  if (alarm.raised() && on_overdue_) {
+    WaitForEnd(stop, alarm, on_overdue_);
+  }
+}
+
+void TellAlive(int control) { SendLine(control, std::string(kAliveLine)); }
+void TellEnd(int control) { SendLine(control, std::string(kEndLine)); }
 
 void TellFailure(int control, const Error& error) { SendLine(control, FailureLine(error)); }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "parallel/channel_group.h"
 
 namespace fathom {
 namespace {
@@ -23,7 +24,7 @@ constexpr int kAlarmMs = 50;  // how often a wait looks at the alarm
 
 // Goes before the bytes of every message. Both ends are this program on machines of one kind.
 struct Header {
-  std::uint64_t channel = 0;
+  std::int64_t channel = 0;
   std::uint64_t n_bytes = 0;
 };
 
@@ -43,7 +44,7 @@ struct Receiving {
 
 // A message that came before anybody waited for it.
 struct Early {
-  std::uint64_t channel = 0;
+  std::int64_t channel = 0;
   std::vector<std::byte> bytes;
   bool complete = false;
 };
@@ -51,7 +52,7 @@ struct Early {
 struct Peer {
   Descriptor end;
   std::deque<Sending*> sending;
-  std::map<std::uint64_t, std::deque<Receiving*>> receiving;  // by channel
+  std::map<std::int64_t, std::deque<Receiving*>> receiving;  // by channel
   std::deque<Early> early;
   // The message that is being read: into the memory of a Receiving, or of the newest Early.
   Header header;
@@ -82,7 +83,7 @@ class Mesh {
     ++traffic_.n_messages;
     traffic_.n_bytes += std::ssize(sending->bytes);
   }
-  Status Post(int from, std::uint64_t channel, Receiving* receiving) {
+  Status Post(int from, std::int64_t channel, Receiving* receiving) {
     PeerOf(from).receiving[channel].push_back(receiving);
     return TakeEarly(from, channel);
   }
@@ -91,11 +92,11 @@ class Mesh {
   // Moves what can be moved; waits up to so many ms for the first byte.
   Status Progress(int wait_ms);
   Traffic traffic() const { return traffic_; }
-  std::uint64_t NewChannel() { return n_channels_++; }
+  std::int64_t& next_channel() { return next_channel_; }
 
  private:
   Peer& PeerOf(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
-  Status TakeEarly(int from, std::uint64_t channel);
+  Status TakeEarly(int from, std::int64_t channel);
   Status Write(int rank);
   Status Read(int rank);
   Status BeginMessage(int rank);
@@ -123,7 +124,7 @@ class Mesh {
   std::vector<Peer> peers_;
   std::optional<Error> broken_;
   Traffic traffic_;
-  std::uint64_t n_channels_ = 0;
+  std::int64_t next_channel_ = 1;
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;
 };
@@ -142,7 +143,7 @@ void Mesh::Forget(const Sending* sending, const Receiving* receiving) {
   }
 }
 
-Status Mesh::TakeEarly(int from, std::uint64_t channel) {
+Status Mesh::TakeEarly(int from, std::int64_t channel) {
   Peer& peer = PeerOf(from);
   std::deque<Receiving*>& queue = peer.receiving[channel];
   while (!queue.empty()) {
@@ -192,7 +193,7 @@ Status Mesh::Write(int rank) {
 // The header has come: where do the bytes belong?
 Status Mesh::BeginMessage(int rank) {
   Peer& peer = PeerOf(rank);
-  const std::uint64_t channel = peer.header.channel;
+  const std::int64_t channel = peer.header.channel;
   std::deque<Receiving*>& queue = peer.receiving[channel];
   const bool others_first = std::any_of(peer.early.begin(), peer.early.end(),
                                         [&](const Early& e) { return e.channel == channel; });
@@ -364,13 +365,11 @@ class SocketExchange : public Exchange {
 
 class SocketCommunicator : public Communicator {
  public:
-  // members: the rank in the mesh of each rank here.
-  SocketCommunicator(std::shared_ptr<Mesh> mesh, std::vector<int> members, int rank,
-                     std::uint64_t channel)
-      : mesh_(std::move(mesh)), members_(std::move(members)), rank_(rank), channel_(channel) {}
+  SocketCommunicator(std::shared_ptr<Mesh> mesh, ChannelGroup group)
+      : mesh_(std::move(mesh)), group_(std::move(group)) {}
 
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size(); }
   Traffic traffic() const override { return mesh_->traffic(); }
 
   Result<std::unique_ptr<Exchange>> Start(std::span<const Outgoing> outgoing,
@@ -379,15 +378,17 @@ class SocketCommunicator : public Communicator {
     for (std::size_t i = 0; i < incoming.size(); ++i) {
       Receiving& receiving = exchange->receiving()[i];
       receiving.bytes = incoming[i].bytes;
-      if (Status posted = mesh_->Post(MemberOf(incoming[i].from), channel_, &receiving); !posted) {
+      if (Status posted =
+              mesh_->Post(group_.MemberOf(incoming[i].from), group_.channel, &receiving);
+          !posted) {
         return Unexpected(posted.error());
       }
     }
     for (std::size_t i = 0; i < outgoing.size(); ++i) {
       Sending& sending = exchange->sending()[i];
       sending.bytes = outgoing[i].bytes;
-      sending.header = {channel_, outgoing[i].bytes.size()};
-      mesh_->Post(MemberOf(outgoing[i].to), &sending);
+      sending.header = {group_.channel, outgoing[i].bytes.size()};
+      mesh_->Post(group_.MemberOf(outgoing[i].to), &sending);
     }
     if (Result<bool> begun = exchange->Poll(); !begun) {
       return Unexpected(begun.error());
@@ -395,55 +396,18 @@ class SocketCommunicator : public Communicator {
     return exchange;
   }
 
-  Result<std::unique_ptr<Communicator>> Split(int color, int key) override;
+  Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    Result<ChannelGroup> part = SplitGroup(*this, group_, color, key, mesh_->next_channel());
+    if (!part) {
+      return Unexpected(part.error());
+    }
+    return std::make_unique<SocketCommunicator>(mesh_, *std::move(part));
+  }
 
  private:
-  int MemberOf(int rank) const {
-    fathom::Check(rank >= 0 && rank < size() && rank != rank_, "another rank of the communicator");
-    return members_[static_cast<std::size_t>(rank)];
-  }
-
   std::shared_ptr<Mesh> mesh_;
-  std::vector<int> members_;
-  int rank_ = 0;
-  std::uint64_t channel_ = 0;
+  ChannelGroup group_;
 };
-
-// A channel has the same number everywhere: all ranks of a communicator split it together, each
-// gets as many channels as the one that has given most.
-Result<std::unique_ptr<Communicator>> SocketCommunicator::Split(int color, int key) {
-  struct Choice {
-    int color = 0;
-    int key = 0;
-    std::uint64_t channel = 0;
-  };
-  const Choice mine = {color, key, mesh_->NewChannel()};
-  std::vector<Choice> all(members_.size());
-  if (Status gathered =
-          AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-      !gathered) {
-    return Unexpected(gathered.error());
-  }
-  std::vector<int> ranks;
-  std::uint64_t channel = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    channel = std::max(channel, all[i].channel);
-    if (all[i].color == color) {
-      ranks.push_back(static_cast<int>(i));
-    }
-  }
-  while (mesh_->NewChannel() <= channel) {
-  }
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key;
-  });
-  const auto here = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
-  for (int& rank : ranks) {
-    rank = members_[static_cast<std::size_t>(rank)];
-  }
-  return std::make_unique<SocketCommunicator>(mesh_, std::move(ranks), static_cast<int>(here),
-                                              channel);
-}
 
 }  // namespace
 
@@ -468,13 +432,9 @@ Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks) {
 }
 
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends, const Alarm& alarm) {
-  std::vector<int> members(ends.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    members[i] = static_cast<int>(i);
-  }
-  auto mesh = std::make_shared<Mesh>(std::move(ends), alarm);
-  const std::uint64_t channel = mesh->NewChannel();
-  return std::make_unique<SocketCommunicator>(std::move(mesh), std::move(members), rank, channel);
+  ChannelGroup group = WholeGroup(rank, static_cast<int>(ends.size()));
+  return std::make_unique<SocketCommunicator>(std::make_shared<Mesh>(std::move(ends), alarm),
+                                              std::move(group));
 }
 
 }  // namespace fathom

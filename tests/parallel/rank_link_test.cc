@@ -43,7 +43,7 @@ TEST(HeartbeatTest, SaysThatItLivesAndHearsOfFailures) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
   Alarm alarm;
   {
-    const Heartbeat heartbeat(pair[1], alarm);
+    const Heartbeat heartbeat(pair[1], Watcher::kLauncher, alarm);
     char buffer[6];
     ASSERT_EQ(::recv(pair[0], buffer, sizeof(buffer), MSG_WAITALL), 6);
     EXPECT_EQ(std::string(buffer, 6), "alive\n");
