@@ -93,7 +93,7 @@ TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
     EXPECT_LE(record.end_s, result.duration_s);
   }
   EXPECT_LE(MostAtOnce(result.records), 3);
-  EXPECT_EQ(server.n_connections(), 3);  // kept
+  EXPECT_LE(server.n_connections(), 3);  // kept; fewer if a thread came when all was done
 }
 
 TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
