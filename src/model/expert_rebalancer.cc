@@ -180,6 +180,9 @@ Result<bool> ExpertRebalancer::Advance() {
     }
     ++report_.n_turns;
     --n_turns_left_;
+    if (!is_running()) {
+      experts_.memory().ReleaseSpare();
+    }
   }
   return !is_running();
 }
@@ -221,9 +224,10 @@ Result<bool> ExpertRebalancer::Prepare(const Move& move) {
       if (transfer.to != ranks.rank() || mine.failure[0] != '\0') {
         continue;
       }
-      Result<std::unique_ptr<Buffer>> memory = experts_.TakeMemory(move.block, transfer.expert);
+      const Result<std::span<std::byte>> memory =
+          experts_.memory().Take(BytesOf(experts_.Weights(move.block, transfer.expert)));
       if (memory) {
-        arrivals_.emplace_back(transfer.expert, *std::move(memory));
+        arrivals_.emplace_back(transfer.expert, *memory);
       } else {
         mine = AnswerOf(memory.error());
       }
@@ -274,7 +278,7 @@ std::span<std::byte> ExpertRebalancer::MemoryOf(std::int32_t expert) const {
   const auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
                                   [&](const auto& arrival) { return arrival.first == expert; });
   Check(found != arrivals_.end(), "memory for an expert that comes");
-  return found->second->bytes();
+  return found->second;
 }
 
 // All ranks have everything: from here on the block is elsewhere.
@@ -293,8 +297,8 @@ Status ExpertRebalancer::Commit(const Move& move) {
 }
 
 void ExpertRebalancer::EndMove() {
-  for (auto& [expert, memory] : arrivals_) {
-    experts_.GiveBack(std::move(memory));
+  for (const auto& [expert, memory] : arrivals_) {
+    experts_.memory().GiveBack(memory);
   }
   arrivals_.clear();
   round_ = 0;

@@ -1,6 +1,7 @@
 #include "model/placed_experts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/pages.h"
@@ -29,7 +30,7 @@ PlacedExperts::PlacedExperts(const ModelConfig& config, const ModelRanks& ranks,
 }
 
 Status PlacedExperts::Bind(Backend& backend, ModelWeights& weights) {
-  backend_ = &backend;
+  memory_.emplace(backend, options_.max_moved_bytes);
   weights_ = &weights;
   if (ranks_.share.n_expert == 1) {
     return {};
@@ -92,31 +93,10 @@ const ExpertWeights& PlacedExperts::Weights(std::int64_t block, std::int32_t exp
   return Moe(block).experts[static_cast<std::size_t>(expert)];
 }
 
-Result<std::unique_ptr<Buffer>> PlacedExperts::TakeMemory(std::int64_t block, std::int32_t expert) {
-  const std::int64_t bytes = BytesOf(Weights(block, expert));
-  const auto found = std::find_if(spare_.begin(), spare_.end(), [&](const auto& buffer) {
-    return std::ssize(buffer->bytes()) >= bytes;
-  });
-  if (found != spare_.end()) {
-    std::unique_ptr<Buffer> memory = std::move(*found);
-    spare_.erase(found);
-    return memory;
-  }
-  if (options_.max_moved_bytes != 0 && moved_bytes_ + bytes > options_.max_moved_bytes) {
-    return MakeError(ErrorCode::kOutOfMemory, "moved experts: expected at most {} bytes, found {}",
-                     options_.max_moved_bytes, moved_bytes_ + bytes);
-  }
-  Result<std::unique_ptr<Buffer>> memory = backend_->Allocate(bytes);
-  if (memory) {
-    moved_bytes_ += bytes;
-  }
-  return memory;
-}
-
 void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals) {
   const int mine = ranks_.share.expert_rank;
   std::vector<ExpertWeights>& experts = Moe(block).experts;
-  const auto memory_of = [&](std::int32_t e) -> std::unique_ptr<Buffer>& {
+  const auto memory_of = [&](std::int32_t e) -> std::span<std::byte>& {
     return moved_[static_cast<std::size_t>(block * n_experts_ + e)];
   };
   for (const std::int32_t gone : this->map(block).ExpertsOf(mine)) {
@@ -124,21 +104,19 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
       continue;
     }
     ExpertWeights& expert = experts[static_cast<std::size_t>(gone)];
-    for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
-      if (memory_of(gone) == nullptr) {
-        ReleasePages(weight->Bytes());
-        ReleasePages(weight->ScaleBytes());
+    if (std::span<std::byte>& memory = memory_of(gone); !memory.empty()) {
+      memory_->GiveBack(std::exchange(memory, {}));
+    } else {
+      for (const std::span<const std::byte> piece : PiecesOf(expert)) {
+        ReleasePages(piece);
       }
     }
     expert = Elsewhere(expert);
-    if (memory_of(gone) != nullptr) {
-      GiveBack(std::move(memory_of(gone)));
-    }
   }
-  for (auto& [arrived, memory] : arrivals) {
+  for (const auto& [arrived, memory] : arrivals) {
     ExpertWeights& expert = experts[static_cast<std::size_t>(arrived)];
-    expert = BindTo(expert, memory->bytes());
-    memory_of(arrived) = std::move(memory);
+    expert = BindTo(expert, memory);
+    memory_of(arrived) = memory;
   }
   maps_[static_cast<std::size_t>(block)] = std::move(map);
   const std::vector<std::int32_t> here = this->map(block).ExpertsOf(mine);

@@ -4,7 +4,6 @@
 #define FATHOM_MODEL_PLACED_EXPERTS_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "kernels/backend.h"
 #include "model/expert_admission.h"
 #include "model/expert_loads.h"
+#include "model/expert_memory.h"
 #include "model/expert_placement.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
@@ -38,7 +38,7 @@ ExpertCounts CountsOf(const ModelConfig& config, const ModelShare& share);
 class PlacedExperts {
  public:
   // An arrived expert and its weights.
-  using Arrival = std::pair<std::int32_t, std::unique_ptr<Buffer>>;
+  using Arrival = std::pair<std::int32_t, std::span<std::byte>>;
 
   // The options have been checked (CheckOptions).
   PlacedExperts(const ModelConfig& config, const ModelRanks& ranks, const ExpertOptions& options);
@@ -63,8 +63,6 @@ class PlacedExperts {
   // --- Between steps ---
   const ModelRanks& ranks() const { return ranks_; }
   const ExpertOptions& options() const { return options_; }
-  // Memory of experts that have moved here, and of those that have gone since.
-  std::int64_t moved_bytes() const { return moved_bytes_; }
   const std::vector<ReplicaMap>& maps() const { return maps_; }
   const ReplicaMap& map(std::int64_t block) const { return maps_[static_cast<std::size_t>(block)]; }
   // The blocks that this rank has.
@@ -74,9 +72,9 @@ class PlacedExperts {
   // Of an expert that this rank has; without bytes of another.
   const ExpertWeights& Weights(std::int64_t block, std::int32_t expert) const;
 
-  // Memory for that expert. Error: kOutOfMemory, also beyond max_moved_bytes.
-  Result<std::unique_ptr<Buffer>> TakeMemory(std::int64_t block, std::int32_t expert);
-  void GiveBack(std::unique_ptr<Buffer> memory) { spare_.push_back(std::move(memory)); }
+  // For experts on their way here.
+  ExpertMemory& memory() { return *memory_; }
+  const ExpertMemory& memory() const { return *memory_; }
   // From the next step on the block's replicas are where `map` says. `arrivals`: the experts that
   // this rank has got by that.
   void Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals);
@@ -91,12 +89,9 @@ class PlacedExperts {
   std::vector<ReplicaMap> maps_;
   ExpertAdmission admission_;
   std::optional<ExpertLoads> loads_;  // on several expert ranks
-  Backend* backend_ = nullptr;
+  std::optional<ExpertMemory> memory_;
   ModelWeights* weights_ = nullptr;
-  std::vector<std::unique_ptr<Buffer>>
-      moved_;  // [blocks, experts]; null: in the files, or not here
-  std::vector<std::unique_ptr<Buffer>> spare_;  // of experts that have gone
-  std::int64_t moved_bytes_ = 0;                // of all of them
+  std::vector<std::span<std::byte>> moved_;  // [blocks, experts]; empty: in the files, or not here
 };
 
 // Where the replicas of all blocks are, whichever stage has them. Called by all ranks.

@@ -328,7 +328,7 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
           }
         }
         const std::int64_t n_places = 12 / 4 * (config_.num_hidden_layers + 2);
-        EXPECT_LE(experts.moved_bytes(), n_places * BytesOf(experts.Weights(0, 0)));
+        EXPECT_LE(experts.memory().bytes(), n_places * BytesOf(experts.Weights(0, 0)));
       });
 }
 
