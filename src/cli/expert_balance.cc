@@ -94,6 +94,11 @@ Status ExpertBalance::AfterStep(std::int64_t n_tokens) {
   return schedule_ ? schedule_->AfterStep(n_tokens) : Status();
 }
 
+AfterForward ExpertBalance::Hook() {
+  if (!schedule_) return {};
+  return [this](std::int64_t n_tokens) { return AfterStep(n_tokens); };
+}
+
 Status ExpertBalance::Finish() {
   Status finished = schedule_ ? schedule_->Finish() : Status();
   if (!finished || file_.empty()) return finished;

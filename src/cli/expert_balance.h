@@ -12,6 +12,7 @@
 #include "checkpoint/safetensors.h"
 #include "cli/log.h"
 #include "cli/options.h"
+#include "engine/rank_calls.h"
 #include "model/expert_placement_file.h"
 #include "model/expert_rebalancer.h"
 #include "model/model.h"
@@ -36,6 +37,9 @@ class ExpertBalance {
   void Begin(Model& model, Log& log);
   // After a step of so many tokens.
   Status AfterStep(std::int64_t n_tokens);
+  // AfterStep as the engine calls it, of this object where it is now; empty if there is nothing to
+  // do.
+  AfterForward Hook();
   // After the last one: ends what has begun, writes the placement.
   Status Finish();
 

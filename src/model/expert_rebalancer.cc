@@ -14,6 +14,10 @@
 namespace fathom {
 namespace {
 
+// What the busiest rank of a block must come down to: less is the noise of the last tokens, for
+// which most experts would travel.
+constexpr double kWorthMoving = 0.98;
+
 // Adds the time until it ends.
 class Watch {
  public:
@@ -130,44 +134,51 @@ Status ExpertRebalancer::Start() {
   round_ = 0;
   busiest_before_ = busiest_after_ = average_ = 0;
 
-  std::vector<std::int32_t> in_force;
-  const std::vector<std::int64_t> blocks = experts_.Blocks();
-  for (const std::int64_t block : blocks) {
-    const auto& row = experts_.map(block).placement().physical_to_logical;
-    in_force.insert(in_force.end(), row.begin(), row.end());
-  }
-  if (Status same =
-          CheckSame(*experts_.ranks().expert, fathom::KeyOf(std::as_bytes(std::span(in_force))),
-                    "the placement of experts");
-      !same) {
+  if (Status same = CheckMaps(); !same) {
     return same;
   }
   const Result<std::vector<std::int64_t>> sums = SumLoads();
   if (!sums) {
     return Unexpected(sums.error());
   }
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const ReplicaMap& from = experts_.map(blocks[i]);
-    const auto n_experts = static_cast<std::size_t>(from.counts().n_logical);
-    const auto row = std::span(*sums).subspan(i * n_experts, n_experts);
-    std::vector<float> load;
-    for (const std::int64_t n_tokens : row) {
-      load.push_back(static_cast<float>(n_tokens));
-    }
-    ReplicaMap to(blocks[i], from.counts(), BalanceExperts(load, from.counts()));
-    const Busy now = BusyRanks(load, from);
-    busiest_before_ += now.most;
-    average_ += now.average;
-    if (BusyRanks(load, to).most < now.most) {
-      std::vector<std::vector<ExpertTransfer>> rounds = PlanTransfers(from, to);
-      moves_.push_back({blocks[i], std::move(to), std::move(rounds), std::move(load)});
-    }
-  }
+  Decide(*sums);
   busiest_after_ = busiest_before_;
   if (average_ > 0) {
     report_.imbalance_before = report_.imbalance_after = busiest_before_ / average_;
   }
   return CountTurns();
+}
+
+// All ranks must go on from the same maps.
+Status ExpertRebalancer::CheckMaps() const {
+  std::vector<std::int32_t> in_force;
+  for (const std::int64_t block : experts_.Blocks()) {
+    const auto& row = experts_.map(block).placement().physical_to_logical;
+    in_force.insert(in_force.end(), row.begin(), row.end());
+  }
+  return CheckSame(*experts_.ranks().expert, fathom::KeyOf(std::as_bytes(std::span(in_force))),
+                   "the placement of experts");
+}
+
+// Which blocks move, and where to. loads [blocks of this rank, experts].
+void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
+  for (const std::int64_t block : experts_.Blocks()) {
+    const ReplicaMap& from = experts_.map(block);
+    const auto n_experts = static_cast<std::size_t>(from.counts().n_logical);
+    std::vector<float> load;
+    for (const std::int64_t n_tokens : loads.first(n_experts)) {
+      load.push_back(static_cast<float>(n_tokens));
+    }
+    loads = loads.subspan(n_experts);
+    ReplicaMap to(block, from.counts(), BalanceExperts(load, from.counts()));
+    const Busy now = BusyRanks(load, from);
+    busiest_before_ += now.most;
+    average_ += now.average;
+    if (BusyRanks(load, to).most < kWorthMoving * now.most) {
+      std::vector<std::vector<ExpertTransfer>> rounds = PlanTransfers(from, to);
+      moves_.push_back({block, std::move(to), std::move(rounds), std::move(load)});
+    }
+  }
 }
 
 Result<bool> ExpertRebalancer::Advance() {

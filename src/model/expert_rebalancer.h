@@ -11,7 +11,9 @@
 #ifndef FATHOM_MODEL_EXPERT_REBALANCER_H_
 #define FATHOM_MODEL_EXPERT_REBALANCER_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,8 +48,8 @@ class ExpertRebalancer {
   // A turn sends every rank at most `experts_per_turn`: as long as that takes, steps wait.
   explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t experts_per_turn = 8);
 
-  // Decides where to by the loads of all ranks. A block whose busiest rank would not have less to
-  // compute stays as it is. Not while one runs.
+  // Decides where to by the loads of all ranks. A block whose busiest rank would gain less than
+  // 2 % stays as it is. Not while one runs.
   Status Start();
   // The next turn. True: all has moved. The same on all ranks.
   Result<bool> Advance();
@@ -66,6 +68,8 @@ class ExpertRebalancer {
   };
 
   Result<std::vector<std::int64_t>> SumLoads() const;
+  Status CheckMaps() const;
+  void Decide(std::span<const std::int64_t> loads);
   Status CountTurns();
   Status Turn();
   Result<bool> Prepare(const Move& move);

@@ -145,6 +145,21 @@ TEST_F(LaunchTest, ExpertsThatMoveWriteTheSameBytes) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
+TEST_F(LaunchTest, AnEngineWhoseExpertsMoveAnswersTheSame) {
+  const std::vector<std::string> words = {"generate", "--threads", "1",  "--temperature",
+                                          "0",        "-n",        "40", "The fox"};
+  const ProgramRun alone = RunProgram(words);
+  ASSERT_EQ(alone.exit_code, 0) << alone.error;
+  std::vector<std::string> moving = {"launch", "-n", "2"};
+  moving.insert(moving.end(), words.begin(), words.end());
+  moving.insert(moving.end(), {"--redundant-experts", "2", "--eplb-interval", "8"});
+  const ProgramRun run = RunProgram(moving);
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(run.out, alone.out);
+  moving.insert(moving.end(), {"--save-expert-placement", out().string()});
+  ExpectRefusal(RunProgram(moving), 1, "--save-expert-placement: only logits writes it yet");
+}
+
 TEST_F(LaunchTest, MpiWritesTheSameBytes) {
   const std::filesystem::path mpirun = "/usr/bin/mpirun";
   if (!std::filesystem::exists(ProgramPath().parent_path() / "fathom_mpi.so") ||
