@@ -15,6 +15,7 @@
 #include "checkpoint/safetensors.h"
 #include "cli/backend_choice.h"
 #include "cli/commands.h"
+#include "cli/expert_balance.h"
 #include "cli/model_path.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -81,6 +82,11 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
 Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
+  if (command.run.ranks.eplb_interval > 0 || !command.run.ranks.save_expert_placement.empty()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--eplb-interval, --save-expert-placement: experts do not move while they are "
+                     "measured; --expert-placement says where they are");
+  }
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
   const Result<benchmark::Plan> plan = MakePlan(command, *config);
@@ -95,6 +101,10 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
   if (!share) return Unexpected(share.error());
   options.ranks = *share;
+  const Result<ExpertBalance> balance =
+      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
+  if (!balance) return Unexpected(balance.error());
+  options.experts.placement = balance->placement();
   const Result<Session> session =
       Session::Load(*config, *std::move(checkpoint), command.run, options, {}, log);
   if (!session) return Unexpected(session.error());

@@ -25,7 +25,12 @@ namespace {
 // Of one call; those of many sequences are computed in turns.
 constexpr std::int64_t kLogitRows = 64;
 
-Status CheckOptions(const EngineCliOptions& engine, const RankSession& ranks) {
+Status CheckOptions(const EngineSessionOptions& options) {
+  const EngineCliOptions& engine = options.engine;
+  const RankSession& ranks = options.ranks;
+  if (!options.run.ranks.save_expert_placement.empty()) {
+    return MakeError(ErrorCode::kUnsupported, "--save-expert-placement: only logits writes it yet");
+  }
   if (!engine.kv_disk.empty() && !ranks.is_alone()) {
     return MakeError(ErrorCode::kUnsupported,
                      "--kv-disk: not yet on several ranks: each has a part of every block");
@@ -73,12 +78,21 @@ struct LoadPlan {
   bool prefix_cache = true;
 };
 
+// What a rank has of the model, and how its experts are to move.
+struct Share {
+  Session session;
+  std::unique_ptr<ExpertBalance> balance;
+};
+
 // On all ranks, with the plan of the first.
-Result<Session> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const RunOptions& run,
-                          LoadPlan plan, RankSession& ranks, const LoadWatch& watch, Log& log) {
+Result<Share> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const RunOptions& run,
+                        LoadPlan plan, RankSession& ranks, const LoadWatch& watch, Log& log) {
   const Result<const ModelRanks*> share = ranks.Cut(config, checkpoint, run.weights);
   if (!share) return Unexpected(share.error());
   plan.sizes.ranks = *share;
+  Result<ExpertBalance> balance = ExpertBalance::Create(run.ranks, *share, config, checkpoint);
+  if (!balance) return Unexpected(balance.error());
+  plan.sizes.experts.placement = balance->placement();
   if (plan.sizes.kv_memory_bytes == kDefaultMemory) {
     plan.sizes.kv_memory_bytes = 0;
     const std::int64_t full_bytes = SequenceCache::FullBytes(CacheShapeOf(config, plan.sizes));
@@ -87,7 +101,12 @@ Result<Session> LoadShare(const ModelConfig& config, Checkpoint checkpoint, cons
         AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();
     plan.sizes.kv_memory_bytes = DefaultKvMemory(full_bytes, available, plan.prefix_cache);
   }
-  return Session::Load(config, std::move(checkpoint), run, plan.sizes, watch, log);
+  Result<Session> session =
+      Session::Load(config, std::move(checkpoint), run, plan.sizes, watch, log);
+  if (!session) return Unexpected(session.error());
+  Share loaded{*std::move(session), std::make_unique<ExpertBalance>(*std::move(balance))};
+  loaded.balance->Begin(loaded.session.model(), log);
+  return loaded;
 }
 
 Status TellPlan(const LoadPlan& plan, Communicator& all) {
@@ -129,7 +148,7 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
                                           const EngineSessionOptions& options, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   const EngineCliOptions& engine = options.engine;
-  const Status valid = CheckOptions(engine, options.ranks);
+  const Status valid = CheckOptions(options);
   if (!valid) return Unexpected(valid.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(text_model.directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
@@ -143,17 +162,18 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
   RankSession& ranks = options.ranks;
   const Status told = TellPlan(plan, ranks.all());
   if (!told) return Unexpected(told.error());
-  Result<Session> loaded =
+  Result<Share> loaded =
       LoadShare(text_model.config, *std::move(checkpoint), options.run, plan, ranks,
                 {.interrupt = options.interrupt, .progress = options.progress}, log);
   if (!loaded) return Unexpected(loaded.error());
-  EngineSession session(*std::move(loaded));
+  EngineSession session(std::move(loaded->session), std::move(loaded->balance));
   Model& model = session.session_.model();
   if (ranks.is_alone()) {
     session.adapter_ = std::make_unique<ModelAdapter>(model);
   } else {
     session.adapter_ = std::make_unique<RankLeader>(
-        model, ranks.all(), [&ranks](const Error& error) { ranks.Fail(error); });
+        model, ranks.all(), [&ranks](const Error& error) { ranks.Fail(error); },
+        session.balance_->Hook());
   }
   const Tokenizer* tokenizer = &text_model.tokenizer;
   Result<std::unique_ptr<Engine>> created = Engine::Create(
@@ -189,11 +209,11 @@ Status FollowEngine(const RunOptions& run, RankSession& ranks, Log& log) {
   if (!config) return Unexpected(config.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<Session> session = LoadShare(*config, *std::move(checkpoint), run, **plan, ranks,
-                                            {.interrupt = &interrupt}, log);
-  if (!session) return Unexpected(session.error());
-  BindModelThread(session->processors(), log);
-  return FollowCalls(session->model(), ranks.all());
+  const Result<Share> share = LoadShare(*config, *std::move(checkpoint), run, **plan, ranks,
+                                        {.interrupt = &interrupt}, log);
+  if (!share) return Unexpected(share.error());
+  BindModelThread(share->session.processors(), log);
+  return FollowCalls(share->session.model(), ranks.all(), share->balance->Hook());
 }
 
 }  // namespace fathom::cli

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "cli/expert_balance.h"
 #include "cli/interrupt.h"
 #include "cli/log.h"
 #include "cli/options.h"
@@ -48,9 +49,11 @@ class EngineSession {
   double load_seconds() const { return load_seconds_; }
 
  private:
-  explicit EngineSession(Session session) : session_(std::move(session)) {}
+  EngineSession(Session session, std::unique_ptr<ExpertBalance> balance)
+      : session_(std::move(session)), balance_(std::move(balance)) {}
 
   Session session_;
+  std::unique_ptr<ExpertBalance> balance_;
   std::unique_ptr<LanguageModel> adapter_;
   std::unique_ptr<Engine> engine_;  // last: its thread uses the others
   double load_seconds_ = 0;

@@ -7,6 +7,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands.h"
+#include "cli/expert_balance.h"
 #include "cli/interrupt.h"
 #include "cli/model_path.h"
 #include "cli/rank_session.h"
@@ -112,8 +113,8 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
 }
 
 // `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
-Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, SafetensorsWriter* writer,
-                   RowSpool* spool) {
+Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
+                   SafetensorsWriter* writer, RowSpool* spool) {
   Batch batch;
   for (std::int64_t position = 0; position < plan.n_tokens();) {
     if (interrupt.Take()) {
@@ -139,9 +140,11 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, Safeten
       const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
       if (!mtp_written) return mtp_written;
     }
+    const Status balanced = balance.AfterStep(n_rows);
+    if (!balanced) return balanced;
     position += n_rows;
   }
-  return {};
+  return balance.Finish();
 }
 
 }  // namespace
@@ -167,17 +170,22 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
   if (!share) return Unexpected(share.error());
+  Result<ExpertBalance> balance =
+      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
+  if (!balance) return Unexpected(balance.error());
   Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
                                           {.max_sequences = 1,
                                            .max_context = plan->n_tokens(),
                                            .max_batch_tokens = plan->chunk,
                                            .max_logit_rows = kLogitRows,
                                            .with_mtp = command.mtp,
-                                           .ranks = *share},
+                                           .ranks = *share,
+                                           .experts = {.placement = balance->placement()}},
                                           {}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
-  const Status computed = ComputeRows(session->model(), *plan, interrupt,
+  balance->Begin(session->model(), log);
+  const Status computed = ComputeRows(session->model(), *plan, interrupt, *balance,
                                       writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
   if (!computed || !writer) return computed;
   const Status copied =

@@ -161,6 +161,32 @@ void AddDrafts(CLI::App* command, EngineCliOptions& engine) {
       ->group("");
 }
 
+// Where the routed experts are, and when they move.
+void AddExpertBalance(CLI::App* command, RankOptions& ranks) {
+  command
+      ->add_option("--redundant-experts", ranks.n_redundant_experts,
+                   "Experts of each layer that the expert ranks have a second time (default: 0)")
+      ->type_name("N")
+      ->check(AtLeast(0))
+      ->group(kRanksGroup);
+  command
+      ->add_option("--eplb-interval", ranks.eplb_interval,
+                   "Balance the expert ranks anew every so many tokens; 0: never (default)")
+      ->type_name("TOKENS")
+      ->check(AtLeast(0))
+      ->group(kRanksGroup);
+  command
+      ->add_option("--expert-placement", ranks.expert_placement,
+                   "Where the experts are at first: a file of --save-expert-placement")
+      ->type_name("FILE")
+      ->group(kRanksGroup);
+  command
+      ->add_option("--save-expert-placement", ranks.save_expert_placement,
+                   "Write where the experts are in the end")
+      ->type_name("FILE")
+      ->group(kRanksGroup);
+}
+
 }  // namespace
 
 void AddModel(CLI::App* command, std::filesystem::path& model) {
@@ -211,6 +237,7 @@ void AddRanks(CLI::App* command, RankOptions& ranks) {
       ->type_name("N")
       ->check(AtLeast(1))
       ->group(kRanksGroup);
+  AddExpertBalance(command, ranks);
 }
 
 void AddRun(CLI::App* command, RunOptions& run) {

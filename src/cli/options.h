@@ -24,6 +24,10 @@ struct RankOptions {
   int n_tensor = 0;  // 0: all ranks of a stage
   int n_stages = 1;
   int n_expert = 0;  // 1 or as many as n_tensor; 0: as many, if the experts can be cut so
+  std::int64_t n_redundant_experts = 0;
+  std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
+  std::filesystem::path expert_placement;       // where they are at first; empty: the initial one
+  std::filesystem::path save_expert_placement;  // where they are in the end; empty: nowhere
   bool is_one() const { return link.empty() && !mpi; }
 };
 

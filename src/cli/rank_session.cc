@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kEndOfAll{5};
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
 // What all ranks must have in common, each in words.
-constexpr std::size_t kFieldBytes = 96;
+constexpr std::size_t kFieldBytes = 192;
 struct Field {
   std::array<char, kFieldBytes> text = {};  // ends with zeros
 
@@ -137,11 +137,13 @@ RankCounts RankSession::Counts(const ModelConfig& config) const {
   const int n_stages = options_.n_stages;
   const int n_tensor = options_.n_tensor != 0 ? options_.n_tensor
                                               : std::max(all_->size() / std::max(n_stages, 1), 1);
-  const bool divides = config.n_routed_experts % n_tensor == 0;
+  const std::int64_t n_redundant = options_.n_redundant_experts;
+  const bool divides = n_redundant > 0 || config.n_routed_experts % n_tensor == 0;
   return {
       .n_tensor = n_tensor,
       .n_stages = n_stages,
-      .expert_parallel = options_.n_expert != 0 ? options_.n_expert > 1 : n_tensor > 1 && divides};
+      .expert_parallel = options_.n_expert != 0 ? options_.n_expert > 1 : n_tensor > 1 && divides,
+      .n_redundant_experts = n_redundant};
 }
 
 // Before anything of the model is computed: ranks that differ would wait for each other, or give
@@ -153,8 +155,11 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   const Identity mine = {
       .program = FieldOf(fmt::format("fathom {} {}", build.version, build.commit)),
       .model = FieldOf(*model),
-      .options = FieldOf(fmt::format("--tp {} --pp {} --ep {}", options_.n_tensor,
-                                     options_.n_stages, options_.n_expert))};
+      .options = FieldOf(fmt::format(
+          "--tp {} --pp {} --ep {} --redundant-experts {} --eplb-interval {}{}{}",
+          options_.n_tensor, options_.n_stages, options_.n_expert, options_.n_redundant_experts,
+          options_.eplb_interval, options_.expert_placement.empty() ? "" : " --expert-placement",
+          options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
   std::vector<Identity> all(static_cast<std::size_t>(all_->size()));
   const Status gathered =
       all_->AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));

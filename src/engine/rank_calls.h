@@ -9,9 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
 #include "model/model.h"
@@ -28,6 +30,9 @@ enum class RankCall : std::int64_t {
   kForwardDraft,  // changes of the caches, batch, stream rows, source
   kDraftLogits,   // rows
 };
+
+// What every rank does behind each Forward, with the tokens that it had: all of them the same.
+using AfterForward = std::function<Status(std::int64_t n_tokens)>;
 
 // The sizes of a model that all ranks load alike.
 void AddSizes(const ModelOptions& options, RankMessage& message);

@@ -10,7 +10,8 @@ namespace {
 
 class Follower {
  public:
-  explicit Follower(Model& model) : model_(model) {
+  Follower(Model& model, const AfterForward& after_forward)
+      : model_(model), after_forward_(after_forward) {
     batch_.Reserve(model.options().max_batch_tokens, model.options().max_sequences);
   }
 
@@ -20,7 +21,7 @@ class Follower {
       case RankCall::kForward:
         TakeChanges(message, model_.cache());
         TakeBatch(message, batch_);
-        return IfRead(message, [&] { return model_.Forward(batch_); });
+        return IfRead(message, [&] { return Forward(); });
       case RankCall::kLogits:
         TakeRows(message, rows_);
         return IfRead(message, [&] { return WithoutValue(model_.Logits(rows_)); });
@@ -43,6 +44,13 @@ class Follower {
   }
 
  private:
+  Status Forward() {
+    Status ran = model_.Forward(batch_);
+    if (ran && after_forward_) {
+      ran = after_forward_(batch_.n_tokens());
+    }
+    return ran;
+  }
   template <class Call>
   static Status IfRead(const RankMessage& message, const Call& call) {
     if (!message.IsRead()) {
@@ -55,14 +63,15 @@ class Follower {
   }
 
   Model& model_;
+  const AfterForward& after_forward_;
   Batch batch_;
   std::vector<std::int32_t> rows_;
 };
 
 }  // namespace
 
-Status FollowCalls(Model& model, Communicator& all) {
-  Follower follower(model);
+Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward) {
+  Follower follower(model, after_forward);
   RankMessage message;
   for (;;) {
     if (Status told = message.Broadcast(all); !told) {

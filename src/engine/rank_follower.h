@@ -3,6 +3,7 @@
 #define FATHOM_ENGINE_RANK_FOLLOWER_H_
 
 #include "base/result.h"
+#include "engine/rank_calls.h"
 #include "model/model.h"
 #include "parallel/communicator.h"
 
@@ -10,7 +11,7 @@ namespace fathom {
 
 // Runs the calls that rank 0 of `all` tells (rank_leader.h) until that says kEnd. Error: a call
 // that failed here, or the others are gone; the run is over then.
-Status FollowCalls(Model& model, Communicator& all);
+Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {});
 
 }  // namespace fathom
 

@@ -4,11 +4,13 @@
 
 namespace fathom {
 
-RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure)
+RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
+                       AfterForward after_forward)
     : model_(model),
       local_(model),
       all_(all),
       on_failure_(std::move(on_failure)),
+      after_forward_(std::move(after_forward)),
       shadow_(model.cache()) {}
 
 RankMessage& RankLeader::Begin(RankCall call) {
@@ -51,7 +53,11 @@ Status RankLeader::Forward(const Batch& batch) {
   if (Status told = Tell(); !told) {
     return told;
   }
-  return Checked(model_.Forward(batch));
+  Status ran = Checked(model_.Forward(batch));
+  if (ran && after_forward_) {
+    ran = Checked(after_forward_(batch.n_tokens()));
+  }
+  return ran;
 }
 
 Result<Matrix<const float>> RankLeader::Logits(std::span<const std::int32_t> rows) {

@@ -26,7 +26,8 @@ class RankLeader : public LanguageModel {
   using OnFailure = std::function<void(const Error& error)>;
 
   // On rank 0 of `all`, whose others follow (rank_follower.h). Model and ranks outlive it.
-  RankLeader(Model& model, Communicator& all, OnFailure on_failure);
+  RankLeader(Model& model, Communicator& all, OnFailure on_failure,
+             AfterForward after_forward = {});
 
   ModelLimits Limits() const override { return local_.Limits(); }
   SequenceCache& Cache() override { return local_.Cache(); }
@@ -46,6 +47,7 @@ class RankLeader : public LanguageModel {
   ModelAdapter local_;
   Communicator& all_;
   OnFailure on_failure_;
+  AfterForward after_forward_;  // may be empty
   CacheShadow shadow_;
   RankMessage message_;
   std::optional<Error> failure_;  // as the engine is told

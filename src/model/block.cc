@@ -78,33 +78,28 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
 }
 
 // The experts that the tokens have chosen, where they are this rank's.
-Matrix<std::int32_t> IdsHere(const Step& step) {
+Matrix<std::int32_t> IdsHere(const Step& step, std::int64_t block) {
   const Activations& a = step.a;
-  const ModelShare& share = step.ranks.share;
-  if (share.n_expert == 1) {
+  if (step.ranks.share.n_expert == 1) {
     return a.ids;
   }
-  const Piece mine = PieceOf(step.config.n_routed_experts, share.expert_rank, share.n_expert);
   step.backend.Synchronize();
-  for (std::int64_t i = 0; i < a.ids.rows * a.ids.cols; ++i) {
-    const std::int32_t id = a.ids.data[i];
-    a.here.data[i] = id >= mine.first && id < mine.first + mine.count ? id : kNotHere;
-  }
+  step.experts.KeepHere(block, step.batch, a.ids, a.here);
   return a.here;
 }
 
 // Gives the outputs of every rank's experts to all (spec/parallel.md 4.1: unfused).
-Status ShareExpertRows(const Step& step) {
-  const ModelShare& share = step.ranks.share;
-  if (share.n_expert == 1) {
+Status ShareExpertRows(const Step& step, std::int64_t block) {
+  if (step.ranks.share.n_expert == 1) {
     return {};
   }
   step.backend.Synchronize();
-  const std::int64_t per_rank = step.config.n_routed_experts / share.n_expert;
+  const Activations& a = step.a;
   const auto owner = [&](std::int64_t row) {
-    return static_cast<int>(step.a.ids.data[row] / per_rank);
+    const std::int32_t position = step.batch.positions[static_cast<std::size_t>(row / a.ids.cols)];
+    return step.experts.RankOf(block, position, a.ids.data[row]);
   };
-  return ShareRows(*step.ranks.expert, step.a.expert_rows, owner, step.a.packed_rows);
+  return ShareRows(*step.ranks.expert, a.expert_rows, owner, a.packed_rows);
 }
 
 // a.u -> a.y: the expert that every token has. A tensor rank has some of its columns.
@@ -135,7 +130,8 @@ Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& 
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
-  const Routing here = {.ids = IdsHere(step), .weights = a.weights};
+  const Routing here = {.ids = IdsHere(step, block), .weights = a.weights};
+  step.experts.Count(block, here.ids);
   if (!step.admission.Complete(block)) {
     backend.Synchronize();
     if (Status admitted = step.admission.Admit(block, weights, here.ids); !admitted) {
@@ -147,7 +143,7 @@ Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& 
     step.routing_observer(routing.ids);
   }
   backend.ExpertRows(a.u, here, weights.experts, config.swiglu_limit, a.expert_rows);
-  if (Status shared = ShareExpertRows(step); !shared) {
+  if (Status shared = ShareExpertRows(step, block); !shared) {
     return shared;
   }
   if (Status ran = SharedExpert(step, weights.shared_experts); !ran) {

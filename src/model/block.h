@@ -10,6 +10,7 @@
 #include "kernels/backend.h"
 #include "model/expert_admission.h"
 #include "model/model_ranks.h"
+#include "model/placed_experts.h"
 #include "model/routing_observer.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -25,6 +26,7 @@ struct Step {
   std::span<const float> compress_frequencies;
   const RoutingObserver& routing_observer;  // may be empty
   ExpertAdmission& admission;
+  PlacedExperts& experts;
   const ModelRanks& ranks;
 
   HcOptions hc_options() const {

@@ -19,11 +19,17 @@ std::array<std::pair<std::string_view, const Weight*>, 3> MatricesOf(const Exper
 
 }  // namespace
 
-ExpertAdmission::ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts, std::int64_t n_here)
+ExpertAdmission::ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts)
     : n_experts_(n_experts),
       admitted_(static_cast<std::size_t>(n_blocks * n_experts), 0),
-      n_left_(static_cast<std::size_t>(n_blocks), n_here) {
+      n_left_(static_cast<std::size_t>(n_blocks), n_experts) {
   fresh_.reserve(static_cast<std::size_t>(n_experts));
+}
+
+void ExpertAdmission::SetHere(std::int64_t block, std::span<const std::int32_t> experts) {
+  n_left_[static_cast<std::size_t>(block)] =
+      std::count_if(experts.begin(), experts.end(),
+                    [&](std::int32_t expert) { return Admitted(block, expert) == 0; });
 }
 
 Status ExpertAdmission::Admit(std::int64_t block, const MoeWeights& weights,

@@ -8,6 +8,7 @@
 #define FATHOM_MODEL_EXPERT_ADMISSION_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -19,8 +20,12 @@ namespace fathom {
 // Remembers which experts have been admitted. One thread at a time. Allocates at construction only.
 class ExpertAdmission {
  public:
-  // n_blocks counts the MTP block, the last one. This rank has n_here of each block's experts.
-  ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts, std::int64_t n_here);
+  // n_blocks counts the MTP block, the last one. All experts are here until SetHere is told others.
+  ExpertAdmission(std::int64_t n_blocks, std::int64_t n_experts);
+
+  // The experts of `block` that this rank has, each once; those admitted before stay so: their
+  // values are the same wherever they lie.
+  void SetHere(std::int64_t block, std::span<const std::int32_t> experts);
 
   // Whether every expert of the block has been admitted: then Admit need not be called.
   bool Complete(std::int64_t block) const { return n_left_[static_cast<std::size_t>(block)] == 0; }
@@ -36,7 +41,7 @@ class ExpertAdmission {
 
   std::int64_t n_experts_;
   std::vector<std::uint8_t> admitted_;  // [n_blocks, n_experts]
-  std::vector<std::int64_t> n_left_;    // per block: experts not admitted
+  std::vector<std::int64_t> n_left_;    // per block: experts here that are not admitted
   std::vector<std::int32_t> fresh_;     // room for all experts of a block
 };
 

@@ -14,7 +14,6 @@
 #include "model/block.h"
 #include "model/block_read_ahead.h"
 #include "model/cache_shape.h"
-#include "model/expert_admission.h"
 #include "model/model_limits.h"
 #include "model/place.h"
 #include "model/rank_exchange.h"
@@ -45,7 +44,7 @@ struct Model::Impl {
   ModelWeights weights;
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
-  std::optional<ExpertAdmission> admission;
+  std::optional<PlacedExperts> experts;
   BlockReadAhead read_ahead;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
@@ -116,7 +115,7 @@ Status Model::Impl::Bind() {
   weights = BindWeights(checkpoint, config, options.with_mtp, binder);
   Status bound = binder.Finish();
   if (bound) {
-    TakeShare(weights, config, ranks.share);
+    TakeShare(weights, config, ranks.share, experts->maps());
   }
   return bound;
 }
@@ -171,11 +170,9 @@ Status Model::Impl::Allocate() {
                        .beta_fast = config.rope_scaling.beta_fast,
                        .beta_slow = config.rope_scaling.beta_slow,
                        .original_length = config.rope_scaling.original_max_position_embeddings});
-  admission.emplace(config.num_hidden_layers + 1, config.n_routed_experts,
-                    config.n_routed_experts / ranks.share.n_expert);
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   last_mtp_places.reserve(last_places.capacity());
-  return {};
+  return experts->Bind(backend, weights);
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory, Backend& backend,
@@ -203,6 +200,7 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
                                              .config = std::move(config),
                                              .checkpoint = std::move(checkpoint)});
   impl->ranks = options.ranks != nullptr ? *options.ranks : ModelRanks{WholeModel(impl->config)};
+  impl->experts.emplace(impl->config, impl->ranks, options.experts);
   if (Status status = impl->FindHead(); !status) {
     return Unexpected(status.error());
   }
@@ -226,6 +224,7 @@ const ModelOptions& Model::options() const { return impl_->options; }
 HeadKind Model::head_kind() const { return impl_->head.kind; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
+PlacedExperts& Model::experts() { return *impl_->experts; }
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
 
@@ -263,7 +262,8 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
                .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
                .compress_frequencies = compress_frequencies,
                .routing_observer = routing_observer,
-               .admission = *admission,
+               .admission = experts->admission(),
+               .experts = *experts,
                .ranks = ranks};
   const Activations& a = step.a;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
@@ -330,6 +330,7 @@ Status Model::Forward(const Batch& batch) {
   if (Status prepared = Prepare(batch); !prepared) {
     return prepared;
   }
+  m.experts->BeginStep();
   const Step step = m.MakeStep(view);
   const ModelShare& share = m.ranks.share;
   m.read_ahead.Ask(share.first_layer);

@@ -28,6 +28,7 @@
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
 #include "model/model_ranks.h"
+#include "model/placed_experts.h"
 #include "model/routing_observer.h"
 
 namespace fathom {
@@ -45,6 +46,7 @@ struct ModelOptions {
   // Which share of the model this rank has, among which ranks; nullptr: all of it, alone. Outlives
   // the model.
   const ModelRanks* ranks = nullptr;
+  ExpertOptions experts{};
 };
 
 // Where the MTP head finds the hidden streams of a position.
@@ -123,6 +125,9 @@ class Model {
 
   // What the sequences have cached: who shares blocks between them, or counts them, does it there.
   SequenceCache& cache();
+
+  // Where the routed experts are and what they have computed: who balances them does it there.
+  PlacedExperts& experts();
 
   // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/weight_format.h"
+#include "parallel/expert_balancer.h"
 
 namespace fathom {
 namespace {
@@ -58,6 +59,24 @@ std::vector<std::int64_t> CutLayers(std::span<const std::int64_t> bytes, std::in
   return ends;
 }
 
+Status CheckExpertCounts(const ModelConfig& config, const RankCounts& counts) {
+  const std::int64_t n_redundant = counts.n_redundant_experts;
+  if (n_redundant == 0) {
+    return counts.expert_parallel
+               ? CheckDivides("--ep", counts.n_tensor, "routed experts", config.n_routed_experts)
+               : Status();
+  }
+  if (!counts.expert_parallel || counts.n_tensor == 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--redundant-experts: expected 0 where no ranks share the experts (--ep), "
+                     "found {}",
+                     n_redundant);
+  }
+  return CheckCounts({.n_logical = config.n_routed_experts,
+                      .n_physical = config.n_routed_experts + n_redundant,
+                      .n_ranks = counts.n_tensor});
+}
+
 }  // namespace
 
 ModelShare WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
@@ -92,10 +111,7 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
                          kFp8Block, rows, latent, n_tensor);
     }
   }
-  if (status && counts.expert_parallel) {
-    status = CheckDivides("--ep", n_tensor, "routed experts", config.n_routed_experts);
-  }
-  return status;
+  return status ? CheckExpertCounts(config, counts) : status;
 }
 
 StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config) {
@@ -131,6 +147,7 @@ ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& w
   if (counts.expert_parallel) {
     share.n_expert = share.n_tensor;
     share.expert_rank = share.tensor_rank;
+    share.n_redundant_experts = counts.n_redundant_experts;
   }
   const std::vector<std::int64_t> ends =
       CutLayers(weights.layers, weights.first, weights.last, counts.n_stages);

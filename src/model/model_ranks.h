@@ -26,6 +26,7 @@ struct ModelShare {
   int n_tensor = 1;
   int expert_rank = 0;
   int n_expert = 1;
+  std::int64_t n_redundant_experts = 0;  // physical experts of a block beyond its logical ones
   int stage = 0;
   int n_stages = 1;
   std::int64_t first_layer = 0;
@@ -53,6 +54,7 @@ struct RankCounts {
   int n_tensor = 1;
   int n_stages = 1;
   bool expert_parallel = false;  // the ranks of a stage are its expert ranks too
+  std::int64_t n_redundant_experts = 0;
 };
 
 // Bytes of every layer's weights, of what the first stage has besides and of what the last has.

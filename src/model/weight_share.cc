@@ -70,22 +70,15 @@ Weight ColumnsOf(const Weight& weight, Piece columns,
   return share;
 }
 
-// The bytes of another rank.
-Weight Elsewhere(Weight weight) {
-  weight.data = nullptr;
-  weight.scales = nullptr;
-  return weight;
-}
-
 class Taker {
  public:
-  Taker(const ModelConfig& config, const ModelShare& share,
+  Taker(const ModelConfig& config, const ModelShare& share, std::span<const ReplicaMap> experts,
         std::vector<std::unique_ptr<std::byte[]>>& copies)
-      : config_(config), share_(share), copies_(copies) {}
+      : config_(config), share_(share), experts_(experts), copies_(copies) {}
 
   void Take(BlockWeights& block) const {
     Take(block.attn);
-    Take(block.ffn);
+    Take(block.ffn, experts_[static_cast<std::size_t>(block.index)]);
   }
 
  private:
@@ -116,7 +109,7 @@ class Taker {
     Take(attention.wo_b);
   }
 
-  void Take(MoeWeights& moe) const {
+  void Take(MoeWeights& moe, const ReplicaMap& map) const {
     if (share_.n_tensor > 1) {
       SharedExpertWeights& shared = moe.shared_experts;
       const int n_parts = shared.w2.whole.k_parts;
@@ -127,27 +120,28 @@ class Taker {
       shared.w3 = RowsOf(shared.w3, rows);
       Take(shared.w2);
     }
-    const Piece mine = PieceOf(std::ssize(moe.experts), share_.expert_rank, share_.n_expert);
-    for (std::int64_t e = 0; e < std::ssize(moe.experts); ++e) {
-      if (e < mine.first || e >= mine.first + mine.count) {
+    for (std::int32_t e = 0; e < std::ssize(moe.experts); ++e) {
+      if (!map.IsOn(share_.expert_rank, e)) {
         ExpertWeights& expert = moe.experts[static_cast<std::size_t>(e)];
-        expert = {Elsewhere(expert.w1), Elsewhere(expert.w2), Elsewhere(expert.w3)};
+        expert = Elsewhere(expert);
       }
     }
   }
 
   const ModelConfig& config_;
   const ModelShare& share_;
+  std::span<const ReplicaMap> experts_;
   std::vector<std::unique_ptr<std::byte[]>>& copies_;
 };
 
 }  // namespace
 
-void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share) {
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
+               std::span<const ReplicaMap> experts) {
   if (share.is_whole()) {
     return;
   }
-  const Taker taker(config, share, weights.aligned_copies);
+  const Taker taker(config, share, experts, weights.aligned_copies);
   const Piece vocabulary = PieceOf(config.vocab_size, share.tensor_rank, share.n_tensor);
   weights.embed = RowsOf(weights.embed, vocabulary);
   weights.head = RowsOf(weights.head, vocabulary);

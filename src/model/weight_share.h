@@ -3,8 +3,10 @@
 #define FATHOM_MODEL_WEIGHT_SHARE_H_
 
 #include <cstdint>
+#include <span>
 
 #include "checkpoint/model_config.h"
+#include "model/expert_placement.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
 
@@ -12,8 +14,9 @@ namespace fathom {
 
 // Narrows bound weights to those of a share that CheckCounts has found right. Rows of a matrix stay
 // where they are in the files; columns are copied, as they are no piece of the file. What belongs
-// to other ranks is a weight without bytes, which nothing may read.
-void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share);
+// to other ranks is a weight without bytes, which nothing may read. experts: of every block.
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
+               std::span<const ReplicaMap> experts);
 
 // Bytes of the matrices and tables that this rank reads, in the files or copied; without vectors
 // (norms, sinks, biases), which are a few kilobytes a layer.

@@ -104,6 +104,10 @@ struct ModelWeights {
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
 };
 
+// The same without bytes: those of another rank.
+Weight Elsewhere(Weight weight);
+ExpertWeights Elsewhere(const ExpertWeights& expert);
+
 // Binds every tensor the configuration calls for. What is missing or wrong is recorded in the
 // binder and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,

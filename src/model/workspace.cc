@@ -68,7 +68,8 @@ Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShap
   a.head_input = carver.Take<Bf16>(shape.max_logit_rows, d);
   a.logits = carver.Take<float>(shape.max_logit_rows, config.vocab_size);
   a.logit_shares = carver.Take<float>(
-      shape.n_tensor * shape.n_stages > 1 ? shape.max_logit_rows : 0, config.vocab_size);
+      shape.n_tensor * shape.n_expert * shape.n_stages > 1 ? shape.max_logit_rows : 0,
+      config.vocab_size);
   return a;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -125,6 +126,57 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
     const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
     EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
   }
+}
+
+TEST_F(LaunchTest, ExpertsThatMoveWriteTheSameBytes) {
+  const std::string alone = Logits({}, {});
+  const std::string placement = directory_.path() / "experts.json";
+  const std::vector<std::string> balanced = {
+      "--redundant-experts", "4", "--eplb-interval", "48", "--save-expert-placement", placement};
+  EXPECT_TRUE(Logits({"launch", "-n", "2"}, balanced) == alone);
+  const std::string saved = ReadFile(placement);
+  EXPECT_NE(saved.find("\"physical_experts\": 12"), std::string::npos) << saved;
+  EXPECT_EQ(saved.find("\"0\": [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3]"), std::string::npos) << saved;
+  EXPECT_TRUE(Logits({"launch", "-n", "2"},
+                     {"--redundant-experts", "4", "--expert-placement", placement}) == alone);
+  std::vector<std::string> staged = balanced;
+  staged.insert(staged.end(), {"--tp", "2", "--pp", "2"});
+  EXPECT_TRUE(Logits({"launch", "-n", "4"}, staged) == alone);
+
+  const auto refusal = [&](std::vector<std::string> words, std::string_view part) {
+    words.insert(words.begin(), {"launch", "-n", "2", "logits"});
+    words.insert(words.end(), {"--tokens", "1 2 3", "--out", out().string()});
+    ExpectRefusal(RunProgram(words), 1, part);
+  };
+  refusal({"--redundant-experts", "2", "--expert-placement", placement},
+          "experts.json: physical_experts: expected 10, found 12");
+  WriteFile(placement, "{}");
+  refusal({"--redundant-experts", "4", "--expert-placement", placement}, "experts.json: format:");
+  std::filesystem::remove(placement);
+  refusal({"--expert-placement", placement}, "experts.json: cannot open");
+  refusal({"--redundant-experts", "3"},
+          "--redundant-experts: expected a number that makes 8 experts and the redundant ones a "
+          "multiple of 2 (expert ranks), found 3");
+  refusal({"--pp", "2", "--redundant-experts", "2"},
+          "--redundant-experts: expected 0 where no ranks share the experts (--ep), found 2");
+  refusal({"--pp", "2", "--eplb-interval", "2"},
+          "--eplb-interval: expected ranks that share the experts (--ep), found none");
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(LaunchTest, AnEngineWhoseExpertsMoveAnswersTheSame) {
+  const std::vector<std::string> words = {"generate", "--threads", "1",  "--temperature",
+                                          "0",        "-n",        "40", "The fox"};
+  const ProgramRun alone = RunProgram(words);
+  ASSERT_EQ(alone.exit_code, 0) << alone.error;
+  std::vector<std::string> moving = {"launch", "-n", "2"};
+  moving.insert(moving.end(), words.begin(), words.end());
+  moving.insert(moving.end(), {"--redundant-experts", "2", "--eplb-interval", "8"});
+  const ProgramRun run = RunProgram(moving);
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(run.out, alone.out);
+  moving.insert(moving.end(), {"--save-expert-placement", out().string()});
+  ExpectRefusal(RunProgram(moving), 1, "--save-expert-placement: only logits writes it yet");
 }
 
 // mpirun and what it is told so that it starts more ranks than there are cores, in any container.

@@ -14,6 +14,7 @@
 #include "engine/rank_leader.h"
 #include "model/cache_shape.h"
 #include "model/model_ranks.h"
+#include "model/rebalance_schedule.h"
 #include "parallel/socket_mesh.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
@@ -47,12 +48,23 @@ class Rank {
   }
 
   Model& model() { return loaded_->model(); }
+  // Experts move between any two steps, where there are more of them than needed.
+  AfterForward Balance() {
+    if (groups_->ranks().share.n_redundant_experts == 0) {
+      return {};
+    }
+    rebalancer_.emplace(model().experts(), 1);
+    schedule_.emplace(*rebalancer_, 1, [](const RebalanceReport&) {});
+    return [this](std::int64_t n_tokens) { return schedule_->AfterStep(n_tokens); };
+  }
   Communicator& all() { return *all_; }
 
  private:
   std::unique_ptr<Communicator> all_;
   std::unique_ptr<RankGroups> groups_;
   std::optional<TestModel> loaded_;
+  std::optional<ExpertRebalancer> rebalancer_;
+  std::optional<RebalanceSchedule> schedule_;
 };
 
 // A model of several ranks, a thread each but for the first, as the engine wants it.
@@ -63,18 +75,19 @@ class RanksModel final : public LanguageModel {
     const int n_ranks = counts.n_tensor * counts.n_stages;
     std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
     for (int rank = 1; rank < n_ranks; ++rank) {
-      followers_.emplace_back(
-          [=, this, ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
-            Rank follower(rank, std::move(ends), alarm_);
-            follower.Load(directory, counts, options, small_memory);
-            const Status followed = FollowCalls(follower.model(), follower.all());
-            EXPECT_TRUE(followed) << followed.error().message;
-          });
+      followers_.emplace_back([=, this,
+                               ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
+        Rank follower(rank, std::move(ends), alarm_);
+        follower.Load(directory, counts, options, small_memory);
+        const Status followed = FollowCalls(follower.model(), follower.all(), follower.Balance());
+        EXPECT_TRUE(followed) << followed.error().message;
+      });
     }
     first_.emplace(0, std::move(mesh[0]), alarm_);
     first_->Load(directory, counts, options, small_memory);
-    leader_.emplace(first_->model(), first_->all(),
-                    [](const Error& error) { ADD_FAILURE() << error.message; });
+    leader_.emplace(
+        first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
+        first_->Balance());
   }
   ~RanksModel() override {
     RankMessage end;
@@ -135,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Cut{"fairy_tensor_2", nullptr, {2, 1, true}},
                       Cut{"fairy_stages_2", nullptr, {1, 2, false}},
                       Cut{"fairy_tensor_2_stages_2", nullptr, {2, 2, true}},
+                      Cut{"fairy_tensor_2_moving_experts", nullptr, {2, 1, true, 4}},
                       Cut{"flash_mini_stages_2", "oracle/flash-mini", {1, 2, false}},
                       Cut{"pro_mini_tensor_2_stages_2", "oracle/pro-mini", {2, 2, true}},
                       Cut{"base_mini_stages_4", "oracle/base-mini", {1, 4, false}}),

@@ -1,0 +1,110 @@
+#include "cli/expert_balance.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/checkpoint_fingerprint.h"
+#include "cli/output.h"
+
+namespace fathom::cli {
+namespace {
+
+// The first option that is of no use without ranks that share the experts; empty: none.
+std::string_view FirstOption(const RankOptions& options) {
+  if (options.eplb_interval > 0) return "--eplb-interval";
+  if (!options.expert_placement.empty()) return "--expert-placement";
+  return options.save_expert_placement.empty() ? "" : "--save-expert-placement";
+}
+
+// A file that the first rank has, for all.
+Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& path) {
+  std::string text;
+  if (all.rank() == 0) {
+    Result<std::string> read = ReadInput(path.string());
+    if (!read) return Unexpected(read.error());
+    text = *std::move(read);
+  }
+  std::array<std::uint64_t, 1> size = {text.size()};
+  Status sent = all.Broadcast(0, std::as_writable_bytes(std::span(size)));
+  text.resize(size[0]);
+  if (sent) sent = all.Broadcast(0, std::as_writable_bytes(std::span(text)));
+  if (!sent) return Unexpected(sent.error());
+  return text;
+}
+
+void Tell(const RebalanceReport& report, Log& log) {
+  log.Info(
+      "experts balanced: busiest rank {:.3f} -> {:.3f} of the mean, {} experts of {} layers moved, "
+      "{:.1f} MB in {:.3f} s, {} turns",
+      report.imbalance_before, report.imbalance_after, report.n_moved_experts,
+      report.n_moved_blocks, static_cast<double>(report.moved_bytes) / 1e6, report.seconds,
+      report.n_turns);
+  if (report.n_kept_blocks > 0) {
+    log.Warn("experts of {} layers stay where they are: {}", report.n_kept_blocks, report.failure);
+  }
+}
+
+}  // namespace
+
+Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const ModelRanks* ranks,
+                                            const ModelConfig& config,
+                                            const Checkpoint& checkpoint) {
+  ExpertBalance balance;
+  const std::string_view option = FirstOption(options);
+  if (option.empty()) return balance;
+  if (ranks == nullptr || ranks->share.n_expert == 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: expected ranks that share the experts (--ep), found none", option);
+  }
+  balance.interval_ = options.eplb_interval;
+  balance.file_ = options.save_expert_placement;
+  balance.is_first_ = ranks->all->rank() == 0;
+  const Result<std::string> model = ContentFingerprintOf(checkpoint);
+  if (!model) return Unexpected(model.error());
+  balance.owner_ = {.model = *model,
+                    .n_blocks = config.num_hidden_layers + 1,
+                    .counts = CountsOf(config, ranks->share)};
+  if (balance.is_first_ && !balance.file_.empty()) {
+    const Status can_write = CheckCanWrite(balance.file_);
+    if (!can_write) return Unexpected(can_write.error());
+  }
+  if (options.expert_placement.empty()) return balance;
+  const Result<std::string> text = ReadForAll(*ranks->all, options.expert_placement);
+  if (!text) return Unexpected(text.error());
+  Result<BlockPlacements> placement =
+      ParsePlacement(*text, options.expert_placement.string(), balance.owner_);
+  if (!placement) return Unexpected(placement.error());
+  balance.placement_ = *std::move(placement);
+  return balance;
+}
+
+void ExpertBalance::Begin(Model& model, Log& log) {
+  model_ = &model;
+  if (interval_ == 0) return;
+  rebalancer_ = std::make_unique<ExpertRebalancer>(model.experts());
+  schedule_ = std::make_unique<RebalanceSchedule>(
+      *rebalancer_, interval_, [is_first = is_first_, &log](const RebalanceReport& report) {
+        if (is_first) Tell(report, log);
+      });
+}
+
+Status ExpertBalance::AfterStep(std::int64_t n_tokens) {
+  return schedule_ ? schedule_->AfterStep(n_tokens) : Status();
+}
+
+AfterForward ExpertBalance::Hook() {
+  if (!schedule_) return {};
+  return [this](std::int64_t n_tokens) { return AfterStep(n_tokens); };
+}
+
+Status ExpertBalance::Finish() {
+  Status finished = schedule_ ? schedule_->Finish() : Status();
+  if (!finished || file_.empty()) return finished;
+  const Result<BlockPlacements> placements = GatherPlacements(model_->experts());
+  if (!placements) return Unexpected(placements.error());
+  return is_first_ ? WriteWholeFile(file_, PlacementText(*placements, owner_)) : Status();
+}
+
+}  // namespace fathom::cli

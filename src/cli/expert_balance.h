@@ -1,0 +1,61 @@
+// Where the routed experts of a run are: at first, while it runs and in the end, by
+// --expert-placement, --eplb-interval and --save-expert-placement.
+#ifndef FATHOM_CLI_EXPERT_BALANCE_H_
+#define FATHOM_CLI_EXPERT_BALANCE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "cli/log.h"
+#include "cli/options.h"
+#include "engine/rank_calls.h"
+#include "model/expert_placement_file.h"
+#include "model/expert_rebalancer.h"
+#include "model/model.h"
+#include "model/rebalance_schedule.h"
+
+namespace fathom::cli {
+
+// All ranks call the same functions at the same time; the first one alone reads and writes files.
+// One thread, that of the model.
+class ExpertBalance {
+ public:
+  // `ranks` as RankSession::Cut gave them. Errors: options that need ranks which share the experts,
+  // where none do; a placement that cannot be read or is for something else; one that could not be
+  // written.
+  static Result<ExpertBalance> Create(const RankOptions& options, const ModelRanks* ranks,
+                                      const ModelConfig& config, const Checkpoint& checkpoint);
+
+  // For ModelOptions. Empty: the initial one.
+  const BlockPlacements& placement() const { return placement_; }
+
+  // Model and log outlive this object. The log is told what every rebalancing came to.
+  void Begin(Model& model, Log& log);
+  // After a step of so many tokens.
+  Status AfterStep(std::int64_t n_tokens);
+  // AfterStep as the engine calls it, of this object where it is now; empty if there is nothing to
+  // do.
+  AfterForward Hook();
+  // After the last one: ends what has begun, writes the placement.
+  Status Finish();
+
+ private:
+  ExpertBalance() = default;
+
+  std::int64_t interval_ = 0;
+  std::filesystem::path file_;  // to write in the end
+  bool is_first_ = true;
+  PlacementOwner owner_;
+  BlockPlacements placement_;
+  Model* model_ = nullptr;
+  std::unique_ptr<ExpertRebalancer> rebalancer_;  // null: experts stay where they are
+  std::unique_ptr<RebalanceSchedule> schedule_;
+};
+
+}  // namespace fathom::cli
+
+#endif  // FATHOM_CLI_EXPERT_BALANCE_H_

@@ -1,0 +1,50 @@
+// ExpertLoads: how many tokens each routed expert of this rank has computed in the last steps.
+#ifndef FATHOM_MODEL_EXPERT_LOADS_H_
+#define FATHOM_MODEL_EXPERT_LOADS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/pages.h"
+#include "base/result.h"
+
+namespace fathom {
+
+// Counts per block and logical expert; a rank counts what it computes itself, so that the sum over
+// the ranks is what all tokens have chosen, whichever ranks have seen them. Counts are of experts,
+// not of replicas: they stay true when replicas move. One thread at a time; allocates at
+// construction only: 4 bytes per step, block and expert, which take memory when first counted.
+class ExpertLoads {
+ public:
+  // The last n_steps (at least 1) count.
+  static Result<ExpertLoads> Create(std::int64_t n_blocks, std::int64_t n_experts,
+                                    std::int64_t n_steps);
+
+  // What is counted from now on belongs to the next step, and the oldest is forgotten.
+  void BeginStep();
+  void Count(std::int64_t block, std::int32_t expert) {
+    const auto i = static_cast<std::size_t>(block * n_experts_ + expert);
+    ++step_[i];
+    ++sums_[i];
+  }
+  // [experts], of all steps that count.
+  std::span<const std::int64_t> Of(std::int64_t block) const {
+    return std::span(sums_).subspan(static_cast<std::size_t>(block * n_experts_),
+                                    static_cast<std::size_t>(n_experts_));
+  }
+
+ private:
+  ExpertLoads() = default;
+
+  std::int64_t n_experts_ = 0;
+  std::int64_t n_steps_ = 0;
+  std::int64_t n_begun_ = 0;
+  PageMemory memory_;               // [n_steps, blocks, experts], a ring
+  std::span<std::uint32_t> step_;   // [blocks, experts], in the ring
+  std::vector<std::int64_t> sums_;  // the same of all steps
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_EXPERT_LOADS_H_

@@ -1,0 +1,44 @@
+// ExpertMemory: where the weights of experts lie that have moved to this rank.
+#ifndef FATHOM_MODEL_EXPERT_MEMORY_H_
+#define FATHOM_MODEL_EXPERT_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/backend.h"
+
+namespace fathom {
+
+// Pieces of large buffers, so that huge pages are full: an expert of Flash alone would waste a
+// tenth of its own. What has been given back is taken again first. One thread at a time.
+class ExpertMemory {
+ public:
+  // max_bytes: of all pieces; 0: no limit. The backend outlives this object.
+  ExpertMemory(Backend& backend, std::int64_t max_bytes)
+      : backend_(backend), max_bytes_(max_bytes) {}
+
+  // Aligned to 64 bytes; what it holds is unknown. Error: kOutOfMemory, also beyond max_bytes.
+  Result<std::span<std::byte>> Take(std::int64_t bytes);
+  void GiveBack(std::span<std::byte> piece) { spare_.push_back(piece); }
+  // Gives the pages of what is not in use back to the system until it is taken again.
+  void ReleaseSpare() const;
+
+  // Of all pieces that have been taken, those given back included.
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Backend& backend_;
+  std::int64_t max_bytes_;
+  std::int64_t bytes_ = 0;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::span<std::byte> rest_;  // of the last one
+  std::vector<std::span<std::byte>> spare_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_EXPERT_MEMORY_H_

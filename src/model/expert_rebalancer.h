@@ -1,0 +1,95 @@
+// ExpertRebalancer: gives popular experts more replicas and every rank about as much to compute, by
+// what the last steps have chosen (spec/parallel.md 5).
+//
+//   Status started = rebalancer.Start();          // between two steps
+//   for (bool finished = false; !finished;) {
+//     finished = *rebalancer.Advance();           // between two later steps
+//   }
+//
+// Blocks move one after the other, each into spare memory in turns of a few experts, then all ranks
+// change its map and its weights between the same two steps. No step sees a block half moved.
+#ifndef FATHOM_MODEL_EXPERT_REBALANCER_H_
+#define FATHOM_MODEL_EXPERT_REBALANCER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/expert_transfer.h"
+#include "model/placed_experts.h"
+
+namespace fathom {
+
+// Of the blocks of this rank's stage.
+struct RebalanceReport {
+  // What the busiest rank of each block has computed within the window, over what a rank computes
+  // on average: summed over the blocks, as steps wait for the busiest of every block. Before, and
+  // as it would have been with the replicas where they are now.
+  double imbalance_before = 1;
+  double imbalance_after = 1;
+  std::int64_t n_moved_blocks = 0;
+  std::int64_t n_kept_blocks = 0;    // that could not move: `failure` says why
+  std::int64_t n_moved_experts = 0;  // to all ranks of the stage
+  std::int64_t moved_bytes = 0;
+  std::int64_t n_turns = 0;
+  double seconds = 0;  // that steps have waited
+  std::string failure;
+};
+
+// Uses `experts`, which outlives it. All ranks of the model call the same functions between the
+// same steps. An error of a function: ranks that cannot be reached, or that disagree about where
+// experts are; then no rank is to run another step. A block that a rank has no memory for is no
+// error: its replicas stay where they are, on all ranks, and the report says so.
+class ExpertRebalancer {
+ public:
+  // A turn sends every rank at most `experts_per_turn`: as long as that takes, steps wait.
+  explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t experts_per_turn = 8);
+
+  // Decides where to by the loads of all ranks. A block whose busiest rank would gain less than
+  // 2 % stays as it is. Not while one runs.
+  Status Start();
+  // The next turn. True: all has moved. The same on all ranks.
+  Result<bool> Advance();
+  bool is_running() const { return n_turns_left_ > 0; }
+
+  // Of the last one started.
+  const RebalanceReport& report() const { return report_; }
+
+ private:
+  // A block on its way.
+  struct Move {
+    std::int64_t block = 0;
+    ReplicaMap to;
+    std::vector<std::vector<ExpertTransfer>> rounds;
+    std::vector<float> load;  // [experts]
+  };
+
+  Result<std::vector<std::int64_t>> SumLoads() const;
+  Status CheckMaps() const;
+  void Decide(std::span<const std::int64_t> loads);
+  Status CountTurns();
+  Status Turn();
+  Result<bool> Prepare(const Move& move);
+  Status Transfer(const Move& move, std::size_t first, std::size_t end);
+  Status Commit(const Move& move);
+  void EndMove();
+  std::span<std::byte> MemoryOf(std::int32_t expert) const;
+  std::int64_t TurnsOf(const Move& move) const;
+
+  PlacedExperts& experts_;
+  std::int64_t experts_per_turn_;
+  std::vector<Move> moves_;
+  std::size_t move_ = 0;           // the one that is on its way
+  std::size_t round_ = 0;          // its next
+  std::int64_t n_turns_left_ = 0;  // of the stage that needs the most
+  std::vector<PlacedExperts::Arrival> arrivals_;
+  double busiest_before_ = 0, busiest_after_ = 0, average_ = 0;  // tokens, over all blocks
+  RebalanceReport report_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_EXPERT_REBALANCER_H_

@@ -1,0 +1,102 @@
+// PlacedExperts: the routed experts of this rank: which they are, where their weights lie, and how
+// much they have had to compute.
+#ifndef FATHOM_MODEL_PLACED_EXPERTS_H_
+#define FATHOM_MODEL_PLACED_EXPERTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "model/expert_admission.h"
+#include "model/expert_loads.h"
+#include "model/expert_memory.h"
+#include "model/expert_placement.h"
+#include "model/model_ranks.h"
+#include "model/weights.h"
+
+namespace fathom {
+
+// What matters on several expert ranks only.
+struct ExpertOptions {
+  BlockPlacements placement;         // empty: physical expert p holds logical p mod E
+  std::int64_t window_steps = 1000;  // whose loads are remembered
+  std::int64_t max_moved_bytes = 0;  // memory for experts that have moved here; 0: no limit
+};
+
+// How the routed experts of a model are cut among the expert ranks of a stage.
+ExpertCounts CountsOf(const ModelConfig& config, const ModelShare& share);
+
+// Weights stay where they are in the files until they move; then they lie in memory of this object,
+// and the pages of the files are given back. One thread at a time. Blocks are numbered as the
+// model's layers; the MTP block follows them.
+class PlacedExperts {
+ public:
+  // An arrived expert and its weights.
+  using Arrival = std::pair<std::int32_t, std::span<std::byte>>;
+
+  // The options have been checked (CheckOptions).
+  PlacedExperts(const ModelConfig& config, const ModelRanks& ranks, const ExpertOptions& options);
+  // Of a model that has been narrowed to its share. Backend and weights outlive this object, and
+  // the weights stay where they are.
+  Status Bind(Backend& backend, ModelWeights& weights);
+
+  // --- Within a step ---
+  void BeginStep();
+  // The expert rank that computes `expert` for the token at `position` of its sequence.
+  int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
+    return map(block).RankOf(position, expert);
+  }
+  // here [t, k] = those of `ids` that this rank computes, kNotHere in place of the others. ids:
+  // those of the batch's tokens, or kNotHere where there is none.
+  void KeepHere(std::int64_t block, const BatchView& batch, Matrix<const std::int32_t> ids,
+                Matrix<std::int32_t> here) const;
+  // Records what this rank computes, whoever's tokens they are: expert ids, or kNotHere.
+  void Count(std::int64_t block, Matrix<const std::int32_t> here);
+  ExpertAdmission& admission() { return admission_; }
+
+  // --- Between steps ---
+  const ModelRanks& ranks() const { return ranks_; }
+  const ExpertOptions& options() const { return options_; }
+  const std::vector<ReplicaMap>& maps() const { return maps_; }
+  const ReplicaMap& map(std::int64_t block) const { return maps_[static_cast<std::size_t>(block)]; }
+  // The blocks that this rank has.
+  std::vector<std::int64_t> Blocks() const;
+  // [experts]: tokens that each expert of this rank has computed within the window.
+  std::span<const std::int64_t> Loads(std::int64_t block) const { return loads_->Of(block); }
+  // Of an expert that this rank has; without bytes of another.
+  const ExpertWeights& Weights(std::int64_t block, std::int32_t expert) const;
+
+  // For experts on their way here.
+  ExpertMemory& memory() { return *memory_; }
+  const ExpertMemory& memory() const { return *memory_; }
+  // From the next step on the block's replicas are where `map` says. `arrivals`: the experts that
+  // this rank has got by that.
+  void Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals);
+
+ private:
+  MoeWeights& Moe(std::int64_t block) const;
+
+  std::int64_t n_layers_;
+  std::int64_t n_experts_;
+  ModelRanks ranks_;
+  ExpertOptions options_;
+  std::vector<ReplicaMap> maps_;
+  ExpertAdmission admission_;
+  std::optional<ExpertLoads> loads_;  // on several expert ranks
+  std::optional<ExpertMemory> memory_;
+  ModelWeights* weights_ = nullptr;
+  std::vector<std::span<std::byte>> moved_;  // [blocks, experts]; empty: in the files, or not here
+};
+
+// Where the replicas of all blocks are, whichever stage has them. Called by all ranks.
+Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_PLACED_EXPERTS_H_

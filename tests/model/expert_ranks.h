@@ -1,0 +1,35 @@
+// Ranks that share nothing but the routed experts: any number of them, whatever the heads allow.
+#ifndef FATHOM_TESTS_MODEL_EXPERT_RANKS_H_
+#define FATHOM_TESTS_MODEL_EXPERT_RANKS_H_
+
+#include <memory>
+
+#include "model/model_ranks.h"
+#include "parallel/communicator.h"
+
+namespace fathom::testing {
+
+// Each computes all logits itself. `expert` outlives it.
+class ExpertRanks {
+ public:
+  ExpertRanks(const ModelConfig& config, Communicator& expert, std::int64_t n_redundant)
+      : solo_(MakeSoloCommunicator()) {
+    ranks_ = {.share = WholeModel(config),
+              .all = solo_.get(),
+              .tensor = solo_.get(),
+              .expert = &expert,
+              .stages = solo_.get()};
+    ranks_.share.n_expert = expert.size();
+    ranks_.share.expert_rank = expert.rank();
+    ranks_.share.n_redundant_experts = n_redundant;
+  }
+  const ModelRanks& ranks() const { return ranks_; }
+
+ private:
+  std::unique_ptr<Communicator> solo_;
+  ModelRanks ranks_;
+};
+
+}  // namespace fathom::testing
+
+#endif  // FATHOM_TESTS_MODEL_EXPERT_RANKS_H_
