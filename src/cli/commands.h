@@ -24,6 +24,7 @@ Status RunLogits(const LogitsCommand& command, Log& log);
 Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
 Status RunBench(const BenchCommand& command, Log& log);
 Status RunLaunch(const LaunchCommand& command, Log& log);
+Status RunPlan(const PlanCommand& command, Log& log);
 Status RunBenchServe(const BenchServeCommand& command, Log& log);
 
 }  // namespace fathom::cli

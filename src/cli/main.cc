@@ -33,6 +33,7 @@ struct RunCommand {
   Status operator()(const BenchCommand& command) { return RunBench(command, log); }
   Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
   Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
+  Status operator()(const PlanCommand& command) { return RunPlan(command, log); }
 
   // A command with an engine: the first rank runs it, the others compute what it needs.
   template <class Command>
