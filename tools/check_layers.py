@@ -28,9 +28,11 @@ MAY_LINK = {
     "api": ["base", "engine", "prompt", "tokenizer"],
     "server": ["api", "base", "engine", "prompt", "tokenizer"],
     "load": ["api", "base", "benchmark", "prompt", "server"],
+    "plan": ["api", "base", "benchmark", "checkpoint", "kernels", "kv_cache", "model", "parallel",
+             "prompt"],
     "slice": ["base", "checkpoint", "prompt", "tokenizer"],
     "cli": ["api", "base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
-            "load", "model", "parallel", "prompt", "server", "slice", "tokenizer"],
+            "load", "model", "parallel", "plan", "prompt", "server", "slice", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.

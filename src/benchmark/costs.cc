@@ -65,10 +65,13 @@ class LayerBuilder {
     const std::int64_t scale = formats_.scale_bytes;
     const std::int64_t group = heads / config_.o_groups;
     for (const Cost& cost :
-         {Fp8(config_.q_lora_rank, d, scale), Fp8(heads, config_.q_lora_rank, scale),
-          Fp8(config_.head_dim, d, scale),
+         {Fp8(heads, config_.q_lora_rank, scale),
           formats_.bf16_wo_a ? Bf16Matrix(latent, group) : Fp8(latent, group, scale),
           Fp8(d, latent, scale)}) {
+      layer_.by_heads += cost;
+    }
+    for (const Cost& cost :
+         {Fp8(config_.q_lora_rank, d, scale), Fp8(config_.head_dim, d, scale), layer_.by_heads}) {
       Add(Component::kAttention, cost);
     }
   }
@@ -116,14 +119,18 @@ class LayerBuilder {
   LayerCosts layer_;
 };
 
+Cost HyperHead(std::int64_t d) {
+  Cost cost = F32(kStreams, kStreams * d);
+  cost += Vector(4 * (kStreams + 1));
+  return cost;
+}
+
 // hc_head, norm and LM head.
 Costs OutsideLayers(const ModelConfig& config) {
   const std::int64_t d = config.hidden_size;
   Costs costs;
   costs[static_cast<std::size_t>(Component::kHead)] += Bf16Matrix(config.vocab_size, d);
-  Cost& hyper = costs[static_cast<std::size_t>(Component::kHyper)];
-  hyper += F32(kStreams, kStreams * d);
-  hyper += Vector(4 * (kStreams + 1));
+  costs[static_cast<std::size_t>(Component::kHyper)] += HyperHead(d);
   costs[static_cast<std::size_t>(Component::kOther)] += Vector(2 * d);
   return costs;
 }
@@ -178,6 +185,7 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint) {
 
 ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
     : config_(config),
+      formats_(formats),
       cached_(CachedRowBytesOf(config)),
       outside_(OutsideLayers(config)),
       embed_row_bytes_(Number(2 * config.hidden_size)) {
@@ -228,21 +236,42 @@ double ModelCosts::RoutedBytes(double n_experts) const {
 
 Cost ModelCosts::Attention(std::int64_t position) const {
   Cost cost;
-  const double window = Number(std::min(config_.sliding_window, position + 1));
-  for (const LayerCosts& layer : layers_) {
-    const double visible = Number(VisibleRows(position, layer.ratio));
-    const double chosen =
-        layer.ratio == 4 ? std::min(Number(config_.index_topk), visible) : visible;
-    cost += {window * cached_.window + chosen * cached_.compressed,
-             4 * Number(config_.num_attention_heads * config_.head_dim) * (window + chosen)};
-    // Nobody needs scores where all visible rows are chosen anyway.
-    if (layer.ratio == 4 && visible > chosen) {
-      // Of every head: the products, then ReLU, weight and sum.
-      cost += {visible * cached_.index,
-               visible * Number(config_.index_n_heads * (2 * config_.index_head_dim + 3))};
-    }
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const AttentionCost of_layer = LayerAttention(layer, position);
+    cost += of_layer.core;
+    cost += of_layer.indexer;
   }
   return cost;
+}
+
+AttentionCost ModelCosts::LayerAttention(std::size_t layer, std::int64_t position) const {
+  const int ratio = layers_[layer].ratio;
+  const double window = Number(std::min(config_.sliding_window, position + 1));
+  const double visible = Number(VisibleRows(position, ratio));
+  const double chosen = ratio == 4 ? std::min(Number(config_.index_topk), visible) : visible;
+  AttentionCost cost;
+  cost.core = {window * cached_.window + chosen * cached_.compressed,
+               4 * Number(config_.num_attention_heads * config_.head_dim) * (window + chosen)};
+  // Nobody needs scores where all visible rows are chosen anyway.
+  if (ratio == 4 && visible > chosen) {
+    // Of every head: the products, then ReLU, weight and sum.
+    cost.indexer = {visible * cached_.index,
+                    visible * Number(config_.index_n_heads * (2 * config_.index_head_dim + 3))};
+  }
+  return cost;
+}
+
+double ModelCosts::embedding_bytes() const { return embed_row_bytes_ * Number(config_.vocab_size); }
+
+DraftCosts ModelCosts::Draft() const {
+  const std::int64_t d = config_.hidden_size;
+  DraftCosts draft = {.block = LayerBuilder(config_, formats_).Build(0, /*hash_routed=*/false),
+                      .rest = HyperHead(d)};
+  draft.rest += Vector(2 * 3 * d);  // norms: of the embedding, the streams, the result
+  draft.rest += Fp8(d, d, formats_.scale_bytes);
+  const Cost streams = Fp8(d, d, formats_.scale_bytes);  // multiplied with every stream
+  draft.rest += {streams.bytes, kStreams * streams.flops};
+  return draft;
 }
 
 std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) const {
@@ -261,7 +290,7 @@ std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) c
                       found[layer]));
     }
   };
-  compare(-1, Sum(outside_).bytes + embed_row_bytes_ * Number(config_.vocab_size));
+  compare(-1, Sum(outside_).bytes + embedding_bytes());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     compare(static_cast<std::int64_t>(i),
             Sum(layers_[i].dense).bytes + layers_[i].table_bytes +

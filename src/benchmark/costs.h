@@ -60,6 +60,7 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint);
 struct LayerCosts {
   int ratio = 0;
   Costs dense;             // all but the routed experts
+  Cost by_heads;           // of kAttention: wq_b, wo_a, wo_b, which tensor ranks share
   Cost expert;             // one routed expert
   double table_bytes = 0;  // tid2eid of hash layers: all, and the row of one token
   double table_row_bytes = 0;
@@ -72,7 +73,19 @@ struct CachedRowBytes {
   double index = 0;
 };
 
-// Immutable after Make; any thread.
+// Reading cached rows and computing with them, in one layer.
+struct AttentionCost {
+  Cost core;     // scores and values of all heads
+  Cost indexer;  // the choice of rows, of layers of ratio 4
+};
+
+// The MTP head, without the embedding and the logits.
+struct DraftCosts {
+  LayerCosts block;
+  Cost rest;  // projections, norms, hyper-connections
+};
+
+// Immutable; any thread.
 class ModelCosts {
  public:
   ModelCosts(const ModelConfig& config, const StoredFormats& formats);
@@ -90,6 +103,11 @@ class ModelCosts {
   double RoutedBytes(double n_experts) const;
   // Attention of the token at `position`: cached rows read, operations of scores, values, indexer.
   Cost Attention(std::int64_t position) const;
+  AttentionCost LayerAttention(std::size_t layer, std::int64_t position) const;
+  // Head, its norm and hyper-connection.
+  const Costs& outside() const { return outside_; }
+  double embedding_bytes() const;
+  DraftCosts Draft() const;
 
   // What the formulas say that the tensors do not, one line per layer and for the rest; empty if
   // they agree to the byte. The draft head and names no formula knows are left out.
@@ -97,6 +115,7 @@ class ModelCosts {
 
  private:
   ModelConfig config_;
+  StoredFormats formats_;
   CachedRowBytes cached_;
   std::vector<LayerCosts> layers_;
   Costs outside_;               // of the layers: head and its norm

@@ -10,6 +10,7 @@
 #include "cli/bench_serve_options.h"
 #include "cli/option_checks.h"
 #include "cli/option_groups.h"
+#include "cli/plan_options.h"
 #include "cli/serve_options.h"
 #include "slice/shapes.h"
 #include "slice/tokenizer_json.h"
@@ -322,6 +323,7 @@ void AddCommands(CLI::App& app, ParsedCommands& commands) {
   AddParse(app, commands.parse);
   AddLogits(app, commands.logits);
   AddLaunch(app, commands.launch);
+  AddPlan(app, commands.plan);
   AddMakeSlice(app, commands.make_slice);
   AddBenchServe(*AddBench(app, commands.bench), commands.bench_serve);
 }

@@ -27,6 +27,7 @@ struct ParsedCommands {
   BenchCommand bench;
   BenchServeCommand bench_serve;
   LaunchCommand launch;
+  PlanCommand plan;
 };
 
 // Adds all commands and the options of the program to `app`. `commands` holds the defaults and must

@@ -25,6 +25,7 @@ Status RunEncode(const EncodeCommand& command, Log& log);
 Status RunParse(const ParseCommand& command, Log& log);
 Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
 Status RunLaunch(const LaunchCommand& command, Log& log);
+Status RunPlan(const PlanCommand& command, Log& log);
 Status RunBenchServe(const BenchServeCommand& command, Log& log);
 
 }  // namespace fathom::cli

@@ -43,6 +43,7 @@ struct RunCommand {
   Status operator()(const BenchCommand& command) { return OnRanks(command, RunBench); }
   Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
   Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
+  Status operator()(const PlanCommand& command) { return RunPlan(command, log); }
 
   // A command with an engine runs on the first rank, and the others compute what it needs; any
   // other runs on all. The end is told before the ranks part, which may end this process.

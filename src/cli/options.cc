@@ -69,6 +69,7 @@ ParsedCommands Defaults() {
   commands.logits.run = run;
   commands.make_slice.n_threads = run.n_threads;
   commands.bench.run = run;
+  commands.plan.model = model;
   return commands;
 }
 
@@ -226,6 +227,8 @@ Options SelectOptions(const CLI::App& app, ParsedCommands& commands) {
     options.command = std::move(commands.bench_serve);
   } else if (name == "launch") {
     options.command = std::move(commands.launch);
+  } else if (name == "plan") {
+    options.command = std::move(commands.plan);
   }
   return options;
 }

@@ -242,6 +242,24 @@ struct BenchServeCommand {
   std::filesystem::path plot;  // empty: none
 };
 
+// What to expect of a model on some hardware.
+struct PlanCommand {
+  std::filesystem::path hardware;
+  std::filesystem::path model;
+  std::string shape;  // "flash", "pro"; empty: see `model`
+  std::optional<std::int64_t> n_context;
+  std::optional<std::int64_t> n_prompt;
+  std::int64_t concurrency = 1;
+  std::int64_t chunk = 512;
+  std::int64_t micro_batches = 1;
+  double zipf = 0;
+  std::filesystem::path expert_trace;  // empty: by `zipf`
+  std::optional<std::int64_t> n_redundant;
+  bool fused = false;
+  bool json = false;
+  std::int64_t n_rows = 16;
+};
+
 // Starts ranks of another command on this machine.
 struct LaunchCommand {
   int n_ranks = 2;
@@ -255,7 +273,7 @@ struct Options {
   std::vector<std::string> dropped;  // options of other servers that mean nothing here
   std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
                TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
-               BenchCommand, BenchServeCommand, LaunchCommand>
+               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand>
       command;
 };
 

@@ -1,0 +1,42 @@
+// How the devices of some hardware can share a model: as the program cuts it (model/model_ranks.h),
+// and in replicas that know nothing of each other.
+//
+//   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
+//
+// A data rank (n_data > 1) has sequences of its own, its n_tensor devices attend to them, and all
+// devices of a stage share the experts: an estimate of what the program cannot do yet.
+#ifndef FATHOM_PLAN_CUT_H_
+#define FATHOM_PLAN_CUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "model/model_ranks.h"
+
+namespace fathom::plan {
+
+struct Cut {
+  int n_tensor = 1;
+  int n_stages = 1;
+  int n_data = 1;
+  bool expert_parallel = false;
+  int n_replicas = 1;
+
+  int stage_ranks() const { return n_tensor * n_data; }
+  int replica_ranks() const { return stage_ranks() * n_stages; }
+  int n_expert() const { return expert_parallel ? stage_ranks() : 1; }
+  // Of one data rank.
+  RankCounts counts() const { return {n_tensor, n_stages, n_expert() > 1}; }
+};
+
+// All that use every device and that the model can be cut into, smallest replicas first.
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
+
+// What the program is told: "--tp 8 --pp 2 --ep 8".
+std::string Flags(const Cut& cut);
+
+}  // namespace fathom::plan
+
+#endif  // FATHOM_PLAN_CUT_H_

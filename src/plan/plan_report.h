@@ -1,0 +1,19 @@
+// A plan as text and as JSON.
+#ifndef FATHOM_PLAN_PLAN_REPORT_H_
+#define FATHOM_PLAN_PLAN_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "plan/planner.h"
+
+namespace fathom::plan {
+
+// The first n_rows; 0: all.
+std::string ToTable(const Plan& plan, std::int64_t n_rows);
+// Everything, in bytes and seconds.
+std::string ToJson(const Plan& plan);
+
+}  // namespace fathom::plan
+
+#endif  // FATHOM_PLAN_PLAN_REPORT_H_

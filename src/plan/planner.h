@@ -1,0 +1,75 @@
+// Every way in which some hardware can run a model, and what is to be expected of it.
+#ifndef FATHOM_PLAN_PLANNER_H_
+#define FATHOM_PLAN_PLANNER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/cut.h"
+#include "plan/expert_load.h"
+#include "plan/hardware.h"
+#include "plan/model_sizes.h"
+#include "plan/step_time.h"
+#include "plan/wire.h"
+
+namespace fathom::plan {
+
+// What the model is to do.
+struct Workload {
+  std::int64_t context = 8192;     // positions of a sequence; a token is decoded behind so many
+  std::int64_t prompt = 2048;      // tokens, of one request alone
+  std::int64_t concurrency = 1;    // sequences that are decoded at once, on all devices together
+  std::int64_t chunk = 512;        // most prompt tokens of a step
+  std::int64_t micro_batches = 1;  // parts of a batch that are under way in a pipeline at once
+  ExpertOptions experts;
+};
+
+struct PlanRow {
+  Cut cut;
+  std::string problem;  // why it cannot do the work; empty: it can
+
+  // Of the rank that needs most, in bytes.
+  std::int64_t weights = 0;
+  std::int64_t workspace = 0;
+  std::int64_t caches = 0;  // for the sequences of the workload
+  // Sequences of the whole context that all devices together have memory for.
+  std::int64_t most_sequences = 0;
+
+  double first_token_seconds = 0;  // of the prompt
+  double token_seconds = 0;        // from a token of a sequence to its next
+  double tokens_per_second = 0;    // decoded, of all sequences
+  double prompt_tokens_per_second = 0;
+  StageTime token_time;  // of a decoded token, through all stages; parts of the batch overlap
+
+  WireBytes unfused;  // of a replica, for a decoded token
+  WireBytes fused;
+  double step_bytes = 0;       // as exchanged, of a replica's whole decoding step
+  double plain_imbalance = 1;  // of the expert ranks
+  double imbalance = 1;        // with the workload's balancing
+
+  bool fits() const { return problem.empty(); }
+  // Of something that the program does not do yet.
+  bool is_estimate() const { return cut.n_data > 1; }
+};
+
+struct Plan {
+  std::string model;
+  std::int64_t model_bytes = 0;
+  double cache_bytes_per_token = 0;  // of a sequence
+  Hardware hardware;
+  Workload workload;
+  std::vector<PlanRow> rows;  // what fits first, then by tokens per second
+
+  // The first that fits and is no estimate; nullptr: none.
+  const PlanRow* Recommended() const;
+};
+
+// Errors (kInvalidArgument): a workload beyond the positions of the model.
+Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
+                      const Workload& workload);
+
+}  // namespace fathom::plan
+
+#endif  // FATHOM_PLAN_PLANNER_H_

@@ -1,0 +1,55 @@
+// What the ranks of a replica send each other: docs/cluster.md as formulas.
+#ifndef FATHOM_PLAN_WIRE_H_
+#define FATHOM_PLAN_WIRE_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "checkpoint/model_config.h"
+#include "plan/cut.h"
+#include "plan/hardware.h"
+
+namespace fathom::plan {
+
+// How the outputs of experts come to the ranks that need them (spec/parallel.md 4): every rank
+// gives all others the rows of its experts, or tokens go to the experts of their owner's choice and
+// back while others are computed.
+enum class ExpertExchange { kUnfused, kFused };
+
+// Bytes that all ranks of a replica send for one token of one data rank, over all layers, by what
+// they are for.
+struct WireBytes {
+  double embedding = 0;
+  double sums = 0;     // after wo_b and after the shared expert
+  double experts = 0;  // as exchanged
+  double streams = 0;
+  double logits = 0;  // of a token that has logits
+
+  double Total() const { return embedding + sums + experts + streams + logits; }
+};
+WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange);
+
+// Of one layer: what they are for the experts, both ways.
+double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut);
+double ExpertBytesFused(const ModelConfig& config, const Cut& cut);
+// Ranks other than its own that one token's experts are on, if all are chosen alike.
+double RemoteRanks(const ModelConfig& config, int n_expert);
+
+// Ranks that exchange something, at their worst place: neighbours of one rank, by where they are.
+struct Peers {
+  int in_node = 0;
+  int in_network = 0;
+
+  int all() const { return in_node + in_network; }
+};
+// Of groups of `size` neighbours among the devices.
+Peers PeersOf(const Hardware& hardware, int size);
+
+// Seconds of one round, in which a rank sends as many bytes to every peer, `bytes` to all together,
+// and waits for as much.
+double RoundSeconds(const Hardware& hardware, const Peers& peers, double bytes);
+
+}  // namespace fathom::plan
+
+#endif  // FATHOM_PLAN_WIRE_H_

@@ -1,0 +1,117 @@
+// fathom plan: its two forms of output, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+#include "tests/testing/checkpoint_files.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Example(const std::string& name) {
+  return ProjectPath("docs/hardware/" + name + ".json");
+}
+
+ProgramRun Plan(std::vector<std::string> options, const std::string& hardware = "h200x8") {
+  options.insert(options.begin(), {"plan", "--hardware", Example(hardware)});
+  return RunProgram(options);
+}
+
+TEST(PlanTest, TableEndsWithTheFlagsToUse) {
+  const ProgramRun run = Plan({"--shape", "flash", "--concurrency", "64"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(run.error, "");
+  EXPECT_THAT(run.out, AllOf(HasSubstr("model     flash, 159.61 GB of weights, 3.51 KB"),
+                             HasSubstr("1 node of 8 devices, 141.0 GB each"),
+                             HasSubstr("64 sequences at a depth of 8192"),
+                             HasSubstr(" more (--top"), HasSubstr("\nrecommended: --tp ")));
+}
+
+TEST(PlanTest, ProDoesNotFitOneDeviceAndSaysWhy) {
+  const ProgramRun run = Plan({"--shape", "pro", "--top", "0"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("recommended: --tp 8 --pp 1 --ep 8\n"),
+                             HasSubstr("memory: 864.7 GB for weights")));
+}
+
+TEST(PlanTest, JsonHasEverything) {
+  const ProgramRun run = Plan({"--shape", "flash", "--format", "json", "--zipf", "1",
+                               "--redundant-experts", "64", "--exchange", "fused"});
+  const nlohmann::json json = ParseOutput(run);
+  EXPECT_EQ(json["hardware"]["devices_per_node"], 8);
+  EXPECT_EQ(json["workload"]["redundant_experts"], 64);
+  EXPECT_EQ(json["workload"]["exchange"], "fused");
+  EXPECT_EQ(json["recommended"]["estimate"], false);
+  ASSERT_GT(json["rows"].size(), 10u);
+  for (const nlohmann::json& row : json["rows"]) {
+    EXPECT_EQ(row["fits"].get<bool>(), row["problem"].get<std::string>().empty());
+    EXPECT_GT(row["weight_bytes"], 0);
+    EXPECT_GT(row["tpot_s"], 0);
+    EXPECT_GT(row["ttft_s"], 0);
+    EXPECT_LE(row["imbalance"]["balanced"], row["imbalance"]["plain"]);
+    double parts = 0;
+    for (const auto& [name, seconds] : row["tpot_parts_s"].items()) parts += seconds.get<double>();
+    EXPECT_NEAR(parts / row["tpot_s"].get<double>(), 1, 1e-9);
+    const nlohmann::json& wire = row["wire_bytes_per_token"];
+    EXPECT_EQ(wire["experts"], row["expert_bytes_per_token"]["fused"]);
+  }
+}
+
+TEST(PlanTest, TheEmbeddedModelIsThere) {
+  const ProgramRun run = Plan({}, "two_cores");
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("model     fairy, 0.02 GB"), HasSubstr("recommended: ")));
+}
+
+TEST(PlanTest, AConfigurationIsEnough) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.path() / "config.json", ReadFile(ProjectPath("models/fairy/config.json")));
+  const nlohmann::json alone =
+      ParseOutput(Plan({"--model", directory.path(), "--format", "json"}, "two_cores"));
+  const nlohmann::json whole = ParseOutput(Plan({"--format", "json"}, "two_cores"));
+  EXPECT_EQ(alone["rows"], whole["rows"]);
+}
+
+TEST(PlanTest, ReadsATraceOfExperts) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.path() / "trace.json", R"({"loads": [[9, 1, 1, 1, 1, 1, 1, 1]]})");
+  const nlohmann::json json = ParseOutput(
+      Plan({"--expert-trace", directory.path() / "trace.json", "--format", "json"}, "two_cores"));
+  bool has_experts = false;
+  for (const nlohmann::json& row : json["rows"]) {
+    if (row["ep"] == 2) {
+      has_experts = true;
+      // A token has 2 of 8 experts: the first always, of the others each seventh.
+      EXPECT_NEAR(row["imbalance"]["plain"].get<double>(), 1 + 3.0 / 7, 1e-6);
+    }
+  }
+  EXPECT_TRUE(has_experts);
+}
+
+TEST(PlanTest, RefusesWhatItCannotRead) {
+  ExpectRefusal(RunProgram({"plan"}), 2, "--hardware is required");
+  ExpectRefusal(RunProgram({"plan", "--hardware", "/none.json"}), 1, "/none.json");
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() / "h.json";
+  WriteFile(file, R"({"device": {"memory_bytes": 1, "memory_gb_s": "40"}})");
+  ExpectRefusal(RunProgram({"plan", "--hardware", file}), 1,
+                "h.json: device.memory_gb_s: expected a number");
+  WriteFile(file, "{");
+  ExpectRefusal(RunProgram({"plan", "--hardware", file}), 1, "h.json: ");
+  ExpectRefusal(Plan({"--model", directory.path() / "none"}), 1, "no such model directory");
+  ExpectRefusal(Plan({"--expert-trace", file}), 1, "h.json: ");
+  ExpectRefusal(Plan({"--context", "100", "--prompt", "101"}), 1, "--prompt: expected at most 100");
+  ExpectRefusal(Plan({"--shape", "flash", "--model", "x"}), 2, "--model");
+  ExpectRefusal(Plan({"--shape", "base"}), 2, "--shape");
+  ExpectRefusal(Plan({"--zipf", "-1"}), 2, "--zipf");
+  ExpectRefusal(Plan({"--zipf", "1", "--expert-trace", file}), 2, "--expert-trace");
+  ExpectRefusal(Plan({"--concurrency", "0"}), 2, "--concurrency");
+  ExpectRefusal(Plan({"--format", "csv"}), 2, "--format");
+}
+
+}  // namespace
+}  // namespace fathom::testing
