@@ -10,6 +10,8 @@
 #include "kv_cache/layout.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
+#include "model/expert_placement.h"
+#include "model/placed_experts.h"
 #include "model/weight_share.h"
 #include "model/weights.h"
 #include "slice/shapes.h"
@@ -72,7 +74,9 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), true, binder);
         ASSERT_TRUE(binder.Finish().has_value());
-        TakeShare(weights, sizes.config(), share);
+        TakeShare(
+            weights, sizes.config(), share,
+            MapsOf({}, sizes.config().num_hidden_layers + 1, CountsOf(sizes.config(), share)));
         EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(cut, stage, 0)),
                   static_cast<double>(ShareBytes(weights, share)) + VectorBytes(share))
             << Flags(cut) << " stage " << stage;
