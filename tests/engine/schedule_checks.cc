@@ -54,7 +54,7 @@ Seeds ChosenSeeds(std::uint64_t usual_count) {
   return seeds;
 }
 
-std::string_view Letter(Token token) {
+std::string_view LetterOfFive(Token token) {
   return std::string_view("abcdefghijklmnopqrstuvwxyz")
       .substr(static_cast<std::size_t>(token % 5), 1);
 }
@@ -102,11 +102,11 @@ void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadMod
                                  .max_answer = 60,
                                  .max_requests = 8,
                                  .eos_tokens = {1},
-                                 .token_bytes = Letter,
+                                 .token_bytes = LetterOfFive,
                                  .disk = with_disk};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},
-                                .token_bytes = Letter,
+                                .token_bytes = LetterOfFive,
                                 .max_context = kContext};
   ExpectOneAnswerEach(
       limits, [&](const ScheduleSetup& setup) { return load(directory, setup); },

@@ -24,7 +24,7 @@ struct Seeds {
   std::uint64_t count = 0;
 };
 Seeds ChosenSeeds(std::uint64_t usual_count);
-std::string_view Letter(Token token);
+std::string_view LetterOfFive(Token token);
 
 // What one sequence of the whole context needs. `large` has memory for all.
 std::int64_t SmallMemory(const SequenceCache& large);

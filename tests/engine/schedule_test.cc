@@ -39,13 +39,13 @@ TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
                                  .max_answer = 150,
                                  .max_requests = 16,
                                  .eos_tokens = {1},
-                                 .token_bytes = Letter};
+                                 .token_bytes = LetterOfFive};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {
                                       return FakeModel::Expected(tokens, kVocabulary, 128);
                                     },
                                 .eos_tokens = {1},
-                                .token_bytes = Letter,
+                                .token_bytes = LetterOfFive,
                                 .max_context = kContext};
   ExpectOneAnswerEach(
       limits, MakeFake,
