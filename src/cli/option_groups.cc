@@ -232,10 +232,21 @@ void AddRanks(CLI::App* command, RankOptions& ranks) {
   command
       ->add_option(
           "--ep", ranks.n_expert,
-          "Ranks that share the routed experts: 1 or as many as --tp (default: as many, if "
-          "that divides the experts)")
+          "Ranks that share the routed experts: 1 or all of a stage (default: all, if that "
+          "divides the experts)")
       ->type_name("N")
       ->check(AtLeast(1))
+      ->group(kRanksGroup);
+  command
+      ->add_flag("--dp-attention", ranks.dp_attention,
+                 "Ranks of a stage have sequences of their own, and share the routed experts")
+      ->group(kRanksGroup);
+  command
+      ->add_option("--expert-exchange", ranks.expert_exchange,
+                   "How outputs of experts travel: fused (to the token's owner, while others are "
+                   "computed) or gather (to all ranks) (default: fused where sizes allow it)")
+      ->type_name("HOW")
+      ->check(OneOf({"fused", "gather"}))
       ->group(kRanksGroup);
   AddExpertBalance(command, ranks);
 }

@@ -21,9 +21,11 @@ namespace fathom::cli {
 struct RankOptions {
   std::string link;  // from the launcher; empty: none
   bool mpi = false;  // mpirun or the like has started this process
-  int n_tensor = 0;  // 0: all ranks of a stage
+  int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
   int n_stages = 1;
-  int n_expert = 0;  // 1 or as many as n_tensor; 0: as many, if the experts can be cut so
+  int n_expert = 0;             // 1 or all of a stage; 0: all, if the experts can be cut so
+  bool dp_attention = false;    // the ranks of a stage have sequences of their own
+  std::string expert_exchange;  // "fused" or "gather"; empty: fused where it is possible
   std::int64_t n_redundant_experts = 0;
   std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
   std::filesystem::path expert_placement;       // where they are at first; empty: the initial one

@@ -134,16 +134,25 @@ void RankSession::End() {
 }
 
 RankCounts RankSession::Counts(const ModelConfig& config) const {
-  const int n_stages = options_.n_stages;
-  const int n_tensor = options_.n_tensor != 0 ? options_.n_tensor
-                                              : std::max(all_->size() / std::max(n_stages, 1), 1);
-  const std::int64_t n_redundant = options_.n_redundant_experts;
-  const bool divides = n_redundant > 0 || config.n_routed_experts % n_tensor == 0;
-  return {
-      .n_tensor = n_tensor,
-      .n_stages = n_stages,
-      .expert_parallel = options_.n_expert != 0 ? options_.n_expert > 1 : n_tensor > 1 && divides,
-      .n_redundant_experts = n_redundant};
+  const int n_stage_ranks = std::max(all_->size() / std::max(options_.n_stages, 1), 1);
+  RankCounts counts = {.n_stages = options_.n_stages,
+                       .n_redundant_experts = options_.n_redundant_experts};
+  if (options_.dp_attention) {
+    counts.n_data = n_stage_ranks;
+    counts.n_tensor = std::max(options_.n_tensor, 1);
+  } else {
+    counts.n_tensor = options_.n_tensor != 0 ? options_.n_tensor : n_stage_ranks;
+  }
+  const bool divides =
+      counts.n_redundant_experts > 0 || config.n_routed_experts % counts.n_tensor == 0;
+  counts.expert_parallel = options_.n_expert != 0
+                               ? options_.n_expert > 1
+                               : counts.n_data > 1 || (counts.n_tensor > 1 && divides);
+  if (!options_.expert_exchange.empty()) {
+    counts.expert_path =
+        options_.expert_exchange == "fused" ? ExpertPath::kFused : ExpertPath::kGather;
+  }
+  return counts;
 }
 
 // Before anything of the model is computed: ranks that differ would wait for each other, or give
@@ -155,11 +164,15 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   const Identity mine = {
       .program = FieldOf(fmt::format("fathom {} {}", build.version, build.commit)),
       .model = FieldOf(*model),
-      .options = FieldOf(fmt::format(
-          "--tp {} --pp {} --ep {} --redundant-experts {} --eplb-interval {}{}{}",
-          options_.n_tensor, options_.n_stages, options_.n_expert, options_.n_redundant_experts,
-          options_.eplb_interval, options_.expert_placement.empty() ? "" : " --expert-placement",
-          options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
+      .options = FieldOf(
+          fmt::format("--tp {} --pp {} --ep {}{} --expert-exchange {} --redundant-experts {} "
+                      "--eplb-interval {}{}{}",
+                      options_.n_tensor, options_.n_stages, options_.n_expert,
+                      options_.dp_attention ? " --dp-attention" : "",
+                      options_.expert_exchange.empty() ? "auto" : options_.expert_exchange,
+                      options_.n_redundant_experts, options_.eplb_interval,
+                      options_.expert_placement.empty() ? "" : " --expert-placement",
+                      options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
   std::vector<Identity> all(static_cast<std::size_t>(all_->size()));
   const Status gathered =
       all_->AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
@@ -183,14 +196,15 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
 Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Checkpoint& checkpoint,
                                            const WeightMemory& memory) {
   if (options_.is_one()) {
-    const RankCounts counts = Counts(config);
-    const Status checked = CheckCounts(config, counts, 1);
+    const Status checked = CheckCounts(config, Counts(config), 1);
     if (!checked) return Unexpected(checked.error());
     return nullptr;
   }
-  if (options_.n_expert > 1 && options_.n_tensor != 0 && options_.n_expert != options_.n_tensor) {
+  const RankCounts counts = Counts(config);
+  const int n_stage_ranks = counts.n_tensor * counts.n_data;
+  if (options_.n_expert > 1 && options_.n_expert != n_stage_ranks) {
     return MakeError(ErrorCode::kInvalidArgument,
-                     "--ep: expected 1 or {} (as many as --tp), found {}", options_.n_tensor,
+                     "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
                      options_.n_expert);
   }
   if (memory.Any()) {
@@ -201,7 +215,7 @@ Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Chec
   const Status agreed = CheckAgreement(checkpoint);
   if (!agreed) return Unexpected(agreed.error());
   Result<std::unique_ptr<RankGroups>> groups =
-      RankGroups::Join(*all_, config, WeighStages(checkpoint, config), Counts(config));
+      RankGroups::Join(*all_, config, WeighStages(checkpoint, config), counts);
   if (!groups) return Unexpected(groups.error());
   groups_ = *std::move(groups);
   return &groups_->ranks();

@@ -41,7 +41,7 @@ class RankSession {
   Status Conclude(Status status);
   // What the user should know about these ranks; empty: nothing.
   const std::string& warning() const { return warning_; }
-  // Which share of the model each rank has, by --tp, --pp and --ep. nullptr: this rank is alone.
+  // Which share of the model each rank has, by the options of ranks. nullptr: this rank is alone.
   // Errors: a cut that the model does not allow; ranks that run something else (another version,
   // another model, other options), which the message names.
   // memory: how the weights are to be held.

@@ -77,31 +77,6 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
   return RowParallelLinear(backend, step.ranks.tensor, latent, weights.wo_b, a, a.y);
 }
 
-// The experts that the tokens have chosen, where they are this rank's.
-Matrix<std::int32_t> IdsHere(const Step& step, std::int64_t block) {
-  const Activations& a = step.a;
-  if (step.ranks.share.n_expert == 1) {
-    return a.ids;
-  }
-  step.backend.Synchronize();
-  step.experts.KeepHere(block, step.batch, a.ids, a.here);
-  return a.here;
-}
-
-// Gives the outputs of every rank's experts to all (spec/parallel.md 4.1: unfused).
-Status ShareExpertRows(const Step& step, std::int64_t block) {
-  if (step.ranks.share.n_expert == 1) {
-    return {};
-  }
-  step.backend.Synchronize();
-  const Activations& a = step.a;
-  const auto owner = [&](std::int64_t row) {
-    const std::int32_t position = step.batch.positions[static_cast<std::size_t>(row / a.ids.cols)];
-    return step.experts.RankOf(block, position, a.ids.data[row]);
-  };
-  return ShareRows(*step.ranks.expert, a.expert_rows, owner, a.packed_rows);
-}
-
 // a.u -> a.y: the expert that every token has. A tensor rank has some of its columns.
 Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   Backend& backend = step.backend;
@@ -116,11 +91,27 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   return RowParallelLinear(backend, step.ranks.tensor, gate, weights.w2, a, a.y);
 }
 
+// Outputs of the experts that ids name, whose weights this rank has (Backend::ExpertRows).
+Status LocalExperts(const Step& step, const BlockWeights& block, Matrix<const Bf16> x,
+                    const Routing& routing, Matrix<Bf16> rows) {
+  Backend& backend = step.backend;
+  step.experts.Count(block.index, routing.ids);
+  if (!step.admission.Complete(block.index)) {
+    backend.Synchronize();
+    if (Status admitted = step.admission.Admit(block.index, block.ffn, routing.ids); !admitted) {
+      return admitted;
+    }
+  }
+  backend.ExpertRows(x, routing, block.ffn.experts, step.config.swiglu_limit, rows);
+  return {};
+}
+
 // a.u -> a.y (spec/model.md 7).
-Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& weights) {
+Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
   const Activations& a = step.a;
+  const MoeWeights& weights = block.ffn;
   const Routing routing = {.ids = a.ids, .weights = a.weights};
 
   backend.Linear(a.u, weights.gate, a.router_logits);
@@ -130,27 +121,32 @@ Status MixtureOfExperts(const Step& step, std::int64_t block, const MoeWeights& 
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
-  const Routing here = {.ids = IdsHere(step, block), .weights = a.weights};
-  step.experts.Count(block, here.ids);
-  if (!step.admission.Complete(block)) {
-    backend.Synchronize();
-    if (Status admitted = step.admission.Admit(block, weights, here.ids); !admitted) {
-      return admitted;
-    }
-  }
   if (step.routing_observer) {
     backend.Synchronize();
     step.routing_observer(routing.ids);
   }
-  backend.ExpertRows(a.u, here, weights.experts, config.swiglu_limit, a.expert_rows);
-  if (Status shared = ShareExpertRows(step, block); !shared) {
-    return shared;
+  const auto local = [&](Matrix<const Bf16> x, const Routing& chosen, Matrix<Bf16> rows) {
+    return LocalExperts(step, block, x, chosen, rows);
+  };
+  const auto shared = [&] { return SharedExpert(step, weights.shared_experts); };
+  if (step.exchange != nullptr) {
+    return step.exchange->Run({.x = a.u,
+                               .routing = routing,
+                               .positions = step.batch.positions,
+                               .tokens_of_rank = step.tokens_of_rank,
+                               .home =
+                                   [&](std::int32_t position, std::int32_t expert) {
+                                     return step.experts.RankOf(block.index, position, expert);
+                                   },
+                               .local = local,
+                               .shared = shared,
+                               .rows = a.expert_rows,
+                               .y = a.y});
   }
-  if (Status ran = SharedExpert(step, weights.shared_experts); !ran) {
-    return ran;
-  }
-  backend.CombineExperts(a.expert_rows, a.y, a.y);
-  return {};
+  Status status = local(a.u, routing, a.expert_rows);
+  if (status) status = shared();
+  if (status) backend.CombineExperts(a.expert_rows, a.y, a.y);
+  return status;
 }
 
 }  // namespace
@@ -171,7 +167,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
-  if (Status ran = MixtureOfExperts(step, weights.index, weights.ffn); !ran) {
+  if (Status ran = MixtureOfExperts(step, weights); !ran) {
     return ran;
   }
   backend.HcPost(a.y, mix, streams);

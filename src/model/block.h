@@ -9,6 +9,7 @@
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
 #include "model/expert_admission.h"
+#include "model/expert_exchange.h"
 #include "model/model_ranks.h"
 #include "model/placed_experts.h"
 #include "model/routing_observer.h"
@@ -28,6 +29,8 @@ struct Step {
   ExpertAdmission& admission;
   PlacedExperts& experts;
   const ModelRanks& ranks;
+  ExpertExchange* exchange = nullptr;              // null: this rank has all experts
+  std::span<const std::int64_t> tokens_of_rank{};  // of this step, of data ranks
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,

@@ -1,7 +1,5 @@
 #include "model/model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -14,7 +12,10 @@
 #include "model/block.h"
 #include "model/block_read_ahead.h"
 #include "model/cache_shape.h"
+#include "model/expert_exchange.h"
+#include "model/head_choice.h"
 #include "model/model_limits.h"
+#include "model/own_batch.h"
 #include "model/place.h"
 #include "model/rank_exchange.h"
 #include "model/weight_share.h"
@@ -45,6 +46,10 @@ struct Model::Impl {
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
   std::optional<PlacedExperts> experts;
+  std::unique_ptr<ExpertExchange> exchange;  // null: this rank has all experts
+  // What this data rank has of the last Forward and of the last ForwardMtp.
+  std::optional<OwnBatch> own_batch;
+  std::optional<OwnBatch> own_mtp_batch;
   BlockReadAhead read_ahead;
   std::vector<float> window_frequencies;
   std::vector<float> compress_frequencies;
@@ -54,14 +59,12 @@ struct Model::Impl {
   std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
   std::vector<Place> last_mtp_places;
 
-  Status FindHead();
   Status Bind();
   Status HoldAndCheck(const LoadProgress& progress);
   Status Allocate();
   void StartAnew(const BatchView& batch);
   Status ExtendCache(const BatchView& batch);
   void KeepStreams(const BatchView& batch);
-  Status CheckOrder(const BatchView& batch) const;
   Matrix<const Bf16> streams() const { return workspace->activations().streams; }
   Matrix<const Bf16> mtp_streams() const { return workspace->activations().mtp_streams; }
   Status CheckStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
@@ -69,46 +72,24 @@ struct Model::Impl {
   std::span<const std::byte> StreamsOf(const BatchView& batch, std::int64_t row,
                                        std::span<const std::int32_t> stream_rows,
                                        StreamSource source) const;
-  Step MakeStep(const BatchView& batch);
+  void CopyStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
+                   StreamSource source);
+  BatchView TakeOwn(OwnBatch& own, const BatchView& whole);
+  Step MakeStep(const BatchView& batch, const OwnBatch& own);
   // Of a layer of this stage, or of the MTP block.
   LayerCache& CacheOf(std::int64_t layer) {
     return cache->Layer(std::min(layer, ranks.share.end_layer) - ranks.share.first_layer);
   }
   Status BeginStreams(const BatchView& batch, const Activations& a);
-  void Finish(const BatchView& batch);
-  void FinishMtp(const BatchView& batch) {
-    last_mtp_rows = batch.n_tokens();
-    ListPlaces(batch, last_mtp_places);
+  void Finish(const BatchView& whole, const BatchView& batch);
+  void FinishMtp(const BatchView& whole) {
+    last_mtp_rows = whole.n_tokens();
+    ListPlaces(whole, last_mtp_places);
   }
-  Result<Matrix<const float>> Head(Matrix<const Bf16> streams, std::span<const std::int32_t> rows,
-                                   const HcWeights& hc_head, std::span<const Bf16> norm);
+  Result<Matrix<const float>> Head(Matrix<const Bf16> streams, const OwnBatch& own,
+                                   std::span<const std::int32_t> rows, const HcWeights& hc_head,
+                                   std::span<const Bf16> norm);
 };
-
-// Finds the draft head and what there is to say about the checkpoint.
-Status Model::Impl::FindHead() {
-  Result<DraftHead> found = FindDraftHead(checkpoint);
-  if (!found) {
-    return Unexpected(found.error());
-  }
-  head = *found;
-  if (std::optional<std::string> warning =
-          ExpertFormatWarning(config, FindExpertFormats(checkpoint))) {
-    warnings.push_back(std::move(*warning));
-  }
-  if (head.kind == HeadKind::kDSpark) {
-    warnings.push_back(fmt::format(
-        "this checkpoint has a DSpark drafter of {} stages, which is not used yet; the main model "
-        "runs without it",
-        head.n_stages));
-  }
-  if (options.with_mtp && head.kind != HeadKind::kMtp) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "{}: expected an MTP head (mtp.0.e_proj.weight and others), found {}",
-                     checkpoint.path().string(),
-                     head.kind == HeadKind::kNone ? "no mtp.* tensors" : "a DSpark drafter");
-  }
-  return {};
-}
 
 Status Model::Impl::Bind() {
   WeightBinder binder(checkpoint);
@@ -157,7 +138,7 @@ Status Model::Impl::Allocate() {
                                               .max_logit_rows = options.max_logit_rows,
                                               .with_mtp = options.with_mtp,
                                               .n_tensor = ranks.share.n_tensor,
-                                              .n_expert = ranks.share.n_expert,
+                                              .n_data = ranks.share.n_data,
                                               .n_stages = ranks.share.n_stages});
   if (!made) {
     return Unexpected(made.error());
@@ -172,6 +153,14 @@ Status Model::Impl::Allocate() {
                        .original_length = config.rope_scaling.original_max_position_embeddings});
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   last_mtp_places.reserve(last_places.capacity());
+  own_batch.emplace(options.max_batch_tokens, options.max_sequences, ranks.share.n_data);
+  own_mtp_batch = own_batch;
+  Result<std::unique_ptr<ExpertExchange>> made_exchange =
+      MakeExpertExchange(backend, ranks, config, options.max_batch_tokens);
+  if (!made_exchange) {
+    return Unexpected(made_exchange.error());
+  }
+  exchange = std::move(*made_exchange);
   return experts->Bind(backend, weights);
 }
 
@@ -201,9 +190,12 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
                                              .checkpoint = std::move(checkpoint)});
   impl->ranks = options.ranks != nullptr ? *options.ranks : ModelRanks{WholeModel(impl->config)};
   impl->experts.emplace(impl->config, impl->ranks, options.experts);
-  if (Status status = impl->FindHead(); !status) {
-    return Unexpected(status.error());
+  const Result<DraftHead> head =
+      ChooseHead(impl->checkpoint, impl->config, options.with_mtp, impl->warnings);
+  if (!head) {
+    return Unexpected(head.error());
   }
+  impl->head = *head;
   if (Status status = impl->Bind(); !status) {
     return Unexpected(status.error());
   }
@@ -226,7 +218,9 @@ std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 PlacedExperts& Model::experts() { return *impl_->experts; }
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
-std::int64_t Model::workspace_bytes() const { return impl_->workspace->bytes(); }
+std::int64_t Model::workspace_bytes() const {
+  return impl_->workspace->bytes() + (impl_->exchange ? impl_->exchange->bytes() : 0);
+}
 
 std::int64_t Model::weight_bytes() const {
   if (!impl_->ranks.share.is_whole()) {
@@ -239,23 +233,17 @@ std::int64_t Model::weight_bytes() const {
   return bytes;
 }
 
-// Positions must follow what the sequences have.
-Status Model::Impl::CheckOrder(const BatchView& batch) const {
-  for (const Segment& segment : batch.segments) {
-    const std::int64_t first = segment.first_position;
-    const std::int64_t stands = cache->stands(segment.sequence);
-    const std::int64_t earliest = cache->earliest_next(segment.sequence);
-    if (first != 0 && (first > stands || first < earliest)) {
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "sequence {}: expected position 0 or {} to {}, found {}", segment.sequence,
-                       earliest, stands, first);
-    }
+// What this rank computes of a checked batch.
+BatchView Model::Impl::TakeOwn(OwnBatch& own, const BatchView& whole) {
+  if (ranks.share.n_data == 1) {
+    return whole;
   }
-  return {};
+  own.Take(whole, ranks.share);
+  return own.View();
 }
 
 // The step of a checked batch: trimmed activations and the RoPE rows of its positions.
-Step Model::Impl::MakeStep(const BatchView& batch) {
+Step Model::Impl::MakeStep(const BatchView& batch, const OwnBatch& own) {
   Step step = {.backend = backend,
                .config = config,
                .batch = batch,
@@ -264,7 +252,9 @@ Step Model::Impl::MakeStep(const BatchView& batch) {
                .routing_observer = routing_observer,
                .admission = experts->admission(),
                .experts = *experts,
-               .ranks = ranks};
+               .ranks = ranks,
+               .exchange = exchange.get(),
+               .tokens_of_rank = own.tokens_of_rank()};
   const Activations& a = step.a;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
     const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
@@ -314,7 +304,7 @@ Status Model::Prepare(const Batch& batch) {
   if (Status status = CheckBatch(view, impl_->config, impl_->options); !status) {
     return status;
   }
-  if (Status status = impl_->CheckOrder(view); !status) {
+  if (Status status = CheckOrder(view, *impl_->cache); !status) {
     return status;
   }
   Status extended = impl_->ExtendCache(view);
@@ -331,10 +321,11 @@ Status Model::Forward(const Batch& batch) {
     return prepared;
   }
   m.experts->BeginStep();
-  const Step step = m.MakeStep(view);
+  const BatchView own = m.TakeOwn(*m.own_batch, view);
+  const Step step = m.MakeStep(own, *m.own_batch);
   const ModelShare& share = m.ranks.share;
   m.read_ahead.Ask(share.first_layer);
-  Status ran = m.BeginStreams(view, step.a);
+  Status ran = m.BeginStreams(own, step.a);
   for (std::int64_t i = share.first_layer; ran && i < share.end_layer; ++i) {
     if (i + 1 < share.end_layer) {
       m.read_ahead.Ask(i + 1);
@@ -350,7 +341,7 @@ Status Model::Forward(const Batch& batch) {
     m.StartAnew(view);
     return ran;
   }
-  m.Finish(view);
+  m.Finish(view, own);
   return {};
 }
 
@@ -373,21 +364,22 @@ Status Model::Impl::BeginStreams(const BatchView& batch, const Activations& a) {
   return {};
 }
 
-// The step has run.
-void Model::Impl::Finish(const BatchView& batch) {
-  for (const Segment& segment : batch.segments) {
+// The step has run: of the whole batch this rank has computed `batch`. All ranks keep account of
+// all sequences, so that they agree on what may come next and on how much room is left.
+void Model::Impl::Finish(const BatchView& whole, const BatchView& batch) {
+  for (const Segment& segment : whole.segments) {
     cache->Ran(segment.sequence, segment.first_position + segment.n_tokens);
   }
   if (weights.mtp && ranks.share.is_last_stage()) {
     backend.Synchronize();
     KeepStreams(batch);
   }
-  last_rows = batch.n_tokens();
-  ListPlaces(batch, last_places);
+  last_rows = whole.n_tokens();
+  ListPlaces(whole, last_places);
 }
 
 // hc_head, norm and LM head of some rows.
-Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams,
+Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams, const OwnBatch& own,
                                               std::span<const std::int32_t> rows,
                                               const HcWeights& hc_head,
                                               std::span<const Bf16> norm) {
@@ -397,15 +389,27 @@ Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams,
   if (!ranks.share.is_last_stage()) {
     return GatherLogits(ranks, n, a);
   }
+  const bool has_all = ranks.share.n_data == 1;
+  const auto owner = [&](std::int64_t i) { return own.OwnerOf(rows[static_cast<std::size_t>(i)]); };
+  std::int64_t n_own = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int32_t row = rows[static_cast<std::size_t>(i)];
     Check(row >= 0 && row < streams.rows, "logits of a row that the last step did not have");
-    std::memcpy(a.head_streams.Row(i), streams.Row(row),
-                static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
+    if (has_all || owner(i) == ranks.share.data_rank) {
+      std::memcpy(a.head_streams.Row(n_own++), streams.Row(has_all ? row : own.RowOf(row)),
+                  static_cast<std::size_t>(streams.cols) * sizeof(Bf16));
+    }
   }
   const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
-  backend.HcHead(First(a.head_streams, n), hc_head, hc_options, First(a.head_input, n));
-  backend.RmsNorm(First(a.head_input, n), norm, config.rms_norm_eps, First(a.head_input, n));
+  const Matrix<Bf16> input = First(a.head_input, n_own);
+  backend.HcHead(First(a.head_streams, n_own), hc_head, hc_options, input);
+  backend.RmsNorm(input, norm, config.rms_norm_eps, input);
+  if (!has_all) {
+    backend.Synchronize();
+    if (Status shared = ShareOwnRows(ranks, owner, a, First(a.head_input, n)); !shared) {
+      return Unexpected(shared.error());
+    }
+  }
   backend.Linear(First(a.head_input, n), weights.head, LogitsOf(ranks, n, a));
   backend.Synchronize();
   return GatherLogits(ranks, n, a);
@@ -413,8 +417,8 @@ Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams,
 
 Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
   Impl& m = *impl_;
-  return m.Head(First(m.workspace->activations().streams, m.last_rows), rows, m.weights.hc_head,
-                m.weights.norm);
+  return m.Head(First(m.workspace->activations().streams, m.last_rows), *m.own_batch, rows,
+                m.weights.hc_head, m.weights.norm);
 }
 
 // Every row's streams must be those of its position.
@@ -452,8 +456,24 @@ std::span<const std::byte> Model::Impl::StreamsOf(const BatchView& batch, std::i
   if (source == StreamSource::kKept) {
     return cache->Stream(batch.SegmentOf(row).sequence);
   }
-  const std::int32_t from = stream_rows[static_cast<std::size_t>(row)];
-  return std::as_bytes((source == StreamSource::kMtp ? mtp_streams() : streams()).RowSpan(from));
+  const bool again = source == StreamSource::kMtp;
+  std::int64_t from = stream_rows[static_cast<std::size_t>(row)];
+  if (ranks.share.n_data > 1) {
+    from = (again ? own_mtp_batch : own_batch)->RowOf(from);
+  }
+  return std::as_bytes((again ? mtp_streams() : streams()).RowSpan(from));
+}
+
+// Puts the streams of this rank's rows where the MTP head begins.
+void Model::Impl::CopyStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
+                              StreamSource source) {
+  std::int64_t n_own = 0;
+  for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
+    if (ranks.share.OwnerOf(batch.SegmentOf(i).sequence) == ranks.share.data_rank) {
+      const std::span<const std::byte> streams = StreamsOf(batch, i, stream_rows, source);
+      std::memcpy(workspace->activations().mtp_normed.Row(n_own++), streams.data(), streams.size());
+    }
+  }
 }
 
 Status Model::PrepareMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -493,21 +513,19 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
     return {};
   }
   const MtpWeights& mtp = *m.weights.mtp;
-  const Step step = m.MakeStep(view);
+  m.CopyStreams(view, stream_rows, source);  // by the rows of the last step
+  const BatchView own = m.TakeOwn(*m.own_mtp_batch, view);
+  const Step step = m.MakeStep(own, *m.own_mtp_batch);
   const Activations& a = step.a;
-  const std::int64_t n = view.n_tokens();
+  const std::int64_t n = own.n_tokens();
   const std::int64_t d = m.config.hidden_size;
   const float eps = m.config.rms_norm_eps;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::span<const std::byte> streams = m.StreamsOf(view, i, stream_rows, source);
-    std::memcpy(a.mtp_normed.Row(i), streams.data(), streams.size());
-  }
   // The norm and h_proj work on every stream alone: [t, 4 d] seen as [4 t, d].
   const Matrix<Bf16> normed = {a.mtp_normed.data, n * kStreams, d};
   const Matrix<Bf16> projected = {a.mtp_streams.data, n * kStreams, d};
   m.backend.RmsNorm(normed, mtp.hnorm, eps, normed);
   m.backend.Linear(normed, mtp.h_proj, projected);
-  if (Status status = EmbedTokens(m.backend, m.ranks, view, m.weights.embed, a, a.u); !status) {
+  if (Status status = EmbedTokens(m.backend, m.ranks, own, m.weights.embed, a, a.u); !status) {
     return status;
   }
   m.backend.RmsNorm(a.u, mtp.enorm, eps, a.u);
@@ -525,8 +543,8 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
 Result<Matrix<const float>> Model::MtpLogits(std::span<const std::int32_t> rows) {
   Impl& m = *impl_;
   Check(m.weights.mtp.has_value(), "MTP logits of a model loaded without its MTP head");
-  return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), rows,
-                m.weights.mtp->hc_head, m.weights.mtp->norm);
+  return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), *m.own_mtp_batch,
+                rows, m.weights.mtp->hc_head, m.weights.mtp->norm);
 }
 
 Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {
@@ -558,21 +576,23 @@ void Model::ObserveRouting(RoutingObserver observer) {
 Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  Check(layer >= m.ranks.share.first_layer && layer < m.ranks.share.end_layer,
-        "a layer that this rank has");
+  const ModelShare& share = m.ranks.share;
+  Check(layer >= share.first_layer && layer < share.end_layer && share.n_data == 1,
+        "a layer that this rank has, for all tokens");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
   if (Status status = CheckBatch(view, m.config, m.options); !status) {
     return status;
   }
-  if (Status status = m.CheckOrder(view); !status) {
+  if (Status status = CheckOrder(view, *m.cache); !status) {
     return status;
   }
   if (Status extended = m.ExtendCache(view); !extended) {
     return extended;
   }
-  const Status ran = RunBlock(m.MakeStep(view), m.weights.layers[static_cast<std::size_t>(layer)],
-                              m.CacheOf(layer), streams);
+  const Status ran =
+      RunBlock(m.MakeStep(view, *m.own_batch), m.weights.layers[static_cast<std::size_t>(layer)],
+               m.CacheOf(layer), streams);
   m.backend.Synchronize();
   return ran;
 }

@@ -5,6 +5,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
+#include "kv_cache/sequence_cache.h"
 #include "model/model.h"
 
 namespace fathom {
@@ -18,6 +19,9 @@ Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
 
 // Error: more tokens than a batch may have, or a token, sequence or position out of range.
 Status CheckBatch(const BatchView& batch, const ModelConfig& config, const ModelOptions& options);
+
+// Error: positions that do not follow what the sequences have.
+Status CheckOrder(const BatchView& batch, const SequenceCache& cache);
 
 }  // namespace fathom
 

@@ -59,14 +59,57 @@ std::vector<std::int64_t> CutLayers(std::span<const std::int64_t> bytes, std::in
   return ends;
 }
 
+Status CheckProduct(const RankCounts& counts, int n_ranks) {
+  if (counts.n_data > 1 && (counts.n_tensor != 1 || !counts.expert_parallel)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--dp-attention: expected --tp 1 and the experts on all ranks of a stage "
+                     "(without --ep, or --ep {}), found --tp {}{}",
+                     counts.n_data, counts.n_tensor, counts.expert_parallel ? "" : " --ep 1");
+  }
+  const int n_stage = counts.n_tensor * counts.n_data;
+  if (counts.n_tensor < 1 || counts.n_data < 1 || counts.n_stages < 1 ||
+      n_stage * counts.n_stages != n_ranks) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{} times --pp: expected the number of ranks, {}, found {} times {}",
+                     counts.n_data > 1 ? "--dp-attention" : "--tp", n_ranks, n_stage,
+                     counts.n_stages);
+  }
+  return {};
+}
+
+Status CheckPath(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
+  if (counts.expert_path != ExpertPath::kFused) {
+    return {};
+  }
+  if (!counts.expert_parallel) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--expert-exchange fused: needs the routed experts on several ranks of a "
+                     "stage, found {} ranks that do not share them: use --ep (as many as --tp) or "
+                     "--dp-attention, or --expert-exchange gather",
+                     n_ranks);
+  }
+  for (const auto& [what, size] : {std::pair{"hidden", config.hidden_size},
+                                   std::pair{"intermediate", config.moe_intermediate_size}}) {
+    if (size % kFp8Block != 0) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "--expert-exchange fused: expected {} sizes that are multiples of {}, found "
+                       "{}: use --expert-exchange gather",
+                       what, kFp8Block, size);
+    }
+  }
+  return {};
+}
+
 Status CheckExpertCounts(const ModelConfig& config, const RankCounts& counts) {
   const std::int64_t n_redundant = counts.n_redundant_experts;
+  const int n_expert = counts.n_tensor * counts.n_data;
   if (n_redundant == 0) {
     return counts.expert_parallel
-               ? CheckDivides("--ep", counts.n_tensor, "routed experts", config.n_routed_experts)
+               ? CheckDivides(counts.n_data > 1 ? "--dp-attention" : "--ep", n_expert,
+                              "routed experts", config.n_routed_experts)
                : Status();
   }
-  if (!counts.expert_parallel || counts.n_tensor == 1) {
+  if (!counts.expert_parallel || n_expert == 1) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--redundant-experts: expected 0 where no ranks share the experts (--ep), "
                      "found {}",
@@ -74,18 +117,25 @@ Status CheckExpertCounts(const ModelConfig& config, const RankCounts& counts) {
   }
   return CheckCounts({.n_logical = config.n_routed_experts,
                       .n_physical = config.n_routed_experts + n_redundant,
-                      .n_ranks = counts.n_tensor});
+                      .n_ranks = n_expert});
 }
 
 }  // namespace
 
 ModelShare WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
 
+ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts) {
+  const bool possible = counts.expert_parallel && config.hidden_size % kFp8Block == 0 &&
+                        config.moe_intermediate_size % kFp8Block == 0;
+  return counts.expert_path.value_or(possible ? ExpertPath::kFused : ExpertPath::kGather);
+}
+
 Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
-  if (counts.n_tensor < 1 || counts.n_stages < 1 || counts.n_tensor * counts.n_stages != n_ranks) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "--tp times --pp: expected the number of ranks, {}, found {} times {}",
-                     n_ranks, counts.n_tensor, counts.n_stages);
+  if (Status fits = CheckProduct(counts, n_ranks); !fits) {
+    return fits;
+  }
+  if (Status possible = CheckPath(config, counts, n_ranks); !possible) {
+    return possible;
   }
   if (counts.n_stages > config.num_hidden_layers) {
     return MakeError(ErrorCode::kInvalidArgument, "--pp: expected at most {} (layers), found {}",
@@ -111,7 +161,12 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
                          kFp8Block, rows, latent, n_tensor);
     }
   }
-  return status ? CheckExpertCounts(config, counts) : status;
+  if (status) status = CheckExpertCounts(config, counts);
+  if (status && counts.n_data > 1) {
+    status = CheckDivides("--dp-attention", counts.n_data, "tokens of the vocabulary",
+                          config.vocab_size);
+  }
+  return status;
 }
 
 StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config) {
@@ -142,13 +197,16 @@ ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& w
   ModelShare share;
   share.n_tensor = counts.n_tensor;
   share.tensor_rank = rank % counts.n_tensor;
+  share.n_data = counts.n_data;
+  share.data_rank = rank / counts.n_tensor % counts.n_data;
   share.n_stages = counts.n_stages;
-  share.stage = rank / counts.n_tensor;
+  share.stage = rank / share.n_stage_ranks();
   if (counts.expert_parallel) {
-    share.n_expert = share.n_tensor;
-    share.expert_rank = share.tensor_rank;
+    share.n_expert = share.n_stage_ranks();
+    share.expert_rank = share.stage_rank();
     share.n_redundant_experts = counts.n_redundant_experts;
   }
+  share.expert_path = counts.expert_path.value_or(ExpertPath::kGather);
   const std::vector<std::int64_t> ends =
       CutLayers(weights.layers, weights.first, weights.last, counts.n_stages);
   const auto stage = static_cast<std::size_t>(share.stage);
@@ -164,21 +222,22 @@ Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const Mo
     return Unexpected(checked.error());
   }
   auto groups = std::unique_ptr<RankGroups>(new RankGroups());
-  const ModelShare share = ShareOfRank(all.rank(), counts, weights);
-  Result<std::unique_ptr<Communicator>> tensor = all.Split(share.stage, share.tensor_rank);
-  if (!tensor) {
-    return Unexpected(tensor.error());
+  ModelShare share = ShareOfRank(all.rank(), counts, weights);
+  share.expert_path = PathOf(config, counts);
+  Result<std::unique_ptr<Communicator>> stage = all.Split(share.stage, share.stage_rank());
+  if (!stage) {
+    return Unexpected(stage.error());
   }
-  Result<std::unique_ptr<Communicator>> stages = all.Split(share.tensor_rank, share.stage);
+  Result<std::unique_ptr<Communicator>> stages = all.Split(share.stage_rank(), share.stage);
   if (!stages) {
     return Unexpected(stages.error());
   }
-  groups->tensor_ = std::move(*tensor);
+  groups->stage_ = std::move(*stage);
   groups->stages_ = std::move(*stages);
   groups->ranks_ = {.share = share,
                     .all = &all,
-                    .tensor = groups->tensor_.get(),
-                    .expert = groups->tensor_.get(),
+                    .tensor = groups->stage_.get(),
+                    .expert = groups->stage_.get(),
                     .stages = groups->stages_.get()};
   return groups;
 }

@@ -5,12 +5,16 @@
 //   tensor ranks      of a stage: query heads with their sinks and output groups, the columns of
 //                     the shared expert, the vocabulary. All have the same tokens, and compute the
 //                     rest (keys, compressors, indexer, router, hyper-connections) alike.
-//   expert ranks      of a stage: the routed experts.
+//   expert ranks      of a stage: the routed experts (model/expert_exchange.h).
+//   data ranks        of a stage: sequences, instead of tensor ranks. Each runs attention and all
+//                     else outside the routed experts for its own sequences, which no other rank
+//                     caches; they share the experts, and the vocabulary of the head.
 #ifndef FATHOM_MODEL_MODEL_RANKS_H_
 #define FATHOM_MODEL_MODEL_RANKS_H_
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +23,12 @@
 #include "parallel/communicator.h"
 
 namespace fathom {
+
+// How the outputs of the routed experts come to those who need them.
+enum class ExpertPath {
+  kGather,  // everything to everyone, before and after the products
+  kFused,   // to the token's owner alone, while other products are computed
+};
 
 // The same members on every rank, but for the ranks in their groups.
 struct ModelShare {
@@ -31,7 +41,15 @@ struct ModelShare {
   int n_stages = 1;
   std::int64_t first_layer = 0;
   std::int64_t end_layer = 0;
+  int data_rank = 0;
+  int n_data = 1;  // n_tensor is 1 if it is more
+  ExpertPath expert_path = ExpertPath::kGather;
 
+  // Of a stage.
+  int n_stage_ranks() const { return n_tensor * n_data; }
+  int stage_rank() const { return data_rank * n_tensor + tensor_rank; }
+  // Who runs the sequence in this slot.
+  int OwnerOf(std::int32_t sequence) const { return sequence % n_data; }
   bool is_first_stage() const { return stage == 0; }
   bool is_last_stage() const { return stage + 1 == n_stages; }
   bool is_whole() const { return n_tensor == 1 && n_expert == 1 && n_stages == 1; }
@@ -41,20 +59,22 @@ struct ModelShare {
 struct ModelRanks {
   ModelShare share;
   Communicator* all = nullptr;     // rank 0 gets the logits
-  Communicator* tensor = nullptr;  // of this stage, by tensor_rank
-  Communicator* expert = nullptr;  // of this stage, by expert_rank
-  Communicator* stages = nullptr;  // the same tensor rank of all stages, by stage
+  Communicator* tensor = nullptr;  // of this stage, by stage_rank
+  Communicator* expert = nullptr;  // of this stage, by stage_rank
+  Communicator* stages = nullptr;  // the same rank of all stages, by stage
 };
 
 // The share of a model that is not shared.
 ModelShare WholeModel(const ModelConfig& config);
 
-// How many ranks there are of what. n_tensor * n_stages ranks are one model.
+// How many ranks there are of what. n_tensor * n_data * n_stages ranks are one model.
 struct RankCounts {
   int n_tensor = 1;
   int n_stages = 1;
   bool expert_parallel = false;  // the ranks of a stage are its expert ranks too
   std::int64_t n_redundant_experts = 0;
+  int n_data = 1;                           // only with expert_parallel, and n_tensor = 1
+  std::optional<ExpertPath> expert_path{};  // missing: fused where that is possible
 };
 
 // Bytes of every layer's weights, of what the first stage has besides and of what the last has.
@@ -65,13 +85,18 @@ struct StageWeights {
 };
 StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config);
 
-// What rank `rank` of all has: neighbours are tensor ranks of a stage. Layers are cut so that
-// the heaviest stage is as light as possible. The counts have been checked (CheckCounts).
+// What rank `rank` of all has: neighbours are ranks of a stage. Layers are cut so that the heaviest
+// stage is as light as possible. The counts have been checked (CheckCounts); expert_path is the one
+// that was asked for.
 ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights);
 
 // Whether a model of this configuration can be cut so, by n_ranks ranks. The error names the option
 // to change, what it has to divide and what was found.
 Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ranks);
+
+// The path that is taken: the one asked for, or fused where its requirements hold (expert
+// parallelism; hidden and intermediate sizes that are multiples of 128).
+ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts);
 
 // The groups of one rank. Owns their communicators; `all` outlives it.
 class RankGroups {
@@ -86,7 +111,7 @@ class RankGroups {
  private:
   RankGroups() = default;
 
-  std::unique_ptr<Communicator> tensor_;
+  std::unique_ptr<Communicator> stage_;
   std::unique_ptr<Communicator> stages_;
   ModelRanks ranks_;
 };

@@ -49,19 +49,6 @@ void PlacedExperts::BeginStep() {
   }
 }
 
-void PlacedExperts::KeepHere(std::int64_t block, const BatchView& batch,
-                             Matrix<const std::int32_t> ids, Matrix<std::int32_t> here) const {
-  const ReplicaMap& map = this->map(block);
-  for (std::int64_t row = 0; row < ids.rows; ++row) {
-    const std::int32_t position = batch.positions[static_cast<std::size_t>(row)];
-    for (std::int64_t j = 0; j < ids.cols; ++j) {
-      const std::int32_t id = ids.Row(row)[j];
-      const bool is_here = id != kNotHere && map.RankOf(position, id) == ranks_.share.expert_rank;
-      here.Row(row)[j] = is_here ? id : kNotHere;
-    }
-  }
-}
-
 void PlacedExperts::Count(std::int64_t block, Matrix<const std::int32_t> here) {
   if (!loads_) {
     return;

@@ -52,10 +52,6 @@ class PlacedExperts {
   int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
     return map(block).RankOf(position, expert);
   }
-  // here [t, k] = those of `ids` that this rank computes, kNotHere in place of the others. ids:
-  // those of the batch's tokens, or kNotHere where there is none.
-  void KeepHere(std::int64_t block, const BatchView& batch, Matrix<const std::int32_t> ids,
-                Matrix<std::int32_t> here) const;
   // Records what this rank computes, whoever's tokens they are: expert ids, or kNotHere.
   void Count(std::int64_t block, Matrix<const std::int32_t> here);
   ExpertAdmission& admission() { return admission_; }

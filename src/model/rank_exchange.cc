@@ -12,9 +12,12 @@ std::span<std::byte> BytesOf(Matrix<T> matrix) {
       std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
 }
 
-// What tensor rank r gives of n rows of logits.
+// And is who wants the logits.
+bool HasWholeHead(const ModelShare& share) { return share.n_stage_ranks() * share.n_stages == 1; }
+
+// What rank r of the stage gives of n rows of logits.
 Matrix<float> LogitShare(const ModelRanks& ranks, int r, std::int64_t n, const Activations& a) {
-  const std::int64_t width = a.logits.cols / ranks.share.n_tensor;
+  const std::int64_t width = a.logits.cols / ranks.share.n_stage_ranks();
   return {a.logit_shares.data + r * n * width, n, width};
 }
 
@@ -25,7 +28,9 @@ Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
   // In rank order, so that what one rank has is one piece.
   std::vector<std::int64_t> first(static_cast<std::size_t>(ranks.size()) + 1, 0);
   for (std::int64_t i = 0; i < rows.rows; ++i) {
-    ++first[static_cast<std::size_t>(owner(i)) + 1];
+    if (owner(i) >= 0) {
+      ++first[static_cast<std::size_t>(owner(i)) + 1];
+    }
   }
   for (std::size_t r = 1; r < first.size(); ++r) {
     first[r] += first[r - 1];
@@ -58,9 +63,8 @@ Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
   next.assign(first.begin(), first.end() - 1);
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const int from = owner(i);
-    const std::int64_t at = next[static_cast<std::size_t>(from)]++;
-    if (from != ranks.rank()) {
-      std::memcpy(rows.Row(i), packed.Row(at), row_bytes);
+    if (from >= 0 && from != ranks.rank()) {
+      std::memcpy(rows.Row(i), packed.Row(next[static_cast<std::size_t>(from)]++), row_bytes);
     }
   }
   return {};
@@ -116,6 +120,21 @@ Status EmbedTokens(Backend& backend, const ModelRanks& ranks, const BatchView& b
   return ShareRows(*ranks.tensor, out, owner, a.packed_rows);
 }
 
+Status ShareOwnRows(const ModelRanks& ranks, const RowOwner& owner, const Activations& a,
+                    Matrix<Bf16> out) {
+  // From the last to the first: a row never moves up.
+  std::int64_t left = 0;
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    left += owner(i) == ranks.share.data_rank ? 1 : 0;
+  }
+  for (std::int64_t i = out.rows; i-- > 0;) {
+    if (owner(i) == ranks.share.data_rank && --left != i) {
+      std::memcpy(out.Row(i), out.Row(left), static_cast<std::size_t>(out.cols) * sizeof(Bf16));
+    }
+  }
+  return ShareRows(*ranks.expert, out, owner, a.packed_rows);
+}
+
 Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams) {
   return ranks.stages->Receive(ranks.share.stage - 1, BytesOf(streams));
 }
@@ -131,19 +150,19 @@ Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams) {
 }
 
 Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a) {
-  return ranks.share.is_whole() ? a.logits.Rows(0, n)
-                                : LogitShare(ranks, ranks.share.tensor_rank, n, a);
+  return HasWholeHead(ranks.share) ? a.logits.Rows(0, n)
+                                   : LogitShare(ranks, ranks.share.stage_rank(), n, a);
 }
 
 Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n,
                                          const Activations& a) {
   const ModelShare& share = ranks.share;
   const Matrix<float> all = a.logits.Rows(0, n);
-  if (share.is_whole() || n == 0) {
+  if (HasWholeHead(share) || n == 0) {
     return all;
   }
   Communicator& world = *ranks.all;
-  const int first = share.n_tensor * (share.n_stages - 1);  // rank of the last stage
+  const int first = share.n_stage_ranks() * (share.n_stages - 1);  // rank of the last stage
   if (world.rank() != 0) {
     if (share.is_last_stage()) {
       if (Status sent = world.Send(0, BytesOf(LogitsOf(ranks, n, a))); !sent) {
@@ -153,7 +172,7 @@ Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n
     return all.Rows(0, 0);
   }
   std::vector<Incoming> incoming;
-  for (int r = 0; r < share.n_tensor; ++r) {
+  for (int r = 0; r < share.n_stage_ranks(); ++r) {
     if (first + r != 0) {
       incoming.push_back({first + r, BytesOf(LogitShare(ranks, r, n, a))});
     }
@@ -161,7 +180,7 @@ Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n
   if (Status received = world.Run({}, incoming); !received) {
     return Unexpected(received.error());
   }
-  for (int r = 0; r < share.n_tensor; ++r) {
+  for (int r = 0; r < share.n_stage_ranks(); ++r) {
     const Matrix<float> part = LogitShare(ranks, r, n, a);
     for (std::int64_t row = 0; row < n; ++row) {
       std::memcpy(all.Row(row) + r * part.cols, part.Row(row),

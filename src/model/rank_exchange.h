@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-// Who has row i.
+// Who has row i; negative: nobody, it does not travel.
 using RowOwner = std::function<int(std::int64_t row)>;
 
 // Every row is known to its owner before and to all ranks after it. `packed` has as many rows.
@@ -37,6 +37,11 @@ Status EmbedTokens(Backend& backend, const ModelRanks& ranks, const BatchView& b
 // The residual streams between the stages of a pipeline. The last stage sends nothing.
 Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams);
 Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams);
+
+// out [n, d]: a data rank has those of the n rows that are its own, in order, in the first rows of
+// out; after it every rank has all of them. Uses a.packed_rows.
+Status ShareOwnRows(const ModelRanks& ranks, const RowOwner& owner, const Activations& a,
+                    Matrix<Bf16> out);
 
 // Where a rank of the last stage writes its logits: [n, its share of the vocabulary].
 Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a);

@@ -142,9 +142,12 @@ void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShar
     return;
   }
   const Taker taker(config, share, experts, weights.aligned_copies);
-  const Piece vocabulary = PieceOf(config.vocab_size, share.tensor_rank, share.n_tensor);
-  weights.embed = RowsOf(weights.embed, vocabulary);
-  weights.head = RowsOf(weights.head, vocabulary);
+  // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
+  // share.
+  weights.embed =
+      RowsOf(weights.embed, PieceOf(config.vocab_size, share.tensor_rank, share.n_tensor));
+  weights.head =
+      RowsOf(weights.head, PieceOf(config.vocab_size, share.stage_rank(), share.n_stage_ranks()));
   for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
     taker.Take(weights.layers[static_cast<std::size_t>(i)]);
   }

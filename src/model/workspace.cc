@@ -34,7 +34,7 @@ void CarveMoe(Carver& carver, const ModelConfig& config, std::int64_t t, Activat
 
 void CarveExchange(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape,
                    Activations& a) {
-  const std::int64_t t = shape.n_tensor * shape.n_expert > 1 ? shape.max_tokens : 0;
+  const std::int64_t t = shape.n_tensor > 1 ? shape.max_tokens : 0;
   const std::int64_t latent = config.o_groups * config.o_lora_rank;
   const std::int64_t width = config.moe_intermediate_size;
   const int n_parts = std::max(RowParallelParts(latent), RowParallelParts(width));
@@ -42,8 +42,9 @@ void CarveExchange(Carver& carver, const ModelConfig& config, const WorkspaceSha
       t, std::max(latent / RowParallelParts(latent), width / RowParallelParts(width)));
   a.parts = carver.Take<float>(t * std::max(n_parts / shape.n_tensor, 1), config.hidden_size);
   a.sum = carver.Take<float>(t, config.hidden_size);
-  a.here = carver.Take<std::int32_t>(t, config.num_experts_per_tok);
-  a.packed_rows = carver.Take<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
+  const bool shares_rows = shape.n_tensor * shape.n_data > 1;
+  a.packed_rows = carver.Take<Bf16>(
+      shares_rows ? std::max(shape.max_tokens, shape.max_logit_rows) : 0, config.hidden_size);
 }
 
 Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape) {
@@ -68,7 +69,7 @@ Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShap
   a.head_input = carver.Take<Bf16>(shape.max_logit_rows, d);
   a.logits = carver.Take<float>(shape.max_logit_rows, config.vocab_size);
   a.logit_shares = carver.Take<float>(
-      shape.n_tensor * shape.n_expert * shape.n_stages > 1 ? shape.max_logit_rows : 0,
+      shape.n_tensor * shape.n_data * shape.n_stages > 1 ? shape.max_logit_rows : 0,
       config.vocab_size);
   return a;
 }
@@ -98,7 +99,6 @@ Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_p
   a.selected = First(a.selected, n);
   a.ids = First(a.ids, n);
   a.expert_rows = First(a.expert_rows, n * experts_per_token);
-  a.here = First(a.here, std::min(n, a.here.rows));
   return a;
 }
 

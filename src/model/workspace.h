@@ -18,7 +18,7 @@ struct WorkspaceShape {
   bool with_mtp = false;
   // What this rank has: ranks need room for what they tell each other.
   int n_tensor = 1;
-  int n_expert = 1;
+  int n_data = 1;
   int n_stages = 1;
 };
 
@@ -58,17 +58,16 @@ struct Activations {
   Matrix<Bf16> expert_rows;     // [t * experts per token, d]
 
   // What several ranks need besides (model/rank_exchange.h).
-  Matrix<Bf16> part_input;    // [t, columns of a part]
-  Matrix<float> parts;        // [t * parts of this rank, d]
-  Matrix<float> sum;          // [t, d]
-  Matrix<std::int32_t> here;  // [t, experts per token]: ids, where the expert is this rank's
-  Matrix<Bf16> packed_rows;   // as expert_rows
+  Matrix<Bf16> part_input;   // [t, columns of a part]
+  Matrix<float> parts;       // [t * parts of this rank, d]
+  Matrix<float> sum;         // [t, d]
+  Matrix<Bf16> packed_rows;  // [t, d], or as many rows as logits can have if that is more
 
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;   // [rows, 4 d]
   Matrix<Bf16> head_input;     // [rows, d]
   Matrix<float> logits;        // [rows, vocab]
-  Matrix<float> logit_shares;  // the same, one tensor rank's columns after the other's
+  Matrix<float> logit_shares;  // the same, one rank's columns after the other's
 };
 
 // A view of the activations with n rows, for a step of n tokens.

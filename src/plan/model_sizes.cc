@@ -169,7 +169,7 @@ std::int64_t ModelSizes::WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
                                   .max_logit_rows = n_logit_rows,
                                   .with_mtp = has_draft_,
                                   .n_tensor = cut.n_tensor,
-                                  .n_expert = cut.n_expert(),
+                                  .n_data = cut.n_data,
                                   .n_stages = cut.n_stages});
 }
 

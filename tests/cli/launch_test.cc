@@ -121,6 +121,9 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
       {"2", "--pp", "2"},
       {"4", "--tp", "2", "--pp", "2"},
       {"6", "--tp", "1", "--pp", "6"},
+      {"2", "--expert-exchange", "gather"},
+      {"4", "--dp-attention", "--expert-exchange", "fused"},
+      {"4", "--dp-attention", "--pp", "2"},
   };
   for (const std::vector<std::string>& cut : cuts) {
     const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
@@ -208,8 +211,8 @@ class MpiTest : public LaunchTest {
 
 TEST_F(MpiTest, WritesTheSameBytes) {
   const std::string alone = Logits({}, {});
-  for (const std::vector<std::string>& cut :
-       std::vector<std::vector<std::string>>{{"2"}, {"4", "--tp", "2", "--pp", "2"}}) {
+  for (const std::vector<std::string>& cut : std::vector<std::vector<std::string>>{
+           {"2"}, {"4", "--tp", "2", "--pp", "2"}, {"4", "--dp-attention"}}) {
     const std::string found =
         Logits(Words({"-n", cut[0], ProgramPath()}), {cut.begin() + 1, cut.end()}, kMpirun);
     EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
@@ -305,6 +308,23 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
   refusal({"launch", "-n", "2", "logits", "--pp", "3", "--tokens", "1", "--out", file}, 1,
           "--tp times --pp: expected the number of ranks, 2");
   refusal({"logits", "--tp", "2", "--tokens", "1", "--out", file}, 1, "--tp times --pp");
+  refusal({"launch", "-n", "2", "logits", "--dp-attention", "--tp", "2", "--tokens", "1", "--out",
+           file},
+          1, "--dp-attention: expected --tp 1");
+  refusal({"launch", "-n", "2", "logits", "--dp-attention", "--ep", "1", "--tokens", "1", "--out",
+           file},
+          1, "found --tp 1 --ep 1");
+  refusal({"launch", "-n", "3", "logits", "--dp-attention", "--tokens", "1", "--out", file}, 1,
+          "--dp-attention: expected a number that divides 8 (routed experts), found 3");
+  refusal({"launch", "-n", "2", "logits", "--ep", "4", "--tokens", "1", "--out", file}, 1,
+          "--ep: expected 1 or 2 (the ranks of a stage), found 4");
+  refusal({"launch", "-n", "2", "logits", "--ep", "1", "--expert-exchange", "fused", "--tokens",
+           "1", "--out", file},
+          1, "--expert-exchange fused: needs the routed experts on several ranks");
+  refusal({"logits", "--expert-exchange", "fused", "--tokens", "1", "--out", file}, 1, "use --ep");
+  refusal({"launch", "-n", "2", "generate", "--dp-attention", "x"}, 1,
+          "--dp-attention: not yet for requests");
+  refusal({"logits", "--expert-exchange", "both", "--tokens", "1", "--out", file}, 2, "both");
   refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }

@@ -37,6 +37,55 @@ TEST(ModelRanksTest, TheErrorNamesTheOptionAndWhatItHasToDivide) {
             "--ep: expected a number that divides 7 (routed experts), found 2");
 }
 
+TEST(ModelRanksTest, TheErrorNamesWhatTheExchangeOfExpertsNeeds) {
+  const ModelConfig config = Fairy();
+  const RankCounts data = {.expert_parallel = true, .n_data = 4};
+  EXPECT_EQ(Refusal(config, data, 4), "");
+  EXPECT_EQ(Refusal(config, data, 2),
+            "--dp-attention times --pp: expected the number of ranks, 2, found 4 times 1");
+  EXPECT_EQ(Refusal(config, {.n_tensor = 2, .expert_parallel = true, .n_data = 2}, 4),
+            "--dp-attention: expected --tp 1 and the experts on all ranks of a stage (without "
+            "--ep, or --ep 2), found --tp 2");
+  EXPECT_EQ(Refusal(config, {.n_tensor = 2, .expert_path = ExpertPath::kFused}, 2),
+            "--expert-exchange fused: needs the routed experts on several ranks of a stage, found "
+            "2 ranks that do not share them: use --ep (as many as --tp) or --dp-attention, or "
+            "--expert-exchange gather");
+  ModelConfig narrow = config;
+  narrow.moe_intermediate_size = 192;
+  RankCounts fused = {.n_tensor = 2, .expert_parallel = true, .expert_path = ExpertPath::kFused};
+  EXPECT_EQ(Refusal(config, fused, 2), "");
+  EXPECT_EQ(Refusal(narrow, fused, 2),
+            "--expert-exchange fused: expected intermediate sizes that are multiples of 128, found "
+            "192: use --expert-exchange gather");
+  narrow.hidden_size = 100;
+  EXPECT_NE(Refusal(narrow, fused, 2).find("hidden sizes"), std::string::npos);
+}
+
+TEST(ModelRanksTest, TheFusedExchangeIsTakenWhereItCanBe) {
+  ModelConfig config = Fairy();
+  RankCounts counts = {.n_tensor = 2, .expert_parallel = true};
+  EXPECT_EQ(PathOf(config, counts), ExpertPath::kFused);
+  counts.expert_path = ExpertPath::kGather;
+  EXPECT_EQ(PathOf(config, counts), ExpertPath::kGather);
+  counts.expert_path.reset();
+  config.hidden_size = 192;
+  EXPECT_EQ(PathOf(config, counts), ExpertPath::kGather);
+  EXPECT_EQ(PathOf(Fairy(), {.n_tensor = 2}), ExpertPath::kGather);
+}
+
+TEST(ModelRanksTest, DataRanksOfAStageAreNeighbours) {
+  const StageWeights weights = {.layers = std::vector<std::int64_t>(6, 10)};
+  const ModelShare share =
+      ShareOfRank(5, {.n_stages = 2, .expert_parallel = true, .n_data = 4}, weights);
+  EXPECT_EQ(share.stage, 1);
+  EXPECT_EQ(share.data_rank, 1);
+  EXPECT_EQ(share.expert_rank, 1);
+  EXPECT_EQ(share.n_expert, 4);
+  EXPECT_EQ(share.n_tensor, 1);
+  EXPECT_EQ(share.first_layer, 3);
+  EXPECT_EQ(share.OwnerOf(6), 2);
+}
+
 TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {
   const StageWeights weights = {.layers = std::vector<std::int64_t>(6, 10)};
   const ModelShare share = ShareOfRank(3, {.n_tensor = 2, .n_stages = 3}, weights);

@@ -1,7 +1,8 @@
-// The same bits from any number of ranks: tensor ranks, expert ranks and stages, in every
-// combination that the model can be cut in.
+// The same bits from any number of ranks: tensor ranks, expert ranks, data ranks and stages, in
+// every combination that the model can be cut in, by every path of the experts' outputs.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,7 +44,7 @@ class Ranks : public ::testing::TestWithParam<CheckpointCase> {
   }
 
   static ModelOptions Options(const ModelRanks* ranks) {
-    return {.max_sequences = 2,
+    return {.max_sequences = 5,
             .max_context = kTokens,
             .max_batch_tokens = kTokens,
             .max_logit_rows = 32,
@@ -51,20 +52,50 @@ class Ranks : public ::testing::TestWithParam<CheckpointCase> {
             .ranks = ranks};
   }
 
-  void RunCut(const RankCounts& counts) {
-    const std::string what = std::to_string(counts.n_tensor) + " tensor ranks, " +
-                             std::to_string(counts.n_stages) + " stages, experts " +
-                             (counts.expert_parallel ? "cut" : "whole");
-    testing::RunRanks(counts.n_tensor * counts.n_stages, [&](Communicator& all) {
+  static std::string InWords(const RankCounts& counts) {
+    return std::to_string(counts.n_tensor) + " tensor ranks, " + std::to_string(counts.n_data) +
+           " data ranks, " + std::to_string(counts.n_stages) + " stages, experts " +
+           (!counts.expert_parallel                    ? "whole"
+            : counts.expert_path == ExpertPath::kFused ? "cut, fused"
+                                                       : "cut, gathered");
+  }
+
+  // Calls run(model, rank) on every rank of such a model.
+  void RunModels(const RankCounts& counts, const std::function<void(Model&, int)>& run) {
+    const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
+    testing::RunRanks(n_ranks, [&](Communicator& all) {
       Result<std::unique_ptr<RankGroups>> groups = RankGroups::Join(all, config_, weights_, counts);
       ASSERT_TRUE(groups.has_value()) << groups.error().message;
       testing::TestModel loaded(*directory_, Options(&(*groups)->ranks()), {.n_threads = 1});
+      run(loaded.model(), all.rank());
+    });
+  }
+
+  void RunCut(const RankCounts& counts) {
+    RunModels(counts, [&](Model& model, int rank) {
       // A prompt, a chunk, single tokens.
-      const Sequence found = testing::RunAlone(loaded.model(), tokens_, {100, 47, 1});
-      if (all.rank() == 0) {
-        testing::ExpectSameBits(*expected_, found, kTokens, what);
+      const Sequence found = testing::RunAlone(model, tokens_, {100, 47, 1});
+      if (rank == 0) {
+        testing::ExpectSameBits(*expected_, found, kTokens, InWords(counts));
       }
     });
+  }
+
+  // Several sequences that come and go; most steps leave some data rank without tokens.
+  std::vector<Sequence> RunCompany(Model& model) {
+    const auto begin = [&](std::int32_t slot, std::int64_t n) {
+      return Sequence(config_, slot, testing::RandomTokens(config_, n, static_cast<unsigned>(n)));
+    };
+    std::vector<Sequence> all = {begin(0, 131), begin(3, 38), begin(1, 3), begin(4, 9)};
+    Sequence &a = all[0], &b = all[1], &c = all[2], &d = all[3];
+    testing::Step(model, {{&a, 97}, {&b, 7}, {&c, 1}});
+    testing::Step(model, {{&c, 1}, {&a, 1}});
+    testing::Step(model, {{&b, 30}}, testing::NextToken::kUnknown);
+    testing::DraftKept(model, {&b});
+    testing::Step(model, {{&d, 5}, {&b, 1}, {&a, 32}, {&c, 1}});
+    testing::Step(model, {{&a, 1}});
+    testing::Step(model, {{&d, 4}});
+    return all;
   }
 
   std::optional<std::filesystem::path> directory_;
@@ -78,10 +109,15 @@ TEST_P(Ranks, AnyCutGivesTheSameBits) {
   int n_cuts = 0;
   for (const int n_tensor : {1, 2, 4, 8}) {
     for (const int n_stages : {1, 2, 4, 8}) {
-      for (const bool expert_parallel : {false, true}) {
-        const RankCounts counts = {n_tensor, n_stages, expert_parallel};
+      for (const std::optional<ExpertPath> path :
+           {std::optional<ExpertPath>(), std::optional(ExpertPath::kGather),
+            std::optional(ExpertPath::kFused)}) {
+        const RankCounts counts = {.n_tensor = n_tensor,
+                                   .n_stages = n_stages,
+                                   .expert_parallel = path.has_value(),
+                                   .expert_path = path};
         const int n_ranks = n_tensor * n_stages;
-        const bool says_it_again = n_tensor == 1 && expert_parallel;
+        const bool says_it_again = n_tensor == 1 && path.has_value();
         if (n_ranks == 1 || n_ranks > 8 || says_it_again ||
             !CheckCounts(config_, counts, n_ranks)) {
           continue;
@@ -92,6 +128,32 @@ TEST_P(Ranks, AnyCutGivesTheSameBits) {
     }
   }
   EXPECT_GE(n_cuts, 5);
+}
+
+TEST_P(Ranks, DataRanksGiveTheSameBitsForAnyCompany) {
+  testing::TestModel alone(*directory_, Options(nullptr), {.n_threads = 1});
+  const std::vector<Sequence> expected = RunCompany(alone.model());
+  int n_cuts = 0;
+  for (const int n_data : {2, 4, 5, 8}) {
+    for (const int n_stages : {1, 2}) {
+      for (const ExpertPath path : {ExpertPath::kGather, ExpertPath::kFused}) {
+        const RankCounts counts = {
+            .n_stages = n_stages, .expert_parallel = true, .n_data = n_data, .expert_path = path};
+        if (n_data * n_stages > 8 || !CheckCounts(config_, counts, n_data * n_stages)) {
+          continue;
+        }
+        RunModels(counts, [&](Model& model, int rank) {
+          const std::vector<Sequence> found = RunCompany(model);
+          for (std::size_t i = 0; rank == 0 && i < found.size(); ++i) {
+            testing::ExpectSameBits(expected[i], found[i], std::ssize(found[i].tokens),
+                                    InWords(counts) + ", sequence " + std::to_string(i));
+          }
+        });
+        ++n_cuts;
+      }
+    }
+  }
+  EXPECT_GE(n_cuts, 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Ranks,

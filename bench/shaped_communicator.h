@@ -1,0 +1,62 @@
+// ShapedNetwork: ranks of one process whose messages take as long as on a given network.
+#ifndef FATHOM_BENCH_SHAPED_COMMUNICATOR_H_
+#define FATHOM_BENCH_SHAPED_COMMUNICATOR_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+namespace fathom::bench {
+
+// Every rank has a port that sends and receives at the same time, at this rate each.
+struct LinkShape {
+  double bytes_per_second = 1e9;
+  double latency_seconds = 0;
+};
+
+// Messages of a rank leave one after the other, and enter the port of another one after the other,
+// the latency later, whatever the ranks do meanwhile. Ranks call it from any thread.
+class ShapedNetwork {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ShapedNetwork(int n_ranks);
+  // While nothing is on its way.
+  void SetShape(const LinkShape& shape) { shape_ = shape; }
+  int n_ranks() const { return static_cast<int>(out_free_.size()); }
+
+  // The bytes are read when they are taken, which is told then.
+  void Send(int from, int to, std::span<const std::byte> bytes, std::atomic<int>& n_taken);
+  // Takes the next message of a rank to another if it has arrived.
+  bool Take(int from, int to, std::span<std::byte> bytes);
+
+ private:
+  struct Message {
+    Clock::time_point arrives;
+    std::span<const std::byte> bytes;
+    std::atomic<int>* n_taken = nullptr;
+  };
+
+  std::mutex mutex_;
+  LinkShape shape_;
+  std::vector<Clock::time_point> out_free_;  // when the ports will be free
+  std::vector<Clock::time_point> in_free_;
+  std::map<std::pair<int, int>, std::deque<Message>> on_their_way_;
+};
+
+// The network outlives it. It cannot be split.
+std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network);
+
+}  // namespace fathom::bench
+
+#endif  // FATHOM_BENCH_SHAPED_COMMUNICATOR_H_

@@ -1,0 +1,59 @@
+// What a rank sends to another before its experts can work: tokens as E4M3, and who wants what.
+//
+//   DispatchCounts             8 bytes, a message of its own: the receiver learns how much comes
+//   then, if there are tokens, one message:
+//   ExpertPair [n_pairs]       12 bytes each, by token
+//   codes      [n_tokens, d]   E4M3
+//   scales     [n_tokens, d / 128]  E8M0: the exponents of the powers of two
+//
+// The activations are quantised as the products of FP8 and FP4 weights quantise theirs
+// (docs/numerics.md 2), per 128 columns. Unpacked to bf16, which is exact, they are quantised once
+// more by the product, and nothing is lost: the scale is the same, or half of it where the largest
+// code is 224, and then every code is twice what it was. Both are powers of two, which commute
+// with every rounding of the products.
+#ifndef FATHOM_MODEL_EXPERT_MESSAGE_H_
+#define FATHOM_MODEL_EXPERT_MESSAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/float_types.h"
+#include "kernels/weight_format.h"
+
+namespace fathom {
+
+struct DispatchCounts {
+  std::int32_t n_tokens = 0;
+  std::int32_t n_pairs = 0;
+};
+
+// A token and an expert that it chose.
+struct ExpertPair {
+  std::int32_t token = 0;   // among those of the message
+  std::int32_t expert = 0;  // logical
+  float weight = 0;
+};
+static_assert(sizeof(DispatchCounts) == 8 && sizeof(ExpertPair) == 12);
+
+constexpr std::int64_t PackedTokenBytes(std::int64_t hidden) { return hidden + hidden / kFp8Block; }
+constexpr std::int64_t DispatchBytes(const DispatchCounts& counts, std::int64_t hidden) {
+  return counts.n_pairs * static_cast<std::int64_t>(sizeof(ExpertPair)) +
+         counts.n_tokens * PackedTokenBytes(hidden);
+}
+
+// The parts of a message in memory that is aligned to 4 bytes.
+struct DispatchView {
+  std::span<ExpertPair> pairs;
+  std::uint8_t* codes = nullptr;
+  std::uint8_t* scales = nullptr;
+};
+DispatchView ViewDispatch(std::byte* message, const DispatchCounts& counts, std::int64_t hidden);
+
+// x [hidden] to codes [hidden] and scales [hidden / 128], and back to the same numbers.
+void PackToken(std::span<const Bf16> x, std::uint8_t* codes, std::uint8_t* scales);
+void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::span<Bf16> x);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_EXPERT_MESSAGE_H_

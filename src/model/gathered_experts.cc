@@ -1,0 +1,125 @@
+#include "model/gathered_experts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "model/expert_flow.h"
+#include "model/rank_exchange.h"
+
+namespace fathom {
+
+GatheredExperts::Views GatheredExperts::Carve(Carver& carver, const ExchangeShape& shape) {
+  const std::int64_t t = shape.max_tokens;
+  const std::int64_t k = shape.experts_per_token;
+  const std::int64_t gathered = shape.own_tokens ? t : 0;
+  return {.x = carver.Take<Bf16>(gathered, shape.hidden),
+          .ids = carver.Take<std::int32_t>(gathered, k),
+          .weights = carver.Take<float>(gathered, k),
+          .rows = carver.Take<Bf16>(gathered * k, shape.hidden),
+          .homes = carver.Take<std::int32_t>(t, k),
+          .here = carver.Take<std::int32_t>(t, k),
+          .packed = carver.Take<Bf16>(t * k, shape.hidden)};
+}
+
+Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
+                                                                Communicator& ranks,
+                                                                const ExchangeShape& shape) {
+  Carver measure;
+  Carve(measure, shape);
+  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(measure.bytes());
+  if (!buffer) {
+    return Unexpected(buffer.error());
+  }
+  return std::unique_ptr<ExpertExchange>(
+      new GatheredExperts(backend, ranks, shape, std::move(*buffer)));
+}
+
+GatheredExperts::GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                                 std::unique_ptr<Buffer> buffer)
+    : backend_(backend), ranks_(ranks), shape_(shape), buffer_(std::move(buffer)) {
+  Carver carver(buffer_->bytes());
+  views_ = Carve(carver, shape);
+}
+
+Status GatheredExperts::Run(const ExpertWork& work) {
+  const std::int64_t t = work.x.rows;
+  const std::int64_t k = shape_.experts_per_token;
+  std::int64_t n_all = t;
+  std::int64_t first = 0;  // of this rank's tokens
+  if (shape_.own_tokens) {
+    const auto begin = work.tokens_of_rank.begin();
+    n_all = std::accumulate(begin, work.tokens_of_rank.end(), std::int64_t{0});
+    first = std::accumulate(begin, begin + ranks_.rank(), std::int64_t{0});
+  }
+  if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) {
+    return fits;
+  }
+  backend_.Synchronize();
+  FindHomes(work.routing.ids, work.positions, work.home, views_.homes.Rows(first, t));
+  Tokens all = {.x = work.x, .routing = work.routing, .rows = work.rows};
+  if (shape_.own_tokens) {
+    Result<Tokens> gathered = GatherTokens(work, n_all, first);
+    if (!gathered) {
+      return Unexpected(gathered.error());
+    }
+    all = *gathered;
+  }
+  const Matrix<std::int32_t> here = views_.here.Rows(0, n_all);
+  for (std::int64_t i = 0; i < n_all * k; ++i) {
+    here.data[i] = views_.homes.data[i] == ranks_.rank() ? all.routing.ids.data[i] : kNotHere;
+  }
+  Status status = work.local(all.x, {.ids = here, .weights = all.routing.weights}, all.rows);
+  backend_.Synchronize();
+  const auto owner = [&](std::int64_t row) { return views_.homes.data[row]; };
+  if (status) status = ShareRows(ranks_, all.rows, owner, views_.packed);
+  if (status) status = work.shared();
+  if (status) {
+    backend_.CombineExperts(all.rows.Rows(first * k, t * k), work.y, work.y);
+  }
+  return status;
+}
+
+Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& work,
+                                                              std::int64_t n_all,
+                                                              std::int64_t first) {
+  const std::int64_t t = work.x.rows;
+  const std::int64_t k = shape_.experts_per_token;
+  std::copy_n(work.x.data, t * work.x.cols, views_.x.Row(first));
+  std::copy_n(work.routing.ids.data, t * k, views_.ids.Row(first));
+  std::copy_n(work.routing.weights.data, t * k, views_.weights.Row(first));
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  const auto add = [&](auto matrix) {
+    std::int64_t row = 0;
+    for (int other = 0; other < ranks_.size(); ++other) {
+      const std::int64_t n = work.tokens_of_rank[static_cast<std::size_t>(other)];
+      const auto bytes_of = [&](std::int64_t from, std::int64_t count) {
+        return std::as_writable_bytes(
+            std::span(matrix.Row(from), static_cast<std::size_t>(count * matrix.cols)));
+      };
+      if (other != ranks_.rank() && t > 0) {
+        outgoing.push_back({other, bytes_of(first, t)});
+      }
+      if (other != ranks_.rank() && n > 0) {
+        incoming.push_back({other, bytes_of(row, n)});
+      }
+      row += n;
+    }
+  };
+  add(views_.x);
+  add(views_.ids);
+  add(views_.weights);
+  add(views_.homes);
+  if (Status moved = ranks_.Run(outgoing, incoming); !moved) {
+    return Unexpected(moved.error());
+  }
+  return Tokens{
+      .x = views_.x.Rows(0, n_all),
+      .routing = {.ids = views_.ids.Rows(0, n_all), .weights = views_.weights.Rows(0, n_all)},
+      .rows = views_.rows.Rows(0, n_all * k)};
+}
+
+}  // namespace fathom

@@ -1,0 +1,22 @@
+// What Model::Load makes of a checkpoint's draft head and of what its files say of themselves.
+#ifndef FATHOM_MODEL_HEAD_CHOICE_H_
+#define FATHOM_MODEL_HEAD_CHOICE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+
+namespace fathom {
+
+// Adds to `warnings` what the user should know. Errors: with_mtp, and there is no MTP head; draft
+// tensors that make no head.
+Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config, bool with_mtp,
+                             std::vector<std::string>& warnings);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_HEAD_CHOICE_H_

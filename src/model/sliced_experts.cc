@@ -1,0 +1,122 @@
+#include "model/sliced_experts.h"
+
+#include <utility>
+#include <vector>
+
+namespace fathom {
+
+SlicedExperts::Views SlicedExperts::Carve(Carver& carver, const ExchangeShape& shape, int n_ranks) {
+  const std::int64_t t = shape.max_tokens;
+  const std::int64_t k = shape.experts_per_token;
+  const std::int64_t slice = (t + n_ranks - 1) / n_ranks;
+  return {.homes = carver.Take<std::int32_t>(t, k),
+          .ids = carver.Take<std::int32_t>(t, k),
+          .sent = carver.Take<Bf16>(t * k, shape.hidden),
+          .received = carver.Take<Bf16>(slice * k, shape.hidden)};
+}
+
+Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
+                                                              const ExchangeShape& shape) {
+  Carver measure;
+  Carve(measure, shape, ranks.size());
+  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(measure.bytes());
+  if (!buffer) {
+    return Unexpected(buffer.error());
+  }
+  return std::unique_ptr<ExpertExchange>(
+      new SlicedExperts(backend, ranks, shape, std::move(*buffer)));
+}
+
+SlicedExperts::SlicedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                             std::unique_ptr<Buffer> buffer)
+    : backend_(backend),
+      ranks_(ranks),
+      shape_(shape),
+      buffer_(std::move(buffer)),
+      views_([&] {
+        Carver carver(buffer_->bytes());
+        return Carve(carver, shape, ranks.size());
+      }()),
+      outbox_(ranks),
+      sender_(outbox_, views_.sent),
+      receiver_(ranks, views_.received) {}
+
+Status SlicedExperts::Run(const ExpertWork& work) {
+  const std::int64_t t = work.x.rows;
+  const std::int64_t k = work.routing.ids.cols;
+  if (Status fits = CheckTokens(t, shape_.max_tokens); !fits) {
+    return fits;
+  }
+  backend_.Synchronize();
+  const Matrix<std::int32_t> homes = views_.homes.Rows(0, t);
+  FindHomes(work.routing.ids, work.positions, work.home, homes);
+  const int n_chunks = ExpertChunks(t, k, ranks_.size());
+  const Piece mine = SliceOf(t, ranks_.rank());
+  const Matrix<Bf16> slice_rows = work.rows.Rows(mine.first * k, mine.count * k);
+  Status status = receiver_.Begin(work.routing.ids.Rows(mine.first, mine.count),
+                                  homes.Rows(mine.first, mine.count), n_chunks, slice_rows);
+  if (status) status = Compute(work, homes, n_chunks);
+  if (status) status = work.shared();
+  if (status) status = receiver_.Finish();
+  if (!status) {
+    return status;
+  }
+  const Matrix<Bf16> slice = work.y.Rows(mine.first, mine.count);
+  backend_.CombineExperts(slice_rows, slice, slice);
+  backend_.Synchronize();
+  status = ShareSums(work.y);
+  return status ? outbox_.Finish() : status;
+}
+
+// Chunk after chunk for all tokens; what others own leaves at once.
+Status SlicedExperts::Compute(const ExpertWork& work, Matrix<const std::int32_t> homes,
+                              int n_chunks) {
+  const std::int64_t t = work.x.rows;
+  const Matrix<std::int32_t> ids = views_.ids.Rows(0, t);
+  sender_.Begin();
+  for (int chunk = 0; chunk < n_chunks; ++chunk) {
+    for (std::int64_t i = 0; i < t * ids.cols; ++i) {
+      const std::int32_t id = work.routing.ids.data[i];
+      const bool is_now = homes.data[i] == ranks_.rank() && ChunkOf(id, n_chunks) == chunk;
+      ids.data[i] = is_now ? id : kNotHere;
+    }
+    Status status = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
+    backend_.Synchronize();
+    // Not all to the same rank first.
+    for (int step = 1; status && step < ranks_.size(); ++step) {
+      const int to = (ranks_.rank() + step) % ranks_.size();
+      const Piece slice = SliceOf(t, to);
+      status = sender_.Send(to, ids.Rows(slice.first, slice.count),
+                            work.rows.Rows(slice.first * ids.cols, slice.count * ids.cols));
+    }
+    if (status) status = receiver_.Poll();
+    if (!status) {
+      return status;
+    }
+  }
+  return {};
+}
+
+Status SlicedExperts::ShareSums(Matrix<Bf16> y) {
+  const auto bytes_of = [&](int rank) {
+    const Piece slice = SliceOf(y.rows, rank);
+    return std::as_writable_bytes(
+        std::span(y.Row(slice.first), static_cast<std::size_t>(slice.count * y.cols)));
+  };
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (int other = 0; other < ranks_.size(); ++other) {
+    if (other == ranks_.rank()) {
+      continue;
+    }
+    if (!bytes_of(ranks_.rank()).empty()) {
+      outgoing.push_back({other, bytes_of(ranks_.rank())});
+    }
+    if (!bytes_of(other).empty()) {
+      incoming.push_back({other, bytes_of(other)});
+    }
+  }
+  return ranks_.Run(outgoing, incoming);
+}
+
+}  // namespace fathom

@@ -1,0 +1,37 @@
+#include "model/own_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace fathom {
+namespace {
+
+TEST(OwnBatchTest, ARankHasTheRowsOfItsSequences) {
+  Batch whole;
+  const std::vector<Token> tokens = {10, 11, 12, 13, 14, 15};
+  const std::span<const Token> all = tokens;
+  whole.Add(3, 7, all.subspan(0, 2));   // rank 0 of 3
+  whole.Add(1, 0, all.subspan(2, 3));   // rank 1
+  whole.Add(0, 20, all.subspan(5, 1));  // rank 0
+  OwnBatch own(6, 4, 3);
+  own.Take(whole.View(), {.data_rank = 0, .n_data = 3});
+  const BatchView view = own.View();
+  EXPECT_EQ(std::vector<Token>(view.tokens.begin(), view.tokens.end()),
+            (std::vector<Token>{10, 11, 15}));
+  EXPECT_EQ(view.segments.size(), 2u);
+  EXPECT_EQ(view.positions[2], 20);
+  EXPECT_EQ(std::vector<std::int64_t>(own.tokens_of_rank().begin(), own.tokens_of_rank().end()),
+            (std::vector<std::int64_t>{3, 3, 0}));
+  const std::vector<int> ranks = {0, 0, 1, 1, 1, 0};
+  const std::vector<std::int64_t> rows = {0, 1, 0, 1, 2, 2};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_EQ(own.OwnerOf(static_cast<std::int64_t>(i)), ranks[i]);
+    EXPECT_EQ(own.RowOf(static_cast<std::int64_t>(i)), rows[i]);
+  }
+  own.Take(whole.View(), {.data_rank = 2, .n_data = 3});
+  EXPECT_EQ(own.View().n_tokens(), 0);
+}
+
+}  // namespace
+}  // namespace fathom
