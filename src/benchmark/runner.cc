@@ -136,11 +136,9 @@ Result<double> SumOfStages(const Model& model, double counted) {
   if (ranks == nullptr || ranks->share.n_stages == 1) {
     return counted;
   }
-  std::vector<double> all(static_cast<std::size_t>(ranks->share.n_stages));
-  const Status gathered = ranks->stages->AllGather(std::as_bytes(std::span(&counted, 1)),
-                                                   std::as_writable_bytes(std::span(all)));
-  if (!gathered) return Unexpected(gathered.error());
-  return std::accumulate(all.begin(), all.end(), 0.0);
+  const Result<std::vector<double>> all = ranks->stages->GatherEach(counted);
+  if (!all) return Unexpected(all.error());
+  return std::accumulate(all->begin(), all->end(), 0.0);
 }
 
 Result<double> TimeOnce(RowRunner& runner, const Model& model) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -62,12 +61,10 @@ struct Measured {
 
 // Of all ranks together: they have measured at the same time.
 Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
-  std::vector<Measured> all(static_cast<std::size_t>(ranks.size()));
-  const Status gathered =
-      ranks.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) return Unexpected(gathered.error());
+  const Result<std::vector<Measured>> all = ranks.GatherEach(mine);
+  if (!all) return Unexpected(all.error());
   Measured sum;
-  for (const Measured& one : all) {
+  for (const Measured& one : *all) {
     sum.weight_bytes += one.weight_bytes;
     sum.median.read_gb_s += one.median.read_gb_s;
     sum.median.fma_gflop_s += one.median.fma_gflop_s;

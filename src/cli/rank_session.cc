@@ -173,10 +173,9 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
                       options_.n_redundant_experts, options_.eplb_interval,
                       options_.expert_placement.empty() ? "" : " --expert-placement",
                       options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
-  std::vector<Identity> all(static_cast<std::size_t>(all_->size()));
-  const Status gathered =
-      all_->AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) return gathered;
+  const Result<std::vector<Identity>> gathered = all_->GatherEach(mine);
+  if (!gathered) return Unexpected(gathered.error());
+  const std::vector<Identity>& all = *gathered;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const auto compare = [&](std::string_view what, const Field& first,
                              const Field& other) -> Status {

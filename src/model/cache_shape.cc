@@ -1,7 +1,6 @@
 #include "model/cache_shape.h"
 
 #include <algorithm>
-#include <span>
 #include <vector>
 
 #include "base/float_types.h"
@@ -44,14 +43,11 @@ Result<CacheShape> AgreedCacheShape(const ModelConfig& config, const ModelOption
   if (!mine) {
     return Unexpected(mine.error());
   }
-  Communicator& ranks = *options.ranks->all;
-  std::vector<std::int64_t> all(static_cast<std::size_t>(ranks.size()));
-  const Status gathered =
-      ranks.AllGather(std::as_bytes(std::span(&*mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) {
-    return Unexpected(gathered.error());
+  const Result<std::vector<std::int64_t>> all = options.ranks->all->GatherEach(*mine);
+  if (!all) {
+    return Unexpected(all.error());
   }
-  shape.most_slabs = *std::min_element(all.begin(), all.end());
+  shape.most_slabs = *std::min_element(all->begin(), all->end());
   return shape;
 }
 

@@ -48,18 +48,16 @@ BlockKey KeyOf(const ReplicaMap& map) {
 
 // Error: a rank whose `mine` is not that of rank 0.
 Status CheckSame(Communicator& ranks, const BlockKey& mine, std::string_view what) {
-  std::vector<BlockKey> all(static_cast<std::size_t>(ranks.size()));
-  const Status gathered =
-      ranks.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) {
-    return gathered;
+  const Result<std::vector<BlockKey>> all = ranks.GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
   }
-  const auto other =
-      std::find_if(all.begin(), all.end(), [&](const BlockKey& key) { return key != all[0]; });
-  if (other != all.end()) {
+  const auto other = std::find_if(all->begin(), all->end(),
+                                  [&](const BlockKey& key) { return key != all->front(); });
+  if (other != all->end()) {
     return MakeError(ErrorCode::kInvalidData,
                      "expert rank {}: expected {} of expert rank 0, found another",
-                     other - all.begin(), what);
+                     other - all->begin(), what);
   }
   return {};
 }
@@ -115,14 +113,12 @@ Status ExpertRebalancer::CountTurns() {
   for (const Move& move : moves_) {
     mine += TurnsOf(move);
   }
-  Communicator& ranks = *experts_.ranks().all;
-  std::vector<std::int64_t> all(static_cast<std::size_t>(ranks.size()));
-  const Status gathered =
-      ranks.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (gathered) {
-    n_turns_left_ = *std::max_element(all.begin(), all.end());
+  const Result<std::vector<std::int64_t>> all = experts_.ranks().all->GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
   }
-  return gathered;
+  n_turns_left_ = *std::max_element(all->begin(), all->end());
+  return {};
 }
 
 Status ExpertRebalancer::Start() {
@@ -244,15 +240,13 @@ Result<bool> ExpertRebalancer::Prepare(const Move& move) {
       }
     }
   }
-  std::vector<Answer> all(static_cast<std::size_t>(ranks.size()));
-  const Status gathered =
-      ranks.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) {
-    return Unexpected(gathered.error());
+  const Result<std::vector<Answer>> all = ranks.GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
   }
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].failure[0] != '\0') {
-      report_.failure = fmt::format("expert rank {}: {}", rank, all[rank].failure.data());
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    if ((*all)[rank].failure[0] != '\0') {
+      report_.failure = fmt::format("expert rank {}: {}", rank, (*all)[rank].failure.data());
       return false;
     }
   }

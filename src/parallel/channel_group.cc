@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 namespace fathom {
 
@@ -22,12 +21,11 @@ Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, 
     std::int64_t next_channel = 0;
   };
   const Choice mine = {color, key, next_channel};
-  std::vector<Choice> all(group.members.size());
-  const Status gathered =
-      whole.AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  const Result<std::vector<Choice>> gathered = whole.GatherEach(mine);
   if (!gathered) {
     return Unexpected(gathered.error());
   }
+  const std::vector<Choice>& all = *gathered;
   ChannelGroup part;
   for (std::size_t i = 0; i < all.size(); ++i) {
     part.channel = std::max(part.channel, all[i].next_channel);

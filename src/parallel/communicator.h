@@ -76,6 +76,17 @@ class Communicator {
   Status Broadcast(int root, std::span<std::byte> bytes);
   // all [size, mine.size()]: what every rank gave, which is equally much; in rank order.
   Status AllGather(std::span<const std::byte> mine, std::span<std::byte> all);
+  // What every rank gave, in rank order. T has no pointers and no padding that matters.
+  template <class T>
+  Result<std::vector<T>> GatherEach(const T& mine) {
+    std::vector<T> all(static_cast<std::size_t>(size()));
+    const Status gathered =
+        AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+    if (!gathered) {
+      return Unexpected(gathered.error());
+    }
+    return all;
+  }
   // What rank r gave for this one comes in incoming[r], whose sizes the ranks know; of different
   // sizes, also 0.
   Status AllToAll(std::span<const std::span<const std::byte>> outgoing,

@@ -145,14 +145,12 @@ Result<std::vector<Descriptor>> ConnectControls(Communicator& all) {
   for (const Descriptor& control : controls) {
     is_missing = control.get() < 0 ? 1 : is_missing;
   }
-  std::vector<std::int8_t> missing(static_cast<std::size_t>(all.size()));
-  const Status gathered = all.AllGather(std::as_bytes(std::span(&is_missing, 1)),
-                                        std::as_writable_bytes(std::span(missing)));
-  if (!gathered) {
-    return Unexpected(gathered.error());
+  const Result<std::vector<std::int8_t>> missing = all.GatherEach(is_missing);
+  if (!missing) {
+    return Unexpected(missing.error());
   }
-  for (std::size_t rank = missing.size(); rank-- > 0;) {
-    if (missing[rank] != 0) {
+  for (std::size_t rank = missing->size(); rank-- > 0;) {
+    if ((*missing)[rank] != 0) {
       return MakeError(ErrorCode::kUnsupported, "rank {} has no connection over TCP to {}", rank,
                        rank == 0 ? "all others" : "rank 0");
     }
