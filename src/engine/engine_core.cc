@@ -87,12 +87,19 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   EngineCore& c = *core;
   c.caches_ = std::make_unique<CacheManager>(c.cache_, root, options.prefix_cache, c.restore_.get(),
                                              metrics);
+  const int n_in_flight = options.draft.enabled ? 1 : limits.most_in_flight;
   c.scheduler_ = std::make_unique<Scheduler>(
       *c.caches_, limits,
       SchedulerOptions{.max_step_tokens = StepTokens(options, limits),
                        .target_step_seconds = options.target_step_seconds,
-                       .max_events_per_step = EventsPerStep(options)},
+                       .max_events_per_step = EventsPerStep(options),
+                       .n_in_flight = n_in_flight},
       metrics);
+  for (int place = n_in_flight; place > 0; --place) {
+    c.free_steps_.push_back(std::make_unique<RunningStep>());
+    c.free_steps_.back()->place = place - 1;
+    c.free_steps_.back()->batch.Reserve(limits.max_batch_tokens, limits.max_sequences);
+  }
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {
     c.ForkChoices(first, sample);
   });
@@ -289,8 +296,8 @@ void EngineCore::FinishAll() {
 
 // What a step of the model failed at is of no use to the requests it ran: they end, with all their
 // choices.
-void EngineCore::FailPlan(const Error& error) {
-  for (const PlannedSegment& segment : plan_.segments) {
+void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
+  for (const PlannedSegment& segment : plan.segments) {
     if (!segment.sequence->IsFinished()) {
       EndRequest(segment.sequence->request, FinishReason::kError, error);
       FinishAll();
@@ -307,9 +314,9 @@ void EngineCore::CommitFinished() {
   }
 }
 
-void EngineCore::CommitPlan() {
-  for (const PlannedSegment& segment : plan_.segments) {
-    if (!segment.sequence->IsFinished()) {
+void EngineCore::CommitPlan(const StepPlan& plan) {
+  for (const PlannedSegment& segment : plan.segments) {
+    if (segment.sequence->slot >= 0) {  // it may have been preempted meanwhile
       caches_->Commit(*segment.sequence);
     }
   }
@@ -354,7 +361,8 @@ void EngineCore::PublishAll() {
     published_.clear();
   }
   if (ended) {
-    sequences_.remove_if([](const auto& sequence) { return sequence->IsFinished(); });
+    sequences_.remove_if(
+        [](const auto& sequence) { return sequence->IsFinished() && sequence->n_steps == 0; });
     requests_.remove_if([](const auto& request) { return request->n_unfinished == 0; });
   }
 }
@@ -364,47 +372,102 @@ StepOutcome EngineCore::Step() {
     restore_->Finish();
   }
   HandleCancels();
-  scheduler_->Plan(plan_);
-  if (plan_.segments.empty()) {
-    PublishAll();
-    return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
-  }
-  const Clock::time_point begin = Clock::now();
-  const double model_before = runner_.model_seconds();
-  const std::int64_t generated_before = runner_.n_generated();
-  Status ran = runner_.Run(plan_, finished_);
-  if (ran) {
-    for (const PlannedSegment& segment : plan_.segments) {
-      if (segment.samples) {
-        touched_.push_back(&segment.sequence->request);
-      }
-    }
-    CommitFinished();
-    FinishAll();
-    ran = runner_.Draft(plan_);
-  }
-  if (ran) {
-    CommitPlan();
+  std::unique_ptr<RunningStep> step = FreeStep();
+  scheduler_->Plan(step->plan, static_cast<int>(running_steps_.size()));
+  const bool begins = !step->plan.segments.empty();
+  if (begins) {
+    Begin(std::move(step));
   } else {
-    FailPlan(ran.error());
+    free_steps_.push_back(std::move(step));
   }
-  const Clock::time_point end = Clock::now();
-  scheduler_->Took(plan_, Seconds(begin, end));
-  runner_.Took(plan_, Seconds(begin, end));
-  Count(begin, end, runner_.model_seconds() - model_before,
-        runner_.n_generated() - generated_before);
+  // One that has more to ask of the model ends before the next begins, and all before it.
+  const bool ends = !running_steps_.empty() && (!begins || free_steps_.empty() || MustEndNow());
+  if (ends) {
+    do {
+      EndOldest();
+    } while (MustEndNow());
+  }
   PublishAll();
-  return StepOutcome::kRan;
+  if (begins || ends) {
+    return StepOutcome::kRan;
+  }
+  return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
 }
 
-void EngineCore::Count(Clock::time_point begin, Clock::time_point end, double model_seconds,
-                       std::int64_t n_generated) {
-  const double seconds = Seconds(begin, end);
-  metrics_.CountStep({.prompt_tokens = plan_.n_prompt_tokens,
-                      .generated_tokens = n_generated,
-                      .seconds = seconds,
-                      .model_seconds = model_seconds});
-  for (const PlannedSegment& segment : plan_.segments) {
+std::unique_ptr<RunningStep> EngineCore::FreeStep() {
+  std::unique_ptr<RunningStep> step = std::move(free_steps_.back());
+  free_steps_.pop_back();
+  step->seconds = step->model_seconds = 0;
+  step->n_generated = 0;
+  return step;
+}
+
+void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
+  const Clock::time_point begin = Clock::now();
+  if (Status begun = runner_.Begin(*step); !begun) {
+    FailPlan(step->plan, begun.error());
+    free_steps_.push_back(std::move(step));
+    return;
+  }
+  for (const PlannedSegment& segment : step->plan.segments) {
+    ++segment.sequence->n_steps;
+  }
+  step->seconds = Seconds(begin, Clock::now());
+  running_steps_.push_back(std::move(step));
+}
+
+// What its tokens are, and what follows from them.
+Status EngineCore::EndStep(RunningStep& step) {
+  if (Status ended = runner_.End(step, finished_); !ended) {
+    return ended;
+  }
+  // Those that ended before it did.
+  std::erase_if(step.plan.segments,
+                [](const PlannedSegment& segment) { return segment.sequence->IsFinished(); });
+  for (const PlannedSegment& segment : step.plan.segments) {
+    if (segment.samples) {
+      touched_.push_back(&segment.sequence->request);
+    }
+  }
+  CommitFinished();
+  FinishAll();
+  if (Status drafted = runner_.Draft(step); !drafted) {
+    return drafted;
+  }
+  CommitPlan(step.plan);
+  return {};
+}
+
+void EngineCore::EndOldest() {
+  std::unique_ptr<RunningStep> step = std::move(running_steps_.front());
+  running_steps_.pop_front();
+  const Clock::time_point begin = Clock::now();
+  for (const PlannedSegment& segment : step->plan.segments) {
+    --segment.sequence->n_steps;
+  }
+  if (Status ended = EndStep(*step); ended) {
+    const Clock::time_point end = Clock::now();
+    step->seconds += Seconds(begin, end);
+    scheduler_->Took(step->plan, step->seconds);
+    runner_.Took(*step);
+    Count(*step, begin, end);
+  } else {
+    FailPlan(step->plan, ended.error());
+  }
+  free_steps_.push_back(std::move(step));
+}
+
+bool EngineCore::MustEndNow() const {
+  return !running_steps_.empty() && !running_steps_.back()->IsAsked();
+}
+
+void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end) {
+  const StepPlan& plan = step.plan;
+  metrics_.CountStep({.prompt_tokens = plan.n_prompt_tokens,
+                      .generated_tokens = step.n_generated,
+                      .seconds = step.seconds,
+                      .model_seconds = step.model_seconds});
+  for (const PlannedSegment& segment : plan.segments) {
     RequestState& request = segment.sequence->request;
     if (!segment.samples) {
       continue;
@@ -420,10 +483,10 @@ void EngineCore::Count(Clock::time_point begin, Clock::time_point end, double mo
   caches_->Report();
   if (trace_ != nullptr) {
     const TraceWriter::Argument arguments[] = {
-        {"decoding", static_cast<double>(plan_.n_decoding)},
-        {"prompt_tokens", static_cast<double>(plan_.n_prompt_tokens)},
-        {"generated", static_cast<double>(n_generated)},
-        {"engine_microseconds", (seconds - model_seconds) * 1e6}};
+        {"decoding", static_cast<double>(plan.n_decoding)},
+        {"prompt_tokens", static_cast<double>(plan.n_prompt_tokens)},
+        {"generated", static_cast<double>(step.n_generated)},
+        {"engine_microseconds", (step.seconds - step.model_seconds) * 1e6}};
     trace_->Span("step", 0, begin, end, arguments);
     const TraceWriter::Argument requests[] = {
         {"running", static_cast<double>(std::ssize(scheduler_->running()))},

@@ -1,11 +1,17 @@
 // EngineCore: the engine without its thread: requests in, one step at a time.
 //
+// A model of several stages (limits().most_in_flight) runs as many steps at once, with other
+// sequences each: the call of Step that begins one ends the oldest when they are as many. All that
+// the cache knows of a step is known when it has begun, as every rank runs the steps in order; only
+// its tokens come later. Drafts need the streams of the last step, and keep to one at a time.
+//
 // Tests drive it step by step, so that a schedule can be repeated; Engine (engine.h) gives it a
 // thread.
 #ifndef FATHOM_ENGINE_ENGINE_CORE_H_
 #define FATHOM_ENGINE_ENGINE_CORE_H_
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -27,7 +33,7 @@
 namespace fathom {
 
 enum class StepOutcome {
-  kRan,      // tokens were computed
+  kRan,      // a step began or ended
   kStalled,  // there are requests, but all wait for their readers or the disk
   kIdle,     // there are no requests
 };
@@ -66,17 +72,21 @@ class EngineCore {
   void HandleCancels();
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
   Sequence& NewSequence(RequestState& request, std::uint32_t choice);
-  void FailPlan(const Error& error);
+  std::unique_ptr<RunningStep> FreeStep();
+  void Begin(std::unique_ptr<RunningStep> step);
+  void EndOldest();
+  bool MustEndNow() const;
+  Status EndStep(RunningStep& step);
+  void FailPlan(const StepPlan& plan, const Error& error);
   void CommitFinished();
-  void CommitPlan();
+  void CommitPlan(const StepPlan& plan);
   void Finish(Sequence& sequence);
   void FinishAll();
   void EndRequest(RequestState& request, FinishReason reason,
                   const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
-  void Count(Clock::time_point begin, Clock::time_point end, double model_seconds,
-             std::int64_t n_generated);
+  void Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end);
   void TraceRequest(const RequestState& request);
 
   const EngineOptions options_;
@@ -93,7 +103,8 @@ class EngineCore {
   std::list<std::unique_ptr<RequestState>> requests_;
   std::list<std::unique_ptr<Sequence>> sequences_;
   std::int64_t next_id_ = 0;
-  StepPlan plan_;
+  std::vector<std::unique_ptr<RunningStep>> free_steps_;
+  std::deque<std::unique_ptr<RunningStep>> running_steps_;  // the oldest first
   std::vector<Sequence*> finished_;
   std::vector<std::shared_ptr<StreamState>> published_;
   std::vector<RequestState*> touched_;  // by this step: their streams have something to show

@@ -21,6 +21,7 @@ struct ModelLimits {
   std::int64_t max_logit_rows = 1;    // rows of one call of Logits
   std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
   bool has_draft = false;             // the draft head is loaded
+  int most_in_flight = 1;             // steps whose logits may be awaited at once
 };
 
 // One thread at a time.
@@ -34,8 +35,11 @@ class LanguageModel {
   // rollback_tokens before, or starts anew at 0. After an error its sequences are empty, or nothing
   // has changed.
   virtual Status Forward(const Batch& batch) = 0;
-  // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call.
-  virtual Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) = 0;
+  // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
+  // parts: other steps may run between them, whose logits have other places (0 to most_in_flight -
+  // 1). Not the draft head: its streams are those of the last step.
+  virtual Status StartLogits(std::span<const std::int32_t> rows, int place) = 0;
+  virtual Result<Matrix<const float>> FinishLogits(int place) = 0;
   // The draft head: Model::ForwardMtp and Model::MtpLogits.
   virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) = 0;

@@ -22,12 +22,16 @@ class ModelAdapter : public LanguageModel {
             .max_batch_tokens = model_.options().max_batch_tokens,
             .max_logit_rows = model_.options().max_logit_rows,
             .rollback_tokens = kRollbackTokens,
-            .has_draft = model_.options().with_mtp};
+            .has_draft = model_.options().with_mtp,
+            .most_in_flight = model_.most_in_flight()};
   }
   SequenceCache& Cache() override { return model_.cache(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override {
-    return model_.Logits(rows);
+  Status StartLogits(std::span<const std::int32_t> rows, int place) override {
+    return model_.StartLogits(rows, place);
+  }
+  Result<Matrix<const float>> FinishLogits(int place) override {
+    return model_.FinishLogits(place);
   }
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override {

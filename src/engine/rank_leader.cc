@@ -13,13 +13,15 @@ RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
       after_forward_(std::move(after_forward)),
       shadow_(model.cache()) {}
 
-RankMessage& RankLeader::Begin(RankCall call) {
+// Tells the others `call` with the arguments that fill(message) adds, and does the same here.
+template <class Fill, class Run>
+Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
   message_.Clear();
   message_.Add(static_cast<std::int64_t>(call));
-  return message_;
+  fill(message_);
+  const Status told = Checked(message_.Broadcast(all_));
+  return told ? Checked(run()) : told;
 }
-
-Status RankLeader::Tell() { return Checked(message_.Broadcast(all_)); }
 
 Status RankLeader::Checked(Status ran) {
   if (ran || failure_) {
@@ -47,28 +49,32 @@ Status RankLeader::Forward(const Batch& batch) {
   if (Status prepared = model_.Prepare(batch); !prepared) {
     return prepared;
   }
-  RankMessage& message = Begin(RankCall::kForward);
-  shadow_.AddChanges(batch.View(), message);
-  AddBatch(batch.View(), message);
-  if (Status told = Tell(); !told) {
-    return told;
-  }
-  Status ran = Checked(model_.Forward(batch));
-  if (ran && after_forward_) {
-    ran = Checked(after_forward_(batch.n_tokens()));
-  }
-  return ran;
+  return Call(
+      RankCall::kForward,
+      [&](RankMessage& message) {
+        shadow_.AddChanges(batch.View(), message);
+        AddBatch(batch.View(), message);
+      },
+      [&] {
+        Status ran = model_.Forward(batch);
+        return ran && after_forward_ ? after_forward_(batch.n_tokens()) : ran;
+      });
 }
 
-Result<Matrix<const float>> RankLeader::Logits(std::span<const std::int32_t> rows) {
+Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int place) {
   if (failure_) {
     return Unexpected(*failure_);
   }
-  AddRows(rows, Begin(RankCall::kLogits));
-  if (Status told = Tell(); !told) {
-    return Unexpected(told.error());
+  return Call(
+      RankCall::kLogits, [&](RankMessage& message) { AddRows(rows, message); },
+      [&] { return model_.StartLogits(rows, place); });
+}
+
+Result<Matrix<const float>> RankLeader::FinishLogits(int place) {
+  if (failure_) {
+    return Unexpected(*failure_);
   }
-  return Checked(model_.Logits(rows));
+  return Checked(model_.FinishLogits(place));
 }
 
 Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -79,26 +85,29 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
   if (Status prepared = model_.PrepareMtp(next, stream_rows, source); !prepared) {
     return prepared;
   }
-  RankMessage& message = Begin(RankCall::kForwardDraft);
-  shadow_.AddChanges(next.View(), message);
-  AddBatch(next.View(), message);
-  AddRows(stream_rows, message);
-  message.Add(static_cast<std::int64_t>(source));
-  if (Status told = Tell(); !told) {
-    return told;
-  }
-  return Checked(model_.ForwardMtp(next, stream_rows, source));
+  return Call(
+      RankCall::kForwardDraft,
+      [&](RankMessage& message) {
+        shadow_.AddChanges(next.View(), message);
+        AddBatch(next.View(), message);
+        AddRows(stream_rows, message);
+        message.Add(static_cast<std::int64_t>(source));
+      },
+      [&] { return model_.ForwardMtp(next, stream_rows, source); });
 }
 
 Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t> rows) {
   if (failure_) {
     return Unexpected(*failure_);
   }
-  AddRows(rows, Begin(RankCall::kDraftLogits));
-  if (Status told = Tell(); !told) {
-    return Unexpected(told.error());
-  }
-  return Checked(model_.MtpLogits(rows));
+  Result<Matrix<const float>> logits = Matrix<const float>();
+  const Status ran = Call(
+      RankCall::kDraftLogits, [&](RankMessage& message) { AddRows(rows, message); },
+      [&] {
+        logits = model_.MtpLogits(rows);
+        return logits ? Status() : Unexpected(logits.error());
+      });
+  return ran ? logits : Unexpected(ran.error());
 }
 
 }  // namespace fathom

@@ -32,14 +32,15 @@ class RankLeader : public LanguageModel {
   ModelLimits Limits() const override { return local_.Limits(); }
   SequenceCache& Cache() override { return local_.Cache(); }
   Status Forward(const Batch& batch) override;
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override;
+  Status StartLogits(std::span<const std::int32_t> rows, int place) override;
+  Result<Matrix<const float>> FinishLogits(int place) override;
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override;
   Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
 
  private:
-  RankMessage& Begin(RankCall call);
-  Status Tell();
+  template <class Fill, class Run>
+  Status Call(RankCall call, const Fill& fill, const Run& run);
   Status Checked(Status ran);
   Result<Matrix<const float>> Checked(Result<Matrix<const float>> logits);
 

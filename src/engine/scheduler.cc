@@ -96,10 +96,26 @@ bool Scheduler::HasReader(const Sequence& sequence) const {
   return request.stream->Room() >= wanted;
 }
 
-void Scheduler::PlanDecoding(StepPlan& plan) const {
+// Sequences that decode in this step or in those that run.
+std::int64_t Scheduler::DecodingNow() const {
+  return std::count_if(running_.begin(), running_.end(), [this](const Sequence* s) {
+    return s->AwaitsToken() || (s->IsDecoding() && HasReader(*s));
+  });
+}
+
+void Scheduler::PlanDecoding(StepPlan& plan, int n_running) const {
+  const std::int64_t n_all = DecodingNow();
+  const std::int64_t n_awaiting = std::count_if(running_.begin(), running_.end(),
+                                                [](const Sequence* s) { return s->AwaitsToken(); });
+  // No more than all steps have of all, nor than those that can begin have of what is left.
+  const auto share_of = [](std::int64_t n, int n_steps) { return (n + n_steps - 1) / n_steps; };
+  const std::int64_t share =
+      std::min(share_of(n_all, options_.n_in_flight),
+               share_of(n_all - n_awaiting, options_.n_in_flight - n_running));
   std::int64_t n_tokens = 0;
   for (Sequence* sequence : running_) {
-    if (sequence->IsDecoding() && n_tokens < options_.max_step_tokens && HasReader(*sequence)) {
+    if (std::ssize(plan.segments) < share && sequence->IsDecoding() &&
+        n_tokens < options_.max_step_tokens && HasReader(*sequence)) {
       const std::int64_t n_drafts = std::min<std::int64_t>(std::ssize(sequence->drafts),
                                                            options_.max_step_tokens - n_tokens - 1);
       plan.segments.push_back({.sequence = sequence,
@@ -118,7 +134,7 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   for (const PlannedSegment& segment : plan.segments) {
     budget -= segment.n_tokens + segment.n_drafts;
   }
-  if (!plan.segments.empty() && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
+  if (DecodingNow() > 0 && prompt_token_seconds_ > 0 && options_.target_step_seconds > 0) {
     const double target = std::max(options_.target_step_seconds, 3 * decode_seconds_);
     const double tokens = (target - decode_seconds_) / prompt_token_seconds_;
     budget = std::min(budget, std::max(kLeastPromptTokens, static_cast<std::int64_t>(tokens)));
@@ -130,8 +146,8 @@ void Scheduler::PlanPrompts(StepPlan& plan) const {
   std::int64_t budget = PromptBudget(plan);
   std::vector<PlannedSegment> prompts;
   for (Sequence* sequence : running_) {
-    if (!sequence->IsDecoding() && std::ssize(prompts) < kMostPartialPrompts &&
-        HasReader(*sequence)) {
+    if (!sequence->IsDecoding() && !sequence->AwaitsToken() &&
+        std::ssize(prompts) < kMostPartialPrompts && HasReader(*sequence)) {
       prompts.push_back({.sequence = sequence});
     }
   }
@@ -171,17 +187,19 @@ void Scheduler::Preempt(Sequence& sequence) {
 
 // Who waits for its reader does not keep others from a slot.
 void Scheduler::PreemptPaused() {
-  const auto paused = std::find_if(running_.rbegin(), running_.rend(),
-                                   [this](const Sequence* s) { return !HasReader(*s); });
+  const auto paused = std::find_if(running_.rbegin(), running_.rend(), [this](const Sequence* s) {
+    return !HasReader(*s) && !s->AwaitsToken();
+  });
   if (paused != running_.rend()) {
     Preempt(**paused);
   }
 }
 
-// At the cost of those that rank behind it; false if even they are not enough.
+// At the cost of those that rank behind it; false if even they are not enough, or not yet: one
+// whose token is being computed keeps what it has until it is there.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
-    if (running_.back() == &sequence) {
+    if (running_.back() == &sequence || running_.back()->AwaitsToken()) {
       return false;
     }
     Preempt(*running_.back());
@@ -189,10 +207,10 @@ bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   return true;
 }
 
-void Scheduler::Plan(StepPlan& plan) {
+void Scheduler::Plan(StepPlan& plan, int n_running) {
   plan.segments.clear();
   Admit();
-  PlanDecoding(plan);
+  PlanDecoding(plan, n_running);
   PlanPrompts(plan);
   std::sort(plan.segments.begin(), plan.segments.end(),
             [](const PlannedSegment& a, const PlannedSegment& b) {
@@ -206,8 +224,8 @@ void Scheduler::Plan(StepPlan& plan) {
     }
     if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
       // Alone it fits, Submit has seen to that; but blocks that are being read from the disk are in
-      // the way for a moment.
-      if (running_.size() > 1) {
+      // the way for a moment, and so are sequences whose tokens are being computed.
+      if (running_.size() > 1 && running_.back() == segment.sequence) {
         Preempt(*segment.sequence);
       }
       continue;

@@ -5,6 +5,9 @@
 // a short prompt is not stuck behind a long one. While others decode, the prompts of a step are as
 // long as keeps its time near a target.
 //
+// Where several steps run at once (the stages of a pipeline), those that decode take turns: each
+// step has an equal share of them, none two steps at a time.
+//
 // Sequences rank by priority, then by arrival. Memory goes to them in that order: where it is
 // short, what only the prefix cache holds is given up first, then the lowest-ranked sequence loses
 // its slot and waits again, to compute its tokens anew later (or to find them cached). The highest
@@ -42,6 +45,7 @@ struct SchedulerOptions {
   std::int64_t max_step_tokens = 0;      // at most the model's
   double target_step_seconds = 0.25;     // of a step with prompts while others decode
   std::int64_t max_events_per_step = 1;  // that a sequence may add in a step
+  int n_in_flight = 1;                   // steps that may run at once
 };
 
 // Does not own the sequences. One thread, that of the engine.
@@ -51,8 +55,9 @@ class Scheduler {
             EngineMetrics& metrics);
 
   void Add(Sequence& sequence);
-  // Decides what runs next; `plan` is empty if nothing can.
-  void Plan(StepPlan& plan);
+  // Decides what runs next, beside n_running steps; `plan` is empty if nothing can, or not before
+  // one of these ends.
+  void Plan(StepPlan& plan, int n_running);
   // How long that took, for the length of prompts in later steps.
   void Took(const StepPlan& plan, double seconds);
   // A slot for a copy of `sequence`, which runs; false: it has to wait like others.
@@ -67,8 +72,9 @@ class Scheduler {
 
  private:
   void Admit();
-  void PlanDecoding(StepPlan& plan) const;
+  void PlanDecoding(StepPlan& plan, int n_running) const;
   void PlanPrompts(StepPlan& plan) const;
+  std::int64_t DecodingNow() const;
   std::int64_t PromptBudget(const StepPlan& plan) const;
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
   void Preempt(Sequence& sequence);

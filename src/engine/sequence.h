@@ -48,7 +48,8 @@ enum class SequencePhase {
 
 // A sequence has tokens (the prompt and what was generated); `computed` of them are in the caches.
 // While it is further behind than one token it reads its prompt (or, after a preemption, what it
-// had before); at one token it decodes. There is no other difference.
+// had before); at one token it decodes; at none, its next token is being computed. There is no
+// other difference.
 struct Sequence {
   Sequence(RequestState& owner, std::uint32_t choice_index);
 
@@ -68,11 +69,13 @@ struct Sequence {
   PrefixChain chain;
   // The draft head's key of the last computed position waits for the token behind it.
   bool draft_key_waits = false;
+  int n_steps = 0;  // that run and have it in their plans: it must not go away
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t n_generated() const { return size() - n_prompt; }
   std::int64_t n_left() const { return size() - computed; }
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
+  bool AwaitsToken() const { return n_left() == 0; }
   bool IsFinished() const { return phase == SequencePhase::kFinished; }
   SamplingParameters Sampling() const;  // of this choice
 };

@@ -9,13 +9,18 @@
 
 namespace fathom {
 
+namespace {
+
+// A call of the model, whose time is the step's.
 template <class Call>
-auto StepRunner::Timed(const Call& call) {
+auto Timed(RunningStep& step, const Call& call) {
   const Clock::time_point begin = Clock::now();
   auto result = call();
-  model_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  step.model_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
   return result;
 }
+
+}  // namespace
 
 StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics)
     : model_(model),
@@ -29,9 +34,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   for (std::unique_ptr<SamplerState>& state : states_) {
     state = std::make_unique<SamplerState>(limits_.vocab_size);
   }
-  for (Batch* batch : {&batch_, &draft_batch_}) {
-    batch->Reserve(limits_.max_batch_tokens, limits_.max_sequences);
-  }
+  draft_batch_.Reserve(limits_.max_batch_tokens, limits_.max_sequences);
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
 
@@ -55,9 +58,9 @@ SamplerState& StepRunner::StateOf(Sequence& sequence) {
 
 // The draft head's key of the last position that was computed waits for the token behind it, where
 // a step ended in the middle of a prompt or a sequence began behind cached blocks.
-Status StepRunner::DraftKept(const StepPlan& plan) {
+Status StepRunner::DraftKept(RunningStep& step) {
   draft_batch_.Clear();
-  for (const PlannedSegment& segment : plan.segments) {
+  for (const PlannedSegment& segment : step.plan.segments) {
     Sequence& sequence = *segment.sequence;
     if (std::exchange(sequence.draft_key_waits, false)) {
       draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed - 1),
@@ -67,56 +70,79 @@ Status StepRunner::DraftKept(const StepPlan& plan) {
   if (draft_batch_.n_tokens() == 0) {
     return {};
   }
-  return Timed([&] { return model_.ForwardDraft(draft_batch_, {}, StreamSource::kKept); });
+  return Timed(step, [&] { return model_.ForwardDraft(draft_batch_, {}, StreamSource::kKept); });
 }
 
-Status StepRunner::Run(const StepPlan& plan, std::vector<Sequence*>& finished) {
+// Of the segments behind those that were asked for: as many as there are rows of logits.
+Status StepRunner::AskLogits(RunningStep& step) {
+  const std::vector<PlannedSegment>& segments = step.plan.segments;
+  step.rows.clear();
+  step.first_asked = step.end_asked;
+  for (; step.end_asked < segments.size(); ++step.end_asked) {
+    const PlannedSegment& segment = segments[step.end_asked];
+    if (std::ssize(step.rows) + segment.n_drafts + 1 > limits_.max_logit_rows &&
+        !step.rows.empty()) {
+      break;
+    }
+    const Segment& view = step.batch.View().segments[step.end_asked];
+    for (std::int64_t i = segment.n_drafts; segment.samples && i >= 0; --i) {
+      step.rows.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
+    }
+  }
+  if (step.rows.empty()) {
+    return {};
+  }
+  return Timed(step, [&] { return model_.StartLogits(step.rows, step.place); });
+}
+
+Status StepRunner::Begin(RunningStep& step) {
   if (options_.drafts) {
-    if (Status drafted = DraftKept(plan); !drafted) {
+    if (Status drafted = DraftKept(step); !drafted) {
       return drafted;
     }
   }
-  batch_.Clear();
-  for (const PlannedSegment& segment : plan.segments) {
+  step.batch.Clear();
+  for (const PlannedSegment& segment : step.plan.segments) {
     const Sequence& sequence = *segment.sequence;
     const auto first = sequence.tokens.begin() + sequence.computed;
     tokens_.assign(first, first + segment.n_tokens);
     tokens_.insert(tokens_.end(), sequence.drafts.begin(),
                    sequence.drafts.begin() + segment.n_drafts);
-    batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
+    step.batch.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
   }
-  if (Status ran = Timed([&] { return model_.Forward(batch_); }); !ran) {
+  if (Status ran = Timed(step, [&] { return model_.Forward(step.batch); }); !ran) {
     return ran;
   }
-  // As many sequences at once as there are rows of logits.
-  std::size_t first = 0;
-  while (first < plan.segments.size()) {
-    rows_.clear();
-    std::size_t end = first;
-    for (; end < plan.segments.size(); ++end) {
-      const PlannedSegment& segment = plan.segments[end];
-      if (std::ssize(rows_) + segment.n_drafts + 1 > limits_.max_logit_rows && !rows_.empty()) {
-        break;
-      }
-      const Segment& view = batch_.View().segments[end];
-      for (std::int64_t i = segment.n_drafts; segment.samples && i >= 0; --i) {
-        rows_.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
-      }
-    }
+  for (const PlannedSegment& segment : step.plan.segments) {
+    segment.sequence->computed += segment.n_tokens;
+  }
+  step.end_asked = 0;
+  return AskLogits(step);
+}
+
+Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
+  for (;;) {
     Result<Matrix<const float>> logits = Matrix<const float>();
-    if (!rows_.empty()) {
-      logits = Timed([&] { return model_.Logits(rows_); });
+    if (!step.rows.empty()) {
+      logits = Timed(step, [&] { return model_.FinishLogits(step.place); });
       if (!logits) return Unexpected(logits.error());
     }
     std::int64_t first_logit = 0;
-    for (; first < end; ++first) {
-      const PlannedSegment& segment = plan.segments[first];
-      const std::int64_t n_rows = segment.samples ? segment.n_drafts + 1 : 0;
-      Sample(segment, n_rows > 0 ? logits->Rows(first_logit, n_rows) : *logits, finished);
-      first_logit += n_rows;
+    for (std::size_t i = step.first_asked; i < step.end_asked; ++i) {
+      const PlannedSegment& segment = step.plan.segments[i];
+      const std::int64_t n_rows = segment.n_drafts + 1;
+      if (segment.samples && !segment.sequence->IsFinished()) {
+        Sample(step, segment, logits->Rows(first_logit, n_rows), finished);
+      }
+      first_logit += segment.samples ? n_rows : 0;
+    }
+    if (step.IsAsked()) {
+      return {};
+    }
+    if (Status asked = AskLogits(step); !asked) {
+      return asked;
     }
   }
-  return {};
 }
 
 // For measurements: whether the draft for `position` passes does not depend on what it is.
@@ -129,8 +155,8 @@ bool StepRunner::SimulatesRight(const Sequence& sequence) const {
   return static_cast<double>(bits) * 0x1p-32 < *options_.simulated_acceptance;
 }
 
-StepRunner::Sampled StepRunner::SampleOne(Sequence& sequence, std::span<const float> logits,
-                                          std::optional<Token> draft,
+StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
+                                          std::span<const float> logits, std::optional<Token> draft,
                                           std::vector<Sequence*>& finished) {
   SamplerState& state = StateOf(sequence);
   Result<Token> token = sampler_.Sample(logits, state, sequence.size(), logprobs_);
@@ -144,7 +170,7 @@ StepRunner::Sampled StepRunner::SampleOne(Sequence& sequence, std::span<const fl
     sampled.draft_is_right = SimulatesRight(sequence);
     *token = sampled.draft_is_right ? *draft : *token;
   }
-  ++n_generated_;
+  ++step.n_generated;
   if (AppendToken(sequence, *token, logprobs_, state, options_.token_bytes)) {
     finished.push_back(&sequence);
     sampled.goes_on = false;
@@ -152,16 +178,12 @@ StepRunner::Sampled StepRunner::SampleOne(Sequence& sequence, std::span<const fl
   return sampled;
 }
 
-void StepRunner::Sample(const PlannedSegment& segment, Matrix<const float> logits,
-                        std::vector<Sequence*>& finished) {
+void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
+                        Matrix<const float> logits, std::vector<Sequence*>& finished) {
   Sequence& sequence = *segment.sequence;
-  sequence.computed += segment.n_tokens;
-  if (!segment.samples) {
-    return;
-  }
   if (sequence.choice == 0 && sequence.n_generated() == 0 && on_prompt_read_) {
     on_prompt_read_(sequence, [&](Sequence& other) {
-      SampleOne(other, logits.RowSpan(0), std::nullopt, finished);
+      SampleOne(step, other, logits.RowSpan(0), std::nullopt, finished);
     });
   }
   if (sequence.request.max_tokens == 0) {
@@ -174,7 +196,7 @@ void StepRunner::Sample(const PlannedSegment& segment, Matrix<const float> logit
     const std::optional<Token> draft =
         i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
                              : std::nullopt;
-    const Sampled sampled = SampleOne(sequence, logits.RowSpan(i), draft, finished);
+    const Sampled sampled = SampleOne(step, sequence, logits.RowSpan(i), draft, finished);
     if (draft) {
       policy_.Verified(i, sampled.draft_is_right);
       metrics_.CountDraft(i, sampled.draft_is_right);
@@ -231,7 +253,8 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   }
 }
 
-Status StepRunner::Draft(const StepPlan& plan) {
+Status StepRunner::Draft(RunningStep& step) {
+  const StepPlan& plan = step.plan;
   verified_depth_ = depth_;
   depth_ = 0;
   if (!options_.drafts) {
@@ -243,30 +266,32 @@ Status StepRunner::Draft(const StepPlan& plan) {
   drafting_.clear();
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     if (!plan.segments[i].sequence->IsFinished()) {
-      AddDraftRows(plan.segments[i], batch_.View().segments[i]);
+      AddDraftRows(plan.segments[i], step.batch.View().segments[i]);
     }
   }
   if (draft_batch_.n_tokens() == 0) {
     return {};
   }
-  Status ran = Timed(
-      [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward); });
+  Status ran = Timed(step, [&] {
+    return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward);
+  });
   while (ran && !drafting_.empty()) {
-    ran = SampleDrafts();
-    if (ran) ran = DraftAgain();
+    ran = SampleDrafts(step);
+    if (ran) ran = DraftAgain(step);
   }
   return ran;
 }
 
-Status StepRunner::SampleDrafts() {
+Status StepRunner::SampleDrafts(RunningStep& step) {
   for (std::size_t first = 0; first < drafting_.size();) {
     const std::size_t end =
         std::min(drafting_.size(), first + static_cast<std::size_t>(limits_.max_logit_rows));
-    rows_.clear();
+    draft_logit_rows_.clear();
     for (std::size_t i = first; i < end; ++i) {
-      rows_.push_back(drafting_[i].row);
+      draft_logit_rows_.push_back(drafting_[i].row);
     }
-    const Result<Matrix<const float>> logits = Timed([&] { return model_.DraftLogits(rows_); });
+    const Result<Matrix<const float>> logits =
+        Timed(step, [&] { return model_.DraftLogits(draft_logit_rows_); });
     if (!logits) return Unexpected(logits.error());
     for (std::size_t i = first; i < end; ++i) {
       Sequence& sequence = *drafting_[i].sequence;
@@ -284,7 +309,7 @@ Status StepRunner::SampleDrafts() {
 }
 
 // The head again, on its own streams and drafts, for those that want more of them.
-Status StepRunner::DraftAgain() {
+Status StepRunner::DraftAgain(RunningStep& step) {
   draft_batch_.Clear();
   stream_rows_.clear();
   std::size_t n_kept = 0;
@@ -305,14 +330,16 @@ Status StepRunner::DraftAgain() {
   if (n_kept == 0) {
     return {};
   }
-  return Timed([&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kMtp); });
+  return Timed(step,
+               [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kMtp); });
 }
 
 // A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.
-void StepRunner::Took(const StepPlan& plan, double seconds) {
+void StepRunner::Took(const RunningStep& step) {
+  const StepPlan& plan = step.plan;
   if (options_.drafts && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
       verified_depth_ == depth_) {
-    policy_.Measured(plan.n_decoding, depth_, seconds);
+    policy_.Measured(plan.n_decoding, depth_, step.seconds);
   }
 }
 

@@ -1,4 +1,4 @@
-// StepRunner: one step of the model: the batch, the logits, the tokens, the drafts.
+// StepRunner: the steps of the model: the batch, the logits, the tokens, the drafts.
 #ifndef FATHOM_ENGINE_STEP_RUNNER_H_
 #define FATHOM_ENGINE_STEP_RUNNER_H_
 
@@ -17,6 +17,7 @@
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "model/batch.h"
 
 namespace fathom {
 
@@ -27,6 +28,23 @@ struct StepRunnerOptions {
   std::int64_t draft_depth = 0;  // 0: chosen by measurement
   std::optional<double> simulated_acceptance;
   std::int64_t max_step_tokens = 1;
+};
+
+// A step from its plan to its tokens. Keeps its memory for the next one.
+struct RunningStep {
+  int place = 0;  // of its logits; others that run have others
+  StepPlan plan;
+  Batch batch;
+  std::vector<std::int32_t> rows;  // whose logits were asked for last
+  std::size_t first_asked = 0;     // the segments that they belong to
+  std::size_t end_asked = 0;
+  // So far, of the engine's thread.
+  double seconds = 0;
+  double model_seconds = 0;
+  std::int64_t n_generated = 0;
+
+  // Another step may begin before this one ends: nothing more is to be asked of the model.
+  bool IsAsked() const { return end_asked == plan.segments.size(); }
 };
 
 // Verification (spec/mtp.md 3, spec/sampling.md 3.2): the logits behind every drafted token choose
@@ -44,17 +62,17 @@ class StepRunner {
     on_prompt_read_ = std::move(call);
   }
 
-  // Runs the plan. Tokens go to the streams (unpublished), finished sequences into `finished`. On
-  // an error of the model no token of the step exists, and the plan's sequences have lost their
-  // caches. A sequence that fails alone ends with kError and is in `finished`.
-  Status Run(const StepPlan& plan, std::vector<Sequence*>& finished);
-  // Drafts what the next step verifies. Errors as above.
-  Status Draft(const StepPlan& plan);
-  // The step took so long, drafts included.
-  void Took(const StepPlan& plan, double seconds);
-
-  double model_seconds() const { return model_seconds_; }  // since it was made
-  std::int64_t n_generated() const { return n_generated_; }
+  // Runs the plan of `step` and asks for its logits. On an error of the model, also in End, no
+  // token of the step exists, and the plan's sequences have lost their caches.
+  Status Begin(RunningStep& step);
+  // Chooses the tokens of a step that has begun, for the sequences that have not finished
+  // meanwhile. They go to the streams (unpublished), finished sequences into `finished`. A sequence
+  // that fails alone ends with kError and is in `finished`.
+  Status End(RunningStep& step, std::vector<Sequence*>& finished);
+  // Drafts what the next step verifies. Errors as above. No other step runs.
+  Status Draft(RunningStep& step);
+  // The step has taken step.seconds, drafts included.
+  void Took(const RunningStep& step);
 
  private:
   struct Sampled {
@@ -72,21 +90,20 @@ class StepRunner {
     Token token = StreamEvent::kNoToken;  // drafted last
   };
 
-  Status DraftKept(const StepPlan& plan);
+  Status DraftKept(RunningStep& step);
+  Status AskLogits(RunningStep& step);
   // logits: a row per drafted token and one more.
-  void Sample(const PlannedSegment& segment, Matrix<const float> logits,
+  void Sample(RunningStep& step, const PlannedSegment& segment, Matrix<const float> logits,
               std::vector<Sequence*>& finished);
-  Sampled SampleOne(Sequence& sequence, std::span<const float> logits, std::optional<Token> draft,
-                    std::vector<Sequence*>& finished);
+  Sampled SampleOne(RunningStep& step, Sequence& sequence, std::span<const float> logits,
+                    std::optional<Token> draft, std::vector<Sequence*>& finished);
   bool SimulatesRight(const Sequence& sequence) const;
   SamplerState& StateOf(Sequence& sequence);
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
   std::int64_t NextDepth(const StepPlan& plan);
   void AddDraftRows(const PlannedSegment& segment, const Segment& view);
-  Status SampleDrafts();
-  Status DraftAgain();
-  template <class Call>
-  auto Timed(const Call& call);
+  Status SampleDrafts(RunningStep& step);
+  Status DraftAgain(RunningStep& step);
 
   LanguageModel& model_;
   const StepRunnerOptions options_;
@@ -99,16 +116,13 @@ class StepRunner {
   std::vector<std::unique_ptr<SamplerState>> states_;
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
-  Batch batch_;
   std::vector<Token> tokens_;
-  std::vector<std::int32_t> rows_;
+  std::vector<std::int32_t> draft_logit_rows_;
   Batch draft_batch_;
   std::vector<std::int32_t> stream_rows_;
   std::vector<Drafting> drafting_;
   std::int64_t depth_ = 0;           // of the drafts of the next step
   std::int64_t verified_depth_ = 0;  // of this step
-  double model_seconds_ = 0;
-  std::int64_t n_generated_ = 0;
 };
 
 }  // namespace fathom

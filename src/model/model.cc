@@ -14,6 +14,7 @@
 #include "model/cache_shape.h"
 #include "model/expert_exchange.h"
 #include "model/head_choice.h"
+#include "model/logit_gather.h"
 #include "model/model_limits.h"
 #include "model/own_batch.h"
 #include "model/place.h"
@@ -45,6 +46,7 @@ struct Model::Impl {
   ModelWeights weights;
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
+  std::optional<LogitGather> logits;
   std::optional<PlacedExperts> experts;
   std::unique_ptr<ExpertExchange> exchange;  // null: this rank has all experts
   // What this data rank has of the last Forward and of the last ForwardMtp.
@@ -80,15 +82,13 @@ struct Model::Impl {
   LayerCache& CacheOf(std::int64_t layer) {
     return cache->Layer(std::min(layer, ranks.share.end_layer) - ranks.share.first_layer);
   }
-  Status BeginStreams(const BatchView& batch, const Activations& a);
   void Finish(const BatchView& whole, const BatchView& batch);
   void FinishMtp(const BatchView& whole) {
     last_mtp_rows = whole.n_tokens();
     ListPlaces(whole, last_mtp_places);
   }
-  Result<Matrix<const float>> Head(Matrix<const Bf16> streams, const OwnBatch& own,
-                                   std::span<const std::int32_t> rows, const HcWeights& hc_head,
-                                   std::span<const Bf16> norm);
+  Status Head(Matrix<const Bf16> streams, const OwnBatch& own, std::span<const std::int32_t> rows,
+              const HcWeights& hc_head, std::span<const Bf16> norm, int place);
 };
 
 Status Model::Impl::Bind() {
@@ -139,11 +139,13 @@ Status Model::Impl::Allocate() {
                                               .with_mtp = options.with_mtp,
                                               .n_tensor = ranks.share.n_tensor,
                                               .n_data = ranks.share.n_data,
-                                              .n_stages = ranks.share.n_stages});
+                                              .n_stages = ranks.share.n_stages,
+                                              .n_logit_places = MostLogitPlaces(ranks.share)});
   if (!made) {
     return Unexpected(made.error());
   }
   workspace = std::move(*made);
+  logits.emplace(ranks, workspace->activations());
   window_frequencies = RopeFrequencies(config.qk_rope_head_dim, config.rope_theta, {});
   compress_frequencies =
       RopeFrequencies(config.qk_rope_head_dim, config.compress_rope_theta,
@@ -325,13 +327,14 @@ Status Model::Forward(const Batch& batch) {
   const Step step = m.MakeStep(own, *m.own_batch);
   const ModelShare& share = m.ranks.share;
   m.read_ahead.Ask(share.first_layer);
-  Status ran = m.BeginStreams(own, step.a);
+  Status ran = BeginStreams(m.backend, m.ranks, own, m.weights.embed, step.a);
   for (std::int64_t i = share.first_layer; ran && i < share.end_layer; ++i) {
     if (i + 1 < share.end_layer) {
       m.read_ahead.Ask(i + 1);
     }
     ran =
         RunBlock(step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i), step.a.streams);
+    ran = ran ? m.logits->Poll() : ran;
   }
   if (ran) {
     m.backend.Synchronize();
@@ -342,25 +345,6 @@ Status Model::Forward(const Batch& batch) {
     return ran;
   }
   m.Finish(view, own);
-  return {};
-}
-
-// The streams before this stage's first layer.
-Status Model::Impl::BeginStreams(const BatchView& batch, const Activations& a) {
-  if (!ranks.share.is_first_stage()) {
-    return ReceiveStreams(ranks, a.streams);
-  }
-  if (ranks.share.n_tensor == 1) {
-    backend.Embed(batch, weights.embed, a.streams);
-    return {};
-  }
-  if (Status status = EmbedTokens(backend, ranks, batch, weights.embed, a, a.u); !status) {
-    return status;
-  }
-  for (std::int64_t i = 0; i < a.streams.rows * kStreams; ++i) {
-    std::memcpy(a.streams.data + i * a.u.cols, a.u.Row(i / kStreams),
-                static_cast<std::size_t>(a.u.cols) * sizeof(Bf16));
-  }
   return {};
 }
 
@@ -378,16 +362,15 @@ void Model::Impl::Finish(const BatchView& whole, const BatchView& batch) {
   ListPlaces(whole, last_places);
 }
 
-// hc_head, norm and LM head of some rows.
-Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams, const OwnBatch& own,
-                                              std::span<const std::int32_t> rows,
-                                              const HcWeights& hc_head,
-                                              std::span<const Bf16> norm) {
+// hc_head, norm and LM head of some rows; their logits set off for rank 0.
+Status Model::Impl::Head(Matrix<const Bf16> streams, const OwnBatch& own,
+                         std::span<const std::int32_t> rows, const HcWeights& hc_head,
+                         std::span<const Bf16> norm, int place) {
   const auto n = static_cast<std::int64_t>(rows.size());
   Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
   const Activations& a = workspace->activations();
   if (!ranks.share.is_last_stage()) {
-    return GatherLogits(ranks, n, a);
+    return logits->Start(n, place);
   }
   const bool has_all = ranks.share.n_data == 1;
   const auto owner = [&](std::int64_t i) { return own.OwnerOf(rows[static_cast<std::size_t>(i)]); };
@@ -407,18 +390,29 @@ Result<Matrix<const float>> Model::Impl::Head(Matrix<const Bf16> streams, const 
   if (!has_all) {
     backend.Synchronize();
     if (Status shared = ShareOwnRows(ranks, owner, a, First(a.head_input, n)); !shared) {
-      return Unexpected(shared.error());
+      return shared;
     }
   }
-  backend.Linear(First(a.head_input, n), weights.head, LogitsOf(ranks, n, a));
+  backend.Linear(First(a.head_input, n), weights.head, logits->Share(n));
   backend.Synchronize();
-  return GatherLogits(ranks, n, a);
+  return logits->Start(n, place);
 }
 
-Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
+int Model::most_in_flight() const { return MostLogitPlaces(impl_->ranks.share); }
+
+Status Model::StartLogits(std::span<const std::int32_t> rows, int place) {
   Impl& m = *impl_;
-  return m.Head(First(m.workspace->activations().streams, m.last_rows), *m.own_batch, rows,
-                m.weights.hc_head, m.weights.norm);
+  return m.Head(First(m.streams(), m.last_rows), *m.own_batch, rows, m.weights.hc_head,
+                m.weights.norm, place);
+}
+
+Result<Matrix<const float>> Model::FinishLogits(int place) { return impl_->logits->Finish(place); }
+
+Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
+  if (Status started = StartLogits(rows, 0); !started) {
+    return Unexpected(started.error());
+  }
+  return FinishLogits(0);
 }
 
 // Every row's streams must be those of its position.
@@ -543,8 +537,12 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
 Result<Matrix<const float>> Model::MtpLogits(std::span<const std::int32_t> rows) {
   Impl& m = *impl_;
   Check(m.weights.mtp.has_value(), "MTP logits of a model loaded without its MTP head");
-  return m.Head(First(m.workspace->activations().mtp_streams, m.last_mtp_rows), *m.own_mtp_batch,
-                rows, m.weights.mtp->hc_head, m.weights.mtp->norm);
+  if (Status ran = m.Head(First(m.mtp_streams(), m.last_mtp_rows), *m.own_mtp_batch, rows,
+                          m.weights.mtp->hc_head, m.weights.mtp->norm, 0);
+      !ran) {
+    return Unexpected(ran.error());
+  }
+  return FinishLogits(0);
 }
 
 Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {

@@ -104,6 +104,13 @@ class Model {
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call. Of several ranks only rank 0 gets them, the others no rows.
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
+  // The same in two parts, between which rank 0 may run the next steps, while the stages behind it
+  // compute this one: Forward, StartLogits into a place (0 to most_in_flight() - 1) that was
+  // finished before. The other ranks call Logits where rank 0 calls StartLogits. No MTP meanwhile.
+  Status StartLogits(std::span<const std::int32_t> rows, int place);
+  Result<Matrix<const float>> FinishLogits(int place);
+  // Steps that can be on their way at once: as many as there are stages.
+  int most_in_flight() const;
 
   // Runs the MTP head (spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a position
   // whose hidden streams are known, at that position (another is an error): row stream_rows[i] of

@@ -12,15 +12,6 @@ std::span<std::byte> BytesOf(Matrix<T> matrix) {
       std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
 }
 
-// And is who wants the logits.
-bool HasWholeHead(const ModelShare& share) { return share.n_stage_ranks() * share.n_stages == 1; }
-
-// What rank r of the stage gives of n rows of logits.
-Matrix<float> LogitShare(const ModelRanks& ranks, int r, std::int64_t n, const Activations& a) {
-  const std::int64_t width = a.logits.cols / ranks.share.n_stage_ranks();
-  return {a.logit_shares.data + r * n * width, n, width};
-}
-
 }  // namespace
 
 Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
@@ -135,8 +126,23 @@ Status ShareOwnRows(const ModelRanks& ranks, const RowOwner& owner, const Activa
   return ShareRows(*ranks.expert, out, owner, a.packed_rows);
 }
 
-Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams) {
-  return ranks.stages->Receive(ranks.share.stage - 1, BytesOf(streams));
+Status BeginStreams(Backend& backend, const ModelRanks& ranks, const BatchView& batch,
+                    Matrix<const Bf16> table, const Activations& a) {
+  if (!ranks.share.is_first_stage()) {
+    return ranks.stages->Receive(ranks.share.stage - 1, BytesOf(a.streams));
+  }
+  if (ranks.share.n_tensor == 1) {
+    backend.Embed(batch, table, a.streams);
+    return {};
+  }
+  if (Status status = EmbedTokens(backend, ranks, batch, table, a, a.u); !status) {
+    return status;
+  }
+  for (std::int64_t i = 0; i < a.streams.rows * kStreams; ++i) {
+    std::memcpy(a.streams.data + i * a.u.cols, a.u.Row(i / kStreams),
+                static_cast<std::size_t>(a.u.cols) * sizeof(Bf16));
+  }
+  return {};
 }
 
 Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams) {
@@ -147,47 +153,6 @@ Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams) {
       ranks.share.stage + 1,
       std::as_bytes(
           std::span(streams.data, static_cast<std::size_t>(streams.rows * streams.cols))));
-}
-
-Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a) {
-  return HasWholeHead(ranks.share) ? a.logits.Rows(0, n)
-                                   : LogitShare(ranks, ranks.share.stage_rank(), n, a);
-}
-
-Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n,
-                                         const Activations& a) {
-  const ModelShare& share = ranks.share;
-  const Matrix<float> all = a.logits.Rows(0, n);
-  if (HasWholeHead(share) || n == 0) {
-    return all;
-  }
-  Communicator& world = *ranks.all;
-  const int first = share.n_stage_ranks() * (share.n_stages - 1);  // rank of the last stage
-  if (world.rank() != 0) {
-    if (share.is_last_stage()) {
-      if (Status sent = world.Send(0, BytesOf(LogitsOf(ranks, n, a))); !sent) {
-        return Unexpected(sent.error());
-      }
-    }
-    return all.Rows(0, 0);
-  }
-  std::vector<Incoming> incoming;
-  for (int r = 0; r < share.n_stage_ranks(); ++r) {
-    if (first + r != 0) {
-      incoming.push_back({first + r, BytesOf(LogitShare(ranks, r, n, a))});
-    }
-  }
-  if (Status received = world.Run({}, incoming); !received) {
-    return Unexpected(received.error());
-  }
-  for (int r = 0; r < share.n_stage_ranks(); ++r) {
-    const Matrix<float> part = LogitShare(ranks, r, n, a);
-    for (std::int64_t row = 0; row < n; ++row) {
-      std::memcpy(all.Row(row) + r * part.cols, part.Row(row),
-                  static_cast<std::size_t>(part.cols) * sizeof(float));
-    }
-  }
-  return all;
 }
 
 }  // namespace fathom

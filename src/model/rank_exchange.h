@@ -34,20 +34,17 @@ Status RowParallelLinear(Backend& backend, Communicator* ranks, Matrix<const Bf1
 Status EmbedTokens(Backend& backend, const ModelRanks& ranks, const BatchView& batch,
                    Matrix<const Bf16> table, const Activations& a, Matrix<Bf16> out);
 
-// The residual streams between the stages of a pipeline. The last stage sends nothing.
-Status ReceiveStreams(const ModelRanks& ranks, Matrix<Bf16> streams);
+// The residual streams before a stage's first layer, into a.streams: the embedding of the tokens,
+// or what the stage before has sent.
+Status BeginStreams(Backend& backend, const ModelRanks& ranks, const BatchView& batch,
+                    Matrix<const Bf16> table, const Activations& a);
+// To the next stage. The last one sends nothing.
 Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams);
 
 // out [n, d]: a data rank has those of the n rows that are its own, in order, in the first rows of
 // out; after it every rank has all of them. Uses a.packed_rows.
 Status ShareOwnRows(const ModelRanks& ranks, const RowOwner& owner, const Activations& a,
                     Matrix<Bf16> out);
-
-// Where a rank of the last stage writes its logits: [n, its share of the vocabulary].
-Matrix<float> LogitsOf(const ModelRanks& ranks, std::int64_t n, const Activations& a);
-// Gives them to rank 0: n rows [vocabulary] there, no rows elsewhere.
-Result<Matrix<const float>> GatherLogits(const ModelRanks& ranks, std::int64_t n,
-                                         const Activations& a);
 
 }  // namespace fathom
 

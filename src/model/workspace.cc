@@ -68,9 +68,10 @@ Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShap
   a.head_streams = carver.Take<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = carver.Take<Bf16>(shape.max_logit_rows, d);
   a.logits = carver.Take<float>(shape.max_logit_rows, config.vocab_size);
-  a.logit_shares = carver.Take<float>(
-      shape.n_tensor * shape.n_data * shape.n_stages > 1 ? shape.max_logit_rows : 0,
-      config.vocab_size);
+  a.logit_shares = carver.Take<float>(shape.n_tensor * shape.n_data * shape.n_stages > 1
+                                          ? shape.n_logit_places * shape.max_logit_rows
+                                          : 0,
+                                      config.vocab_size);
   return a;
 }
 

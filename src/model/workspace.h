@@ -20,6 +20,7 @@ struct WorkspaceShape {
   int n_tensor = 1;
   int n_data = 1;
   int n_stages = 1;
+  int n_logit_places = 1;  // of logits on their way from other ranks (model/logit_gather.h)
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow spec/model.md. d = hidden.
@@ -64,10 +65,11 @@ struct Activations {
   Matrix<Bf16> packed_rows;  // [t, d], or as many rows as logits can have if that is more
 
   // The head, max_logit_rows rows.
-  Matrix<Bf16> head_streams;   // [rows, 4 d]
-  Matrix<Bf16> head_input;     // [rows, d]
-  Matrix<float> logits;        // [rows, vocab]
-  Matrix<float> logit_shares;  // the same, one rank's columns after the other's
+  Matrix<Bf16> head_streams;  // [rows, 4 d]
+  Matrix<Bf16> head_input;    // [rows, d]
+  Matrix<float> logits;       // [rows, vocab]
+  // The same of other ranks, one's columns after the other's: n_logit_places times as many rows.
+  Matrix<float> logit_shares;
 };
 
 // A view of the activations with n rows, for a step of n tokens.

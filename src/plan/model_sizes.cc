@@ -170,7 +170,8 @@ std::int64_t ModelSizes::WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
                                   .with_mtp = has_draft_,
                                   .n_tensor = cut.n_tensor,
                                   .n_data = cut.n_data,
-                                  .n_stages = cut.n_stages});
+                                  .n_stages = cut.n_stages,
+                                  .n_logit_places = cut.n_stages});
 }
 
 }  // namespace fathom::plan

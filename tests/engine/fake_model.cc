@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
@@ -93,8 +94,11 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
   const auto rows = static_cast<std::size_t>(options.limits.max_batch_tokens);
   row_hashes_.reserve(rows);
   draft_hashes_.reserve(rows);
-  logits_.resize(static_cast<std::size_t>(
-      options.limits.vocab_size * std::max<std::int64_t>(options.limits.max_logit_rows, 1)));
+  places_.resize(static_cast<std::size_t>(options.limits.most_in_flight));
+  for (Place& place : places_) {
+    place.logits.resize(static_cast<std::size_t>(
+        options.limits.vocab_size * std::max<std::int64_t>(options.limits.max_logit_rows, 1)));
+  }
 }
 
 // The token at `position`, from the batch or from what the compressor kept of it.
@@ -210,22 +214,36 @@ Status FakeModel::Forward(const Batch& batch) {
   return {};
 }
 
-Matrix<const float> FakeModel::LogitsOf(std::span<const std::uint64_t> hashes,
-                                        std::span<const std::int32_t> rows) {
-  const ModelLimits& limits = options_.limits;
-  Check(std::ssize(rows) <= limits.max_logit_rows, "rows of logits");
-  const Matrix<float> logits = {logits_.data(), std::ssize(rows), limits.vocab_size};
+void FakeModel::FillPlace(std::span<const std::uint64_t> hashes, std::span<const std::int32_t> rows,
+                          int place) {
+  Check(std::ssize(rows) <= options_.limits.max_logit_rows, "rows of logits");
+  Place& filled = places_[static_cast<std::size_t>(place)];
+  Check(filled.n_rows < 0, "logits that were not taken");
+  filled.n_rows = std::ssize(rows);
+  const Matrix<float> logits = {filled.logits.data(), filled.n_rows, options_.limits.vocab_size};
   for (std::int64_t i = 0; i < logits.rows; ++i) {
     FillLogits(hashes[static_cast<std::size_t>(rows[static_cast<std::size_t>(i)])],
                logits.RowSpan(i));
   }
-  return logits;
 }
 
-Result<Matrix<const float>> FakeModel::Logits(std::span<const std::int32_t> rows) {
-  const Matrix<const float> logits = LogitsOf(row_hashes_, rows);
-  if (n_forwards == nan_at_forward) logits_[1] = std::numeric_limits<float>::quiet_NaN();
-  return logits;
+Status FakeModel::StartLogits(std::span<const std::int32_t> rows, int place) {
+  FillPlace(row_hashes_, rows, place);
+  most_rows = std::max(most_rows, std::ssize(rows));
+  most_at_once = std::max(
+      most_at_once, static_cast<int>(std::count_if(places_.begin(), places_.end(),
+                                                   [](const Place& p) { return p.n_rows >= 0; })));
+  if (n_forwards == nan_at_forward) {
+    places_[static_cast<std::size_t>(place)].logits[1] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return {};
+}
+
+Result<Matrix<const float>> FakeModel::FinishLogits(int place) {
+  Place& filled = places_[static_cast<std::size_t>(place)];
+  Check(filled.n_rows >= 0, "logits that were asked for");
+  return Matrix<const float>{filled.logits.data(), std::exchange(filled.n_rows, -1),
+                             options_.limits.vocab_size};
 }
 
 std::vector<Token> FakeModel::Recall(std::int32_t sequence, std::int64_t end) {
@@ -286,7 +304,8 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
 }
 
 Result<Matrix<const float>> FakeModel::DraftLogits(std::span<const std::int32_t> rows) {
-  return LogitsOf(draft_hashes_, rows);
+  FillPlace(draft_hashes_, rows, 0);
+  return FinishLogits(0);
 }
 
 }  // namespace fathom::testing

@@ -31,7 +31,8 @@ class FakeModel final : public LanguageModel {
   ModelLimits Limits() const override { return options_.limits; }
   SequenceCache& Cache() override { return *cache_; }
   Status Forward(const Batch& batch) override;
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override;
+  Status StartLogits(std::span<const std::int32_t> rows, int place) override;
+  Result<Matrix<const float>> FinishLogits(int place) override;
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override;
   Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
@@ -43,6 +44,8 @@ class FakeModel final : public LanguageModel {
   // What has been asked of the model.
   std::int64_t n_forwards = 0;
   std::int64_t n_tokens = 0;
+  int most_at_once = 0;        // steps whose logits were awaited
+  std::int64_t most_rows = 0;  // of logits, of one step
   // Rows of the draft head's window that a draft saw and that did not hold the token they should.
   std::int64_t n_stale_draft_rows = 0;
   // The call of Forward that fails (0 is the first), the number of calls after which a logit is
@@ -58,15 +61,20 @@ class FakeModel final : public LanguageModel {
                   std::int64_t position) const;
   // All tokens before `end` of a sequence, from its history rows and its tail.
   std::vector<Token> Recall(std::int32_t sequence, std::int64_t end);
-  Matrix<const float> LogitsOf(std::span<const std::uint64_t> hashes,
-                               std::span<const std::int32_t> rows);
+  // Where the logits of a step are until they are asked for again.
+  struct Place {
+    std::vector<float> logits;
+    std::int64_t n_rows = -1;
+  };
+  void FillPlace(std::span<const std::uint64_t> hashes, std::span<const std::int32_t> rows,
+                 int place);
 
   const FakeModelOptions options_;
   ReferenceBackend backend_;
   std::optional<SequenceCache> cache_;
   std::vector<std::uint64_t> row_hashes_;
   std::vector<std::uint64_t> draft_hashes_;
-  std::vector<float> logits_;
+  std::vector<Place> places_;
 };
 
 }  // namespace fathom::testing

@@ -98,8 +98,11 @@ class RanksModel final : public LanguageModel {
   ModelLimits Limits() const override { return leader_->Limits(); }
   SequenceCache& Cache() override { return leader_->Cache(); }
   Status Forward(const Batch& batch) override { return leader_->Forward(batch); }
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override {
-    return leader_->Logits(rows);
+  Status StartLogits(std::span<const std::int32_t> rows, int place) override {
+    return leader_->StartLogits(rows, place);
+  }
+  Result<Matrix<const float>> FinishLogits(int place) override {
+    return leader_->FinishLogits(place);
   }
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override {

@@ -25,7 +25,8 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {
                                          .max_batch_tokens = setup.max_batch_tokens,
                                          .max_logit_rows = setup.max_logit_rows,
                                          .rollback_tokens = 8,
-                                         .has_draft = setup.engine.draft.enabled}};
+                                         .has_draft = setup.engine.draft.enabled,
+                                         .most_in_flight = setup.most_in_flight}};
   if (setup.small_memory) {
     options.memory_bytes = SmallMemory(FakeModel(options).Cache());
   }

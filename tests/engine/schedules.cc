@@ -77,6 +77,7 @@ class Schedule {
            const AnswerOf& answer_of, const std::filesystem::path& directory)
       : dice_(seed), limits_(limits), make_(make), answer_of_(answer_of) {
     Choose(directory);
+    setup_.most_in_flight = static_cast<int>(1 + seed % 4);
   }
 
   std::string Run(ScheduleCounts& counts);
@@ -138,13 +139,12 @@ void Schedule::Choose(const std::filesystem::path& directory) {
 std::string Schedule::Describe() const {
   const EngineOptions& engine = setup_.engine;
   return fmt::format(
-      "{} sequences, {} tokens and {} logits a step, at most {}, {}, prefix cache {}, drafts {} "
-      "{}, "
-      "{} events, disk {}",
+      "{} sequences, {} tokens and {} logits a step, at most {}, {} in flight, {}, prefix cache "
+      "{}, drafts {} {}, {} events, disk {}",
       setup_.max_sequences, setup_.max_batch_tokens, setup_.max_logit_rows, engine.max_step_tokens,
-      setup_.small_memory ? "small memory" : "enough memory", engine.prefix_cache ? "on" : "off",
-      engine.draft.enabled ? "on" : "off", engine.draft.depth, engine.stream_events,
-      engine.disk.directory.empty() ? "off" : "on");
+      setup_.most_in_flight, setup_.small_memory ? "small memory" : "enough memory",
+      engine.prefix_cache ? "on" : "off", engine.draft.enabled ? "on" : "off", engine.draft.depth,
+      engine.stream_events, engine.disk.directory.empty() ? "off" : "on");
 }
 
 std::string Schedule::Start() {

@@ -33,6 +33,7 @@ struct ScheduleSetup {
   std::int64_t max_sequences = 1;
   std::int64_t max_batch_tokens = 1;
   std::int64_t max_logit_rows = 1;
+  int most_in_flight = 1;     // steps at once, of a model that is free to choose
   bool small_memory = false;  // hardly more than a sequence needs
   EngineOptions engine;
 };
