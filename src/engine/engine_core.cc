@@ -45,6 +45,11 @@ StepRunnerOptions RunnerOptions(const EngineOptions& options, const ModelLimits&
           .max_step_tokens = StepTokens(options, limits)};
 }
 
+void EraseFinished(StepPlan& plan) {
+  std::erase_if(plan.segments,
+                [](const PlannedSegment& segment) { return segment.sequence->IsFinished(); });
+}
+
 // Of the model, and of everything else that decides the bytes of a block.
 BlockKey RootOf(const EngineOptions& options, const CacheShape& shape) {
   constexpr int kNumericsVersion = 1;  // counts up when docs/numerics.md changes a sum
@@ -87,7 +92,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   EngineCore& c = *core;
   c.caches_ = std::make_unique<CacheManager>(c.cache_, root, options.prefix_cache, c.restore_.get(),
                                              metrics);
-  const int n_in_flight = options.draft.enabled ? 1 : limits.most_in_flight;
+  const int n_in_flight = limits.most_in_flight;
   c.scheduler_ = std::make_unique<Scheduler>(
       *c.caches_, limits,
       SchedulerOptions{.max_step_tokens = StepTokens(options, limits),
@@ -403,6 +408,16 @@ std::unique_ptr<RunningStep> EngineCore::FreeStep() {
 }
 
 void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
+  step->alone = runner_.RunsAlone(step->plan, scheduler_->DecodingNow());
+  while (step->alone && !running_steps_.empty()) {
+    EndOldest();
+  }
+  // A failure of those ends all choices of their requests.
+  EraseFinished(step->plan);
+  if (step->plan.segments.empty()) {
+    free_steps_.push_back(std::move(step));
+    return;
+  }
   const Clock::time_point begin = Clock::now();
   if (Status begun = runner_.Begin(*step); !begun) {
     FailPlan(step->plan, begun.error());
@@ -421,9 +436,7 @@ Status EngineCore::EndStep(RunningStep& step) {
   if (Status ended = runner_.End(step, finished_); !ended) {
     return ended;
   }
-  // Those that ended before it did.
-  std::erase_if(step.plan.segments,
-                [](const PlannedSegment& segment) { return segment.sequence->IsFinished(); });
+  EraseFinished(step.plan);  // before it ended
   for (const PlannedSegment& segment : step.plan.segments) {
     if (segment.samples) {
       touched_.push_back(&segment.sequence->request);

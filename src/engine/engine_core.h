@@ -3,7 +3,8 @@
 // A model of several stages (limits().most_in_flight) runs as many steps at once, with other
 // sequences each: the call of Step that begins one ends the oldest when they are as many. All that
 // the cache knows of a step is known when it has begun, as every rank runs the steps in order; only
-// its tokens come later. Drafts need the streams of the last step, and keep to one at a time.
+// its tokens come later. Drafts need the streams of the last step: a step whose sequences are
+// drafted for runs alone (StepRunner::RunsAlone).
 //
 // Tests drive it step by step, so that a schedule can be repeated; Engine (engine.h) gives it a
 // thread.

@@ -37,7 +37,7 @@ class LanguageModel {
   virtual Status Forward(const Batch& batch) = 0;
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
   // parts: other steps may run between them, whose logits have other places (0 to most_in_flight -
-  // 1). Not the draft head: its streams are those of the last step.
+  // 1). The draft head's streams are those of the last step.
   virtual Status StartLogits(std::span<const std::int32_t> rows, int place) = 0;
   virtual Result<Matrix<const float>> FinishLogits(int place) = 0;
   // The draft head: Model::ForwardMtp and Model::MtpLogits.

@@ -96,7 +96,6 @@ bool Scheduler::HasReader(const Sequence& sequence) const {
   return request.stream->Room() >= wanted;
 }
 
-// Sequences that decode in this step or in those that run.
 std::int64_t Scheduler::DecodingNow() const {
   return std::count_if(running_.begin(), running_.end(), [this](const Sequence* s) {
     return s->AwaitsToken() || (s->IsDecoding() && HasReader(*s));

@@ -58,6 +58,8 @@ class Scheduler {
   // Decides what runs next, beside n_running steps; `plan` is empty if nothing can, or not before
   // one of these ends.
   void Plan(StepPlan& plan, int n_running);
+  // Sequences that decode in the step just planned or in those that run.
+  std::int64_t DecodingNow() const;
   // How long that took, for the length of prompts in later steps.
   void Took(const StepPlan& plan, double seconds);
   // A slot for a copy of `sequence`, which runs; false: it has to wait like others.
@@ -74,7 +76,6 @@ class Scheduler {
   void Admit();
   void PlanDecoding(StepPlan& plan, int n_running) const;
   void PlanPrompts(StepPlan& plan) const;
-  std::int64_t DecodingNow() const;
   std::int64_t PromptBudget(const StepPlan& plan) const;
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
   void Preempt(Sequence& sequence);

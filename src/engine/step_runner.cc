@@ -117,7 +117,12 @@ Status StepRunner::Begin(RunningStep& step) {
     segment.sequence->computed += segment.n_tokens;
   }
   step.end_asked = 0;
-  return AskLogits(step);
+  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) {
+    return asked;
+  }
+  // The streams of this step are gone when the next one runs.
+  depth_ = 0;
+  return RunDraftHead(step);
 }
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
@@ -136,7 +141,7 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
       }
       first_logit += segment.samples ? n_rows : 0;
     }
-    if (step.IsAsked()) {
+    if (step.end_asked == step.plan.segments.size()) {
       return {};
     }
     if (Status asked = AskLogits(step); !asked) {
@@ -237,8 +242,9 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   Sequence& sequence = *segment.sequence;
   const std::int64_t first = view.first_position;
   const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
-  sequence.draft_key_waits = end < sequence.computed;
-  if (end <= first || (segment.decodes && depth_ == 0)) {
+  const bool is_of_use = !segment.decodes || depth_ > 0;
+  sequence.draft_key_waits = is_of_use && end < sequence.computed;
+  if (!is_of_use || end <= first) {
     return;
   }
   const std::span<const Token> next =
@@ -253,28 +259,32 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   }
 }
 
-Status StepRunner::Draft(RunningStep& step) {
-  const StepPlan& plan = step.plan;
-  verified_depth_ = depth_;
-  depth_ = 0;
-  if (!options_.drafts) {
-    return {};
-  }
-  depth_ = NextDepth(plan);
+// Its keys of this step, and the streams that drafts begin with.
+Status StepRunner::RunDraftHead(RunningStep& step) {
   draft_batch_.Clear();
   stream_rows_.clear();
   drafting_.clear();
-  for (std::size_t i = 0; i < plan.segments.size(); ++i) {
-    if (!plan.segments[i].sequence->IsFinished()) {
-      AddDraftRows(plan.segments[i], step.batch.View().segments[i]);
+  for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
+    if (!step.plan.segments[i].sequence->IsFinished()) {
+      AddDraftRows(step.plan.segments[i], step.batch.View().segments[i]);
     }
   }
   if (draft_batch_.n_tokens() == 0) {
     return {};
   }
-  Status ran = Timed(step, [&] {
+  return Timed(step, [&] {
     return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward);
   });
+}
+
+Status StepRunner::Draft(RunningStep& step) {
+  verified_depth_ = depth_;
+  depth_ = 0;
+  if (!options_.drafts || !step.alone) {
+    return {};
+  }
+  depth_ = NextDepth(step.plan);
+  Status ran = RunDraftHead(step);
   while (ran && !drafting_.empty()) {
     ran = SampleDrafts(step);
     if (ran) ran = DraftAgain(step);
@@ -337,7 +347,7 @@ Status StepRunner::DraftAgain(RunningStep& step) {
 // A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.
 void StepRunner::Took(const RunningStep& step) {
   const StepPlan& plan = step.plan;
-  if (options_.drafts && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
+  if (options_.drafts && step.alone && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
       verified_depth_ == depth_) {
     policy_.Measured(plan.n_decoding, depth_, step.seconds);
   }

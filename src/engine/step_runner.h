@@ -32,7 +32,8 @@ struct StepRunnerOptions {
 
 // A step from its plan to its tokens. Keeps its memory for the next one.
 struct RunningStep {
-  int place = 0;  // of its logits; others that run have others
+  int place = 0;      // of its logits; others that run have others
+  bool alone = true;  // no other step runs: its sequences may be drafted for
   StepPlan plan;
   Batch batch;
   std::vector<std::int32_t> rows;  // whose logits were asked for last
@@ -44,7 +45,7 @@ struct RunningStep {
   std::int64_t n_generated = 0;
 
   // Another step may begin before this one ends: nothing more is to be asked of the model.
-  bool IsAsked() const { return end_asked == plan.segments.size(); }
+  bool IsAsked() const { return !alone && end_asked == plan.segments.size(); }
 };
 
 // Verification (spec/mtp.md 3, spec/sampling.md 3.2): the logits behind every drafted token choose
@@ -69,10 +70,18 @@ class StepRunner {
   // meanwhile. They go to the streams (unpublished), finished sequences into `finished`. A sequence
   // that fails alone ends with kError and is in `finished`.
   Status End(RunningStep& step, std::vector<Sequence*>& finished);
-  // Drafts what the next step verifies. Errors as above. No other step runs.
+  // Behind End, of a step alone: drafts what the next one verifies. Errors as above.
   Status Draft(RunningStep& step);
   // The step has taken step.seconds, drafts included.
   void Took(const RunningStep& step);
+  // Whether this is to be a step alone, where n_decoding sequences decode in all. Drafts pay where
+  // one decodes and nothing else is to be done; steps at once pay where there is more. So it is if
+  // nobody has said how many drafts he wants.
+  bool RunsAlone(const StepPlan& plan, std::int64_t n_decoding) const {
+    const bool has_one = n_decoding <= 1 && plan.n_prompt_tokens == 0;
+    return limits_.most_in_flight == 1 ||
+           (options_.drafts && (options_.draft_depth > 0 || has_one));
+  }
 
  private:
   struct Sampled {
@@ -102,6 +111,7 @@ class StepRunner {
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
   std::int64_t NextDepth(const StepPlan& plan);
   void AddDraftRows(const PlannedSegment& segment, const Segment& view);
+  Status RunDraftHead(RunningStep& step);
   Status SampleDrafts(RunningStep& step);
   Status DraftAgain(RunningStep& step);
 

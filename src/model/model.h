@@ -106,7 +106,8 @@ class Model {
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
   // The same in two parts, between which rank 0 may run the next steps, while the stages behind it
   // compute this one: Forward, StartLogits into a place (0 to most_in_flight() - 1) that was
-  // finished before. The other ranks call Logits where rank 0 calls StartLogits. No MTP meanwhile.
+  // finished before. The other ranks call Logits where rank 0 calls StartLogits. MtpLogits need
+  // place 0 to be free.
   Status StartLogits(std::span<const std::int32_t> rows, int place);
   Result<Matrix<const float>> FinishLogits(int place);
   // Steps that can be on their way at once: as many as there are stages.

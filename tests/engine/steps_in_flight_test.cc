@@ -34,8 +34,9 @@ ModelLimits LimitsOf(int most_in_flight) {
 // Some requests of one length, answered together.
 class Together {
  public:
-  explicit Together(const ModelLimits& limits, int n_requests = 5)
-      : model(limits), core(*EngineCore::Create(model, {}, metrics)) {
+  explicit Together(const ModelLimits& limits, int n_requests = 5,
+                    const EngineOptions& options = {})
+      : model(limits), core(*EngineCore::Create(model, options, metrics)) {
     for (int i = 0; i < n_requests; ++i) {
       requests.push_back(
           {.prompt = MakePrompt(5, i), .sampling = {.seed = 1, .max_tokens = 9, .min_tokens = 9}});
@@ -100,23 +101,22 @@ TEST(StepsInFlight, OneSequenceIsAsFastAsAlone) {
   }
 }
 
-TEST(StepsInFlight, DraftsKeepToOne) {
-  ModelLimits limits = LimitsOf(3);
-  limits.has_draft = true;
-  FakeModel model(limits);
-  EngineMetrics metrics;
-  const auto core = *EngineCore::Create(model, {.draft = {.enabled = true, .depth = 2}}, metrics);
-  const Request request = {.prompt = MakePrompt(5), .sampling = {.seed = 1, .max_tokens = 9}};
-  std::vector<TokenStream> streams;
-  for (int i = 0; i < 4; ++i) {
-    auto state = core->Prepare(request, std::make_shared<Waker>());
-    streams.emplace_back((*state)->stream);
-    core->Add(*std::move(state));
+// A number of drafts was asked for, or one sequence decodes: one step at a time. Else as many as
+// without drafts, whose keys are kept for the drafts of later steps.
+TEST(StepsInFlight, StepsThatDraftRunAlone) {
+  for (const std::int64_t depth : {0, 2}) {
+    for (const int n_requests : {1, 4}) {
+      ModelLimits limits = LimitsOf(3);
+      limits.has_draft = true;
+      Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}});
+      together.Finish();
+      for (std::size_t i = 0; i < together.answers.size(); ++i) {
+        EXPECT_EQ(together.answers[i].tokens, Expected(together.requests[i]).tokens);
+      }
+      EXPECT_EQ(together.model.most_at_once, depth == 0 && n_requests > 1 ? 3 : 1) << depth;
+      EXPECT_EQ(together.metrics.Snapshot().drafted[0] > 0, depth > 0 || n_requests == 1) << depth;
+    }
   }
-  while (core->Step() == StepOutcome::kRan) {
-  }
-  EXPECT_EQ(core->n_requests(), 0);
-  EXPECT_EQ(model.most_at_once, 1);
 }
 
 TEST(StepsInFlight, WhoIsCancelledWhileItsTokenIsComputedIsForgotten) {
