@@ -76,6 +76,16 @@ struct Matrix {
   operator Matrix<const T>() const { return {data, rows, cols}; }
 };
 
+template <class T>
+std::span<std::byte> BytesOf(Matrix<T> matrix) {
+  return std::as_writable_bytes(
+      std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
+}
+template <class T>
+std::span<const std::byte> BytesOf(Matrix<const T> matrix) {
+  return std::as_bytes(std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
+}
+
 }  // namespace fathom
 
 #endif  // FATHOM_BASE_TENSOR_H_

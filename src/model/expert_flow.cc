@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::int64_t kPairsPerChunk = 16;  // of a rank, about
 
-std::span<std::byte> BytesOf(Matrix<Bf16> rows) {
-  return std::as_writable_bytes(
-      std::span(rows.data, static_cast<std::size_t>(rows.rows * rows.cols)));
-}
-
 void CopyRow(const Bf16* from, std::int64_t cols, Bf16* to) {
   std::memcpy(to, from, static_cast<std::size_t>(cols) * sizeof(Bf16));
 }

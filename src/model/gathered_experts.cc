@@ -90,22 +90,11 @@ Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& 
   std::copy_n(work.x.data, t * work.x.cols, views_.x.Row(first));
   std::copy_n(work.routing.ids.data, t * k, views_.ids.Row(first));
   std::copy_n(work.routing.weights.data, t * k, views_.weights.Row(first));
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
+  pieces_.clear();
   const auto add = [&](auto matrix) {
     std::int64_t row = 0;
-    for (int other = 0; other < ranks_.size(); ++other) {
-      const std::int64_t n = work.tokens_of_rank[static_cast<std::size_t>(other)];
-      const auto bytes_of = [&](std::int64_t from, std::int64_t count) {
-        return std::as_writable_bytes(
-            std::span(matrix.Row(from), static_cast<std::size_t>(count * matrix.cols)));
-      };
-      if (other != ranks_.rank() && t > 0) {
-        outgoing.push_back({other, bytes_of(first, t)});
-      }
-      if (other != ranks_.rank() && n > 0) {
-        incoming.push_back({other, bytes_of(row, n)});
-      }
+    for (const std::int64_t n : work.tokens_of_rank) {
+      pieces_.push_back(BytesOf(matrix.Rows(row, n)));
       row += n;
     }
   };
@@ -113,7 +102,7 @@ Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& 
   add(views_.ids);
   add(views_.weights);
   add(views_.homes);
-  if (Status moved = ranks_.Run(outgoing, incoming); !moved) {
+  if (Status moved = ranks_.ShareInPlace(pieces_); !moved) {
     return Unexpected(moved.error());
   }
   return Tokens{

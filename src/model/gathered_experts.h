@@ -4,6 +4,8 @@
 #define FATHOM_MODEL_GATHERED_EXPERTS_H_
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "kernels/carver.h"
 #include "model/expert_exchange.h"
@@ -44,6 +46,7 @@ class GatheredExperts : public ExpertExchange {
   ExchangeShape shape_;
   std::unique_ptr<Buffer> buffer_;
   Views views_;
+  std::vector<std::span<std::byte>> pieces_;  // of what is gathered
 };
 
 }  // namespace fathom

@@ -7,15 +7,6 @@
 #include "base/check.h"
 
 namespace fathom {
-namespace {
-
-std::span<std::byte> BytesOf(Matrix<float> matrix) {
-  return std::as_writable_bytes(
-      std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
-}
-
-}  // namespace
-
 LogitGather::LogitGather(const ModelRanks& ranks, const Activations& a)
     : ranks_(ranks), a_(a), places_(static_cast<std::size_t>(MostLogitPlaces(ranks.share))) {
   incoming_.reserve(static_cast<std::size_t>(ranks.share.n_stage_ranks()));

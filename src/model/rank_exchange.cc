@@ -4,16 +4,6 @@
 #include <vector>
 
 namespace fathom {
-namespace {
-
-template <class T>
-std::span<std::byte> BytesOf(Matrix<T> matrix) {
-  return std::as_writable_bytes(
-      std::span(matrix.data, static_cast<std::size_t>(matrix.rows * matrix.cols)));
-}
-
-}  // namespace
-
 Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                  Matrix<Bf16> packed) {
   // In rank order, so that what one rank has is one piece.
@@ -34,21 +24,11 @@ Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                   row_bytes);
     }
   }
-  const auto piece_of = [&](int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    return BytesOf(packed.Rows(first[r], first[r + 1] - first[r]));
-  };
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (int other = 0; other < ranks.size(); ++other) {
-    if (other != ranks.rank() && !piece_of(ranks.rank()).empty()) {
-      outgoing.push_back({other, piece_of(ranks.rank())});
-    }
-    if (other != ranks.rank() && !piece_of(other).empty()) {
-      incoming.push_back({other, piece_of(other)});
-    }
+  std::vector<std::span<std::byte>> pieces;
+  for (std::size_t r = 0; r + 1 < first.size(); ++r) {
+    pieces.push_back(BytesOf(packed.Rows(first[r], first[r + 1] - first[r])));
   }
-  if (Status moved = ranks.Run(outgoing, incoming); !moved) {
+  if (Status moved = ranks.ShareInPlace(pieces); !moved) {
     return moved;
   }
   next.assign(first.begin(), first.end() - 1);
@@ -149,10 +129,7 @@ Status SendStreams(const ModelRanks& ranks, Matrix<const Bf16> streams) {
   if (ranks.share.is_last_stage()) {
     return {};
   }
-  return ranks.stages->Send(
-      ranks.share.stage + 1,
-      std::as_bytes(
-          std::span(streams.data, static_cast<std::size_t>(streams.rows * streams.cols))));
+  return ranks.stages->Send(ranks.share.stage + 1, BytesOf(streams));
 }
 
 }  // namespace fathom

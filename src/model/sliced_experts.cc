@@ -98,25 +98,12 @@ Status SlicedExperts::Compute(const ExpertWork& work, Matrix<const std::int32_t>
 }
 
 Status SlicedExperts::ShareSums(Matrix<Bf16> y) {
-  const auto bytes_of = [&](int rank) {
+  std::vector<std::span<std::byte>> pieces;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
     const Piece slice = SliceOf(y.rows, rank);
-    return std::as_writable_bytes(
-        std::span(y.Row(slice.first), static_cast<std::size_t>(slice.count * y.cols)));
-  };
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (int other = 0; other < ranks_.size(); ++other) {
-    if (other == ranks_.rank()) {
-      continue;
-    }
-    if (!bytes_of(ranks_.rank()).empty()) {
-      outgoing.push_back({other, bytes_of(ranks_.rank())});
-    }
-    if (!bytes_of(other).empty()) {
-      incoming.push_back({other, bytes_of(other)});
-    }
+    pieces.push_back(BytesOf(y.Rows(slice.first, slice.count)));
   }
-  return ranks_.Run(outgoing, incoming);
+  return ranks_.ShareInPlace(pieces);
 }
 
 }  // namespace fathom

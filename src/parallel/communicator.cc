@@ -102,25 +102,39 @@ Status Communicator::Broadcast(int root, std::span<std::byte> bytes) {
 Status Communicator::AllGather(std::span<const std::byte> mine, std::span<std::byte> all) {
   const std::size_t n = mine.size();
   Check(all.size() == n * static_cast<std::size_t>(size()), "room for what every rank gives");
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (int other = 0; other < size(); ++other) {
-    const std::span<std::byte> place = all.subspan(static_cast<std::size_t>(other) * n, n);
-    if (other != rank()) {
-      outgoing.push_back({other, mine});
-      incoming.push_back({other, place});
-    } else if (n > 0) {
-      std::memmove(place.data(), mine.data(), n);
+  pieces_.clear();
+  for (int r = 0; r < size(); ++r) {
+    pieces_.push_back(all.subspan(static_cast<std::size_t>(r) * n, n));
+  }
+  if (n > 0) {
+    std::memmove(pieces_[static_cast<std::size_t>(rank())].data(), mine.data(), n);
+  }
+  return ShareInPlace(pieces_);
+}
+
+Status Communicator::ShareInPlace(std::span<const std::span<std::byte>> pieces) {
+  const auto n_ranks = static_cast<std::size_t>(size());
+  Check(pieces.size() % n_ranks == 0, "as many pieces from each rank");
+  sends_.clear();
+  receives_.clear();
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t mine = i - i % n_ranks + static_cast<std::size_t>(rank());
+    const int other = static_cast<int>(i % n_ranks);
+    if (other != rank() && !pieces[mine].empty()) {
+      sends_.push_back({other, pieces[mine]});
+    }
+    if (other != rank() && !pieces[i].empty()) {
+      receives_.push_back({other, pieces[i]});
     }
   }
-  return Run(outgoing, incoming);
+  return Run(sends_, receives_);
 }
 
 Status Communicator::AllToAll(std::span<const std::span<const std::byte>> outgoing,
                               std::span<const std::span<std::byte>> incoming) {
   Check(std::ssize(outgoing) == size() && std::ssize(incoming) == size(), "one span per rank");
-  std::vector<Outgoing> sends;
-  std::vector<Incoming> receives;
+  sends_.clear();
+  receives_.clear();
   for (int other = 0; other < size(); ++other) {
     const std::span<const std::byte> out = outgoing[static_cast<std::size_t>(other)];
     const std::span<std::byte> in = incoming[static_cast<std::size_t>(other)];
@@ -130,13 +144,13 @@ Status Communicator::AllToAll(std::span<const std::span<const std::byte>> outgoi
       continue;
     }
     if (!out.empty()) {
-      sends.push_back({other, out});
+      sends_.push_back({other, out});
     }
     if (!in.empty()) {
-      receives.push_back({other, in});
+      receives_.push_back({other, in});
     }
   }
-  return Run(sends, receives);
+  return Run(sends_, receives_);
 }
 
 // Every rank adds up its share of the columns and tells the others the sums: 2 n numbers travel
@@ -150,31 +164,31 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
   scratch_.resize(static_cast<std::size_t>(parts.rows * parts.cols + n_parts * mine.count));
   float* next = scratch_.data();
   const Matrix<float> terms = {next + parts.rows * parts.cols, n_parts, mine.count};
-  std::vector<std::span<const std::byte>> outgoing;
-  std::vector<std::span<std::byte>> incoming;
+  outgoing_.clear();
+  pieces_.clear();
   for (int other = 0; other < size(); ++other) {
     const Piece share = ColumnsOf(parts.cols, other, size());
-    outgoing.push_back(
+    outgoing_.push_back(
         std::as_bytes(std::span(next, static_cast<std::size_t>(parts.rows * share.count))));
     for (std::int64_t part = 0; part < parts.rows; ++part) {
       next = std::copy_n(parts.Row(part) + share.first, share.count, next);
     }
     const Piece theirs = PartsOf(n_parts, other, size());
-    incoming.push_back(std::as_writable_bytes(
+    pieces_.push_back(std::as_writable_bytes(
         std::span(terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
   }
-  if (Status moved = AllToAll(outgoing, incoming); !moved) {
+  if (Status moved = AllToAll(outgoing_, pieces_); !moved) {
     return moved;
   }
   SumByHalves(terms);
-  for (int other = 0; other < size(); ++other) {
-    const auto r = static_cast<std::size_t>(other);
-    const Piece share = ColumnsOf(parts.cols, other, size());
-    outgoing[r] = std::as_bytes(std::span(terms.data, static_cast<std::size_t>(mine.count)));
-    incoming[r] = std::as_writable_bytes(
-        sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count)));
+  std::copy_n(terms.data, mine.count, sum.data() + mine.first);
+  pieces_.clear();
+  for (int r = 0; r < size(); ++r) {
+    const Piece share = ColumnsOf(parts.cols, r, size());
+    pieces_.push_back(std::as_writable_bytes(
+        sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count))));
   }
-  return AllToAll(outgoing, incoming);
+  return ShareInPlace(pieces_);
 }
 
 Status Communicator::AllReduceSum(std::span<float> values) {

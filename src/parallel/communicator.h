@@ -74,6 +74,9 @@ class Communicator {
   Status Barrier();
   // The bytes of `root`, everywhere.
   Status Broadcast(int root, std::span<std::byte> bytes);
+  // Gives every rank the pieces of all, in place: pieces[i] is that of rank i % size(), whose size
+  // the ranks know, also 0. As many from each rank.
+  Status ShareInPlace(std::span<const std::span<std::byte>> pieces);
   // all [size, mine.size()]: what every rank gave, which is equally much; in rank order.
   Status AllGather(std::span<const std::byte> mine, std::span<std::byte> all);
   // What every rank gave, in rank order. T has no pointers and no padding that matters.
@@ -100,6 +103,11 @@ class Communicator {
 
  private:
   std::vector<float> scratch_;
+  // Of the operation that is running.
+  std::vector<Outgoing> sends_;
+  std::vector<Incoming> receives_;
+  std::vector<std::span<const std::byte>> outgoing_;
+  std::vector<std::span<std::byte>> pieces_;
 };
 
 // The pieces of [0, n) that n_ranks have, which divides n.

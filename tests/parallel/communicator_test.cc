@@ -59,6 +59,29 @@ TEST_P(CommunicatorTest, GathersInRankOrder) {
   });
 }
 
+TEST_P(CommunicatorTest, SharesPiecesOfDifferentSizesInPlace) {
+  // Two rows of pieces; rank r has 3 r mod 5 numbers of the first, r of the second: also none.
+  const auto count = [](int row, int rank) {
+    return static_cast<std::size_t>(row == 0 ? 3 * rank % 5 : rank);
+  };
+  RunRanks(n_ranks(), [&](Communicator& ranks) {
+    std::vector<std::vector<int>> numbers;
+    std::vector<std::span<std::byte>> pieces;
+    for (int i = 0; i < 2 * ranks.size(); ++i) {
+      const int rank = i % ranks.size();
+      numbers.emplace_back(count(i / ranks.size(), rank), rank == ranks.rank() ? i : -1);
+    }
+    for (std::vector<int>& piece : numbers) {
+      pieces.push_back(WritableBytesOf(piece));
+    }
+    ASSERT_TRUE(ranks.ShareInPlace(pieces).has_value());
+    for (int i = 0; i < 2 * ranks.size(); ++i) {
+      EXPECT_EQ(numbers[static_cast<std::size_t>(i)],
+                std::vector<int>(count(i / ranks.size(), i % ranks.size()), i));
+    }
+  });
+}
+
 TEST_P(CommunicatorTest, ExchangesDifferentSizesAmongAll) {
   // Rank a gives rank b (3 a + b) mod 5 numbers: also none.
   const auto count = [](int a, int b) { return static_cast<std::size_t>((3 * a + b) % 5); };
