@@ -183,11 +183,7 @@ Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
   const std::int64_t t = work.x.rows;
   const Matrix<std::int32_t> ids = views_.ids.Rows(0, t);
   for (int chunk = 0; chunk < n_chunks_; ++chunk) {
-    for (std::int64_t i = 0; i < t * ids.cols; ++i) {
-      const std::int32_t id = work.routing.ids.data[i];
-      const bool is_now = views_.homes.data[i] == ranks_.rank() && ChunkOf(id, n_chunks_) == chunk;
-      ids.data[i] = is_now ? id : kNotHere;
-    }
+    ChooseHere(work.routing.ids, views_.homes, {ranks_.rank(), chunk, n_chunks_}, ids);
     if (Status ran = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
         !ran) {
       return ran;
@@ -299,10 +295,7 @@ Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   const std::int64_t first = peers_[static_cast<std::size_t>(ranks_.rank())].first_token;
   std::copy_n(work.x.data, t * work.x.cols, views_.x.Row(first));
   std::copy_n(work.routing.weights.data, t * k, views_.weights.Row(first));
-  for (std::int64_t i = 0; i < t * k; ++i) {
-    const bool is_here = views_.homes.data[i] == ranks_.rank();
-    views_.here.data[first * k + i] = is_here ? work.routing.ids.data[i] : kNotHere;
-  }
+  ChooseHere(work.routing.ids, views_.homes, {.rank = ranks_.rank()}, views_.here.Rows(first, t));
   group_ = sources_;
   group_.push_back(ranks_.rank());
   return ComputeGroup(work, group_);

@@ -34,6 +34,15 @@ void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> pos
   }
 }
 
+void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
+                const ExpertChunk& here, Matrix<std::int32_t> chosen) {
+  for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+    const bool is_here =
+        homes.data[i] == here.rank && ChunkOf(ids.data[i], here.n_chunks) == here.chunk;
+    chosen.data[i] = is_here ? ids.data[i] : kNotHere;
+  }
+}
+
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens) {
   if (n_tokens > max_tokens) {
     return MakeError(ErrorCode::kInvalidArgument,

@@ -30,6 +30,16 @@ constexpr int ChunkOf(std::int32_t expert, int n_chunks) { return expert % n_chu
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes);
 
+// Of ids [t, k] those whose home is this rank and which are in this chunk, into chosen [t, k]; the
+// others are kNotHere.
+struct ExpertChunk {
+  int rank = 0;
+  int chunk = 0;
+  int n_chunks = 1;
+};
+void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
+                const ExpertChunk& here, Matrix<std::int32_t> chosen);
+
 // Error: more tokens than there is room for.
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
 

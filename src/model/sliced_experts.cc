@@ -75,11 +75,7 @@ Status SlicedExperts::Compute(const ExpertWork& work, Matrix<const std::int32_t>
   const Matrix<std::int32_t> ids = views_.ids.Rows(0, t);
   sender_.Begin();
   for (int chunk = 0; chunk < n_chunks; ++chunk) {
-    for (std::int64_t i = 0; i < t * ids.cols; ++i) {
-      const std::int32_t id = work.routing.ids.data[i];
-      const bool is_now = homes.data[i] == ranks_.rank() && ChunkOf(id, n_chunks) == chunk;
-      ids.data[i] = is_now ? id : kNotHere;
-    }
+    ChooseHere(work.routing.ids, homes, {ranks_.rank(), chunk, n_chunks}, ids);
     Status status = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
     backend_.Synchronize();
     // Not all to the same rank first.
