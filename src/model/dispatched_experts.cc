@@ -55,26 +55,22 @@ DispatchedExperts::Views DispatchedExperts::Carve(Carver& carver, const Exchange
 Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backend,
                                                                   Communicator& ranks,
                                                                   const ExchangeShape& shape) {
-  Carver measure;
-  Carve(measure, shape, ranks.size());
-  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(measure.bytes());
-  if (!buffer) {
-    return Unexpected(buffer.error());
+  Result<Carved<Views>> memory =
+      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape, ranks.size()); });
+  if (!memory) {
+    return Unexpected(memory.error());
   }
   return std::unique_ptr<ExpertExchange>(
-      new DispatchedExperts(backend, ranks, shape, std::move(*buffer)));
+      new DispatchedExperts(backend, ranks, shape, *std::move(memory)));
 }
 
 DispatchedExperts::DispatchedExperts(Backend& backend, Communicator& ranks,
-                                     const ExchangeShape& shape, std::unique_ptr<Buffer> buffer)
+                                     const ExchangeShape& shape, Carved<Views> memory)
     : backend_(backend),
       ranks_(ranks),
       shape_(shape),
-      buffer_(std::move(buffer)),
-      views_([&] {
-        Carver carver(buffer_->bytes());
-        return Carve(carver, shape, ranks.size());
-      }()),
+      memory_(std::move(memory)),
+      views_(memory_.views),
       outbox_(ranks),
       sender_(outbox_, views_.sent_rows),
       receiver_(ranks, views_.received_rows),

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/carver.h"
+#include "kernels/carved.h"
 #include "model/expert_exchange.h"
 #include "model/expert_flow.h"
 #include "model/expert_message.h"
@@ -25,7 +25,7 @@ class DispatchedExperts : public ExpertExchange {
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
   Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return std::ssize(buffer_->bytes()); }
+  std::int64_t bytes() const override { return memory_.bytes(); }
 
  private:
   // T: tokens of all ranks together, which is also the most that one can have or get.
@@ -53,10 +53,9 @@ class DispatchedExperts : public ExpertExchange {
   };
 
   DispatchedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                    std::unique_ptr<Buffer> buffer);
+                    Carved<Views> memory);
   static Views Carve(Carver& carver, const ExchangeShape& shape, int n_ranks);
 
-  Status CheckWork(const ExpertWork& work, std::int64_t n_tokens) const;
   Status SendTokens(const ExpertWork& work);
   std::span<const std::byte> PackMessage(const ExpertWork& work, int to, std::byte* memory);
   bool IsWorthComputingAlone(const ExpertWork& work) const;
@@ -74,8 +73,8 @@ class DispatchedExperts : public ExpertExchange {
   Backend& backend_;
   Communicator& ranks_;
   ExchangeShape shape_;
-  std::unique_ptr<Buffer> buffer_;
-  Views views_;
+  Carved<Views> memory_;
+  const Views& views_;
   Outbox outbox_;
   RowSender sender_;
   RowReceiver receiver_;

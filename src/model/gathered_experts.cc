@@ -27,22 +27,22 @@ GatheredExperts::Views GatheredExperts::Carve(Carver& carver, const ExchangeShap
 Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
                                                                 Communicator& ranks,
                                                                 const ExchangeShape& shape) {
-  Carver measure;
-  Carve(measure, shape);
-  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(measure.bytes());
-  if (!buffer) {
-    return Unexpected(buffer.error());
+  Result<Carved<Views>> memory =
+      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape); });
+  if (!memory) {
+    return Unexpected(memory.error());
   }
   return std::unique_ptr<ExpertExchange>(
-      new GatheredExperts(backend, ranks, shape, std::move(*buffer)));
+      new GatheredExperts(backend, ranks, shape, *std::move(memory)));
 }
 
 GatheredExperts::GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                                 std::unique_ptr<Buffer> buffer)
-    : backend_(backend), ranks_(ranks), shape_(shape), buffer_(std::move(buffer)) {
-  Carver carver(buffer_->bytes());
-  views_ = Carve(carver, shape);
-}
+                                 Carved<Views> memory)
+    : backend_(backend),
+      ranks_(ranks),
+      shape_(shape),
+      memory_(std::move(memory)),
+      views_(memory_.views) {}
 
 Status GatheredExperts::Run(const ExpertWork& work) {
   const std::int64_t t = work.x.rows;

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/carver.h"
+#include "kernels/carved.h"
 #include "model/expert_exchange.h"
 
 namespace fathom {
@@ -17,7 +17,7 @@ class GatheredExperts : public ExpertExchange {
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
   Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return std::ssize(buffer_->bytes()); }
+  std::int64_t bytes() const override { return memory_.bytes(); }
 
  private:
   // T: tokens of all ranks together. The first four only where every rank has tokens of its own.
@@ -37,15 +37,15 @@ class GatheredExperts : public ExpertExchange {
     Matrix<Bf16> rows;
   };
   GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                  std::unique_ptr<Buffer> buffer);
+                  Carved<Views> memory);
   static Views Carve(Carver& carver, const ExchangeShape& shape);
   Result<Tokens> GatherTokens(const ExpertWork& work, std::int64_t n_all, std::int64_t first);
 
   Backend& backend_;
   Communicator& ranks_;
   ExchangeShape shape_;
-  std::unique_ptr<Buffer> buffer_;
-  Views views_;
+  Carved<Views> memory_;
+  const Views& views_;
   std::vector<std::span<std::byte>> pieces_;  // of what is gathered
 };
 

@@ -17,26 +17,22 @@ SlicedExperts::Views SlicedExperts::Carve(Carver& carver, const ExchangeShape& s
 
 Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
                                                               const ExchangeShape& shape) {
-  Carver measure;
-  Carve(measure, shape, ranks.size());
-  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(measure.bytes());
-  if (!buffer) {
-    return Unexpected(buffer.error());
+  Result<Carved<Views>> memory =
+      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape, ranks.size()); });
+  if (!memory) {
+    return Unexpected(memory.error());
   }
   return std::unique_ptr<ExpertExchange>(
-      new SlicedExperts(backend, ranks, shape, std::move(*buffer)));
+      new SlicedExperts(backend, ranks, shape, *std::move(memory)));
 }
 
 SlicedExperts::SlicedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                             std::unique_ptr<Buffer> buffer)
+                             Carved<Views> memory)
     : backend_(backend),
       ranks_(ranks),
       shape_(shape),
-      buffer_(std::move(buffer)),
-      views_([&] {
-        Carver carver(buffer_->bytes());
-        return Carve(carver, shape, ranks.size());
-      }()),
+      memory_(std::move(memory)),
+      views_(memory_.views),
       outbox_(ranks),
       sender_(outbox_, views_.sent),
       receiver_(ranks, views_.received) {}

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "kernels/carver.h"
+#include "kernels/carved.h"
 #include "model/expert_exchange.h"
 #include "model/expert_flow.h"
 
@@ -19,7 +19,7 @@ class SlicedExperts : public ExpertExchange {
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
   Status Run(const ExpertWork& work) override;
-  std::int64_t bytes() const override { return std::ssize(buffer_->bytes()); }
+  std::int64_t bytes() const override { return memory_.bytes(); }
 
  private:
   struct Views {
@@ -29,7 +29,7 @@ class SlicedExperts : public ExpertExchange {
     Matrix<Bf16> received;       // [slice * k, d]
   };
   SlicedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                std::unique_ptr<Buffer> buffer);
+                Carved<Views> memory);
   static Views Carve(Carver& carver, const ExchangeShape& shape, int n_ranks);
   Piece SliceOf(std::int64_t n_tokens, int rank) const {
     const std::int64_t first = n_tokens * rank / ranks_.size();
@@ -41,8 +41,8 @@ class SlicedExperts : public ExpertExchange {
   Backend& backend_;
   Communicator& ranks_;
   ExchangeShape shape_;
-  std::unique_ptr<Buffer> buffer_;
-  Views views_;
+  Carved<Views> memory_;
+  const Views& views_;
   Outbox outbox_;
   RowSender sender_;
   RowReceiver receiver_;

@@ -104,24 +104,18 @@ Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_p
 }
 
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape) {
-  Carver measure;
-  Carve(measure, config, shape);
-  return measure.bytes();
+  return CarvedBytes([&](Carver& carver) { return Carve(carver, config, shape); });
 }
 
 Result<Workspace> Workspace::Create(Backend& backend, const ModelConfig& config,
                                     const WorkspaceShape& shape) {
-  Workspace workspace;
-  workspace.bytes_ = WorkspaceBytes(config, shape);
-  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(workspace.bytes_);
-  if (!buffer) {
-    return MakeError(buffer.error().code, "activations of {} tokens: {}", shape.max_tokens,
-                     buffer.error().message);
+  Result<Carved<Activations>> memory =
+      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, config, shape); });
+  if (!memory) {
+    return MakeError(memory.error().code, "activations of {} tokens: {}", shape.max_tokens,
+                     memory.error().message);
   }
-  workspace.buffer_ = std::move(*buffer);
-  Carver carver(workspace.buffer_->bytes());
-  workspace.activations_ = Carve(carver, config, shape);
-  return workspace;
+  return Workspace(*std::move(memory));
 }
 
 }  // namespace fathom

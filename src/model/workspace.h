@@ -3,12 +3,12 @@
 #define FATHOM_MODEL_WORKSPACE_H_
 
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
-#include "kernels/carver.h"
+#include "kernels/carved.h"
 
 namespace fathom {
 
@@ -81,16 +81,14 @@ class Workspace {
   static Result<Workspace> Create(Backend& backend, const ModelConfig& config,
                                   const WorkspaceShape& shape);
 
-  Activations& activations() { return activations_; }
-  const Activations& activations() const { return activations_; }
-  std::int64_t bytes() const { return bytes_; }
+  Activations& activations() { return memory_.views; }
+  const Activations& activations() const { return memory_.views; }
+  std::int64_t bytes() const { return memory_.bytes(); }
 
  private:
-  Workspace() = default;
+  explicit Workspace(Carved<Activations> memory) : memory_(std::move(memory)) {}
 
-  std::unique_ptr<Buffer> buffer_;
-  Activations activations_;
-  std::int64_t bytes_ = 0;
+  Carved<Activations> memory_;
 };
 
 // Bytes Create would allocate.
