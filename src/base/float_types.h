@@ -33,38 +33,31 @@ constexpr Bf16 ToBf16(float x) {
 // x rounded to bfloat16, as a float: the `bf(x)` of the specification.
 constexpr float RoundToBf16(float x) { return ToFloat(ToBf16(x)); }
 
-// E4M3 (FN): s eeee mmm, bias 7, no infinities, 0x7F and 0xFF are NaN, largest 448.
+// E4M3 (FN): s eeee mmm, bias 7, no infinities, 0x7F and 0xFF are NaN, largest 448. Both
+// conversions select and do not branch, so that the compiler makes vectors of loops over them.
 constexpr float E4m3ToFloat(std::uint8_t code) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(code & 0x80u) << 24;
-  const std::uint32_t exponent = (code >> 3) & 15u;
-  const std::uint32_t mantissa = code & 7u;
-  if ((code & 0x7Fu) == 0x7Fu) {
-    return std::bit_cast<float>(sign | 0x7FC00000u);
-  }
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-9f;
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
-  }
-  return std::bit_cast<float>(sign | ((exponent + 120u) << 23) | (mantissa << 20));
+  const std::uint32_t magnitude = code & 0x7Fu;
+  // As those of a float, the bits of a code are the number times 2^-120, subnormals too.
+  const float number = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+  const std::uint32_t bits =
+      magnitude == 0x7Fu ? 0x7FC00000u : std::bit_cast<std::uint32_t>(number);
+  return std::bit_cast<float>(bits | static_cast<std::uint32_t>(code & 0x80u) << 24);
 }
 
 // Clamps to ±448, then rounds. The sign of zero is kept; NaN becomes NaN.
 constexpr std::uint8_t FloatToE4m3(float x) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint8_t sign = static_cast<std::uint8_t>((bits >> 24) & 0x80u);
-  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) {
-    return static_cast<std::uint8_t>(sign | 0x7Fu);
-  }
-  if (magnitude >= 0x43E00000u) {  // 448
-    return static_cast<std::uint8_t>(sign | 0x7Eu);
-  }
-  if (magnitude < 0x3C800000u) {  // below 2^-6: steps of 2^-9; adding 2^14 rounds at that bit
-    const float shifted = std::bit_cast<float>(magnitude) + 0x1p14f;
-    return static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) & 0xFu));
-  }
-  const std::uint32_t rounded = magnitude + 0x7FFFFu + ((magnitude >> 20) & 1u);
-  return static_cast<std::uint8_t>(sign | ((rounded >> 20) - (120u << 3)));
+  // Signed: comparisons of vectors are.
+  const auto bits = std::bit_cast<std::int32_t>(x);
+  const std::int32_t magnitude = bits & 0x7FFFFFFF;
+  const bool is_small = magnitude < 0x3C800000;  // below 2^-6
+  // Small numbers are in steps of 2^-9; adding 2^14 rounds at that bit.
+  const float shifted = std::bit_cast<float>(is_small ? magnitude : 0) + 0x1p14f;
+  const std::int32_t small = std::bit_cast<std::int32_t>(shifted) & 0xF;
+  const std::int32_t clamped = magnitude < 0x43E00000 ? magnitude : 0x43E00000;  // 448
+  const std::int32_t normal = ((clamped + 0x7FFFF + ((clamped >> 20) & 1)) >> 20) - (120 << 3);
+  const std::int32_t number = is_small ? small : normal;
+  const std::int32_t code = magnitude > 0x7F800000 ? 0x7F : number;
+  return static_cast<std::uint8_t>(code | ((bits >> 24) & 0x80));
 }
 
 // E2M1 (FP4): s ee m; magnitudes 0, 0.5, 1, 1.5, 2, 3, 4, 6 by code.

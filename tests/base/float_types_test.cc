@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -45,6 +47,60 @@ TEST(FloatTypes, E4m3RoundsHalfwayToEvenBetweenAllNeighbours) {
     EXPECT_EQ(FloatToE4m3(-middle), 0x80 | FloatToE4m3(middle));
   }
   EXPECT_EQ(FloatToE4m3(1e30f), 0x7E);
+}
+
+// The definition, number by number.
+float PlainE4m3ToFloat(int code) {
+  const float sign = code < 0x80 ? 1.0f : -1.0f;
+  const int exponent = (code >> 3) & 15;
+  const auto mantissa = static_cast<float>(code & 7);
+  if ((code & 0x7F) == 0x7F) return std::numeric_limits<float>::quiet_NaN();
+  return sign *
+         (exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10));
+}
+
+// The nearest code, of two the even one.
+int PlainFloatToE4m3(float x) {
+  const int sign = std::signbit(x) ? 0x80 : 0;
+  if (std::isnan(x)) return sign | 0x7F;
+  const float magnitude = std::min(std::fabs(x), 448.0f);
+  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
+  const auto n = static_cast<int>(std::nearbyint(std::ldexp(magnitude, 3 - exponent)));
+  return sign | (n + ((exponent + 6) << 3));  // 16, of the next exponent, carries
+}
+
+void ExpectPlainCode(float x) {
+  ASSERT_EQ(FloatToE4m3(x), PlainFloatToE4m3(x)) << std::hexfloat << x;
+}
+
+TEST(FloatTypes, E4m3IsItsDefinition) {
+  for (int code = 0; code < 256; ++code) {
+    const float value = E4m3ToFloat(static_cast<std::uint8_t>(code));
+    const float plain = PlainE4m3ToFloat(code);
+    ASSERT_EQ(std::isnan(value), std::isnan(plain));
+    if (!std::isnan(plain)) {
+      ASSERT_EQ(value, plain) << code;
+    }
+    ASSERT_EQ(std::signbit(value), code >= 0x80);
+  }
+  const auto expect_around = [](float boundary) {
+    const auto middle = std::bit_cast<std::uint32_t>(boundary);
+    for (std::uint32_t i = 0; i <= 4000; ++i) {
+      const std::uint32_t bits = std::max(middle, 2000u) + i - 2000u;
+      ExpectPlainCode(std::bit_cast<float>(bits));
+      ExpectPlainCode(std::bit_cast<float>(bits | 0x80000000u));
+    }
+  };
+  for (int code = 0; code < 0x7E; ++code) {
+    expect_around(PlainE4m3ToFloat(code));
+    expect_around((PlainE4m3ToFloat(code) + PlainE4m3ToFloat(code + 1)) / 2);
+  }
+  expect_around(448.0f);
+  expect_around(std::numeric_limits<float>::infinity());  // NaN from there on
+  for (std::uint64_t bits = 0; bits <= 0xFFFFFFFFu; bits += 997) {
+    ExpectPlainCode(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  ExpectPlainCode(std::bit_cast<float>(0xFFFFFFFFu));
 }
 
 TEST(FloatTypes, E2m1TiesGoToTheEvenCode) {

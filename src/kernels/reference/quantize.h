@@ -20,14 +20,16 @@ namespace fathom {
 
 inline constexpr std::int64_t kIndexGroup = 32;  // numbers that share a scale of index vectors
 
-// The largest magnitude of x [n]; NaN does not count.
+// The largest magnitude of x [n]; NaN does not count. Magnitudes of bf16 are ordered like their
+// bits, whose maximum, unlike that of floats, the compiler computes in vectors.
 static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
-  float largest = 0.0f;
+  std::int16_t largest = 0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const float magnitude = std::fabs(ToFloat(x[i]));
+    const auto bits = static_cast<std::int16_t>(x[i].bits & 0x7FFF);
+    const std::int16_t magnitude = bits > 0x7F80 ? std::int16_t{0} : bits;
     largest = magnitude > largest ? magnitude : largest;
   }
-  return largest;
+  return ToFloat(Bf16{static_cast<std::uint16_t>(largest)});
 }
 
 // x [n] as E4M3 codes [n]; returns their scale. value = code * scale.
