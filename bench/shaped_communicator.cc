@@ -26,16 +26,16 @@ using Queues = std::vector<std::deque<Expected>>;
 
 class ShapedExchange : public Exchange {
  public:
-  ShapedExchange(int rank, ShapedNetwork& network, Queues& queues,
+  ShapedExchange(const ShapedLink& link, ShapedNetwork& network, Queues& queues,
                  std::span<const Outgoing> outgoing, std::span<const Incoming> incoming)
-      : rank_(rank),
+      : link_(link),
         network_(network),
         queues_(queues),
         has_arrived_(std::make_unique<bool[]>(incoming.size())),
         n_incoming_(incoming.size()),
         n_outgoing_(static_cast<int>(outgoing.size())) {
     for (const Outgoing& message : outgoing) {
-      network_.Send(rank_, message.to, message.bytes, n_taken_);
+      network_.Send({link_.rank, message.to, link_.channel}, message.bytes, n_taken_);
     }
     for (std::size_t i = 0; i < incoming.size(); ++i) {
       queues_[static_cast<std::size_t>(incoming[i].from)].push_back(
@@ -46,7 +46,8 @@ class ShapedExchange : public Exchange {
   Result<bool> Poll() override {
     for (std::size_t from = 0; from < queues_.size(); ++from) {
       std::deque<Expected>& queue = queues_[from];
-      while (!queue.empty() && network_.Take(static_cast<int>(from), rank_, queue.front().bytes)) {
+      const ShapedRoute route = {static_cast<int>(from), link_.rank, link_.channel};
+      while (!queue.empty() && network_.Take(route, queue.front().bytes)) {
         *queue.front().has_arrived = true;
         queue.pop_front();
       }
@@ -78,7 +79,7 @@ class ShapedExchange : public Exchange {
     }
   }
 
-  int rank_;
+  ShapedLink link_;
   ShapedNetwork& network_;
   Queues& queues_;
   std::unique_ptr<bool[]> has_arrived_;
@@ -88,32 +89,43 @@ class ShapedExchange : public Exchange {
   std::size_t n_told_ = 0;
 };
 
+// What a communicator has in common with those that were split from it.
+struct Shared {
+  Traffic traffic;
+  int n_channels = 1;  // the same on all ranks, which split together
+};
+
 class ShapedCommunicator : public Communicator {
  public:
-  ShapedCommunicator(int rank, ShapedNetwork& network)
-      : rank_(rank), network_(network), queues_(static_cast<std::size_t>(network.n_ranks())) {}
+  ShapedCommunicator(const ShapedLink& link, ShapedNetwork& network, std::shared_ptr<Shared> shared)
+      : link_(link),
+        network_(network),
+        shared_(std::move(shared)),
+        queues_(static_cast<std::size_t>(network.n_ranks())) {}
 
-  int rank() const override { return rank_; }
+  int rank() const override { return link_.rank; }
   int size() const override { return network_.n_ranks(); }
-  Traffic traffic() const override { return traffic_; }
+  Traffic traffic() const override { return shared_->traffic; }
 
   Result<std::unique_ptr<Exchange>> Start(std::span<const Outgoing> outgoing,
                                           std::span<const Incoming> incoming) override {
     for (const Outgoing& message : outgoing) {
-      ++traffic_.n_messages;
-      traffic_.n_bytes += std::ssize(message.bytes);
+      ++shared_->traffic.n_messages;
+      shared_->traffic.n_bytes += std::ssize(message.bytes);
     }
-    return std::make_unique<ShapedExchange>(rank_, network_, queues_, outgoing, incoming);
+    return std::make_unique<ShapedExchange>(link_, network_, queues_, outgoing, incoming);
   }
-  Result<std::unique_ptr<Communicator>> Split(int, int) override {
-    return MakeError(ErrorCode::kUnsupported, "a shaped network is not split");
+  Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
+    Check(color == 0 && key == link_.rank, "a shaped network is split into all ranks only");
+    return std::make_unique<ShapedCommunicator>(ShapedLink{link_.rank, shared_->n_channels++},
+                                                network_, shared_);
   }
 
  private:
-  int rank_;
+  ShapedLink link_;
   ShapedNetwork& network_;
+  std::shared_ptr<Shared> shared_;
   Queues queues_;
-  Traffic traffic_;
 };
 
 }  // namespace
@@ -121,22 +133,22 @@ class ShapedCommunicator : public Communicator {
 ShapedNetwork::ShapedNetwork(int n_ranks)
     : out_free_(static_cast<std::size_t>(n_ranks)), in_free_(static_cast<std::size_t>(n_ranks)) {}
 
-void ShapedNetwork::Send(int from, int to, std::span<const std::byte> bytes,
+void ShapedNetwork::Send(const ShapedRoute& route, std::span<const std::byte> bytes,
                          std::atomic<int>& n_taken) {
   const std::scoped_lock lock(mutex_);
-  Clock::time_point& out = out_free_[static_cast<std::size_t>(from)];
-  Clock::time_point& in = in_free_[static_cast<std::size_t>(to)];
+  Clock::time_point& out = out_free_[static_cast<std::size_t>(route.from)];
+  Clock::time_point& in = in_free_[static_cast<std::size_t>(route.to)];
   const Clock::duration time = Seconds(static_cast<double>(bytes.size()) / shape_.bytes_per_second);
   out = std::max(Clock::now(), out) + time;
   in = std::max(out + Seconds(shape_.latency_seconds), in + time);
-  on_their_way_[{from, to}].push_back({in, bytes, &n_taken});
+  on_their_way_[route].push_back({in, bytes, &n_taken});
 }
 
-bool ShapedNetwork::Take(int from, int to, std::span<std::byte> bytes) {
+bool ShapedNetwork::Take(const ShapedRoute& route, std::span<std::byte> bytes) {
   Message message;
   {
     const std::scoped_lock lock(mutex_);
-    std::deque<Message>& queue = on_their_way_[{from, to}];
+    std::deque<Message>& queue = on_their_way_[route];
     if (queue.empty() || queue.front().arrives > Clock::now()) {
       return false;
     }
@@ -150,7 +162,8 @@ bool ShapedNetwork::Take(int from, int to, std::span<std::byte> bytes) {
 }
 
 std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network) {
-  return std::make_unique<ShapedCommunicator>(rank, network);
+  return std::make_unique<ShapedCommunicator>(ShapedLink{rank, 0}, network,
+                                              std::make_shared<Shared>());
 }
 
 }  // namespace fathom::bench

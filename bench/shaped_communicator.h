@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <compare>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -11,7 +12,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "parallel/communicator.h"
@@ -22,6 +22,18 @@ namespace fathom::bench {
 struct LinkShape {
   double bytes_per_second = 1e9;
   double latency_seconds = 0;
+};
+
+// Where a rank is in the network, and by what its messages are told from those of others.
+struct ShapedLink {
+  int rank = 0;
+  int channel = 0;
+};
+struct ShapedRoute {
+  int from = 0;
+  int to = 0;
+  int channel = 0;
+  friend auto operator<=>(const ShapedRoute&, const ShapedRoute&) = default;
 };
 
 // Messages of a rank leave one after the other, and enter the port of another one after the other,
@@ -36,9 +48,9 @@ class ShapedNetwork {
   int n_ranks() const { return static_cast<int>(out_free_.size()); }
 
   // The bytes are read when they are taken, which is told then.
-  void Send(int from, int to, std::span<const std::byte> bytes, std::atomic<int>& n_taken);
-  // Takes the next message of a rank to another if it has arrived.
-  bool Take(int from, int to, std::span<std::byte> bytes);
+  void Send(const ShapedRoute& route, std::span<const std::byte> bytes, std::atomic<int>& n_taken);
+  // Takes the next message of a route if it has arrived.
+  bool Take(const ShapedRoute& route, std::span<std::byte> bytes);
 
  private:
   struct Message {
@@ -51,10 +63,10 @@ class ShapedNetwork {
   LinkShape shape_;
   std::vector<Clock::time_point> out_free_;  // when the ports will be free
   std::vector<Clock::time_point> in_free_;
-  std::map<std::pair<int, int>, std::deque<Message>> on_their_way_;
+  std::map<ShapedRoute, std::deque<Message>> on_their_way_;
 };
 
-// The network outlives it. It cannot be split.
+// The network outlives it. It is split into all ranks only.
 std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network);
 
 }  // namespace fathom::bench

@@ -11,9 +11,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // of a message in its buffer
-// So many tokens of an expert, on average, keep a processor busy for longer than it needs to read
-// the expert's weights. Fewer are computed together with those of others, not twice as long alone.
-constexpr std::int64_t kTokensWorthReading = 2;
 
 std::int64_t Aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -74,6 +71,7 @@ DispatchedExperts::DispatchedExperts(Backend& backend, Communicator& ranks,
       outbox_(ranks),
       sender_(outbox_, views_.sent_rows),
       receiver_(ranks, views_.received_rows),
+      order_(shape.n_experts),
       peers_(static_cast<std::size_t>(ranks.size())) {}
 
 Status DispatchedExperts::Run(const ExpertWork& work) {
@@ -86,7 +84,7 @@ Status DispatchedExperts::Run(const ExpertWork& work) {
     return fits;
   }
   backend_.Synchronize();
-  n_chunks_ = ExpertChunks(n_all, shape_.experts_per_token, ranks_.size());
+  order_.ById(ExpertChunks(n_all, shape_.experts_per_token, ranks_.size()));
   sender_.Begin();
   Status status = SendTokens(work);
   const bool alone = status && IsWorthComputingAlone(work);
@@ -168,6 +166,7 @@ std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work
   return {memory, static_cast<std::size_t>(DispatchBytes(counts, d))};
 }
 
+// Few tokens of an expert are computed together with those of others, not twice as long alone.
 bool DispatchedExperts::IsWorthComputingAlone(const ExpertWork& work) const {
   const std::int32_t* const homes = views_.homes.data;
   const auto n_pairs =
@@ -178,8 +177,9 @@ bool DispatchedExperts::IsWorthComputingAlone(const ExpertWork& work) const {
 Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
   const std::int64_t t = work.x.rows;
   const Matrix<std::int32_t> ids = views_.ids.Rows(0, t);
-  for (int chunk = 0; chunk < n_chunks_; ++chunk) {
-    ChooseHere(work.routing.ids, views_.homes, {ranks_.rank(), chunk, n_chunks_}, ids);
+  for (int chunk = 0; chunk < order_.n_chunks(); ++chunk) {
+    ChooseHere(work.routing.ids, views_.homes, ranks_.rank(), ids);
+    ChooseChunk(ids, order_, chunk, ids);
     if (Status ran = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
         !ran) {
       return ran;
@@ -246,7 +246,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
   const std::int64_t t = work.x.rows;
   peers_[static_cast<std::size_t>(ranks_.rank())] = {
       .in = {.n_tokens = static_cast<std::int32_t>(t)}, .first_token = n_tokens};
-  return receiver_.Begin(work.routing.ids, views_.homes.Rows(0, t), n_chunks_, work.rows);
+  return receiver_.Begin(work.routing.ids, views_.homes.Rows(0, t), order_, work.rows);
 }
 
 // Those that have come by now together, then wait for more.
@@ -291,7 +291,7 @@ Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   const std::int64_t first = peers_[static_cast<std::size_t>(ranks_.rank())].first_token;
   std::copy_n(work.x.data, t * work.x.cols, views_.x.Row(first));
   std::copy_n(work.routing.weights.data, t * k, views_.weights.Row(first));
-  ChooseHere(work.routing.ids, views_.homes, {.rank = ranks_.rank()}, views_.here.Rows(first, t));
+  ChooseHere(work.routing.ids, views_.homes, ranks_.rank(), views_.here.Rows(first, t));
   group_ = sources_;
   group_.push_back(ranks_.rank());
   return ComputeGroup(work, group_);
@@ -337,15 +337,12 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
   }
   const std::int64_t k = shape_.experts_per_token;
   const Matrix<std::int32_t> ids = views_.ids.Rows(first, end - first);
-  for (int chunk = 0; chunk < n_chunks_; ++chunk) {
+  for (int chunk = 0; chunk < order_.n_chunks(); ++chunk) {
     std::fill_n(ids.data, ids.rows * ids.cols, kNotHere);  // tokens of others may lie between
     for (const int from : group) {
       const Peer& peer = peers_[static_cast<std::size_t>(from)];
-      const std::int64_t end_pair = (peer.first_token + peer.in.n_tokens) * k;
-      for (std::int64_t i = peer.first_token * k; i < end_pair; ++i) {
-        const std::int32_t id = views_.here.data[i];
-        views_.ids.data[i] = id != kNotHere && ChunkOf(id, n_chunks_) == chunk ? id : kNotHere;
-      }
+      ChooseChunk(views_.here.Rows(peer.first_token, peer.in.n_tokens), order_, chunk,
+                  views_.ids.Rows(peer.first_token, peer.in.n_tokens));
     }
     const Routing routing = {.ids = ids, .weights = views_.weights.Rows(first, ids.rows)};
     Status status = work.local(views_.x.Rows(first, ids.rows), routing,
@@ -362,6 +359,7 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
       }
     }
     if (status) status = receiver_.Poll();
+    if (status) status = outbox_.Poll();
     if (!status) {
       return status;
     }

@@ -17,6 +17,7 @@
 #include "model/expert_exchange.h"
 #include "model/expert_flow.h"
 #include "model/expert_message.h"
+#include "model/expert_order.h"
 
 namespace fathom {
 
@@ -78,8 +79,8 @@ class DispatchedExperts : public ExpertExchange {
   Outbox outbox_;
   RowSender sender_;
   RowReceiver receiver_;
-  std::vector<Peer> peers_;  // by rank
-  int n_chunks_ = 1;
+  ExpertOrder order_;
+  std::vector<Peer> peers_;           // by rank
   std::unique_ptr<Exchange> counts_;  // on their way, or null
   std::unique_ptr<Exchange> tokens_;  // the same, from those in sources_
   std::vector<int> sources_;

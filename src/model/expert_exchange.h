@@ -67,7 +67,7 @@ struct ExpertWork {
   std::function<Status(Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows)> local;
   // Writes the shared expert's output of the t tokens into y. May talk to the other ranks.
   std::function<Status()> shared;
-  Matrix<Bf16> rows;  // [t * k, d]: scratch, and the outputs in the end, where they are known
+  Matrix<Bf16> rows;  // [t * k, d]: scratch
   Matrix<Bf16> y;     // [t, d]: the result
 };
 

@@ -9,19 +9,11 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kPairsPerChunk = 16;  // of a rank, about
-
 void CopyRow(const Bf16* from, std::int64_t cols, Bf16* to) {
   std::memcpy(to, from, static_cast<std::size_t>(cols) * sizeof(Bf16));
 }
 
 }  // namespace
-
-int ExpertChunks(std::int64_t n_tokens, std::int64_t experts_per_token, int n_ranks) {
-  const std::int64_t pairs_of_rank = n_tokens * experts_per_token / n_ranks;
-  return static_cast<int>(
-      std::clamp<std::int64_t>(pairs_of_rank / kPairsPerChunk, 1, kMaxExpertChunks));
-}
 
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes) {
@@ -34,12 +26,18 @@ void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> pos
   }
 }
 
-void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
-                const ExpertChunk& here, Matrix<std::int32_t> chosen) {
+void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
+                Matrix<std::int32_t> chosen) {
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
-    const bool is_here =
-        homes.data[i] == here.rank && ChunkOf(ids.data[i], here.n_chunks) == here.chunk;
-    chosen.data[i] = is_here ? ids.data[i] : kNotHere;
+    chosen.data[i] = homes.data[i] == rank ? ids.data[i] : kNotHere;
+  }
+}
+
+void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
+                 Matrix<std::int32_t> chosen) {
+  for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+    const std::int32_t id = ids.data[i];
+    chosen.data[i] = id != kNotHere && order.ChunkOf(id) == chunk ? id : kNotHere;
   }
 }
 
@@ -58,6 +56,15 @@ Status Outbox::Send(std::span<const Outgoing> messages) {
     return Unexpected(started.error());
   }
   on_their_way_.push_back(std::move(*started));
+  return {};
+}
+
+Status Outbox::Poll() {
+  for (const std::unique_ptr<Exchange>& exchange : on_their_way_) {
+    if (Result<bool> moved = exchange->Poll(); !moved) {
+      return Unexpected(moved.error());
+    }
+  }
   return {};
 }
 
@@ -87,11 +94,12 @@ Status RowSender::Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16
 }
 
 Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
-                          int n_chunks, Matrix<Bf16> rows) {
+                          const ExpertOrder& order, Matrix<Bf16> rows) {
   ids_ = ids;
   homes_ = homes;
-  n_chunks_ = n_chunks;
+  order_ = &order;
   rows_ = rows;
+  const int n_chunks = order.n_chunks();
   messages_.clear();
   for (int from = 0; from < ranks_.size(); ++from) {
     for (int chunk = 0; chunk < n_chunks; ++chunk) {
@@ -100,8 +108,7 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
   }
   for (std::int64_t pair = 0; pair < ids.rows * ids.cols; ++pair) {
     if (const int home = homes.data[pair]; home != kNotHere && home != ranks_.rank()) {
-      ++messages_[static_cast<std::size_t>(home * n_chunks + ChunkOf(ids.data[pair], n_chunks))]
-            .count;
+      ++messages_[static_cast<std::size_t>(home * n_chunks + order.ChunkOf(ids.data[pair]))].count;
     }
   }
   std::erase_if(messages_, [](const Message& message) { return message.count == 0; });
@@ -117,12 +124,17 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
     return Unexpected(started.error());
   }
   exchange_ = std::move(*started);
+  PlaceArrived();
   return {};
 }
 
 void RowReceiver::PlaceArrived() {
+  n_complete_ = order_->n_chunks();
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     Message& message = messages_[i];
+    if (!message.is_placed && !exchange_->HasArrived(i)) {
+      n_complete_ = std::min(n_complete_, message.chunk);
+    }
     if (message.is_placed || !exchange_->HasArrived(i)) {
       continue;
     }
@@ -144,11 +156,17 @@ Status RowReceiver::Poll() {
   return {};
 }
 
+Status RowReceiver::WaitForMore() {
+  if (Status waited = exchange_->WaitForAny(); !waited) {
+    return waited;
+  }
+  PlaceArrived();
+  return {};
+}
+
 Status RowReceiver::Finish() {
-  const auto is_placed = [](const Message& message) { return message.is_placed; };
-  for (PlaceArrived(); !std::all_of(messages_.begin(), messages_.end(), is_placed);
-       PlaceArrived()) {
-    if (Status waited = exchange_->WaitForAny(); !waited) {
+  while (n_complete_ < order_->n_chunks()) {
+    if (Status waited = WaitForMore(); !waited) {
       return waited;
     }
   }

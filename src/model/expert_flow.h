@@ -15,30 +15,25 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "model/expert_exchange.h"
+#include "model/expert_order.h"
 #include "parallel/communicator.h"
 
 namespace fathom {
 
-inline constexpr int kMaxExpertChunks = 16;
-
-// For calls of so many tokens on all ranks together: few pairs are not worth several calls.
-int ExpertChunks(std::int64_t n_tokens, std::int64_t experts_per_token, int n_ranks);
-// The same on all ranks, wherever the expert is.
-constexpr int ChunkOf(std::int32_t expert, int n_chunks) { return expert % n_chunks; }
+// So many tokens of an expert, on average, keep a processor busy for longer than it needs to read
+// the expert's weights.
+inline constexpr std::int64_t kTokensWorthReading = 2;
 
 // homes [t, k]: the rank of each of ids [t, k]; kNotHere stays.
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes);
 
-// Of ids [t, k] those whose home is this rank and which are in this chunk, into chosen [t, k]; the
-// others are kNotHere.
-struct ExpertChunk {
-  int rank = 0;
-  int chunk = 0;
-  int n_chunks = 1;
-};
-void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
-                const ExpertChunk& here, Matrix<std::int32_t> chosen);
+// Of ids [t, k] those whose home is this rank, into chosen [t, k]; the others are kNotHere.
+void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
+                Matrix<std::int32_t> chosen);
+// Of ids [t, k] those in this chunk, likewise. chosen may be ids.
+void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
+                 Matrix<std::int32_t> chosen);
 
 // Error: more tokens than there is room for.
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
@@ -48,6 +43,8 @@ class Outbox {
  public:
   explicit Outbox(Communicator& ranks) : ranks_(ranks) {}
   Status Send(std::span<const Outgoing> messages);
+  // Moves what can be moved without waiting.
+  Status Poll();
   // Returns when all have left.
   Status Finish();
 
@@ -77,11 +74,15 @@ class RowReceiver {
   RowReceiver(Communicator& ranks, Matrix<Bf16> memory) : ranks_(ranks), memory_(memory) {}
 
   // Of ids [t, k], those whose homes are other ranks, go to rows [t * k, d]. The views must stay.
-  Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int n_chunks,
-               Matrix<Bf16> rows);
+  Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
+               const ExpertOrder& order, Matrix<Bf16> rows);
   // Moves what can be moved without waiting.
   Status Poll();
+  // Returns when more rows have come, or all.
+  Status WaitForMore();
   Status Finish();
+  // So many chunks, the first ones, have come from all ranks.
+  int n_complete() const { return n_complete_; }
 
  private:
   // The rows of one chunk from one rank.
@@ -93,8 +94,7 @@ class RowReceiver {
     bool is_placed = false;
   };
   bool Belongs(const Message& message, std::int64_t pair) const {
-    return homes_.data[pair] == message.from &&
-           ChunkOf(ids_.data[pair], n_chunks_) == message.chunk;
+    return homes_.data[pair] == message.from && order_->ChunkOf(ids_.data[pair]) == message.chunk;
   }
   void PlaceArrived();
 
@@ -103,7 +103,8 @@ class RowReceiver {
   Matrix<const std::int32_t> ids_;
   Matrix<const std::int32_t> homes_;
   Matrix<Bf16> rows_;
-  int n_chunks_ = 1;
+  const ExpertOrder* order_ = nullptr;
+  int n_complete_ = 0;
   std::vector<Message> messages_;
   std::vector<Incoming> incoming_;
   std::unique_ptr<Exchange> exchange_;

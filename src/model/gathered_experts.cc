@@ -68,7 +68,7 @@ Status GatheredExperts::Run(const ExpertWork& work) {
     all = *gathered;
   }
   const Matrix<std::int32_t> here = views_.here.Rows(0, n_all);
-  ChooseHere(all.routing.ids, views_.homes, {.rank = ranks_.rank()}, here);
+  ChooseHere(all.routing.ids, views_.homes, ranks_.rank(), here);
   Status status = work.local(all.x, {.ids = here, .weights = all.routing.weights}, all.rows);
   backend_.Synchronize();
   const auto owner = [&](std::int64_t row) { return views_.homes.data[row]; };

@@ -141,6 +141,7 @@ struct Case {
     return std::accumulate(tokens_of_rank.begin(), tokens_of_rank.end(), std::int64_t{0});
   }
   std::int64_t max_tokens = 0;  // 0: as many as there are
+  bool shared_talks = false;    // the shared expert, as that of tensor ranks does
 };
 
 std::string InWords(const Case& test) {
@@ -192,6 +193,9 @@ RankRun RunRank(Communicator& ranks, const Case& test, const Experts& experts, T
       return Status();
     };
     const auto shared = [&] {
+      if (test.shared_talks) {
+        EXPECT_TRUE(ranks.Barrier());
+      }
       std::copy_n(tokens.shared.view().Row(first), run.y.data.size(), run.y.data.begin());
       return Status();
     };
@@ -261,7 +265,7 @@ TEST(ExpertExchangeTest, GivesTheBitsOfASingleRank) {
     for (const ExpertPath path : {ExpertPath::kGather, ExpertPath::kFused}) {
       for (const bool own_tokens : {false, true}) {
         for (const std::int64_t k : {1, 6, 11}) {  // fewer than ranks, and more
-          ExpectSameBits({path, own_tokens, shares}, experts, k);
+          ExpectSameBits({path, own_tokens, shares, 0, /*shared_talks=*/!own_tokens}, experts, k);
         }
       }
     }
