@@ -1,7 +1,15 @@
 // What overlap brings where experts are on several ranks: layers with the sizes of V4-Flash, by the
-// gathering and by the fused path. Ranks are threads on a network of a given rate.
+// gathering and by the fused path.
 //
 //   expert_exchange_bench --ranks 4 --tokens 128,512 --rate 150,300,600 [--data] [--real]
+//
+// Ranks are threads on a network of a given rate (bench/shaped_communicator.h). Or they are
+// processes, one on each of these hosts, joined over TCP; rank 0 reports. --rate then says what the
+// links have:
+//
+//   expert_exchange_bench --hosts 10.0.0.1,10.0.0.2 --rank 0 --rate 75 ...
+//
+// bench/exchange_hosts.py does that with hosts that are network namespaces, and shapes their links.
 //
 // Products are paced: a call takes as long as a processor of the given speed needs to read the
 // weights of its experts and to multiply, but not its time on this machine, where ranks would be in
@@ -20,22 +28,28 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <barrier>
+#include <chrono>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "bench/shaped_communicator.h"
+#include "bench/tcp_mesh.h"
 #include "kernels/registry.h"
 #include "model/expert_exchange.h"
+#include "parallel/socket_mesh.h"
 
 namespace fathom::bench {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kHidden = 4096;
 constexpr std::int64_t kWidth = 2048;
@@ -45,6 +59,9 @@ constexpr double kMultiplyAdds = 3.0 * kHidden * kWidth;  // of a token and an e
 
 struct Options {
   int n_ranks = 4;
+  std::vector<std::string> hosts;
+  int rank = 0;
+  int port = 20'407;
   int n_layers = 4;
   std::int64_t n_experts = 256;
   std::vector<std::int64_t> tokens = {128, 512};
@@ -120,107 +137,98 @@ struct Tokens {
   std::vector<std::int32_t> positions;
 };
 
-// Of one path and number of tokens, by rate; of a layer.
-struct Row {
-  std::vector<double> seconds;
-  std::vector<double> compute;  // of the rank that computes longest
-  std::vector<double> bytes;    // sent by the rank that sends most
+// One path and number of tokens at one rate; of a layer, the most of all ranks.
+struct Figures {
+  double seconds = kNever;
+  double compute = kNever;
+  double bytes = 0;  // sent
 };
 
-class Run {
+// One rank.
+class Rank {
  public:
-  Run(const Options& options, const Experts& experts, ExpertPath path, std::int64_t n_tokens)
+  // Rank 0 sets the rate.
+  using SetRate = std::function<void(double)>;
+
+  Rank(const Options& options, const Experts& experts, Communicator& ranks, SetRate set_rate)
       : options_(options),
         experts_(experts),
-        path_(path),
-        n_tokens_(n_tokens),
-        tokens_(n_tokens, options.n_experts),
-        network_(options.n_ranks),
-        meeting_(options.n_ranks),
-        sent_(static_cast<std::size_t>(options.n_ranks)),
-        busy_(sent_.size()),
-        overslept_(sent_.size()),
-        row_{.seconds = std::vector(options.rates.size(), kNever),
-             .compute = std::vector(options.rates.size(), kNever),
-             .bytes = std::vector<double>(options.rates.size())} {
-    for (std::int64_t r = 0; r < options.n_ranks; ++r) {
-      tokens_of_rank_.push_back(n_tokens * (r + 1) / options.n_ranks -
-                                n_tokens * r / options.n_ranks);
-    }
-  }
+        ranks_(ranks),
+        set_rate_(std::move(set_rate)),
+        backend_(Must(MakeCpuBackend({}, 1))) {}
 
-  Row Measure() {
-    {
-      std::vector<std::jthread> threads;
-      for (int rank = 0; rank < options_.n_ranks; ++rank) {
-        threads.emplace_back([this, rank] { RunRank(rank); });
-      }
+  // By rate; the same on all ranks.
+  std::vector<Figures> Measure(ExpertPath path, std::int64_t n_tokens) {
+    const Tokens tokens(n_tokens, options_.n_experts);
+    tokens_of_rank_.clear();
+    for (std::int64_t r = 0; r < ranks_.size(); ++r) {
+      tokens_of_rank_.push_back(n_tokens * (r + 1) / ranks_.size() - n_tokens * r / ranks_.size());
     }
-    return row_;
-  }
-
- private:
-  void RunRank(int rank) {
-    const std::unique_ptr<Communicator> ranks = MakeShapedCommunicator(rank, network_);
-    const std::unique_ptr<Backend> backend = Must(MakeCpuBackend({}, 1));
-    Must(backend->Reserve({.max_tokens = n_tokens_,
-                           .max_linear_inputs = kHidden,
-                           .hidden = kHidden,
-                           .head_dim = 128,
-                           .experts_per_token = kPerToken,
-                           .n_experts = options_.n_experts,
-                           .moe_intermediate = kWidth}));
+    Must(backend_->Reserve({.max_tokens = n_tokens,
+                            .max_linear_inputs = kHidden,
+                            .hidden = kHidden,
+                            .head_dim = 128,
+                            .experts_per_token = kPerToken,
+                            .n_experts = options_.n_experts,
+                            .moe_intermediate = kWidth}));
     const std::unique_ptr<ExpertExchange> exchange =
-        Must(MakeExpertExchange(*backend, *ranks,
-                                {.max_tokens = n_tokens_,
+        Must(MakeExpertExchange(*backend_, ranks_,
+                                {.max_tokens = n_tokens,
                                  .hidden = kHidden,
                                  .experts_per_token = kPerToken,
                                  .n_experts = options_.n_experts,
-                                 .path = path_,
+                                 .path = path,
                                  .own_tokens = options_.data}));
-    std::vector<Bf16> rows(static_cast<std::size_t>(n_tokens_ * kPerToken * kHidden));
-    std::vector<Bf16> y(static_cast<std::size_t>(n_tokens_ * kHidden));
-    const ExpertWork work = MakeWork(*backend, rank, rows, y);
+    rows_.resize(static_cast<std::size_t>(n_tokens * kPerToken * kHidden));
+    y_.resize(static_cast<std::size_t>(n_tokens * kHidden));
+    const ExpertWork work = MakeWork(tokens, n_tokens);
     Must(exchange->Run(work));  // touches all memory
+    std::vector<Figures> figures(options_.rates.size());
     for (int repeat = 0; repeat < options_.n_repeats; ++repeat) {
-      for (std::size_t j = 0; j < row_.seconds.size(); ++j) {
-        Time(*ranks, *exchange, work, j);
+      for (std::size_t i = 0; i < figures.size(); ++i) {
+        const Figures now = Time(*exchange, work, options_.rates[i]);
+        figures[i] = {std::min(figures[i].seconds, now.seconds),
+                      std::min(figures[i].compute, now.compute), now.bytes};
       }
     }
+    return figures;
   }
 
-  ExpertWork MakeWork(Backend& backend, int rank, std::vector<Bf16>& rows, std::vector<Bf16>& y) {
-    const std::int64_t first = options_.data ? n_tokens_ * rank / options_.n_ranks : 0;
+ private:
+  ExpertWork MakeWork(const Tokens& tokens, std::int64_t n_tokens) {
+    const std::int64_t first = options_.data ? n_tokens * ranks_.rank() / ranks_.size() : 0;
     const std::int64_t t =
-        options_.data ? tokens_of_rank_[static_cast<std::size_t>(rank)] : n_tokens_;
-    return {
-        .x = {tokens_.x.data() + first * kHidden, t, kHidden},
-        .routing = {.ids = {tokens_.ids.data() + first * kPerToken, t, kPerToken},
-                    .weights = {tokens_.weights.data() + first * kPerToken, t, kPerToken}},
-        .positions = std::span(tokens_.positions)
-                         .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(t)),
-        .tokens_of_rank = tokens_of_rank_,
-        .home = ContiguousHomes(options_.n_experts, options_.n_ranks),
-        .local =
-            [this, rank, &backend](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> out) {
-              const auto start = std::chrono::steady_clock::now();
-              if (options_.real) {
-                backend.ExpertRows(x, routing, experts_.view(), 10.0f, out);
-              } else {
-                Pace(routing.ids, overslept_[static_cast<std::size_t>(rank)]);
-              }
-              busy_[static_cast<std::size_t>(rank)] += Since(start);
-              return Status();
-            },
-        .shared = [] { return Status(); },
-        .rows = {rows.data(), t * kPerToken, kHidden},
-        .y = {y.data(), t, kHidden}};
+        options_.data ? tokens_of_rank_[static_cast<std::size_t>(ranks_.rank())] : n_tokens;
+    // Routing is not const, but nobody writes it.
+    auto* ids = const_cast<std::int32_t*>(tokens.ids.data());
+    auto* weights = const_cast<float*>(tokens.weights.data());
+    return {.x = {tokens.x.data() + first * kHidden, t, kHidden},
+            .routing = {.ids = {ids + first * kPerToken, t, kPerToken},
+                        .weights = {weights + first * kPerToken, t, kPerToken}},
+            .positions = std::span(tokens.positions)
+                             .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(t)),
+            .tokens_of_rank = tokens_of_rank_,
+            .home = ContiguousHomes(options_.n_experts, ranks_.size()),
+            .local =
+                [this](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> out) {
+                  const auto start = Clock::now();
+                  if (options_.real) {
+                    backend_->ExpertRows(x, routing, experts_.view(), 10.0f, out);
+                  } else {
+                    Pace(routing.ids);
+                  }
+                  busy_ += Since(start);
+                  return Status();
+                },
+            .shared = [] { return Status(); },
+            .rows = {rows_.data(), t * kPerToken, kHidden},
+            .y = {y_.data(), t, kHidden}};
   }
 
   // As long as the slower of reading weights and multiplying. What a busy machine lets a rank sleep
   // too long, the next call makes up for.
-  void Pace(Matrix<const std::int32_t> ids, double& overslept) const {
-    const auto start = std::chrono::steady_clock::now();
+  void Pace(Matrix<const std::int32_t> ids) {
+    const auto start = Clock::now();
     std::vector<char> used(static_cast<std::size_t>(options_.n_experts));
     double n_pairs = 0;
     for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
@@ -233,82 +241,129 @@ class Run {
     const double reads = n_used * kMultiplyAdds * (0.5 + 1.0 / kFp4Block);
     const double seconds = std::max(reads / (1e9 * options_.memory_gb),
                                     2 * n_pairs * kMultiplyAdds / (1e12 * options_.tera_flops));
-    const double wanted = std::max(seconds - overslept, 0.0);
+    const double wanted = std::max(seconds - overslept_, 0.0);
     std::this_thread::sleep_until(start + std::chrono::duration<double>(wanted));
-    overslept = Since(start) - seconds + overslept;
+    overslept_ += Since(start) - seconds;
   }
 
-  static double Since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  static double Since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  void Time(Communicator& ranks, ExpertExchange& exchange, const ExpertWork& work, std::size_t j) {
-    if (ranks.rank() == 0) {
-      network_.SetShape({.bytes_per_second = 1e6 * options_.rates[j],
-                         .latency_seconds = 1e-6 * options_.latency_us});
-      std::ranges::fill(busy_, 0.0);
-      std::ranges::fill(overslept_, 0.0);
+  Figures Time(ExpertExchange& exchange, const ExpertWork& work, double rate) {
+    Must(ranks_.Barrier());
+    if (ranks_.rank() == 0) {
+      set_rate_(rate);
     }
-    meeting_.arrive_and_wait();
-    const auto start = std::chrono::steady_clock::now();
-    const std::int64_t before = ranks.traffic().n_bytes;
+    busy_ = 0;
+    overslept_ = 0;
+    Must(ranks_.Barrier());
+    const std::int64_t before = ranks_.traffic().n_bytes;
+    Span mine = {.begin = Clock::now().time_since_epoch().count()};
     for (int layer = 0; layer < options_.n_layers; ++layer) {
       Must(exchange.Run(work));
     }
-    sent_[static_cast<std::size_t>(ranks.rank())] =
-        static_cast<double>(ranks.traffic().n_bytes - before) / options_.n_layers;
-    meeting_.arrive_and_wait();
-    if (ranks.rank() == 0) {
-      row_.seconds[j] = std::min(row_.seconds[j], Since(start) / options_.n_layers);
-      row_.compute[j] = std::min(row_.compute[j],
-                                 *std::max_element(busy_.begin(), busy_.end()) / options_.n_layers);
-      row_.bytes[j] = *std::max_element(sent_.begin(), sent_.end());
+    mine.end = Clock::now().time_since_epoch().count();
+    mine.busy = busy_;
+    mine.bytes = static_cast<double>(ranks_.traffic().n_bytes - before);
+    // From when the first begins until the last ends; hosts have one clock where they are one
+    // machine's.
+    Span all = mine;
+    for (const Span& span : Must(ranks_.GatherEach(mine))) {
+      all = {std::min(all.begin, span.begin), std::max(all.end, span.end),
+             std::max(all.busy, span.busy), std::max(all.bytes, span.bytes)};
     }
-    meeting_.arrive_and_wait();
+    const double seconds =
+        std::chrono::duration<double>(Clock::duration(all.end - all.begin)).count();
+    return {seconds / options_.n_layers, all.busy / options_.n_layers,
+            all.bytes / options_.n_layers};
   }
+
+  struct Span {
+    Clock::rep begin = 0;
+    Clock::rep end = 0;
+    double busy = 0;
+    double bytes = 0;
+  };
 
   const Options& options_;
   const Experts& experts_;
-  ExpertPath path_;
-  std::int64_t n_tokens_;
-  Tokens tokens_;
+  Communicator& ranks_;
+  SetRate set_rate_;
+  std::unique_ptr<Backend> backend_;
   std::vector<std::int64_t> tokens_of_rank_;
-  ShapedNetwork network_;
-  std::barrier<> meeting_;
-  std::vector<double> sent_;  // by rank
-  std::vector<double> busy_;  // the same: seconds in products
-  std::vector<double> overslept_;
-  Row row_;  // written by rank 0 alone
+  std::vector<Bf16> rows_;
+  std::vector<Bf16> y_;
+  double busy_ = 0;  // seconds in products
+  double overslept_ = 0;
 };
 
-void Report(const Options& options) {
-  const Experts experts(options.real ? options.n_experts : 0);
-  fmt::print("{} {} ranks, {} experts, {} us latency, products {}\n", options.n_ranks,
-             options.data ? "data" : "tensor", options.n_experts, options.latency_us,
+void PrintTitle(const Options& options, int n_ranks) {
+  fmt::print("{} {} ranks, {} experts, {}, products {}\n", n_ranks,
+             options.data ? "data" : "tensor", options.n_experts,
+             options.hosts.empty() ? fmt::format("{} us latency", options.latency_us) : "over TCP",
              options.real
                  ? "real"
                  : fmt::format("of {} GB/s and {} TFLOP/s", options.memory_gb, options.tera_flops));
   fmt::print("{:>6} {:>6} {:>8} {:>9} {:>8} {:>11} {:>8} {:>9} {:>9} {:>9}\n", "tokens", "MB/s",
              "compute", "gathered", "fused", "overlapped", "reached", "strictly", "MB gath.",
              "MB fused");
+}
+
+void PrintRow(std::int64_t n_tokens, double rate, double compute, const Figures& gathered,
+              const Figures& fused) {
+  const double before = gathered.seconds;
+  const double after = fused.seconds;
+  const double overlapped = std::max(compute, before - compute);
+  const double strictly = std::max(compute, fused.bytes / (1e6 * rate));
+  fmt::print(
+      "{:>6} {:>6} {:>8.1f} {:>9.1f} {:>8.1f} {:>11.1f} {:>7.0f}% {:>8.0f}% {:>9.2f} {:>9.2f}\n",
+      n_tokens, rate, 1e3 * compute, 1e3 * before, 1e3 * after, 1e3 * overlapped,
+      100 * (before - after) / (before - overlapped), 100 * (before - after) / (before - strictly),
+      1e-6 * gathered.bytes, 1e-6 * fused.bytes);
+}
+
+void RunRank(const Options& options, const Experts& experts, Communicator& ranks,
+             const Rank::SetRate& set_rate) {
+  Rank rank(options, experts, ranks, set_rate);
+  const bool reports = ranks.rank() == 0;
+  if (reports) {
+    PrintTitle(options, ranks.size());
+  }
   for (const std::int64_t n_tokens : options.tokens) {
-    const Row gathered = Run(options, experts, ExpertPath::kGather, n_tokens).Measure();
-    const Row fused = Run(options, experts, ExpertPath::kFused, n_tokens).Measure();
-    const double compute = *std::min_element(gathered.compute.begin(), gathered.compute.end());
-    for (std::size_t j = 0; j < gathered.seconds.size(); ++j) {
-      const double before = gathered.seconds[j];
-      const double after = fused.seconds[j];
-      const double overlapped = std::max(compute, before - compute);
-      const double strictly = std::max(compute, fused.bytes[j] / (1e6 * options.rates[j]));
-      fmt::print(
-          "{:>6} {:>6} {:>8.1f} {:>9.1f} {:>8.1f} {:>11.1f} {:>7.0f}% {:>8.0f}% {:>9.2f} "
-          "{:>9.2f}\n",
-          n_tokens, options.rates[j], 1e3 * compute, 1e3 * before, 1e3 * after, 1e3 * overlapped,
-          100 * (before - after) / (before - overlapped),
-          100 * (before - after) / (before - strictly), 1e-6 * gathered.bytes[j],
-          1e-6 * fused.bytes[j]);
+    const std::vector<Figures> gathered = rank.Measure(ExpertPath::kGather, n_tokens);
+    const std::vector<Figures> fused = rank.Measure(ExpertPath::kFused, n_tokens);
+    double compute = kNever;
+    for (const Figures& figures : gathered) {
+      compute = std::min(compute, figures.compute);
+    }
+    for (std::size_t i = 0; reports && i < gathered.size(); ++i) {
+      PrintRow(n_tokens, options.rates[i], compute, gathered[i], fused[i]);
     }
   }
+}
+
+void RunThreads(const Options& options) {
+  const Experts experts(options.real ? options.n_experts : 0);
+  ShapedNetwork network(options.n_ranks);
+  const auto set_rate = [&](double rate) {
+    network.SetShape(
+        {.bytes_per_second = 1e6 * rate, .latency_seconds = 1e-6 * options.latency_us});
+  };
+  set_rate(options.rates.at(0));
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < options.n_ranks; ++r) {
+    threads.emplace_back(
+        [&, r] { RunRank(options, experts, *MakeShapedCommunicator(r, network), set_rate); });
+  }
+}
+
+void RunProcess(const Options& options) {
+  const Experts experts(options.real ? options.n_experts : 0);
+  const Alarm alarm;
+  const std::unique_ptr<Communicator> ranks = MakeSocketCommunicator(
+      options.rank, Must(JoinTcpMesh(options.rank, options.hosts, options.port)), alarm);
+  RunRank(options, experts, *ranks, [](double) {});
 }
 
 }  // namespace
@@ -318,10 +373,13 @@ int main(int argc, char** argv) {
   fathom::bench::Options options;
   CLI::App app("Experts on several ranks, on a given network: ms per layer");
   app.add_option("--ranks", options.n_ranks, "Ranks, each a thread");
+  app.add_option("--hosts", options.hosts, "Instead: addresses of all ranks")->delimiter(',');
+  app.add_option("--rank", options.rank, "Which of them this process is");
+  app.add_option("--port", options.port, "Where they listen");
   app.add_option("--layers", options.n_layers, "Layers of a step");
   app.add_option("--experts", options.n_experts, "Routed experts of a layer");
   app.add_option("--tokens", options.tokens, "Tokens of a step")->delimiter(',');
-  app.add_option("--rate", options.rates, "MB/s of a rank's port")->delimiter(',');
+  app.add_option("--rate", options.rates, "MB/s of a rank's port; of hosts one")->delimiter(',');
   app.add_option("--latency", options.latency_us, "us");
   app.add_option("--memory", options.memory_gb, "GB/s of a rank");
   app.add_option("--flops", options.tera_flops, "TFLOP/s of a rank");
@@ -329,6 +387,6 @@ int main(int argc, char** argv) {
   app.add_flag("--data", options.data, "Data ranks instead of tensor ranks");
   app.add_flag("--real", options.real, "Compute the products");
   CLI11_PARSE(app, argc, argv);
-  fathom::bench::Report(options);
+  options.hosts.empty() ? fathom::bench::RunThreads(options) : fathom::bench::RunProcess(options);
   return 0;
 }

@@ -43,8 +43,11 @@ class ShapedNetwork {
   using Clock = std::chrono::steady_clock;
 
   explicit ShapedNetwork(int n_ranks);
-  // While nothing is on its way.
-  void SetShape(const LinkShape& shape) { shape_ = shape; }
+  // For messages that are sent from now on.
+  void SetShape(const LinkShape& shape) {
+    const std::scoped_lock lock(mutex_);
+    shape_ = shape;
+  }
   int n_ranks() const { return static_cast<int>(out_free_.size()); }
 
   // The bytes are read when they are taken, which is told then.
