@@ -17,8 +17,10 @@ from hosts_test import NETWORK, Hosts, run  # noqa: E402
 
 def shape(hosts, rate):
     """Out of a host at its end of the link, into it at the bridge's."""
-    tbf = ["root", "tbf", "rate", f"{round(rate * 8e6)}bit", "burst", "64kb", "latency", "50ms"]
+    tbf = ["root", "tbf", "rate", f"{round(rate * 8e6)}bit", "burst", "40kb", "latency", "50ms"]
     for name in hosts.names:
+        # Less than a burst: the bucket would cut larger packets into many small ones.
+        run("ip", "-n", name, "link", "set", "eth0", "gso_max_size", "30000")
         run("tc", "-n", name, "qdisc", "replace", "dev", "eth0", *tbf)
         run("tc", "qdisc", "replace", "dev", f"{name}b", *tbf)
 
