@@ -7,6 +7,7 @@
 #include "base/check.h"
 
 namespace fathom {
+
 LogitGather::LogitGather(const ModelRanks& ranks, const Activations& a)
     : ranks_(ranks), a_(a), places_(static_cast<std::size_t>(MostLogitPlaces(ranks.share))) {
   incoming_.reserve(static_cast<std::size_t>(ranks.share.n_stage_ranks()));

@@ -4,6 +4,7 @@
 #include <vector>
 
 namespace fathom {
+
 Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                  Matrix<Bf16> packed) {
   // In rank order, so that what one rank has is one piece.
