@@ -99,7 +99,7 @@ void SlicedExperts::OrderTokens(const ExpertWork& work) {
     for (const std::int32_t id : work.routing.ids.RowSpan(token)) {
       last = id == kNotHere ? last : std::max(last, experts_.ChunkOf(id));
     }
-    return static_cast<std::size_t>(last);
+    return last;
   };
   std::int64_t next = 0;
   for (int owner = 0; owner < ranks_->size(); ++owner) {
@@ -107,7 +107,7 @@ void SlicedExperts::OrderTokens(const ExpertWork& work) {
     for (int chunk = 0; chunk < experts_.n_chunks(); ++chunk) {
       first_complete_[static_cast<std::size_t>(owner * experts_.n_chunks() + chunk)] = next;
       for (std::int64_t token = slice.first; token < slice.first + slice.count; ++token) {
-        if (last_chunk(token) == static_cast<std::size_t>(chunk)) {
+        if (last_chunk(token) == chunk) {
           tokens_[static_cast<std::size_t>(next++)] = token;
         }
       }
