@@ -28,11 +28,6 @@ constexpr std::int64_t kLogitRows = 64;
 Status CheckOptions(const EngineSessionOptions& options) {
   const EngineCliOptions& engine = options.engine;
   const RankSession& ranks = options.ranks;
-  if (options.run.ranks.dp_attention && !ranks.is_alone()) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "--dp-attention: not yet for requests: sequences share cached blocks, which "
-                     "here only the rank has that computed them; logits runs with it");
-  }
   if (!options.run.ranks.save_expert_placement.empty()) {
     return MakeError(ErrorCode::kUnsupported, "--save-expert-placement: only logits writes it yet");
   }

@@ -322,8 +322,6 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
            "1", "--out", file},
           1, "--expert-exchange fused: needs the routed experts on several ranks");
   refusal({"logits", "--expert-exchange", "fused", "--tokens", "1", "--out", file}, 1, "use --ep");
-  refusal({"launch", "-n", "2", "generate", "--dp-attention", "x"}, 1,
-          "--dp-attention: not yet for requests");
   refusal({"logits", "--expert-exchange", "both", "--tokens", "1", "--out", file}, 2, "both");
   refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));

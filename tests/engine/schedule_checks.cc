@@ -60,10 +60,11 @@ std::string_view LetterOfFive(Token token) {
 }
 
 std::int64_t SmallMemory(const SequenceCache& large) {
-  const std::int64_t per_slab = large.arena().histories_per_slab();
+  const BlockArena& arena = large.arena(0);
+  const std::int64_t per_slab = arena.histories_per_slab();
   const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
-  const std::int64_t others = large.bytes() - large.arena().n_slabs() * large.SlabBytes();
+  const std::int64_t others = large.bytes() - arena.n_slabs() * large.SlabBytes();
   return others + slabs * large.SlabBytes();
 }
 

@@ -72,7 +72,7 @@ class RanksModel final : public LanguageModel {
  public:
   RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
              const ModelOptions& options, bool small_memory) {
-    const int n_ranks = counts.n_tensor * counts.n_stages;
+    const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
     std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
     for (int rank = 1; rank < n_ranks; ++rank) {
       followers_.emplace_back([=, this,
@@ -125,6 +125,10 @@ struct Cut {
   RankCounts counts;
 };
 
+RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
+  return {.n_stages = n_stages, .expert_parallel = true, .n_data = n_data, .expert_path = path};
+}
+
 class SchedulesOnRanks : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
@@ -152,6 +156,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Cut{"fairy_stages_2", nullptr, {1, 2, false}},
                       Cut{"fairy_tensor_2_stages_2", nullptr, {2, 2, true}},
                       Cut{"fairy_tensor_2_moving_experts", nullptr, {2, 1, true, 4}},
+                      Cut{"fairy_data_2_fused", nullptr, DataRanksOf(2, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_gathered", nullptr, DataRanksOf(2, 1, ExpertPath::kGather)},
+                      Cut{"fairy_data_4_fused", nullptr, DataRanksOf(4, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_stages_2", nullptr, DataRanksOf(2, 2, ExpertPath::kFused)},
+                      Cut{"flash_mini_data_2", "oracle/flash-mini",
+                          DataRanksOf(2, 1, ExpertPath::kGather)},
                       Cut{"flash_mini_stages_2", "oracle/flash-mini", {1, 2, false}},
                       Cut{"pro_mini_tensor_2_stages_2", "oracle/pro-mini", {2, 2, true}},
                       Cut{"base_mini_stages_4", "oracle/base-mini", {1, 4, false}}),
