@@ -252,11 +252,13 @@ TEST_F(MpiTest, ARankThatIsStoppedEndsAll) {
 }
 
 TEST_F(LaunchTest, GenerateSaysTheSame) {
-  const auto text = [](std::vector<std::string> before) {
+  const auto text = [](std::vector<std::string> before,
+                       const std::vector<std::string>& options = {}) {
     for (const char* word :
          {"generate", "--threads", "1", "--seed", "7", "-n", "60", "Once upon a time"}) {
       before.emplace_back(word);
     }
+    before.insert(before.end(), options.begin(), options.end());
     const ProgramRun run = RunProgram(before);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return run.out;
@@ -264,6 +266,10 @@ TEST_F(LaunchTest, GenerateSaysTheSame) {
   const std::string alone = text({});
   EXPECT_GT(alone.size(), 60u);
   EXPECT_EQ(text({"launch", "-n", "2"}), alone);
+  EXPECT_EQ(text({"launch", "-n", "2"}, {"--dp-attention"}), alone);
+  EXPECT_EQ(text({"launch", "-n", "4"},
+                 {"--dp-attention", "--pp", "2", "--expert-exchange", "gather", "--draft", "2"}),
+            alone);
 }
 
 TEST_F(LaunchTest, BenchMeasuresAllRanks) {
@@ -272,6 +278,11 @@ TEST_F(LaunchTest, BenchMeasuresAllRanks) {
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_NE(run.out.find("2 ranks of 1 thread"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("\ntg4 "), std::string::npos) << run.out;
+  const ProgramRun data =
+      RunProgram({"launch", "-n", "2", "bench", "--threads", "1", "--dp-attention", "--rows",
+                  "tg4@200x3", "--reps", "1", "--bandwidth-mib", "16"});
+  EXPECT_EQ(data.exit_code, 0) << data.error;
+  EXPECT_NE(data.out.find("\ntg4"), std::string::npos) << data.out;
 }
 
 TEST_F(LaunchTest, ARankThatIsKilledEndsAll) {

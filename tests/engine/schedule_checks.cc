@@ -95,16 +95,17 @@ void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
 }
 
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                           std::uint64_t n_schedules, bool with_disk) {
+                           std::uint64_t n_schedules, bool with_disk, int n_data) {
   LogitsAlone logits(directory);
   const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
                                  .max_context = kContext,
                                  .max_prompt = 420,
                                  .max_answer = 60,
-                                 .max_requests = 8,
+                                 .max_requests = 8 * n_data,
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
-                                 .disk = with_disk};
+                                 .disk = with_disk,
+                                 .n_data = n_data};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},
                                 .token_bytes = LetterOfFive,

@@ -147,7 +147,7 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
                                                          .with_mtp = setup.engine.draft.enabled},
                                             setup.small_memory);
       },
-      10, false);
+      10, false, counts.n_data);
 }
 
 INSTANTIATE_TEST_SUITE_P(
