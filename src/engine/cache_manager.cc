@@ -115,6 +115,9 @@ PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
       hit.n_soon = std::max<std::int64_t>(hit.n_soon, differ - keys.begin());
     }
   }
+  if (disk_ != nullptr && data_ranks().n > 1) {  // else there is no choice
+    hit.n_stored = disk_->Usable(keys, hit.match, *prefix);
+  }
   return hit;
 }
 

@@ -2,6 +2,7 @@
 #ifndef FATHOM_ENGINE_CACHE_MANAGER_H_
 #define FATHOM_ENGINE_CACHE_MANAGER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,8 +31,10 @@ struct PrefixHit {
   // Blocks, the cached ones among them, that it will share when a sequence that runs there has
   // computed them: more than are known. 0: none does.
   std::int64_t n_soon = 0;
+  // Blocks that it can begin behind when some have been read from the disk; 0: none are there.
+  std::int64_t n_stored = 0;
 
-  std::int64_t Most() const { return n_soon > 0 ? n_soon : match.n_usable; }
+  std::int64_t Most() const { return n_soon > 0 ? n_soon : std::max(match.n_usable, n_stored); }
 };
 
 // Every data rank (kv_cache/data_ranks.h) has blocks and a prefix cache of its own; a slot says

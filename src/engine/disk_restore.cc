@@ -18,24 +18,31 @@ std::uint64_t TicketOf(std::uint64_t load, BlockKind kind, std::size_t i) {
 
 void DiskRestore::Watch(PrefixCache& prefix) {
   prefixes_.push_back(&prefix);
-  prefix.set_on_leaving([this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+  prefix.set_on_leaving([this, rank = prefix.data_rank()](const PrefixCache::Leaving& leaving) {
+    Store(rank, leaving);
+  });
 }
 
-void DiskRestore::Store(const PrefixCache::Leaving& leaving) {
-  if (!disk_.Has(leaving.key, leaving.kind)) {
-    disk_.Store(leaving.key, leaving.kind, leaving.parent, leaving.tokens,
-                cache_.Bytes(leaving.kind, leaving.block));
+void DiskRestore::Store(int data_rank, const PrefixCache::Leaving& leaving) {
+  if (!disk_.Has(data_rank, leaving.key, leaving.kind)) {
+    disk_.Store({.data_rank = data_rank,
+                 .key = leaving.key,
+                 .kind = leaving.kind,
+                 .parent = leaving.parent,
+                 .tokens = leaving.tokens,
+                 .block = leaving.block});
   }
 }
 
 void DiskRestore::Save(const PrefixCache& prefix, const PrefixChain& chain) {
-  prefix.ForEach(chain, [this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+  prefix.ForEach(chain,
+                 [&](const PrefixCache::Leaving& leaving) { Store(prefix.data_rank(), leaving); });
 }
 
 void DiskRestore::SaveAll() {
   for (const PrefixCache* prefix : prefixes_) {
-    prefix->ForEachIdle([this](const PrefixCache::Leaving& leaving) {
-      Store(leaving);
+    prefix->ForEachIdle([&](const PrefixCache::Leaving& leaving) {
+      Store(prefix->data_rank(), leaving);
       disk_.Flush();  // nothing is dropped because too much waits
     });
   }
@@ -47,8 +54,9 @@ DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
                                         const PrefixCache::Match& match,
                                         const PrefixCache& prefix) const {
   std::int64_t n_known = match.n_known;
-  while (n_known < std::ssize(keys) &&
-         disk_.Has(keys[static_cast<std::size_t>(n_known)], BlockKind::kHistory)) {
+  while (
+      n_known < std::ssize(keys) &&
+      disk_.Has(prefix.data_rank(), keys[static_cast<std::size_t>(n_known)], BlockKind::kHistory)) {
     ++n_known;
   }
   Plan plan;
@@ -58,7 +66,7 @@ DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
     for (std::int64_t i = n - cache_.BoundaryWindows(n); i < n && complete; ++i) {
       const BlockKey& key = keys[static_cast<std::size_t>(i)];
       if (i >= match.n_known || !prefix.HasWindow(key)) {
-        complete = disk_.Has(key, BlockKind::kWindow);
+        complete = disk_.Has(prefix.data_rank(), key, BlockKind::kWindow);
         plan.windows.push_back(i);
       }
     }
@@ -99,8 +107,13 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
                       .parent = i == 0 ? prefix.root() : keys[at - 1],
                       .tokens = {tokens.begin(), tokens.end()},
                       .block = block});
-    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), keys[at], kind, blocks.back().parent,
-                    tokens, cache_.Bytes(kind, block));
+    const KeptBlock kept = {.data_rank = prefix.data_rank(),
+                            .key = keys[at],
+                            .kind = kind,
+                            .parent = blocks.back().parent,
+                            .tokens = tokens,
+                            .block = block};
+    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), kept);
     ++load.left;
   };
   for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) {

@@ -1,4 +1,4 @@
-// DiskRestore: between the prefix cache and the blocks on disk.
+// DiskRestore: between the prefix cache and the blocks on disk, of one rank or of several.
 #ifndef FATHOM_ENGINE_DISK_RESTORE_H_
 #define FATHOM_ENGINE_DISK_RESTORE_H_
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/sequence.h"
-#include "kv_cache/disk_tier.h"
+#include "kv_cache/block_store.h"
 #include "kv_cache/prefix_cache.h"
 #include "kv_cache/sequence_cache.h"
 
@@ -19,7 +19,7 @@ namespace fathom {
 class DiskRestore {
  public:
   // Both outlive it.
-  DiskRestore(DiskTier& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
+  DiskRestore(BlockStore& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
 
   // From now on, blocks that leave `prefix` are stored. It outlives this, or nothing is called any
   // more. Of several data ranks each has one.
@@ -36,6 +36,12 @@ class DiskRestore {
   // Returns when there is something to finish, or after a moment.
   void Wait();
   bool IsLoading() const { return !loads_.empty(); }
+
+  // How many blocks it could begin behind with what can be loaded; 0: nothing can.
+  std::int64_t Usable(std::span<const BlockKey> keys, const PrefixCache::Match& match,
+                      const PrefixCache& prefix) const {
+    return MakePlan(keys, match, prefix).n_blocks;
+  }
 
   // Adds the uses of a data rank's blocks that are being filled.
   void AddUses(int data_rank, BlockUses& uses) const;
@@ -70,10 +76,10 @@ class DiskRestore {
 
   Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match,
                 const PrefixCache& prefix) const;
-  void Store(const PrefixCache::Leaving& leaving);
+  void Store(int data_rank, const PrefixCache::Leaving& leaving);
   void Insert(Load& load);
 
-  DiskTier& disk_;
+  BlockStore& disk_;
   SequenceCache& cache_;
   std::vector<PrefixCache*> prefixes_;
   std::unordered_map<std::uint64_t, Load> loads_;  // by number of the load

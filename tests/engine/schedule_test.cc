@@ -42,7 +42,6 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                  .max_requests = 16,
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
-                                 .disk = n_data == 1,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {

@@ -149,7 +149,8 @@ class ServeRanksTest(unittest.TestCase):
         self.fail(server, signal.SIGKILL, "was killed by signal 9")
 
     def test_wrong_options_are_said_once(self):
-        for options, part in ((("--kv-disk", "blocks"), "--kv-disk"), (("--tp", "3"), "--tp"),
+        for options, part in ((("--tp", "3"), "--tp"),
+                              (("--kv-disk", "/dev/null/blocks"), "/dev/null"),
                               (("--kv-memory", "64K"), "found 65536")):
             with self.subTest(options=options), self.assertRaises(AssertionError) as refused:
                 self.serve(*options, launch=launched(2))
