@@ -105,7 +105,10 @@ Status Model::Impl::Bind() {
 // been found right before anything is read; weights that were moved are bound again.
 Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
   ThreadTeam team(options.n_load_threads);
-  if (Status held = HoldWeights(checkpoint, options.weights, team, load_progress, warnings);
+  if (Status held =
+          ranks.share.is_whole()
+              ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
+              : HoldPieces(ShareMemory(weights, ranks.share), options.weights, team, load_progress);
       !held) {
     return held;
   }

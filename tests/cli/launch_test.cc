@@ -124,6 +124,8 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
       {"2", "--expert-exchange", "gather"},
       {"4", "--dp-attention", "--expert-exchange", "fused"},
       {"4", "--dp-attention", "--pp", "2"},
+      {"4", "--tp", "2", "--pp", "2", "--preload"},
+      {"2", "--dp-attention", "--preload"},
   };
   for (const std::vector<std::string>& cut : cuts) {
     const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
@@ -272,6 +274,27 @@ TEST_F(LaunchTest, GenerateSaysTheSame) {
             alone);
 }
 
+TEST_F(LaunchTest, BlocksOnDiskAreFoundAgain) {
+  std::string prompt;
+  for (int i = 0; i < 60; ++i) {
+    prompt += "Once upon a time ";
+  }
+  const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& options) {
+    words.insert(words.end(), {"generate", "--threads", "1", "--seed", "7", "-n", "20", "--json",
+                               "--kv-disk", directory_.path() / "blocks"});
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(prompt);
+    return ParseOutput(RunProgram(words));
+  };
+  for (const char* cut : {"--pp", "--tp"}) {
+    const nlohmann::json first = run({"launch", "-n", "2"}, {cut, "2"});
+    const nlohmann::json again = run({"launch", "-n", "2"}, {cut, "2"});
+    EXPECT_EQ(first["text"], again["text"]);
+    EXPECT_EQ(first["cached_tokens"], 0) << first;
+    EXPECT_GE(again["cached_tokens"], 128) << again;
+  }
+}
+
 TEST_F(LaunchTest, BenchMeasuresAllRanks) {
   const ProgramRun run = RunProgram({"launch", "-n", "2", "bench", "--threads", "1", "--pp", "2",
                                      "--rows", "tg4,pp8", "--reps", "1", "--bandwidth-mib", "16"});
@@ -335,6 +358,8 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
   refusal({"logits", "--expert-exchange", "fused", "--tokens", "1", "--out", file}, 1, "use --ep");
   refusal({"logits", "--expert-exchange", "both", "--tokens", "1", "--out", file}, 2, "both");
   refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");
+  refusal({"launch", "-n", "2", "logits", "--huge-pages", "--tokens", "1", "--out", file}, 1,
+          "--huge-pages: not yet on several ranks");
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 
