@@ -125,6 +125,7 @@ void ReleasePages(std::span<const std::byte> bytes) {
   const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
   const auto end = (reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size()) / page * page;
   if (begin < end) {
+    ::munlock(reinterpret_cast<void*>(begin), end - begin);
     ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
 }

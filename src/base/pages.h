@@ -44,8 +44,9 @@ void AdviseReadAhead(std::span<const std::byte> bytes);
 // Waits until all pages of `bytes` are in memory and mapped.
 void TouchPages(std::span<const std::byte> bytes);
 
-// Bytes that will not be read again soon: gives their pages back, but for those that hold something
-// else too. The bytes of a file come again when they are read; those of other memory are lost.
+// Bytes that will not be read again soon: gives their pages back, locked or not, but for those that
+// hold something else too. The bytes of a file come again when they are read; those of other memory
+// are lost.
 void ReleasePages(std::span<const std::byte> bytes);
 
 // Keeps the pages of `bytes` in memory from the moment each is first touched. Error: the system

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/pages.h"
 
 namespace fathom {
@@ -69,15 +70,13 @@ std::int64_t WeightBytes(const Checkpoint& checkpoint) {
   return bytes;
 }
 
-Status CheckMemory(const Checkpoint& checkpoint) {
-  const std::int64_t needed = WeightBytes(checkpoint);
+Status CheckMemory(std::string_view where, std::string_view what, std::int64_t needed) {
   const std::int64_t available = AvailableMemory().value_or(needed);
   constexpr double kGigabyte = 1e9;
   if (needed > available) {
     return MakeError(ErrorCode::kOutOfMemory,
-                     "{}: expected at least {:.1f} GB of available memory for all weights, found "
-                     "{:.1f} GB",
-                     checkpoint.path().string(), static_cast<double>(needed) / kGigabyte,
+                     "{}expected at least {:.1f} GB of available memory for {}, found {:.1f} GB",
+                     where, static_cast<double>(needed) / kGigabyte, what,
                      static_cast<double>(available) / kGigabyte);
   }
   return {};
@@ -180,28 +179,34 @@ Status MoveToHugePages(Checkpoint& checkpoint, bool lock, ThreadTeam& team,
   return {};
 }
 
-void ReadAll(const Checkpoint& checkpoint, ThreadTeam& team,
-             const std::function<void(double)>& progress) {
-  std::vector<Copy> pieces;
+std::int64_t BytesOf(const MemoryPieces& memory) {
   std::int64_t total = 0;
-  for (const std::span<const std::byte> bytes : checkpoint.Memory()) {
-    AddPieces({bytes, nullptr}, pieces);
+  for (const std::span<const std::byte> bytes : memory) {
     total += std::ssize(bytes);
   }
-  Meter meter(total, progress);
+  return total;
+}
+
+void ReadAll(const MemoryPieces& memory, ThreadTeam& team,
+             const std::function<void(double)>& progress) {
+  std::vector<Copy> pieces;
+  for (const std::span<const std::byte> bytes : memory) {
+    AddPieces({bytes, nullptr}, pieces);
+  }
+  Meter meter(BytesOf(memory), progress);
   Run(pieces, team, meter);
 }
 
-Status LockAll(const Checkpoint& checkpoint) {
-  std::int64_t total = 0;
-  for (const std::span<const std::byte> bytes : checkpoint.Memory()) {
-    total += std::ssize(bytes);
-  }
-  for (const std::span<const std::byte> bytes : checkpoint.Memory()) {
-    if (Status locked = LockPages(bytes, total, "the weights"); !locked) {
+// What is to stay is refused now rather than after everything has been read.
+Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
+                   const std::function<void(double)>& progress) {
+  for (const std::span<const std::byte> bytes : pieces) {
+    if (Status locked = lock ? LockPages(bytes, BytesOf(pieces), "the weights") : Status();
+        !locked) {
       return locked;
     }
   }
+  ReadAll(pieces, team, progress);
   return {};
 }
 
@@ -213,20 +218,27 @@ Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTea
   if (!memory.Any()) {
     return {};
   }
-  if (Status enough = CheckMemory(checkpoint); !enough) {
+  if (Status enough =
+          CheckMemory(checkpoint.path().string() + ": ", "all weights", WeightBytes(checkpoint));
+      !enough) {
     return enough;
   }
   if (memory.huge_pages) {
     return MoveToHugePages(checkpoint, memory.lock, team, progress, warnings);
   }
-  // Refused now rather than after everything has been read.
-  if (memory.lock) {
-    if (Status locked = LockAll(checkpoint); !locked) {
-      return locked;
-    }
+  return LockAndRead(checkpoint.Memory(), memory.lock, team, progress);
+}
+
+Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+                  const std::function<void(double)>& progress) {
+  Check(!memory.huge_pages, "pieces of weights stay where they are");
+  if (!memory.Any()) {
+    return {};
   }
-  ReadAll(checkpoint, team, progress);
-  return {};
+  if (Status enough = CheckMemory("", "the weights of this rank", BytesOf(pieces)); !enough) {
+    return enough;
+  }
+  return LockAndRead(pieces, memory.lock, team, progress);
 }
 
 }  // namespace fathom

@@ -5,7 +5,9 @@
 #ifndef FATHOM_CHECKPOINT_WEIGHT_MEMORY_H_
 #define FATHOM_CHECKPOINT_WEIGHT_MEMORY_H_
 
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,14 @@ struct WeightMemory {
 // that is available is less than the weights need, or the system refuses to lock as much.
 Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTeam& team,
                    const std::function<void(double)>& progress, std::vector<std::string>& warnings);
+
+// Bytes that lie somewhere.
+using MemoryPieces = std::vector<std::span<const std::byte>>;
+
+// Reads some of the weights, or keeps them in memory, where they are: a rank its own. There are no
+// huge pages for them. Errors as of HoldWeights.
+Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+                  const std::function<void(double)>& progress);
 
 }  // namespace fathom
 

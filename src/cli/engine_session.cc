@@ -27,18 +27,8 @@ constexpr std::int64_t kLogitRows = 64;
 
 Status CheckOptions(const EngineSessionOptions& options) {
   const EngineCliOptions& engine = options.engine;
-  const RankSession& ranks = options.ranks;
-  if (options.run.ranks.dp_attention && !ranks.is_alone()) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "--dp-attention: not yet for requests: sequences share cached blocks, which "
-                     "here only the rank has that computed them; logits runs with it");
-  }
   if (!options.run.ranks.save_expert_placement.empty()) {
     return MakeError(ErrorCode::kUnsupported, "--save-expert-placement: only logits writes it yet");
-  }
-  if (!engine.kv_disk.empty() && !ranks.is_alone()) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "--kv-disk: not yet on several ranks: each has a part of every block");
   }
   if (engine.max_batch_tokens < engine.max_sequences) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -218,7 +208,8 @@ Status FollowEngine(const RunOptions& run, RankSession& ranks, Log& log) {
                                         {.interrupt = &interrupt}, log);
   if (!share) return Unexpected(share.error());
   BindModelThread(share->session.processors(), log);
-  return FollowCalls(share->session.model(), ranks.all(), share->balance->Hook());
+  return FollowCalls(share->session.model(), ranks.all(), share->balance->Hook(),
+                     [&log](const std::string& message) { log.Warn("{}", message); });
 }
 
 }  // namespace fathom::cli

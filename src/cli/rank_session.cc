@@ -206,10 +206,9 @@ Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Chec
                      "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
                      options_.n_expert);
   }
-  if (memory.Any()) {
+  if (memory.huge_pages) {
     return MakeError(ErrorCode::kUnsupported,
-                     "--preload, --lock, --huge-pages: not yet on several ranks: each would hold "
-                     "the whole model");
+                     "--huge-pages: not yet on several ranks: each would copy the whole model");
   }
   const Status agreed = CheckAgreement(checkpoint);
   if (!agreed) return Unexpected(agreed.error());

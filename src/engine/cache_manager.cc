@@ -8,10 +8,11 @@
 namespace fathom {
 namespace {
 
-// Blocks of a text that may be taken from a cache: its last token is computed in any case, because
-// the next one comes from its logits.
-std::int64_t ShareableBlocks(const Sequence& sequence) {
-  return (sequence.size() - 1) / kBlockTokens;
+// The keys of the blocks that may be taken from a cache: its last token is computed in any case,
+// because the next one comes from its logits.
+std::span<const BlockKey> ShareableKeys(const Sequence& sequence) {
+  const std::int64_t n_blocks = (sequence.size() - 1) / kBlockTokens;
+  return std::span(sequence.keys).first(static_cast<std::size_t>(n_blocks));
 }
 
 }  // namespace
@@ -21,14 +22,15 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
     : cache_(cache), root_(root), disk_(disk), metrics_(metrics) {
   const CacheShape& shape = cache.shape();
   most_windows_ = std::min(MostWindowBlocks(shape), BlocksOf(shape.max_context + shape.lookahead));
-  const std::int64_t history_slabs = cache.arena().n_slabs() - most_windows_;
-  const std::int64_t blocks = history_slabs * cache.arena().histories_per_slab();
+  const BlockArena& arena = cache.arena(0);
+  const std::int64_t history_slabs = arena.n_slabs() - most_windows_;
+  const std::int64_t blocks = history_slabs * arena.histories_per_slab();
   most_positions_ =
       std::clamp<std::int64_t>(blocks * kBlockTokens - shape.lookahead, 0, shape.max_context);
-  if (prefix_cache) {
-    prefix_ = std::make_unique<PrefixCache>(cache, root);
+  for (int rank = 0; prefix_cache && rank < data_ranks().n; ++rank) {
+    prefixes_.push_back(std::make_unique<PrefixCache>(cache, root, rank));
     if (disk_ != nullptr) {
-      disk_->Watch(*prefix_);
+      disk_->Watch(*prefixes_.back());
     }
   }
 }
@@ -36,26 +38,28 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
 CacheManager::~CacheManager() = default;
 
 // What Evictable counts may be in use, and slabs may be shared: a guess that spares the attempt.
-bool CacheManager::CouldHaveRoom(const BlockCounts& wanted) const {
-  const BlockArena& arena = cache_.arena();
-  if (prefix_ == nullptr || arena.HasRoom(wanted)) {
+bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const {
+  const BlockArena& arena = cache_.arena(data_rank);
+  const PrefixCache* prefix = PrefixOf(data_rank);
+  if (prefix == nullptr || arena.HasRoom(wanted)) {
     return arena.HasRoom(wanted);
   }
   const std::int64_t per_slab = arena.histories_per_slab();
-  const BlockCounts evictable = prefix_->Evictable();
+  const BlockCounts evictable = prefix->Evictable();
   const std::int64_t free = arena.n_slabs() * per_slab -
                             (arena.in_use().history - evictable.history) -
                             (arena.in_use().window - evictable.window) * per_slab;
   return wanted.history + wanted.window * per_slab <= free;
 }
 
-bool CacheManager::MakeRoom(const BlockCounts& wanted, bool only_windows) {
-  if (prefix_ == nullptr) {
-    return cache_.arena().HasRoom(wanted);
+bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows) {
+  PrefixCache* prefix = PrefixOf(data_rank);
+  if (prefix == nullptr) {
+    return cache_.arena(data_rank).HasRoom(wanted);
   }
-  const std::int64_t before = prefix_->n_evicted();
-  const bool made = prefix_->MakeRoom(wanted, only_windows);
-  metrics_.CountEvicted(prefix_->n_evicted() - before);
+  const std::int64_t before = prefix->n_evicted();
+  const bool made = prefix->MakeRoom(wanted, only_windows);
+  metrics_.CountEvicted(prefix->n_evicted() - before);
   return made;
 }
 
@@ -70,18 +74,19 @@ BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usabl
 // Pins what it is about to use before making room, which must not take it.
 bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                             std::int64_t headroom) {
+  const int data_rank = data_ranks().OwnerOf(slot);
   BlockCounts needs = NeedsOf(sequence, n_usable);
   needs.history += headroom;
-  if (!CouldHaveRoom(needs)) {
+  if (!CouldHaveRoom(data_rank, needs)) {
     return false;
   }
   sequence.slot = slot;
   if (n_usable > 0) {
-    prefix_->Attach(slot, sequence.keys, n_usable, sequence.chain);
+    PrefixOf(data_rank)->Attach(slot, sequence.keys, n_usable, sequence.chain);
   } else {
     cache_.Release(slot);
   }
-  if (!MakeRoom(needs, false)) {
+  if (!MakeRoom(data_rank, needs, false)) {
     Release(sequence, false);
     return false;
   }
@@ -90,31 +95,43 @@ bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t 
   return true;
 }
 
-Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
-                              std::span<Sequence* const> running, std::int64_t headroom) {
-  std::int64_t n_usable = 0;
-  if (prefix_ != nullptr) {
-    ExtendKeys(root_, sequence.tokens, sequence.keys);
-    const auto n = static_cast<std::size_t>(ShareableBlocks(sequence));
-    const std::span<const BlockKey> keys = std::span(sequence.keys).first(n);
-    const PrefixCache::Match match = prefix_->Find(keys, sequence.tokens);
-    n_usable = match.n_usable;
-    const auto next = static_cast<std::size_t>(match.n_known);
-    for (const Sequence* other : running) {
-      const bool will_have = next < n && other->n_left() > 1 && next < other->keys.size() &&
-                             next >= other->chain.entries.size() &&
-                             other->keys[next] == sequence.keys[next];
-      if (will_have && !other->chain.collided) {
-        return Admission::kSharesSoon;
-      }
-    }
-    if (disk_ != nullptr && disk_->Start(sequence, keys, match)) {
-      return Admission::kLoads;
+PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
+                             std::span<Sequence* const> running) const {
+  PrefixHit hit;
+  const PrefixCache* prefix = PrefixOf(data_rank);
+  if (prefix == nullptr) {
+    return hit;
+  }
+  ExtendKeys(root_, sequence.tokens, sequence.keys);
+  const std::span<const BlockKey> keys = ShareableKeys(sequence);
+  hit.match = prefix->Find(keys, sequence.tokens);
+  const auto next = static_cast<std::size_t>(hit.match.n_known);
+  for (const Sequence* other : running) {
+    const bool will_have = RankOf(*other) == data_rank && next < keys.size() &&
+                           other->n_left() > 1 && next < other->keys.size() &&
+                           next >= other->chain.entries.size() && other->keys[next] == keys[next];
+    if (will_have && !other->chain.collided) {
+      const auto differ = std::ranges::mismatch(keys, other->keys).in1;
+      hit.n_soon = std::max<std::int64_t>(hit.n_soon, differ - keys.begin());
     }
   }
-  if (TakeSlot(sequence, slot, n_usable, headroom) ||
+  if (disk_ != nullptr && data_ranks().n > 1) {  // else there is no choice
+    hit.n_stored = disk_->Usable(keys, hit.match, *prefix);
+  }
+  return hit;
+}
+
+Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const PrefixHit& hit,
+                              std::int64_t n_running) {
+  PrefixCache* prefix = PrefixOf(data_ranks().OwnerOf(slot));
+  if (prefix != nullptr && disk_ != nullptr &&
+      disk_->Start(sequence, ShareableKeys(sequence), hit.match, *prefix)) {
+    return Admission::kLoads;
+  }
+  const std::int64_t n_usable = hit.match.n_usable;
+  if (TakeSlot(sequence, slot, n_usable, n_running) ||
       // Alone, it fits without what is cached, if what is cached is in its way.
-      (running.empty() && n_usable > 0 && TakeSlot(sequence, slot, 0, headroom))) {
+      (n_running == 0 && n_usable > 0 && TakeSlot(sequence, slot, 0, n_running))) {
     return Admission::kAdmitted;
   }
   return Admission::kNoRoom;
@@ -123,20 +140,20 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot,
 bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
   const auto attempt = [&](StoredWindows windows, bool only_windows) {
     const BlockCounts missing = cache_.Missing(sequence.slot, sequence.computed, n_tokens, windows);
-    return MakeRoom(missing, only_windows) &&
+    return MakeRoom(RankOf(sequence), missing, only_windows) &&
            cache_.Extend(sequence.slot, sequence.computed, n_tokens, windows).has_value();
   };
-  const bool wants_all = prefix_ != nullptr && n_tokens > 1;
+  const bool wants_all = !prefixes_.empty() && n_tokens > 1;
   return (wants_all && attempt(StoredWindows::kAll, true)) || attempt(StoredWindows::kSeen, false);
 }
 
 void CacheManager::Commit(Sequence& sequence) {
-  if (prefix_ != nullptr) {
+  if (PrefixCache* prefix = PrefixOf(RankOf(sequence)); prefix != nullptr) {
     ExtendKeys(root_, sequence.tokens, sequence.keys);
-    prefix_->Commit(sequence.slot, sequence.keys, sequence.tokens, sequence.computed / kBlockTokens,
-                    sequence.chain);
+    prefix->Commit(sequence.slot, sequence.keys, sequence.tokens, sequence.computed / kBlockTokens,
+                   sequence.chain);
     if (sequence.computed >= sequence.n_prompt && sequence.n_generated() <= 1) {
-      prefix_->MarkEnd(sequence.chain, (sequence.n_prompt - 1) / kBlockTokens);
+      prefix->MarkEnd(sequence.chain, (sequence.n_prompt - 1) / kBlockTokens);
     }
   }
   cache_.Trim(sequence.slot);
@@ -147,8 +164,8 @@ void CacheManager::Fork(const Sequence& from, Sequence& to) {
   to.computed = from.computed;
   to.draft_key_waits = true;
   to.keys = from.keys;
-  if (prefix_ != nullptr) {
-    prefix_->Share(from.chain, to.chain);
+  if (PrefixCache* prefix = PrefixOf(RankOf(from)); prefix != nullptr) {
+    prefix->Share(from.chain, to.chain);
   }
 }
 
@@ -156,15 +173,16 @@ void CacheManager::Release(Sequence& sequence, bool finished) {
   if (sequence.slot < 0) {
     return;
   }
-  if (prefix_ != nullptr && finished) {
-    prefix_->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
+  PrefixCache* prefix = PrefixOf(RankOf(sequence));
+  if (prefix != nullptr && finished) {
+    prefix->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
     if (disk_ != nullptr) {
-      disk_->Save(sequence.chain);
+      disk_->Save(*prefix, sequence.chain);
     }
   }
   cache_.Release(sequence.slot);
-  if (prefix_ != nullptr) {
-    prefix_->Unpin(sequence.chain);
+  if (prefix != nullptr) {
+    prefix->Unpin(sequence.chain);
   }
   sequence.slot = -1;
   sequence.computed = 0;
@@ -172,29 +190,38 @@ void CacheManager::Release(Sequence& sequence, bool finished) {
 }
 
 void CacheManager::Report() {
-  const BlockArena& arena = cache_.arena();
-  const std::int64_t history = cache_.SlabBytes() / arena.histories_per_slab();
-  const std::int64_t used =
-      arena.in_use().history * history + arena.in_use().window * cache_.SlabBytes();
+  std::int64_t total = 0;
+  std::int64_t used = 0;
   std::int64_t idle = 0;
-  if (prefix_ != nullptr) {
-    idle = prefix_->Evictable().history * history;
+  for (int rank = 0; rank < data_ranks().n; ++rank) {
+    const BlockArena& arena = cache_.arena(rank);
+    const std::int64_t history = cache_.SlabBytes() / arena.histories_per_slab();
+    const PrefixCache* prefix = PrefixOf(rank);
+    total += arena.n_slabs() * cache_.SlabBytes();
+    used += arena.in_use().history * history + arena.in_use().window * cache_.SlabBytes();
+    idle += prefix == nullptr ? 0 : prefix->Evictable().history * history;
   }
-  metrics_.SetMemory(arena.n_slabs() * cache_.SlabBytes(), used - idle, idle);
+  metrics_.SetMemory(total, used - idle, idle);
 }
 
 bool CacheManager::IsConsistent() const {
-  const BlockUses counted = cache_.arena().uses();
-  BlockUses uses = {.history = std::vector<std::int32_t>(counted.history.size()),
-                    .window = std::vector<std::int32_t>(counted.window.size())};
-  cache_.AddUses(uses);
-  if (prefix_ != nullptr) {
-    prefix_->AddUses(uses);
+  for (int rank = 0; rank < data_ranks().n; ++rank) {
+    const BlockUses counted = cache_.arena(rank).uses();
+    BlockUses uses = {.history = std::vector<std::int32_t>(counted.history.size()),
+                      .window = std::vector<std::int32_t>(counted.window.size())};
+    cache_.AddUses(rank, uses);
+    const PrefixCache* prefix = PrefixOf(rank);
+    if (prefix != nullptr) {
+      prefix->AddUses(uses);
+    }
+    if (disk_ != nullptr) {
+      disk_->AddUses(rank, uses);
+    }
+    if (uses != counted || (prefix != nullptr && !prefix->IsConsistent())) {
+      return false;
+    }
   }
-  if (disk_ != nullptr) {
-    disk_->AddUses(uses);
-  }
-  return uses == counted && (prefix_ == nullptr || prefix_->IsConsistent());
+  return true;
 }
 
 }  // namespace fathom

@@ -17,35 +17,46 @@ std::uint64_t TicketOf(std::uint64_t load, BlockKind kind, std::size_t i) {
 }  // namespace
 
 void DiskRestore::Watch(PrefixCache& prefix) {
-  prefix_ = &prefix;
-  prefix.set_on_leaving([this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+  prefixes_.push_back(&prefix);
+  prefix.set_on_leaving([this, rank = prefix.data_rank()](const PrefixCache::Leaving& leaving) {
+    Store(rank, leaving);
+  });
 }
 
-void DiskRestore::Store(const PrefixCache::Leaving& leaving) {
-  if (!disk_.Has(leaving.key, leaving.kind)) {
-    disk_.Store(leaving.key, leaving.kind, leaving.parent, leaving.tokens,
-                cache_.Bytes(leaving.kind, leaving.block));
+void DiskRestore::Store(int data_rank, const PrefixCache::Leaving& leaving) {
+  if (!disk_.Has(data_rank, leaving.key, leaving.kind)) {
+    disk_.Store({.data_rank = data_rank,
+                 .key = leaving.key,
+                 .kind = leaving.kind,
+                 .parent = leaving.parent,
+                 .tokens = leaving.tokens,
+                 .block = leaving.block});
   }
 }
 
-void DiskRestore::Save(const PrefixChain& chain) {
-  prefix_->ForEach(chain, [this](const PrefixCache::Leaving& leaving) { Store(leaving); });
+void DiskRestore::Save(const PrefixCache& prefix, const PrefixChain& chain) {
+  prefix.ForEach(chain,
+                 [&](const PrefixCache::Leaving& leaving) { Store(prefix.data_rank(), leaving); });
 }
 
 void DiskRestore::SaveAll() {
-  prefix_->ForEachIdle([this](const PrefixCache::Leaving& leaving) {
-    Store(leaving);
-    disk_.Flush();  // nothing is dropped because too much waits
-  });
+  for (const PrefixCache* prefix : prefixes_) {
+    prefix->ForEachIdle([&](const PrefixCache::Leaving& leaving) {
+      Store(prefix->data_rank(), leaving);
+      disk_.Flush();  // nothing is dropped because too much waits
+    });
+  }
 }
 
 // As far as history blocks follow each other in memory and on disk, the last place with the window
 // blocks to begin behind.
 DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
-                                        const PrefixCache::Match& match) const {
+                                        const PrefixCache::Match& match,
+                                        const PrefixCache& prefix) const {
   std::int64_t n_known = match.n_known;
-  while (n_known < std::ssize(keys) &&
-         disk_.Has(keys[static_cast<std::size_t>(n_known)], BlockKind::kHistory)) {
+  while (
+      n_known < std::ssize(keys) &&
+      disk_.Has(prefix.data_rank(), keys[static_cast<std::size_t>(n_known)], BlockKind::kHistory)) {
     ++n_known;
   }
   Plan plan;
@@ -54,8 +65,8 @@ DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
     bool complete = true;
     for (std::int64_t i = n - cache_.BoundaryWindows(n); i < n && complete; ++i) {
       const BlockKey& key = keys[static_cast<std::size_t>(i)];
-      if (i >= match.n_known || !prefix_->HasWindow(key)) {
-        complete = disk_.Has(key, BlockKind::kWindow);
+      if (i >= match.n_known || !prefix.HasWindow(key)) {
+        complete = disk_.Has(prefix.data_rank(), key, BlockKind::kWindow);
         plan.windows.push_back(i);
       }
     }
@@ -68,8 +79,8 @@ DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
 }
 
 bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
-                        const PrefixCache::Match& match) {
-  const Plan plan = MakePlan(keys, match);
+                        const PrefixCache::Match& match, PrefixCache& prefix) {
+  const Plan plan = MakePlan(keys, match, prefix);
   const std::int64_t n_history = std::max<std::int64_t>(plan.n_blocks - match.n_known, 0);
   const BlockCounts wanted = {.history = n_history, .window = std::ssize(plan.windows)};
   if (plan.n_blocks == 0) {
@@ -77,26 +88,32 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
   }
   // What it stands behind must not go to make room for it.
   PrefixChain parents;
-  prefix_->PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
-  if (!prefix_->MakeRoom(wanted, false)) {
-    prefix_->Unpin(parents);
+  prefix.PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
+  if (!prefix.MakeRoom(wanted, false)) {
+    prefix.Unpin(parents);
     return false;
   }
   const std::uint64_t number = next_load_++;
   Load& load = loads_[number];
   load.sequence = &sequence;
+  load.prefix = &prefix;
   load.parents = std::move(parents);
   const auto start = [&](BlockKind kind, std::int64_t i, std::vector<LoadedBlock>& blocks) {
     const auto at = static_cast<std::size_t>(i);
     const std::span<const Token> tokens =
         std::span<const Token>(sequence.tokens).subspan(at * kBlockTokens, kBlockTokens);
-    const std::int32_t block = cache_.arena().Take(kind).value();
+    const std::int32_t block = cache_.arena(prefix.data_rank()).Take(kind).value();
     blocks.push_back({.key = keys[at],
-                      .parent = i == 0 ? prefix_->root() : keys[at - 1],
+                      .parent = i == 0 ? prefix.root() : keys[at - 1],
                       .tokens = {tokens.begin(), tokens.end()},
                       .block = block});
-    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), keys[at], kind, blocks.back().parent,
-                    tokens, cache_.Bytes(kind, block));
+    const KeptBlock kept = {.data_rank = prefix.data_rank(),
+                            .key = keys[at],
+                            .kind = kind,
+                            .parent = blocks.back().parent,
+                            .tokens = tokens,
+                            .block = block};
+    disk_.StartLoad(TicketOf(number, kind, blocks.size() - 1), kept);
     ++load.left;
   };
   for (std::int64_t i = match.n_known; i < plan.n_blocks; ++i) {
@@ -129,28 +146,29 @@ bool DiskRestore::Finish() {
 // Up to the first block that was not what it should be. Meanwhile another sequence may have
 // computed the same.
 void DiskRestore::Insert(Load& load) {
-  BlockArena& arena = cache_.arena();
+  PrefixCache& prefix = *load.prefix;
+  BlockArena& arena = cache_.arena(prefix.data_rank());
   bool usable = true;
   for (const LoadedBlock& loaded : load.history) {
     usable = usable && loaded.ok;
-    if (usable && !prefix_->Has(loaded.key)) {
-      prefix_->Insert(loaded.key, loaded.parent, loaded.tokens, loaded.block, kNoBlock);
-      prefix_->PinNext(loaded.key, load.parents);
+    if (usable && !prefix.Has(loaded.key)) {
+      prefix.Insert(loaded.key, loaded.parent, loaded.tokens, loaded.block, kNoBlock);
+      prefix.PinNext(loaded.key, load.parents);
     } else {
       arena.Return(BlockKind::kHistory, loaded.block);
       if (usable) {
-        prefix_->PinNext(loaded.key, load.parents);
+        prefix.PinNext(loaded.key, load.parents);
       }
     }
   }
   for (const LoadedBlock& loaded : load.windows) {
-    if (loaded.ok && prefix_->Has(loaded.key) && !prefix_->HasWindow(loaded.key)) {
-      prefix_->InsertWindow(loaded.key, loaded.block);
+    if (loaded.ok && prefix.Has(loaded.key) && !prefix.HasWindow(loaded.key)) {
+      prefix.InsertWindow(loaded.key, loaded.block);
     } else {
       arena.Return(BlockKind::kWindow, loaded.block);
     }
   }
-  prefix_->Unpin(load.parents);
+  prefix.Unpin(load.parents);
   if (load.sequence != nullptr) {
     load.sequence->phase = SequencePhase::kWaiting;
   }
@@ -164,8 +182,11 @@ void DiskRestore::Forget(const Sequence& sequence) {
   }
 }
 
-void DiskRestore::AddUses(BlockUses& uses) const {
+void DiskRestore::AddUses(int data_rank, BlockUses& uses) const {
   for (const auto& [number, load] : loads_) {
+    if (load.prefix->data_rank() != data_rank) {
+      continue;
+    }
     for (const LoadedBlock& loaded : load.history) {
       uses.history[static_cast<std::size_t>(loaded.block)] += 1;
     }

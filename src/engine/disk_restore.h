@@ -1,4 +1,4 @@
-// DiskRestore: between the prefix cache and the blocks on disk.
+// DiskRestore: between the prefix cache and the blocks on disk, of one rank or of several.
 #ifndef FATHOM_ENGINE_DISK_RESTORE_H_
 #define FATHOM_ENGINE_DISK_RESTORE_H_
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/sequence.h"
-#include "kv_cache/disk_tier.h"
+#include "kv_cache/block_store.h"
 #include "kv_cache/prefix_cache.h"
 #include "kv_cache/sequence_cache.h"
 
@@ -19,15 +19,17 @@ namespace fathom {
 class DiskRestore {
  public:
   // Both outlive it.
-  DiskRestore(DiskTier& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
+  DiskRestore(BlockStore& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
 
-  // From now on, blocks that leave `prefix` are stored, and loaded ones become its entries. It
-  // outlives this, or nothing is called any more.
+  // From now on, blocks that leave `prefix` are stored. It outlives this, or nothing is called any
+  // more. Of several data ranks each has one.
   void Watch(PrefixCache& prefix);
 
-  // Starts to load the blocks that `sequence` can begin behind and that are on disk only; false if
-  // there are none, or no room for them. It is kLoading then, until Finish.
-  bool Start(Sequence& sequence, std::span<const BlockKey> keys, const PrefixCache::Match& match);
+  // Starts to load the blocks that `sequence` can begin behind and that are on disk only, to make
+  // them entries of `prefix`, which is watched and has the match; false if there are none, or no
+  // room for them. It is kLoading then, until Finish.
+  bool Start(Sequence& sequence, std::span<const BlockKey> keys, const PrefixCache::Match& match,
+             PrefixCache& prefix);
   // Makes entries of what was loaded; sequences whose last load has ended wait again. True if there
   // was anything.
   bool Finish();
@@ -35,12 +37,18 @@ class DiskRestore {
   void Wait();
   bool IsLoading() const { return !loads_.empty(); }
 
-  // Adds the uses of blocks that are being filled.
-  void AddUses(BlockUses& uses) const;
+  // How many blocks it could begin behind with what can be loaded; 0: nothing can.
+  std::int64_t Usable(std::span<const BlockKey> keys, const PrefixCache::Match& match,
+                      const PrefixCache& prefix) const {
+    return MakePlan(keys, match, prefix).n_blocks;
+  }
+
+  // Adds the uses of a data rank's blocks that are being filled.
+  void AddUses(int data_rank, BlockUses& uses) const;
   // The sequence will not be there when its load has ended.
   void Forget(const Sequence& sequence);
 
-  void Save(const PrefixChain& chain);
+  void Save(const PrefixCache& prefix, const PrefixChain& chain);
   // Returns when everything is on the disk.
   void SaveAll();
 
@@ -55,7 +63,8 @@ class DiskRestore {
   // What is read for a sequence.
   struct Load {
     Sequence* sequence = nullptr;  // null: it is gone
-    PrefixChain parents;           // what the blocks stand behind
+    PrefixCache* prefix = nullptr;
+    PrefixChain parents;  // what the blocks stand behind
     std::vector<LoadedBlock> history;
     std::vector<LoadedBlock> windows;
     std::int64_t left = 0;
@@ -65,13 +74,14 @@ class DiskRestore {
     std::vector<std::int64_t> windows;  // blocks whose window block is to be loaded
   };
 
-  Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match) const;
-  void Store(const PrefixCache::Leaving& leaving);
+  Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match,
+                const PrefixCache& prefix) const;
+  void Store(int data_rank, const PrefixCache::Leaving& leaving);
   void Insert(Load& load);
 
-  DiskTier& disk_;
+  BlockStore& disk_;
   SequenceCache& cache_;
-  PrefixCache* prefix_ = nullptr;
+  std::vector<PrefixCache*> prefixes_;
   std::unordered_map<std::uint64_t, Load> loads_;  // by number of the load
   std::uint64_t next_load_ = 0;
   std::vector<DiskTier::FinishedLoad> finished_;

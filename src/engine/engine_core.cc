@@ -86,7 +86,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   }
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
   const BlockKey root = RootOf(options, core->cache_.shape());
-  if (Status opened = core->OpenFiles(root); !opened) {
+  if (Status opened = core->OpenFiles(model, root); !opened) {
     return Unexpected(opened.error());
   }
   EngineCore& c = *core;
@@ -117,7 +117,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   return core;
 }
 
-Status EngineCore::OpenFiles(const BlockKey& root) {
+Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
   if (!options_.trace.empty()) {
     Result<std::unique_ptr<TraceWriter>> trace = TraceWriter::Open(options_.trace);
     if (!trace) {
@@ -130,12 +130,7 @@ Status EngineCore::OpenFiles(const BlockKey& root) {
     return {};
   }
   const auto warn = options_.warn ? options_.warn : [](const std::string&) {};
-  Result<std::unique_ptr<DiskTier>> disk =
-      DiskTier::Open(options_.disk,
-                     {.fingerprint = root,
-                      .history_bytes = cache_.BlockBytes(BlockKind::kHistory),
-                      .window_bytes = cache_.BlockBytes(BlockKind::kWindow)},
-                     warn);
+  Result<std::unique_ptr<BlockStore>> disk = model.OpenDisk(options_.disk, root, warn);
   if (!disk) {
     return Unexpected(disk.error());
   }

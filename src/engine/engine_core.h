@@ -29,7 +29,7 @@
 #include "engine/step_runner.h"
 #include "engine/stream_state.h"
 #include "engine/trace.h"
-#include "kv_cache/disk_tier.h"
+#include "kv_cache/block_store.h"
 
 namespace fathom {
 
@@ -68,7 +68,7 @@ class EngineCore {
 
  private:
   EngineCore(LanguageModel& model, const EngineOptions& options, EngineMetrics& metrics);
-  Status OpenFiles(const BlockKey& root);
+  Status OpenFiles(LanguageModel& model, const BlockKey& root);
   Status CheckPrompt(const Request& request) const;
   void HandleCancels();
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
@@ -96,7 +96,7 @@ class EngineCore {
   const ModelLimits limits_;
   SequenceCache& cache_;
   std::unique_ptr<TraceWriter> trace_;
-  std::unique_ptr<DiskTier> disk_;
+  std::unique_ptr<BlockStore> disk_;
   std::unique_ptr<DiskRestore> restore_;
   std::unique_ptr<CacheManager> caches_;
   std::unique_ptr<Scheduler> scheduler_;

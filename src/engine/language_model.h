@@ -3,10 +3,15 @@
 #define FATHOM_ENGINE_LANGUAGE_MODEL_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "kv_cache/disk_blocks.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
 #include "model/model.h"
@@ -44,6 +49,13 @@ class LanguageModel {
   virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) = 0;
   virtual Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) = 0;
+  // Where blocks of the cache are kept, under keys that begin with `root`. The model outlives it.
+  // `warn` and errors as of DiskTier::Open.
+  virtual Result<std::unique_ptr<BlockStore>> OpenDisk(
+      const DiskTierOptions& options, const BlockKey& root,
+      std::function<void(const std::string&)> warn) {
+    return DiskBlocks::Open(Cache(), options, root, std::move(warn));
+  }
 };
 
 }  // namespace fathom

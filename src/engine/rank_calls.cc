@@ -98,6 +98,7 @@ void CacheShadow::AddChanges(const BatchView& batch, RankMessage& message) {
   message.Add(std::ssize(copies_));
   for (const CacheCopy& copy : copies_) {
     message.Add(static_cast<std::int64_t>(copy.what));
+    message.Add(copy.data_rank);
     message.Add(copy.from);
     message.Add(copy.to);
   }
@@ -121,8 +122,9 @@ void CacheShadow::AddChanges(const BatchView& batch, RankMessage& message) {
 void TakeChanges(RankMessage& message, SequenceCache& cache) {
   for (std::size_t n = message.TakeLength(); n > 0; --n) {
     const auto what = static_cast<CacheCopy::What>(message.Take());
+    const int data_rank = TakeSmall(message);
     const std::int32_t from = TakeSmall(message);
-    cache.Run({what, from, TakeSmall(message)});
+    cache.Run({what, data_rank, from, TakeSmall(message)});
   }
   for (std::size_t n = message.TakeLength(); n > 0; --n) {
     const std::int32_t sequence = TakeSmall(message);

@@ -29,6 +29,7 @@ enum class RankCall : std::int64_t {
   kLogits,        // rows
   kForwardDraft,  // changes of the caches, batch, stream rows, source
   kDraftLogits,   // rows
+  kDisk,          // a DiskCall (engine/rank_disks.h) and what belongs to it
 };
 
 // What every rank does behind each Forward, with the tokens that it had: all of them the same.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "engine/rank_calls.h"
+#include "engine/rank_disks.h"
 #include "parallel/rank_message.h"
 
 namespace fathom {
@@ -10,8 +11,12 @@ namespace {
 
 class Follower {
  public:
-  Follower(Model& model, const AfterForward& after_forward)
-      : model_(model), after_forward_(after_forward) {
+  Follower(Model& model, Communicator& all, const AfterForward& after_forward,
+           const std::function<void(const std::string&)>& warn)
+      : model_(model),
+        after_forward_(after_forward),
+        disk_(
+            model.cache(), all, warn ? warn : [](const std::string&) {}) {
     batch_.Reserve(model.options().max_batch_tokens, model.options().max_sequences);
   }
 
@@ -35,6 +40,10 @@ class Follower {
       case RankCall::kDraftLogits:
         TakeRows(message, rows_);
         return IfRead(message, [&] { return WithoutValue(model_.MtpLogits(rows_)); });
+      case RankCall::kDisk: {
+        const Status ran = disk_.Run(message);
+        return ran ? IfRead(message, [] { return Status(); }) : ran;
+      }
       case RankCall::kEnd:
       case RankCall::kLoad:
         break;
@@ -64,14 +73,16 @@ class Follower {
 
   Model& model_;
   const AfterForward& after_forward_;
+  FollowerDisk disk_;
   Batch batch_;
   std::vector<std::int32_t> rows_;
 };
 
 }  // namespace
 
-Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward) {
-  Follower follower(model, after_forward);
+Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward,
+                   const std::function<void(const std::string&)>& warn) {
+  Follower follower(model, all, after_forward, warn);
   RankMessage message;
   for (;;) {
     if (Status told = message.Broadcast(all); !told) {

@@ -2,6 +2,9 @@
 #ifndef FATHOM_ENGINE_RANK_FOLLOWER_H_
 #define FATHOM_ENGINE_RANK_FOLLOWER_H_
 
+#include <functional>
+#include <string>
+
 #include "base/result.h"
 #include "engine/rank_calls.h"
 #include "model/model.h"
@@ -11,7 +14,9 @@ namespace fathom {
 
 // Runs the calls that rank 0 of `all` tells (rank_leader.h) until that says kEnd. Error: a call
 // that failed here, or the others are gone; the run is over then.
-Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {});
+// warn: as of DiskTier::Open, if the first rank has all of them keep blocks on disk.
+Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {},
+                   const std::function<void(const std::string&)>& warn = {});
 
 }  // namespace fathom
 

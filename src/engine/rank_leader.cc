@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/rank_disks.h"
+
 namespace fathom {
 
 RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
@@ -94,6 +96,19 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
         message.Add(static_cast<std::int64_t>(source));
       },
       [&] { return model_.ForwardMtp(next, stream_rows, source); });
+}
+
+Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
+    const DiskTierOptions& options, const BlockKey& root,
+    std::function<void(const std::string&)> warn) {
+  const auto tell = [this](const std::function<void(RankMessage&)>& add) -> Status {
+    if (failure_) {
+      return Unexpected(*failure_);
+    }
+    return Call(RankCall::kDisk, add, [] { return Status(); });
+  };
+  return LeaderDisks::Open(Cache(), options, root, std::move(warn), all_, tell,
+                           [this](const Error& error) { Checked(Status(Unexpected(error))); });
 }
 
 Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t> rows) {

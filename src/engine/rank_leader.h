@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "engine/language_model.h"
 #include "engine/model_adapter.h"
@@ -37,6 +39,9 @@ class RankLeader : public LanguageModel {
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override;
   Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
+  Result<std::unique_ptr<BlockStore>> OpenDisk(
+      const DiskTierOptions& options, const BlockKey& root,
+      std::function<void(const std::string&)> warn) override;
 
  private:
   template <class Fill, class Run>

@@ -35,16 +35,82 @@ void InsertByRank(std::vector<Sequence*>& list, Sequence& sequence) {
 
 Scheduler::Scheduler(CacheManager& caches, const ModelLimits& limits,
                      const SchedulerOptions& options, EngineMetrics& metrics)
-    : caches_(caches), limits_(limits), options_(options), metrics_(metrics) {
-  for (std::int64_t slot = limits.max_sequences; slot > 0; --slot) {
-    free_slots_.push_back(static_cast<std::int32_t>(slot - 1));
-  }
-  running_.reserve(free_slots_.size());
+    : caches_(caches),
+      limits_(limits),
+      options_(options),
+      metrics_(metrics),
+      slots_(limits.max_sequences, caches.data_ranks()),
+      hits_(static_cast<std::size_t>(caches.data_ranks().n)),
+      promised_(hits_.size()),
+      n_prompts_(hits_.size()) {
+  running_.reserve(static_cast<std::size_t>(limits.max_sequences));
+  offers_.reserve(hits_.size());
 }
 
 void Scheduler::Add(Sequence& sequence) {
   sequence.phase = SequencePhase::kWaiting;
   InsertByRank(waiting_, sequence);
+}
+
+std::int64_t Scheduler::NumberRunning(int data_rank) const {
+  return std::ranges::count_if(
+      running_, [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
+}
+
+// The lowest-ranked sequence there; there is one.
+Sequence* Scheduler::LastOn(int data_rank) const {
+  return *std::find_if(running_.rbegin(), running_.rend(),
+                       [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
+}
+
+// The data ranks that could take the sequence, the best first. False: it waits for one that will
+// have more of its text, which keeps a slot for it.
+bool Scheduler::FindOffers(Sequence& sequence) {
+  offers_.clear();
+  for (int rank = 0; rank < caches_.data_ranks().n; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (slots_.n_free(rank) > promised_[at]) {
+      hits_[at] = caches_.Find(sequence, rank, running_);
+      offers_.push_back({.data_rank = rank,
+                         .n_shared = hits_[at].Most(),
+                         .soon = hits_[at].n_soon > 0,
+                         .last_chosen = slots_.last_chosen(rank)});
+    }
+  }
+  for (DataRankOffer& offer : offers_) {
+    for (const Sequence* other : running_) {
+      if (RankOf(*other) == offer.data_rank) {
+        offer.n_running += 1;
+        offer.n_tokens += other->size();
+      }
+    }
+  }
+  SortOffers(offers_);
+  if (!offers_.empty() && offers_.front().soon) {
+    promised_[static_cast<std::size_t>(offers_.front().data_rank)] += 1;
+    return false;
+  }
+  return true;
+}
+
+Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
+                             Clock::time_point now) {
+  const Admission admission =
+      caches_.Admit(sequence, slots_.Next(offer.data_rank),
+                    hits_[static_cast<std::size_t>(offer.data_rank)], offer.n_running);
+  if (admission != Admission::kAdmitted) {
+    return admission;
+  }
+  slots_.Take(offer.data_rank);
+  slots_.Choose(offer.data_rank);
+  sequence.phase = SequencePhase::kRunning;
+  if (!sequence.request.started) {
+    sequence.request.started = now;
+    sequence.request.stats.cached_tokens = sequence.computed;
+    metrics_.CountCachedTokens(sequence.computed);
+  }
+  InsertByRank(running_, sequence);
+  return admission;
 }
 
 // In the order of rank, those that have waited long before others. One that does not fit makes the
@@ -53,38 +119,35 @@ void Scheduler::Admit() {
   if (waiting_.empty()) {
     return;
   }
-  if (free_slots_.empty()) {
+  if (!slots_.HasFree()) {
     PreemptPaused();
   }
   const Clock::time_point now = Clock::now();
   std::stable_sort(waiting_.begin(), waiting_.end(), [now](const Sequence* a, const Sequence* b) {
     return RankOfWaiting(*a, now) > RankOfWaiting(*b, now);
   });
-  for (std::size_t i = 0; i < waiting_.size() && !free_slots_.empty();) {
+  std::ranges::fill(promised_, 0);
+  for (std::size_t i = 0; i < waiting_.size() && slots_.HasFree();) {
     Sequence& sequence = *waiting_[i];
-    if (sequence.phase == SequencePhase::kLoading || !HasReader(sequence)) {
+    if (sequence.phase == SequencePhase::kLoading || !HasReader(sequence) ||
+        !FindOffers(sequence) || offers_.empty()) {
       ++i;
       continue;
     }
-    const auto headroom = std::ssize(running_);
-    switch (caches_.Admit(sequence, free_slots_.back(), running_, headroom)) {
-      case Admission::kAdmitted:
-        free_slots_.pop_back();
-        sequence.phase = SequencePhase::kRunning;
-        if (!sequence.request.started) {
-          sequence.request.started = now;
-          sequence.request.stats.cached_tokens = sequence.computed;
-          metrics_.CountCachedTokens(sequence.computed);
-        }
-        waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-        InsertByRank(running_, sequence);
-        break;
-      case Admission::kNoRoom:
-        return;
-      case Admission::kSharesSoon:
-      case Admission::kLoads:
-        ++i;
-        break;
+    // The first that has room.
+    Admission admission = Admission::kNoRoom;
+    for (std::size_t k = 0; k < offers_.size() && admission == Admission::kNoRoom; ++k) {
+      if (!offers_[k].soon) {
+        admission = AdmitTo(sequence, offers_[k], now);
+      }
+    }
+    if (admission == Admission::kNoRoom) {
+      return;
+    }
+    if (admission == Admission::kAdmitted) {
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
     }
   }
 }
@@ -141,22 +204,31 @@ std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   return budget;
 }
 
-void Scheduler::PlanPrompts(StepPlan& plan) const {
+void Scheduler::PlanPrompts(StepPlan& plan) {
   std::int64_t budget = PromptBudget(plan);
   std::vector<PlannedSegment> prompts;
+  std::ranges::fill(n_prompts_, 0);
+  const auto prompts_beside = [&](const Sequence& sequence) -> std::int64_t& {
+    return n_prompts_[static_cast<std::size_t>(RankOf(sequence))];
+  };
   for (Sequence* sequence : running_) {
     if (!sequence->IsDecoding() && !sequence->AwaitsToken() &&
-        std::ssize(prompts) < kMostPartialPrompts && HasReader(*sequence)) {
+        prompts_beside(*sequence) < kMostPartialPrompts && HasReader(*sequence)) {
       prompts.push_back({.sequence = sequence});
+      prompts_beside(*sequence) += 1;
     }
   }
-  // Equal shares; what the short ones leave goes to the others.
+  const std::int64_t n_ranks =
+      std::ranges::count_if(n_prompts_, [](std::int64_t n) { return n > 0; });
+  // Equal shares, of the ranks and of the prompts of each; what the short ones leave goes to the
+  // others.
   bool grew = true;
   while (budget > 0 && grew) {
     grew = false;
-    const std::int64_t share =
-        std::max<std::int64_t>(budget / std::max<std::int64_t>(1, std::ssize(prompts)), 1);
+    const std::int64_t share_of_rank = budget / std::max<std::int64_t>(1, n_ranks);
     for (PlannedSegment& segment : prompts) {
+      const std::int64_t share =
+          std::max<std::int64_t>(share_of_rank / prompts_beside(*segment.sequence), 1);
       const std::int64_t left = segment.sequence->n_left() - segment.n_tokens;
       const std::int64_t more = std::min({left, share, budget});
       segment.n_tokens += more;
@@ -176,7 +248,7 @@ void Scheduler::Preempt(Sequence& sequence) {
   if (on_preempt_) {
     on_preempt_(sequence);
   }
-  free_slots_.push_back(sequence.slot);
+  slots_.Return(sequence.slot);
   caches_.Release(sequence, false);
   std::erase(running_, &sequence);
   ++sequence.request.stats.preemptions;
@@ -194,14 +266,15 @@ void Scheduler::PreemptPaused() {
   }
 }
 
-// At the cost of those that rank behind it; false if even they are not enough, or not yet: one
-// whose token is being computed keeps what it has until it is there.
+// At the cost of those on its data rank that rank behind it; false if even they are not enough, or
+// not yet: one whose token is being computed keeps what it has until it is there.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
-    if (running_.back() == &sequence || running_.back()->AwaitsToken()) {
+    Sequence* last = LastOn(RankOf(sequence));
+    if (last == &sequence || last->AwaitsToken()) {
       return false;
     }
-    Preempt(*running_.back());
+    Preempt(*last);
   }
   return true;
 }
@@ -224,7 +297,8 @@ void Scheduler::Plan(StepPlan& plan, int n_running) {
     if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
       // Alone it fits, Submit has seen to that; but blocks that are being read from the disk are in
       // the way for a moment, and so are sequences whose tokens are being computed.
-      if (running_.size() > 1 && running_.back() == segment.sequence) {
+      const int data_rank = RankOf(*segment.sequence);
+      if (NumberRunning(data_rank) > 1 && LastOn(data_rank) == segment.sequence) {
         Preempt(*segment.sequence);
       }
       continue;
@@ -254,11 +328,11 @@ void Scheduler::Took(const StepPlan& plan, double seconds) {
 }
 
 bool Scheduler::Fork(const Sequence& from, Sequence& to) {
-  if (free_slots_.empty()) {
+  const int data_rank = RankOf(from);
+  if (slots_.n_free(data_rank) == 0) {
     return false;
   }
-  to.slot = free_slots_.back();
-  free_slots_.pop_back();
+  to.slot = slots_.Take(data_rank);
   to.phase = SequencePhase::kRunning;
   caches_.Fork(from, to);
   InsertByRank(running_, to);
@@ -267,7 +341,7 @@ bool Scheduler::Fork(const Sequence& from, Sequence& to) {
 
 void Scheduler::Remove(Sequence& sequence) {
   if (sequence.slot >= 0) {
-    free_slots_.push_back(sequence.slot);
+    slots_.Return(sequence.slot);
     caches_.Release(sequence, true);
     std::erase(running_, &sequence);
   } else {

@@ -12,6 +12,12 @@
 // short, what only the prefix cache holds is given up first, then the lowest-ranked sequence loses
 // its slot and waits again, to compute its tokens anew later (or to find them cached). The highest
 // always goes on, so the engine never stands still.
+//
+// Of several data ranks each has memory for its own sequences, which stay there while they have a
+// slot; all of this is done for each of them, and a sequence loses its slot to one of the same rank
+// only. A waiting sequence goes where most of its text is cached, else where the fewest run
+// (data_rank_slots.h). A step waits for the rank with the most tokens, so prompts get their tokens
+// in equal shares of ranks first.
 #ifndef FATHOM_ENGINE_SCHEDULER_H_
 #define FATHOM_ENGINE_SCHEDULER_H_
 
@@ -21,6 +27,7 @@
 #include <vector>
 
 #include "engine/cache_manager.h"
+#include "engine/data_rank_slots.h"
 #include "engine/language_model.h"
 #include "engine/metrics.h"
 #include "engine/sequence.h"
@@ -74,8 +81,13 @@ class Scheduler {
 
  private:
   void Admit();
+  Admission AdmitTo(Sequence& sequence, const DataRankOffer& offer, Clock::time_point now);
+  bool FindOffers(Sequence& sequence);
+  int RankOf(const Sequence& sequence) const { return caches_.data_ranks().OwnerOf(sequence.slot); }
+  std::int64_t NumberRunning(int data_rank) const;
+  Sequence* LastOn(int data_rank) const;
   void PlanDecoding(StepPlan& plan, int n_running) const;
-  void PlanPrompts(StepPlan& plan) const;
+  void PlanPrompts(StepPlan& plan);
   std::int64_t PromptBudget(const StepPlan& plan) const;
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
   void Preempt(Sequence& sequence);
@@ -89,7 +101,13 @@ class Scheduler {
   std::function<void(Sequence&)> on_preempt_;
   std::vector<Sequence*> waiting_;  // by rank
   std::vector<Sequence*> running_;  // by rank
-  std::vector<std::int32_t> free_slots_;
+  DataRankSlots slots_;
+  // Scratch of Admit and PlanPrompts.
+  std::vector<DataRankOffer> offers_;
+  // By data rank.
+  std::vector<PrefixHit> hits_;
+  std::vector<std::int64_t> promised_;  // free slots for those that wait for another's blocks
+  std::vector<std::int64_t> n_prompts_;
   double decode_seconds_ = 0;        // of a step without prompts, lately
   double prompt_token_seconds_ = 0;  // more for each token of a prompt, lately
 };

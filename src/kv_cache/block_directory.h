@@ -55,11 +55,12 @@ class BlockFileList {
   // Removes the file that was not used for the longest time. There must be one.
   Entry TakeOldest();
 
+  const std::list<Entry>& entries() const { return entries_; }  // the oldest first
   std::int64_t n_files() const { return static_cast<std::int64_t>(entries_.size()); }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  std::list<Entry> entries_;  // the oldest first
+  std::list<Entry> entries_;
   std::unordered_map<BlockFileName, std::list<Entry>::iterator, BlockFileNameHash> places_;
   std::int64_t bytes_ = 0;
 };

@@ -298,6 +298,18 @@ void DiskTier::Store(const BlockKey& key, BlockKind kind, const BlockKey& parent
   impl_->work_came.notify_one();
 }
 
+void DiskTier::Discard(const BlockKey& key, BlockKind kind) {
+  const BlockFileName name = impl_->NameOf(key, kind);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (impl_->stores_by_name.contains(name)) {
+      return;
+    }
+    impl_->files.Remove(name);
+  }
+  impl_->directory.Delete(name);
+}
+
 void DiskTier::StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind,
                          const BlockKey& parent, std::span<const Token> tokens,
                          std::span<std::byte> payload) {
@@ -330,6 +342,20 @@ void DiskTier::WaitForFinished(std::chrono::milliseconds timeout) {
 void DiskTier::Flush() {
   std::unique_lock lock(impl_->mutex);
   impl_->work_ended.wait(lock, [&] { return impl_->stores.empty(); });
+}
+
+std::vector<BlockFileName> DiskTier::Names() const {
+  std::vector<BlockFileName> names;
+  const std::lock_guard lock(impl_->mutex);
+  for (const BlockFileList::Entry& entry : impl_->files.entries()) {
+    if (entry.name.fingerprint == impl_->identity.fingerprint) {
+      names.push_back(entry.name);
+    }
+  }
+  for (const auto& [name, store] : impl_->stores_by_name) {
+    names.push_back(name);
+  }
+  return names;
 }
 
 DiskTierStats DiskTier::stats() const {

@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "kv_cache/block_directory.h"
 #include "kv_cache/block_key.h"
 
 namespace fathom {
@@ -72,6 +73,10 @@ class DiskTier {
   void Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
              std::span<const Token> tokens, std::span<const std::byte> payload);
 
+  // Deletes the file of a block, if there is one and nothing of it waits to be written. Waits for
+  // the disk.
+  void Discard(const BlockKey& key, BlockKind kind);
+
   // Reads a block into `payload`, which must stay there until TakeFinished has told of `id`; from
   // memory, if it waits to be written. Loads go before stores.
   void StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind, const BlockKey& parent,
@@ -89,6 +94,8 @@ class DiskTier {
   // Returns when everything stored so far is in its file, or dropped.
   void Flush();
 
+  // The blocks of this identity that Has is true of.
+  std::vector<BlockFileName> Names() const;
   DiskTierStats stats() const;
 
  private:

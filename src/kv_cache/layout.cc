@@ -21,6 +21,8 @@ std::span<const int> LayersHere(const CacheShape& shape) {
                static_cast<std::size_t>(end - shape.first_layer));
 }
 
+std::int64_t SlotsHere(const CacheShape& shape) { return shape.data.OwnSlots(shape.n_sequences); }
+
 std::int64_t StreamBytesHere(const CacheShape& shape) {
   return shape.end_layer >= std::ssize(shape.ratios) ? shape.stream_bytes : 0;
 }

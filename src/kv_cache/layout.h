@@ -22,6 +22,7 @@
 
 #include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
+#include "kv_cache/data_ranks.h"
 
 namespace fathom {
 
@@ -35,6 +36,8 @@ struct CacheShape {
   std::int64_t end_layer = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
+  // Of several data ranks: each has memory for its own sequences alone, and as much as the others.
+  DataRanks data{};
   std::int64_t rollback = 0;  // newest positions that may be overwritten
   // The last so many layers belong to a draft head; see WindowCache::row_of_position_0.
   std::int64_t n_draft_layers = 0;
@@ -42,7 +45,7 @@ struct CacheShape {
   std::int64_t lookahead = 0;
   // Of the hidden streams of a position, kept with the last layer; 0: they are not.
   std::int64_t stream_bytes = 0;
-  // Of everything together; 0: as much as all sequences can ever need at once.
+  // Of everything here together; 0: as much as all sequences here can ever need at once.
   std::int64_t memory_bytes = 0;
   // Of several ranks: as many slabs (block_arena.h) as the poorest has room for.
   std::int64_t most_slabs = std::numeric_limits<std::int64_t>::max();
@@ -50,6 +53,8 @@ struct CacheShape {
 
 // The ratios of the layers that have memory here.
 std::span<const int> LayersHere(const CacheShape& shape);
+// Slots of the sequences that have memory here.
+std::int64_t SlotsHere(const CacheShape& shape);
 // stream_bytes if they are kept here, else 0.
 std::int64_t StreamBytesHere(const CacheShape& shape);
 

@@ -21,7 +21,16 @@ void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector
   }
 }
 
-PrefixCache::PrefixCache(SequenceCache& cache, const BlockKey& root) : cache_(cache), root_(root) {}
+PrefixCache::PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank)
+    : cache_(cache), root_(root), data_rank_(data_rank) {
+  Check(data_rank >= 0 && data_rank < cache.shape().data.n, "a data rank that there is");
+}
+
+// A block has the same number on a rank that has never computed it.
+void PrefixCache::CheckOwner(std::int32_t sequence) const {
+  Check(cache_.shape().data.OwnerOf(sequence) == data_rank_,
+        "a sequence would read blocks that another data rank computed");
+}
 
 std::int32_t PrefixCache::Lookup(const BlockKey& key, std::span<const Token> tokens) const {
   const auto found = index_.find(key);
@@ -80,6 +89,7 @@ void PrefixCache::TouchWindow(std::int32_t entry) {
 void PrefixCache::Attach(std::int32_t sequence, std::span<const BlockKey> keys,
                          std::int64_t n_blocks, PrefixChain& chain) {
   Check(chain.entries.empty(), "Attach: a chain that is in use");
+  CheckOwner(sequence);
   history_.clear();
   windows_.clear();
   const std::int64_t first_window = n_blocks - cache_.BoundaryWindows(n_blocks);
@@ -119,7 +129,7 @@ std::int32_t PrefixCache::NewEntry(const BlockKey& key, std::int32_t parent,
 
 void PrefixCache::Commit(std::int32_t sequence, std::span<const BlockKey> keys,
                          std::span<const Token> tokens, std::int64_t n_blocks, PrefixChain& chain) {
-  BlockArena& arena = cache_.arena();
+  CheckOwner(sequence);
   for (std::int64_t i = std::ssize(chain.entries); i < n_blocks && !chain.collided; ++i) {
     const BlockKey& key = keys[static_cast<std::size_t>(i)];
     const std::span<const Token> block_tokens = TokensOf(tokens, i);
@@ -134,14 +144,14 @@ void PrefixCache::Commit(std::int32_t sequence, std::span<const BlockKey> keys,
       const std::int32_t parent = chain.entries.empty() ? LruList::kNone : chain.entries.back();
       entry = NewEntry(key, parent, block_tokens);
       At(entry).history = history;
-      arena.Share(BlockKind::kHistory, history);
+      arena().Share(BlockKind::kHistory, history);
     } else if (At(entry).history != history) {
       cache_.Replace(BlockKind::kHistory, sequence, i, At(entry).history);
     }
     if (At(entry).window == kNoBlock && window != kNoBlock) {
       At(entry).window = window;
       ++n_windows_;
-      arena.Share(BlockKind::kWindow, window);
+      arena().Share(BlockKind::kWindow, window);
       TouchWindow(entry);
     } else if (window != kNoBlock && At(entry).window != window) {
       cache_.Replace(BlockKind::kWindow, sequence, i, At(entry).window);
@@ -227,7 +237,7 @@ void PrefixCache::Tell(const OnLeaving& visit, std::int32_t entry, BlockKind kin
 // Window blocks that sequences use stay; there are few of them.
 std::int32_t PrefixCache::OldestIdleWindow(const LruList& windows) const {
   std::int32_t entry = windows.oldest();
-  while (entry != LruList::kNone && cache_.arena().uses(BlockKind::kWindow, At(entry).window) > 1) {
+  while (entry != LruList::kNone && arena().uses(BlockKind::kWindow, At(entry).window) > 1) {
     entry = windows.After(entry);
   }
   return entry;
@@ -238,7 +248,7 @@ void PrefixCache::EvictWindow(std::int32_t entry) {
   if (e.is_end && on_leaving_) {
     Tell(on_leaving_, entry, BlockKind::kWindow);
   }
-  cache_.arena().Return(BlockKind::kWindow, e.window);
+  arena().Return(BlockKind::kWindow, e.window);
   e.window = kNoBlock;
   --n_windows_;
   e.is_end = false;
@@ -256,7 +266,7 @@ void PrefixCache::EvictEntry(std::int32_t entry) {
   if (on_leaving_) {
     Tell(on_leaving_, entry, BlockKind::kHistory);
   }
-  cache_.arena().Return(BlockKind::kHistory, e.history);
+  arena().Return(BlockKind::kHistory, e.history);
   e.history = kNoBlock;
   e.is_free = true;
   idle_.Remove(entry);
@@ -292,7 +302,7 @@ bool PrefixCache::EvictOne(bool only_windows) {
 }
 
 bool PrefixCache::MakeRoom(const BlockCounts& wanted, bool only_windows) {
-  while (!cache_.arena().HasRoom(wanted)) {
+  while (!arena().HasRoom(wanted)) {
     if (!EvictOne(only_windows)) {
       return false;
     }

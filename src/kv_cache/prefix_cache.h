@@ -12,6 +12,9 @@
 // Entries that a running sequence uses are pinned. The others go when room is needed: first window
 // blocks in the middle of texts, then, least recently used first, window blocks at the ends of
 // texts and entries that nothing stands behind.
+//
+// Of several data ranks each has a prefix cache of its own, whose blocks only its own sequences may
+// use: to another rank a number of a block says nothing.
 #ifndef FATHOM_KV_CACHE_PREFIX_CACHE_H_
 #define FATHOM_KV_CACHE_PREFIX_CACHE_H_
 
@@ -52,7 +55,8 @@ class PrefixCache {
   };
   using OnLeaving = std::function<void(const Leaving&)>;
 
-  PrefixCache(SequenceCache& cache, const BlockKey& root);
+  // Of the blocks of this data rank.
+  PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);
 
   // What there is of a text whose blocks have these keys: blocks from the first one on that have
   // an entry, and how many of them a sequence can begin behind (not more).
@@ -64,15 +68,16 @@ class PrefixCache {
   bool Has(const BlockKey& key) const { return index_.contains(key); }
   bool HasWindow(const BlockKey& key) const;
   const BlockKey& root() const { return root_; }
+  int data_rank() const { return data_rank_; }
 
-  // Begins `sequence` behind its first n_blocks, at most Match::n_usable; pins them in `chain`,
-  // which is empty.
+  // Begins `sequence`, one of the data rank, behind its first n_blocks, at most Match::n_usable;
+  // pins them in `chain`, which is empty.
   void Attach(std::int32_t sequence, std::span<const BlockKey> keys, std::int64_t n_blocks,
               PrefixChain& chain);
 
   // Makes entries of the blocks chain.entries.size() ... n_blocks - 1 of `sequence`, which are
-  // complete and will not change, and pins them. Where there is an entry already, the sequence uses
-  // its blocks from now on.
+  // complete and will not change, and pins them; the sequence is one of the data rank. Where there
+  // is an entry already, the sequence uses its blocks from now on.
   void Commit(std::int32_t sequence, std::span<const BlockKey> keys, std::span<const Token> tokens,
               std::int64_t n_blocks, PrefixChain& chain);
 
@@ -133,6 +138,8 @@ class PrefixCache {
 
   Entry& At(std::int32_t i) { return entries_[static_cast<std::size_t>(i)]; }
   const Entry& At(std::int32_t i) const { return entries_[static_cast<std::size_t>(i)]; }
+  void CheckOwner(std::int32_t sequence) const;
+  BlockArena& arena() const { return cache_.arena(data_rank_); }
   std::int32_t Lookup(const BlockKey& key, std::span<const Token> tokens) const;
   std::int32_t NewEntry(const BlockKey& key, std::int32_t parent, std::span<const Token> tokens);
   void Pin(std::int32_t entry);
@@ -146,6 +153,7 @@ class PrefixCache {
 
   SequenceCache& cache_;
   const BlockKey root_;
+  const int data_rank_;
   OnLeaving on_leaving_;
   std::vector<Entry> entries_;
   std::vector<std::int32_t> free_entries_;

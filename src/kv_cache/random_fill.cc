@@ -107,4 +107,16 @@ void FillRandomly(LayerCache& layer, std::int32_t sequence, std::int64_t n_token
   FillCompressor(layer.indexer, sequence, n_tokens, words);
 }
 
+void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_tokens,
+                  std::uint64_t seed) {
+  const CacheShape& shape = cache.shape();
+  if (!shape.data.IsOwn(sequence)) {
+    return;
+  }
+  for (std::int64_t layer = 0; layer < cache.n_layers(); ++layer) {
+    FillRandomly(cache.Layer(layer), shape.data.OwnSlotOf(sequence), n_tokens,
+                 seed + static_cast<std::uint64_t>(shape.first_layer + layer));
+  }
+}
+
 }  // namespace fathom

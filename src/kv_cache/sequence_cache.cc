@@ -14,8 +14,8 @@ std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std::int64_t width,
                CompressorCache& cache) {
   cache.tail_slots = slots;
-  cache.tail_values = carver.Take<float>(shape.n_sequences * slots, width);
-  cache.tail_scores = carver.Take<float>(shape.n_sequences * slots, width);
+  cache.tail_values = carver.Take<float>(SlotsHere(shape) * slots, width);
+  cache.tail_scores = carver.Take<float>(SlotsHere(shape) * slots, width);
 }
 
 // The tails of all layers, and the streams.
@@ -30,7 +30,7 @@ Matrix<std::byte> CarveTails(Carver& carver, const CacheShape& shape,
       CarveTail(carver, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
     }
   }
-  return carver.Take<std::byte>(shape.n_sequences, StreamBytesHere(shape));
+  return carver.Take<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
 }
 
 void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
@@ -96,8 +96,8 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
   size.per_slab = slab_bytes_ / history_bytes_;
   const std::int64_t most_windows = std::min(table_width_, MostWindowBlocks(shape_));
   if (shape_.memory_bytes == 0) {
-    size.history_slabs = DivideUp(shape_.n_sequences * table_width_, size.per_slab);
-    size.n_slabs = size.history_slabs + shape_.n_sequences * most_windows;
+    size.history_slabs = DivideUp(SlotsHere(shape_) * table_width_, size.per_slab);
+    size.n_slabs = size.history_slabs + SlotsHere(shape_) * most_windows;
     return size;
   }
   size.n_slabs = std::min((shape_.memory_bytes - tail_bytes) / slab_bytes_, shape_.most_slabs);
@@ -109,6 +109,16 @@ Result<SequenceCache::ArenaSize> SequenceCache::SizeArena(std::int64_t tail_byte
                      slab_bytes_, shape_.memory_bytes);
   }
   return size;
+}
+
+int SequenceCache::OnlyRank() const {
+  Check(shape_.data.n == 1, "the blocks of one data rank: there are several");
+  return 0;
+}
+
+std::int32_t SequenceCache::OwnSlot(std::int32_t sequence) const {
+  Check(shape_.data.IsOwn(sequence), "memory of a sequence that another data rank has");
+  return shape_.data.OwnSlotOf(sequence);
 }
 
 // The memory first: a number of blocks that there is no room for may be any number.
@@ -133,10 +143,11 @@ Status SequenceCache::Allocate(Backend& backend) {
   if (Status allocated = allocate(size->n_slabs * slab_bytes_, blocks_); !allocated) {
     return allocated;
   }
-  arena_ = BlockArena(size->n_slabs, size->per_slab, size->history_slabs);
+  const auto n_ranks = static_cast<std::size_t>(shape_.data.n);
+  arenas_.assign(n_ranks, BlockArena(size->n_slabs, size->per_slab, size->history_slabs));
   states_.resize(static_cast<std::size_t>(shape_.n_sequences));
   for (std::vector<std::int32_t>* table : {&history_table_, &window_table_}) {
-    table->assign(static_cast<std::size_t>(shape_.n_sequences * table_width_), kNoBlock);
+    table->assign(n_ranks * static_cast<std::size_t>(SlotsHere(shape_) * table_width_), kNoBlock);
   }
   Carver carver(tails_->bytes());
   streams_ = CarveTails(carver, shape_, layers_);
@@ -153,7 +164,7 @@ void SequenceCache::MakeViews() {
                      .block_stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_,
                      .rows_per_block = per_block,
                      .row_bytes = row_bytes,
-                     .table = TableOf(kind).data(),
+                     .table = &Entry(kind, shape_.data.SequenceIn(0), 0),
                      .table_width = table_width_};
   };
   const std::int64_t key_bytes = KeyBytes(shape_.keys);
@@ -195,7 +206,7 @@ std::span<std::byte> SequenceCache::Bytes(BlockKind kind, std::int32_t block) {
 std::span<const std::int32_t> SequenceCache::Table(BlockKind kind, std::int32_t sequence) const {
   const std::vector<std::int32_t>& table =
       kind == BlockKind::kHistory ? history_table_ : window_table_;
-  return std::span(table).subspan(static_cast<std::size_t>(sequence * table_width_),
+  return std::span(table).subspan(static_cast<std::size_t>(TableBegin(sequence)),
                                   static_cast<std::size_t>(table_width_));
 }
 
@@ -225,7 +236,7 @@ bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range
                               std::int64_t i) const {
   const std::int32_t block = BlockOf(kind, sequence, i);
   if (block != kNoBlock) {
-    return arena_.uses(kind, block) > 1;
+    return ArenaOf(sequence).uses(kind, block) > 1;
   }
   return i >= range.stored || (i == range.first && range.holds_draft_key);
 }
@@ -257,22 +268,24 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
       continue;
     }
     Check(!follows_, "a block that the first rank has not taken");
+    BlockArena& arena = ArenaOf(sequence);
     std::int32_t& entry = Entry(kind, sequence, i);
-    const std::int32_t taken = arena_.Take(kind).value();
+    const std::int32_t taken = arena.Take(kind).value();
     if (entry != kNoBlock) {
       if (i == copied) {
         Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
-             entry, taken});
+             shape_.data.OwnerOf(sequence), entry, taken});
       }
-      arena_.Return(kind, entry);
+      arena.Return(kind, entry);
     }
     entry = taken;
   }
 }
 
-void SequenceCache::GiveBack(BlockKind kind, std::int32_t& entry) {
+void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i) {
+  std::int32_t& entry = Entry(kind, sequence, i);
   if (entry != kNoBlock && !follows_) {
-    arena_.Return(kind, entry);
+    ArenaOf(sequence).Return(kind, entry);
   }
   entry = kNoBlock;
 }
@@ -280,7 +293,7 @@ void SequenceCache::GiveBack(BlockKind kind, std::int32_t& entry) {
 void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
   SequenceState& state = StateOf(sequence);
   for (; state.first_window < std::min(end, state.end_block); ++state.first_window) {
-    GiveBack(BlockKind::kWindow, Entry(BlockKind::kWindow, sequence, state.first_window));
+    GiveBack(BlockKind::kWindow, sequence, state.first_window);
   }
 }
 
@@ -301,12 +314,13 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   Check(first >= state.earliest_next && first <= state.stands, "Extend: a position out of order");
   Trim(sequence);
   const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
-  if (!arena_.HasRoom(missing)) {
+  const BlockArena& arena = ArenaOf(sequence);
+  if (!arena.HasRoom(missing)) {
     Status full = MakeError(ErrorCode::kOutOfMemory,
                             "positions {} to {} of sequence {}: expected {} history and {} window "
                             "blocks, found {} of {} slabs free",
                             first, first + n_tokens - 1, sequence, missing.history, missing.window,
-                            arena_.n_free_slabs(), arena_.n_slabs());
+                            arena.n_free_slabs(), arena.n_slabs());
     if (first == 0) {
       Release(sequence);
     }
@@ -330,7 +344,7 @@ void SequenceCache::Release(std::int32_t sequence) {
   SequenceState& state = StateOf(sequence);
   ReturnWindows(sequence, state.end_block);
   for (std::int64_t i = 0; i < state.end_block; ++i) {
-    GiveBack(BlockKind::kHistory, Entry(BlockKind::kHistory, sequence, i));
+    GiveBack(BlockKind::kHistory, sequence, i);
   }
   state = {};
 }
@@ -345,26 +359,29 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
   Check(n_blocks <= table_width_ && std::ssize(windows) == BoundaryWindows(n_blocks),
         "Attach: the blocks that a sequence needs");
   Release(sequence);
+  BlockArena& arena = ArenaOf(sequence);
   SequenceState& state = StateOf(sequence);
   state.first_window = n_blocks - std::ssize(windows);
   state.end_block = n_blocks;
   for (std::int64_t i = 0; i < n_blocks; ++i) {
-    arena_.Share(BlockKind::kHistory, history[static_cast<std::size_t>(i)]);
+    arena.Share(BlockKind::kHistory, history[static_cast<std::size_t>(i)]);
     Entry(BlockKind::kHistory, sequence, i) = history[static_cast<std::size_t>(i)];
   }
   for (std::size_t i = 0; i < windows.size(); ++i) {
-    arena_.Share(BlockKind::kWindow, windows[i]);
+    arena.Share(BlockKind::kWindow, windows[i]);
     Entry(BlockKind::kWindow, sequence, state.first_window + static_cast<std::int64_t>(i)) =
         windows[i];
   }
   state.stands = state.earliest_next = n_blocks * kBlockTokens;
   if (!windows.empty()) {
-    Run({CacheCopy::What::kStream, windows.back(), sequence});
+    Run({CacheCopy::What::kStream, shape_.data.OwnerOf(sequence), windows.back(), sequence});
   }
 }
 
 void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
   Check(from != to, "Fork: a sequence onto itself");
+  const int data_rank = shape_.data.OwnerOf(from);
+  Check(data_rank == shape_.data.OwnerOf(to), "Fork: a sequence of another data rank");
   Release(to);
   const SequenceState& state = StateOf(from);
   StateOf(to) = state;
@@ -372,17 +389,20 @@ void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
     for (std::int64_t i = 0; i < state.end_block; ++i) {
       const std::int32_t block = BlockOf(kind, from, i);
       if (block != kNoBlock) {
-        arena_.Share(kind, block);
+        arena(data_rank).Share(kind, block);
         Entry(kind, to, i) = block;
       }
     }
   }
-  Run({CacheCopy::What::kTails, from, to});
+  Run({CacheCopy::What::kTails, data_rank, from, to});
 }
 
 void SequenceCache::Run(const CacheCopy& copy) {
   if (notes_ != nullptr) {
     notes_->push_back(copy);
+  }
+  if (copy.data_rank != shape_.data.rank) {
+    return;  // not the memory of this one
   }
   switch (copy.what) {
     case CacheCopy::What::kHistory:
@@ -394,37 +414,39 @@ void SequenceCache::Run(const CacheCopy& copy) {
       break;
     }
     case CacheCopy::What::kTails:
-      CopyTails(copy.from, copy.to);
+      CopyTails(OwnSlot(copy.from), OwnSlot(copy.to));
       break;
     case CacheCopy::What::kStream:
       std::copy_n(Bytes(BlockKind::kWindow, copy.from).data() + window_layout_.stream,
-                  streams_.cols, streams_.Row(copy.to));
+                  streams_.cols, streams_.Row(OwnSlot(copy.to)));
       break;
   }
 }
 
-void SequenceCache::CopyTails(std::int32_t from, std::int32_t to) {
+void SequenceCache::CopyTails(std::int32_t from_slot, std::int32_t to_slot) {
   for (const LayerCache& layer : layers_) {
     for (const CompressorCache* compressor : {&layer.compressor, &layer.indexer}) {
-      CopyRows(compressor->tail_values, from, to, compressor->tail_slots);
-      CopyRows(compressor->tail_scores, from, to, compressor->tail_slots);
+      CopyRows(compressor->tail_values, from_slot, to_slot, compressor->tail_slots);
+      CopyRows(compressor->tail_scores, from_slot, to_slot, compressor->tail_slots);
     }
   }
-  std::copy_n(streams_.Row(from), streams_.cols, streams_.Row(to));
+  std::copy_n(streams_.Row(from_slot), streams_.cols, streams_.Row(to_slot));
 }
 
 void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t i,
                             std::int32_t block) {
   std::int32_t& entry = Entry(kind, sequence, i);
   Check(entry != kNoBlock, "Replace: a block that the sequence has");
-  arena_.Share(kind, block);
-  arena_.Return(kind, entry);
+  ArenaOf(sequence).Share(kind, block);
+  ArenaOf(sequence).Return(kind, entry);
   entry = block;
 }
 
-void SequenceCache::AddUses(BlockUses& uses) const {
-  const auto add = [](const std::vector<std::int32_t>& table, std::vector<std::int32_t>& counts) {
-    for (const std::int32_t block : table) {
+void SequenceCache::AddUses(int data_rank, BlockUses& uses) const {
+  const auto n_entries = static_cast<std::size_t>(SlotsHere(shape_) * table_width_);
+  const auto add = [&](const std::vector<std::int32_t>& table, std::vector<std::int32_t>& counts) {
+    const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
+    for (const std::int32_t block : std::span(table).subspan(first, n_entries)) {
       if (block != kNoBlock) {
         counts[static_cast<std::size_t>(block)] += 1;
       }
@@ -437,7 +459,7 @@ void SequenceCache::AddUses(BlockUses& uses) const {
 void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
                                std::span<const std::byte> stream) {
   Check(std::ssize(stream) == streams_.cols, "KeepStream: the bytes of the shape");
-  std::copy(stream.begin(), stream.end(), streams_.Row(sequence));
+  std::copy(stream.begin(), stream.end(), streams_.Row(OwnSlot(sequence)));
   const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
   if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
     std::byte* kept = Bytes(BlockKind::kWindow, block).data() + window_layout_.stream;
@@ -446,7 +468,7 @@ void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
 }
 
 std::span<const std::byte> SequenceCache::Stream(std::int32_t sequence) const {
-  return streams_.RowSpan(sequence);
+  return streams_.RowSpan(OwnSlot(sequence));
 }
 
 void SequenceCache::Follow(std::int32_t sequence, const SequenceState& state) {
@@ -457,6 +479,9 @@ void SequenceCache::Follow(std::int32_t sequence, const SequenceState& state) {
 void SequenceCache::FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i,
                                 std::int32_t block) {
   follows_ = true;
+  const BlockArena& arena = ArenaOf(sequence);
+  const std::int64_t per_slab = kind == BlockKind::kHistory ? arena.histories_per_slab() : 1;
+  Check(block >= kNoBlock && block < arena.n_slabs() * per_slab, "a block that no rank has");
   Entry(kind, sequence, i) = block;
 }
 

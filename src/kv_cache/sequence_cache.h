@@ -10,6 +10,10 @@
 // block may be in several tables and in the prefix cache; it is copied before it is written then.
 // A sequence can begin behind any block whose window block (and those that the window reaches) is
 // there: Attach.
+//
+// Of several data ranks (data_ranks.h) each has its own memory, and blocks in it that belong to its
+// sequences; numbers of blocks mean something within a rank only. Every rank keeps account of the
+// blocks of all, but has the bytes of its own.
 #ifndef FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
 #define FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
 
@@ -41,19 +45,21 @@ struct SequenceState {
   friend bool operator==(const SequenceState&, const SequenceState&) = default;
 };
 
-// What was copied within the memory: of a block to a block, of a sequence to a sequence, or the
-// hidden streams of a window block to a sequence.
+// What was copied within the memory of a data rank: of a block to a block, of a sequence to a
+// sequence, or the hidden streams of a window block to a sequence.
 struct CacheCopy {
   enum class What : std::int32_t { kHistory, kWindow, kTails, kStream };
   What what = What::kHistory;
+  int data_rank = 0;
   std::int32_t from = 0;
   std::int32_t to = 0;
 };
 
 // Owns the memory; hands out one LayerCache per layer here of the shape, which stay valid and see
-// the changes of the tables. Nothing is ever cleared: what a query may see follows from its
-// position, and every row is written before it becomes visible, so a block is reused as it is. Must
-// not outlive the backend, whose buffers the host can read and write. One thread at a time.
+// the changes of the tables. They know the sequences of this data rank alone, by their own slots.
+// Nothing is ever cleared: what a query may see follows from its position, and every row is written
+// before it becomes visible, so a block is reused as it is. Must not outlive the backend, whose
+// buffers the host can read and write. One thread at a time.
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
@@ -90,13 +96,13 @@ class SequenceCache {
 
   // --- Sharing ---
 
-  // Starts `sequence` behind these history blocks, with the window blocks of the last of them that
-  // the window reaches (BoundaryWindows), oldest first. Each is used once more.
+  // Starts `sequence` behind these history blocks of its data rank, with the window blocks of the
+  // last of them that the window reaches (BoundaryWindows), oldest first. Each is used once more.
   void Attach(std::int32_t sequence, std::span<const std::int32_t> history,
               std::span<const std::int32_t> windows);
   // Window blocks that a sequence needs to begin behind n_history blocks.
   std::int64_t BoundaryWindows(std::int64_t n_history) const;
-  // Starts `to` as a copy of `from`: shares all blocks, copies the tails.
+  // Starts `to`, of the same data rank, as a copy of `from`: shares all blocks, copies the tails.
   void Fork(std::int32_t from, std::int32_t to);
   // The block of positions [128 i, 128 i + 128) of `sequence`, or kNoBlock.
   std::int32_t BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const;
@@ -106,7 +112,8 @@ class SequenceCache {
   // --- Several ranks: the first decides which blocks its sequences have, the others have the same
   //     in the memory of their layers (engine/rank_leader.h, engine/rank_follower.h). ---
 
-  // From now on what is copied is noted there, in order; null: not any more.
+  // From now on what is copied is noted there, in order, whichever data rank has it; null: not any
+  // more.
   void NoteCopies(std::vector<CacheCopy>* notes) { notes_ = notes; }
   const SequenceState& state(std::int32_t sequence) const { return StateOf(sequence); }
   // The blocks of a sequence in the order of positions; kNoBlock where there is none.
@@ -118,7 +125,7 @@ class SequenceCache {
   void FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
   void Run(const CacheCopy& copy);
 
-  // --- Memory ---
+  // --- Memory, of sequences and blocks of this data rank ---
 
   std::span<std::byte> Bytes(BlockKind kind, std::int32_t block);
   std::int64_t BlockBytes(BlockKind kind) const;  // that count; a slab may be larger
@@ -129,15 +136,21 @@ class SequenceCache {
   // The newest ones kept, of position stands() - 1.
   std::span<const std::byte> Stream(std::int32_t sequence) const;
 
-  // Adds the uses of all tables.
-  void AddUses(BlockUses& uses) const;
+  // Adds the uses of all tables of a data rank's sequences.
+  void AddUses(int data_rank, BlockUses& uses) const;
 
   LayerCache& Layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   std::int64_t n_layers() const { return static_cast<std::int64_t>(layers_.size()); }
   const CacheShape& shape() const { return shape_; }
   std::int64_t bytes() const { return bytes_; }
-  BlockArena& arena() { return arena_; }
-  const BlockArena& arena() const { return arena_; }
+  // The blocks of a data rank; all ranks have as many.
+  BlockArena& arena(int data_rank) { return arenas_[static_cast<std::size_t>(data_rank)]; }
+  const BlockArena& arena(int data_rank) const {
+    return arenas_[static_cast<std::size_t>(data_rank)];
+  }
+  // Of the only one.
+  BlockArena& arena() { return arena(OnlyRank()); }
+  const BlockArena& arena() const { return arena(OnlyRank()); }
 
  private:
   // The entries of a table from the first that a step writes. Those before `stored` are written
@@ -158,6 +171,17 @@ class SequenceCache {
   // Without memory.
   explicit SequenceCache(const CacheShape& shape);
   std::int64_t TailBytes();
+  int OnlyRank() const;
+  std::int32_t OwnSlot(std::int32_t sequence) const;
+  BlockArena& ArenaOf(std::int32_t sequence) { return arena(shape_.data.OwnerOf(sequence)); }
+  const BlockArena& ArenaOf(std::int32_t sequence) const {
+    return arena(shape_.data.OwnerOf(sequence));
+  }
+  // Where the sequence's part of a table begins: those of a rank are neighbours.
+  std::int64_t TableBegin(std::int32_t sequence) const {
+    const DataRanks& data = shape_.data;
+    return (data.OwnerOf(sequence) * SlotsHere(shape_) + data.OwnSlotOf(sequence)) * table_width_;
+  }
   Status Allocate(Backend& backend);
   Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
@@ -171,29 +195,29 @@ class SequenceCache {
     return kind == BlockKind::kHistory ? history_table_ : window_table_;
   }
   std::int32_t& Entry(BlockKind kind, std::int32_t sequence, std::int64_t i) {
-    return TableOf(kind)[static_cast<std::size_t>(sequence * table_width_ + i)];
+    return TableOf(kind)[static_cast<std::size_t>(TableBegin(sequence) + i)];
   }
   Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows) const;
   bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
   std::int64_t CountMissing(BlockKind kind, std::int32_t sequence, Range range) const;
   void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
-  void GiveBack(BlockKind kind, std::int32_t& entry);
+  void GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);
-  void CopyTails(std::int32_t from, std::int32_t to);
+  void CopyTails(std::int32_t from_slot, std::int32_t to_slot);
 
   CacheShape shape_;
   BlockLayout history_layout_;
   BlockLayout window_layout_;
   std::int64_t table_width_ = 0;
-  std::int64_t history_bytes_ = 0;  // from a history block to the next
-  std::int64_t slab_bytes_ = 0;     // and from a window block
-  BlockArena arena_{0, 1};
-  std::vector<std::int32_t> history_table_;  // [sequences, table_width]
+  std::int64_t history_bytes_ = 0;           // from a history block to the next
+  std::int64_t slab_bytes_ = 0;              // and from a window block
+  std::vector<BlockArena> arenas_;           // by data rank
+  std::vector<std::int32_t> history_table_;  // [data ranks, own slots, table_width]
   std::vector<std::int32_t> window_table_;
   std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
-  Matrix<std::byte> streams_;  // [sequences, stream_bytes]
+  Matrix<std::byte> streams_;  // [own slots, stream_bytes]
   std::vector<SequenceState> states_;
   std::vector<LayerCache> layers_;
   std::int64_t bytes_ = 0;

@@ -20,6 +20,7 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
   const ModelShare share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
   const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
   shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
+  shape.data = share.data();
   shape.first_layer = share.first_layer;
   if (!share.is_last_stage()) {
     shape.end_layer = share.end_layer;
@@ -33,10 +34,11 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
   return shape;
 }
 
-// Stages have layers of different sizes, and the blocks of a sequence lie on all of them.
+// Stages have layers of different sizes, hosts have more or less memory, and blocks have the same
+// numbers on all ranks.
 Result<CacheShape> AgreedCacheShape(const ModelConfig& config, const ModelOptions& options) {
   CacheShape shape = CacheShapeOf(config, options);
-  if (options.ranks == nullptr || options.ranks->share.n_stages == 1) {
+  if (options.ranks == nullptr) {
     return shape;
   }
   const Result<std::int64_t> mine = SequenceCache::SlabsFor(shape);

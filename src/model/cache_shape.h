@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-// For these options, as one rank alone would have them.
+// For these options, as this rank would have them if it need not agree with others.
 CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options);
 
 // What Model::Load allocates: of several ranks, called by all, no more blocks than each of them has

@@ -105,7 +105,10 @@ Status Model::Impl::Bind() {
 // been found right before anything is read; weights that were moved are bound again.
 Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
   ThreadTeam team(options.n_load_threads);
-  if (Status held = HoldWeights(checkpoint, options.weights, team, load_progress, warnings);
+  if (Status held =
+          ranks.share.is_whole()
+              ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
+              : HoldPieces(ShareMemory(weights, ranks.share), options.weights, team, load_progress);
       !held) {
     return held;
   }
@@ -294,7 +297,7 @@ void Model::Impl::KeepStreams(const BatchView& batch) {
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
-        cache->KeepStream(segment.sequence, position,
+        cache->KeepStream(ranks.share.data().SequenceIn(segment.sequence), position,
                           std::as_bytes(streams.RowSpan(segment.first_row + i)));
       }
     }
@@ -463,7 +466,7 @@ void Model::Impl::CopyStreams(const BatchView& batch, std::span<const std::int32
                               StreamSource source) {
   std::int64_t n_own = 0;
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
-    if (ranks.share.OwnerOf(batch.SegmentOf(i).sequence) == ranks.share.data_rank) {
+    if (ranks.share.data().IsOwn(batch.SegmentOf(i).sequence)) {
       const std::span<const std::byte> streams = StreamsOf(batch, i, stream_rows, source);
       std::memcpy(workspace->activations().mtp_normed.Row(n_own++), streams.data(), streams.size());
     }
@@ -559,10 +562,7 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
   if (Status extended = m.cache->Extend(sequence, 0, n_tokens); !extended) {
     return extended;
   }
-  for (std::int64_t layer = 0; layer < m.cache->n_layers(); ++layer) {
-    FillRandomly(m.cache->Layer(layer), sequence, n_tokens,
-                 seed + static_cast<std::uint64_t>(m.ranks.share.first_layer + layer));
-  }
+  FillRandomly(*m.cache, sequence, n_tokens, seed);
   m.cache->Ran(sequence, n_tokens);
   return {};
 }

@@ -20,6 +20,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "kv_cache/data_ranks.h"
 #include "parallel/communicator.h"
 
 namespace fathom {
@@ -48,8 +49,8 @@ struct ModelShare {
   // Of a stage.
   int n_stage_ranks() const { return n_tensor * n_data; }
   int stage_rank() const { return data_rank * n_tensor + tensor_rank; }
-  // Who runs the sequence in this slot.
-  int OwnerOf(std::int32_t sequence) const { return sequence % n_data; }
+  // Who runs which sequence.
+  DataRanks data() const { return {.rank = data_rank, .n = n_data}; }
   bool is_first_stage() const { return stage == 0; }
   bool is_last_stage() const { return stage + 1 == n_stages; }
   bool is_whole() const { return n_tensor == 1 && n_expert == 1 && n_stages == 1; }

@@ -18,14 +18,15 @@ void OwnBatch::Clear() {
 
 void OwnBatch::Take(const BatchView& whole, const ModelShare& share) {
   Clear();
+  const DataRanks data = share.data();
   for (const Segment& segment : whole.segments) {
-    const int rank = share.OwnerOf(segment.sequence);
+    const int rank = data.OwnerOf(segment.sequence);
     std::int64_t& n_tokens = tokens_of_rank_[static_cast<std::size_t>(rank)];
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       places_.push_back({rank, n_tokens++});
     }
     if (rank == share.data_rank) {
-      own_.Add(segment.sequence, segment.first_position,
+      own_.Add(data.OwnSlotOf(segment.sequence), segment.first_position,
                whole.tokens.subspan(static_cast<std::size_t>(segment.first_row),
                                     static_cast<std::size_t>(segment.n_tokens)));
     }

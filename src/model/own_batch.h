@@ -1,5 +1,5 @@
-// OwnBatch: the part of a batch that a data rank computes, its own sequences. Of the whole batch,
-// which all ranks know, it remembers who has which row.
+// OwnBatch: the part of a batch that a data rank computes, its own sequences by their own slots. Of
+// the whole batch, which all ranks know, it remembers who has which row.
 #ifndef FATHOM_MODEL_OWN_BATCH_H_
 #define FATHOM_MODEL_OWN_BATCH_H_
 

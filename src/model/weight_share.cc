@@ -156,12 +156,17 @@ void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShar
   }
 }
 
-std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
-  std::int64_t sum = 0;
+MemoryPieces ShareMemory(const ModelWeights& weights, const ModelShare& share) {
+  MemoryPieces pieces;
   const auto add = [&](const Weight& weight) {
     if (weight.data != nullptr) {
-      sum += std::ssize(weight.Bytes()) + std::ssize(weight.ScaleBytes());
+      pieces.push_back(weight.Bytes());
+      pieces.push_back(weight.ScaleBytes());
     }
+  };
+  const auto add_table = [&](const auto& table) {
+    pieces.push_back(
+        std::as_bytes(std::span(table.data, static_cast<std::size_t>(table.rows * table.cols))));
   };
   const auto add_cut = [&](const RowParallelWeight& weight) {
     add(weight.whole);
@@ -190,8 +195,7 @@ std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
       add(expert.w2);
       add(expert.w3);
     }
-    const Matrix<const std::int64_t> table = block.ffn.tid2eid;
-    sum += table.rows * table.cols * static_cast<std::int64_t>(sizeof(std::int64_t));
+    add_table(block.ffn.tid2eid);
   };
   for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
     add_block(weights.layers[static_cast<std::size_t>(i)]);
@@ -203,10 +207,18 @@ std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
     add(weights.mtp->h_proj);
   }
   if (share.is_first_stage() || has_mtp) {
-    sum += weights.embed.rows * weights.embed.cols * static_cast<std::int64_t>(sizeof(Bf16));
+    add_table(weights.embed);
   }
   if (share.is_last_stage()) {
     add(weights.head);
+  }
+  return pieces;
+}
+
+std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
+  std::int64_t sum = 0;
+  for (const std::span<const std::byte> piece : ShareMemory(weights, share)) {
+    sum += std::ssize(piece);
   }
   return sum;
 }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "checkpoint/model_config.h"
+#include "checkpoint/weight_memory.h"
 #include "model/expert_placement.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
@@ -18,8 +19,10 @@ namespace fathom {
 void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
                std::span<const ReplicaMap> experts);
 
-// Bytes of the matrices and tables that this rank reads, in the files or copied; without vectors
-// (norms, sinks, biases), which are a few kilobytes a layer.
+// The matrices and tables that this rank reads, in the files or copied; without vectors (norms,
+// sinks, biases), which are a few kilobytes a layer. Some pieces may be empty.
+MemoryPieces ShareMemory(const ModelWeights& weights, const ModelShare& share);
+// Bytes of them.
 std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share);
 
 }  // namespace fathom

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,40 @@ TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
   ASSERT_TRUE(held.status);
   ASSERT_FALSE(held.progress.empty());
   EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
+}
+
+// Kilobytes of this process that are locked.
+std::int64_t LockedKilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmLck:")) {
+      return std::stoll(line.substr(6));
+    }
+  }
+  return -1;
+}
+
+// Of the files nothing else is locked, and what is released again is not.
+TEST(WeightMemory, PiecesAreLockedAlone) {
+  const Checkpoint checkpoint = OpenFairy();
+  const std::span<const std::byte> whole = checkpoint.Memory().front();
+  const MemoryPieces pieces = {
+      whole.subspan(64 << 10, 100 << 10), {}, whole.subspan(256 << 10, 60 << 10)};
+  std::vector<double> progress;
+  ThreadTeam team(1);
+  const std::int64_t before = LockedKilobytes();
+  const Status held =
+      HoldPieces(pieces, {.lock = true}, team, [&](double share) { progress.push_back(share); });
+  if (!held) {
+    GTEST_SKIP() << held.error().message;
+  }
+  EXPECT_DOUBLE_EQ(progress.back(), 1.0);
+  EXPECT_GE(LockedKilobytes() - before, 160);
+  EXPECT_LE(LockedKilobytes() - before, 160 + 4 * 4);
+  for (const std::span<const std::byte> piece : pieces) {
+    ReleasePages(piece);
+  }
+  EXPECT_LE(LockedKilobytes() - before, 4 * 4);
 }
 
 // In a process of its own, to which the kernel gives no huge pages.

@@ -75,9 +75,11 @@ TEST(BatchProgramTest, AnswersOfRanksAreThoseOfOne) {
   const TemporaryDirectory directory;
   const std::filesystem::path in = directory.path() / "in.jsonl";
   WriteFile(in, Requests());
-  const auto answers = [&](std::vector<std::string> words, const char* name) {
+  const auto answers = [&](std::vector<std::string> words, const char* name,
+                           const std::vector<std::string>& options = {}) {
     const std::filesystem::path out = directory.path() / name;
     words.insert(words.end(), {"batch", in, out, "--threads", "1"});
+    words.insert(words.end(), options.begin(), options.end());
     const ProgramRun run = RunProgram(words);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return Answers(out);
@@ -85,6 +87,7 @@ TEST(BatchProgramTest, AnswersOfRanksAreThoseOfOne) {
   const std::map<std::string, std::string> alone = answers({}, "alone");
   EXPECT_EQ(alone.size(), std::size_t{kRequests});
   EXPECT_EQ(answers({"launch", "-n", "2"}, "ranks"), alone);
+  EXPECT_EQ(answers({"launch", "-n", "2"}, "data_ranks", {"--dp-attention"}), alone);
 }
 
 }  // namespace

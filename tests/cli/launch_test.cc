@@ -124,6 +124,8 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
       {"2", "--expert-exchange", "gather"},
       {"4", "--dp-attention", "--expert-exchange", "fused"},
       {"4", "--dp-attention", "--pp", "2"},
+      {"4", "--tp", "2", "--pp", "2", "--preload"},
+      {"2", "--dp-attention", "--preload"},
   };
   for (const std::vector<std::string>& cut : cuts) {
     const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
@@ -252,11 +254,13 @@ TEST_F(MpiTest, ARankThatIsStoppedEndsAll) {
 }
 
 TEST_F(LaunchTest, GenerateSaysTheSame) {
-  const auto text = [](std::vector<std::string> before) {
+  const auto text = [](std::vector<std::string> before,
+                       const std::vector<std::string>& options = {}) {
     for (const char* word :
          {"generate", "--threads", "1", "--seed", "7", "-n", "60", "Once upon a time"}) {
       before.emplace_back(word);
     }
+    before.insert(before.end(), options.begin(), options.end());
     const ProgramRun run = RunProgram(before);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return run.out;
@@ -264,6 +268,31 @@ TEST_F(LaunchTest, GenerateSaysTheSame) {
   const std::string alone = text({});
   EXPECT_GT(alone.size(), 60u);
   EXPECT_EQ(text({"launch", "-n", "2"}), alone);
+  EXPECT_EQ(text({"launch", "-n", "2"}, {"--dp-attention"}), alone);
+  EXPECT_EQ(text({"launch", "-n", "4"},
+                 {"--dp-attention", "--pp", "2", "--expert-exchange", "gather", "--draft", "2"}),
+            alone);
+}
+
+TEST_F(LaunchTest, BlocksOnDiskAreFoundAgain) {
+  std::string prompt;
+  for (int i = 0; i < 60; ++i) {
+    prompt += "Once upon a time ";
+  }
+  const auto run = [&](std::vector<std::string> words, const std::vector<std::string>& options) {
+    words.insert(words.end(), {"generate", "--threads", "1", "--seed", "7", "-n", "20", "--json",
+                               "--kv-disk", directory_.path() / "blocks"});
+    words.insert(words.end(), options.begin(), options.end());
+    words.push_back(prompt);
+    return ParseOutput(RunProgram(words));
+  };
+  for (const char* cut : {"--pp", "--tp"}) {
+    const nlohmann::json first = run({"launch", "-n", "2"}, {cut, "2"});
+    const nlohmann::json again = run({"launch", "-n", "2"}, {cut, "2"});
+    EXPECT_EQ(first["text"], again["text"]);
+    EXPECT_EQ(first["cached_tokens"], 0) << first;
+    EXPECT_GE(again["cached_tokens"], 128) << again;
+  }
 }
 
 TEST_F(LaunchTest, BenchMeasuresAllRanks) {
@@ -272,6 +301,11 @@ TEST_F(LaunchTest, BenchMeasuresAllRanks) {
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_NE(run.out.find("2 ranks of 1 thread"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("\ntg4 "), std::string::npos) << run.out;
+  const ProgramRun data =
+      RunProgram({"launch", "-n", "2", "bench", "--threads", "1", "--dp-attention", "--rows",
+                  "tg4@200x3", "--reps", "1", "--bandwidth-mib", "16"});
+  EXPECT_EQ(data.exit_code, 0) << data.error;
+  EXPECT_NE(data.out.find("\ntg4"), std::string::npos) << data.out;
 }
 
 TEST_F(LaunchTest, ARankThatIsKilledEndsAll) {
@@ -322,10 +356,10 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
            "1", "--out", file},
           1, "--expert-exchange fused: needs the routed experts on several ranks");
   refusal({"logits", "--expert-exchange", "fused", "--tokens", "1", "--out", file}, 1, "use --ep");
-  refusal({"launch", "-n", "2", "generate", "--dp-attention", "x"}, 1,
-          "--dp-attention: not yet for requests");
   refusal({"logits", "--expert-exchange", "both", "--tokens", "1", "--out", file}, 2, "both");
   refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");
+  refusal({"launch", "-n", "2", "logits", "--huge-pages", "--tokens", "1", "--out", file}, 1,
+          "--huge-pages: not yet on several ranks");
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
 }
 

@@ -80,6 +80,7 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
                       .ratios = {4, 128},
                       .max_context = options.limits.max_context,
                       .n_sequences = options.limits.max_sequences,
+                      .data = {.n = options.n_data},
                       .rollback = options.limits.rollback_tokens,
                       .memory_bytes = options.memory_bytes};
   if (options.limits.has_draft) {
@@ -88,9 +89,15 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
     shape.lookahead = options.limits.rollback_tokens;
     shape.stream_bytes = 8;
   }
-  Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
-  Check(cache.has_value(), "the fake model's caches");
-  cache_ = std::move(*cache);
+  caches_.reserve(static_cast<std::size_t>(options.n_data));
+  for (int& rank = shape.data.rank; rank < options.n_data; ++rank) {
+    Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
+    Check(cache.has_value(), "the fake model's caches");
+    caches_.push_back(std::move(*cache));
+  }
+  if (options.n_data > 1) {
+    shadow_.emplace(Cache());
+  }
   const auto rows = static_cast<std::size_t>(options.limits.max_batch_tokens);
   row_hashes_.reserve(rows);
   draft_hashes_.reserve(rows);
@@ -98,6 +105,26 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
   for (Place& place : places_) {
     place.logits.resize(static_cast<std::size_t>(
         options.limits.vocab_size * std::max<std::int64_t>(options.limits.max_logit_rows, 1)));
+  }
+}
+
+FakeModel::Own FakeModel::OwnOf(const Segment& segment) {
+  const DataRanks& data = Cache().shape().data;
+  Own own = {caches_[static_cast<std::size_t>(data.OwnerOf(segment.sequence))], segment};
+  own.segment.sequence = data.OwnSlotOf(segment.sequence);
+  return own;
+}
+
+void FakeModel::TellChanges(const BatchView& view) {
+  if (!shadow_) {
+    return;
+  }
+  RankMessage message;
+  shadow_->AddChanges(view, message);
+  for (std::size_t rank = 1; rank < caches_.size(); ++rank) {
+    RankMessage heard = message;
+    TakeChanges(heard, caches_[rank]);
+    Check(heard.IsRead(), "what was told and not heard");
   }
 }
 
@@ -112,9 +139,10 @@ Token FakeModel::TailToken(const CompressorCache& compressor, const Segment& seg
       compressor.Before(segment.sequence, position, segment.first_position).values[0]);
 }
 
-void FakeModel::StoreRows(const Segment& segment, const BatchView& view) {
-  LayerCache& fine = cache_->Layer(kFine);
-  LayerCache& coarse = cache_->Layer(kCoarse);
+void FakeModel::StoreRows(const Own& own, const BatchView& view) {
+  const auto& [cache, segment] = own;
+  LayerCache& fine = cache.Layer(kFine);
+  LayerCache& coarse = cache.Layer(kCoarse);
   const std::int64_t end = segment.first_position + segment.n_tokens;
   for (std::int64_t row = segment.first_position / 4; row < end / 4; ++row) {
     Four four = {};
@@ -133,9 +161,10 @@ void FakeModel::StoreRows(const Segment& segment, const BatchView& view) {
 }
 
 // After the rows and the logits are made: both read what was there before.
-void FakeModel::StoreTokens(const Segment& segment, const BatchView& view) {
-  LayerCache& fine = cache_->Layer(kFine);
-  LayerCache& coarse = cache_->Layer(kCoarse);
+void FakeModel::StoreTokens(const Own& own, const BatchView& view) {
+  const auto& [cache, segment] = own;
+  LayerCache& fine = cache.Layer(kFine);
+  LayerCache& coarse = cache.Layer(kCoarse);
   const std::int64_t end = segment.first_position + segment.n_tokens;
   std::vector<float> inputs(static_cast<std::size_t>(2 * kKeys.head_dim));
   for (std::int64_t p = segment.first_position; p < end; ++p) {
@@ -153,10 +182,10 @@ void FakeModel::StoreTokens(const Segment& segment, const BatchView& view) {
 
 // Everything that a query at `position` may see: compressed rows, the inputs of rows that are not
 // finished (and of the row before them), and the window.
-std::uint64_t FakeModel::HashOf(const Segment& segment, const BatchView& view,
-                                std::int64_t position) {
-  const LayerCache& fine = cache_->Layer(kFine);
-  const LayerCache& coarse = cache_->Layer(kCoarse);
+std::uint64_t FakeModel::HashOf(const Own& own, const BatchView& view, std::int64_t position) {
+  const auto& [cache, segment] = own;
+  const LayerCache& fine = cache.Layer(kFine);
+  const LayerCache& coarse = cache.Layer(kCoarse);
   std::uint64_t hash = 1;
   for (std::int64_t row = 0; row < (position + 1) / 4; ++row) {
     const auto four = Read<Four>(fine.compressor.rows.Row(segment.sequence, row));
@@ -193,7 +222,7 @@ Status FakeModel::Forward(const Batch& batch) {
   if (n_forwards == fail_at_forward) {
     ++n_forwards;
     for (const Segment& segment : view.segments) {
-      cache_->Release(segment.sequence);
+      Cache().Release(segment.sequence);
     }
     return MakeError(ErrorCode::kIo, "the fake model fails as told");
   }
@@ -201,16 +230,25 @@ Status FakeModel::Forward(const Batch& batch) {
   row_hashes_.clear();
   for (const Segment& segment : view.segments) {
     const Status extended =
-        cache_->Extend(segment.sequence, segment.first_position, segment.n_tokens);
+        Cache().Extend(segment.sequence, segment.first_position, segment.n_tokens);
     Check(extended.has_value(), "room was made before");
-    StoreRows(segment, view);
+  }
+  TellChanges(view);
+  std::vector<std::int64_t> tokens_of_rank(caches_.size());
+  for (const Segment& segment : view.segments) {
+    const Own own = OwnOf(segment);
+    StoreRows(own, view);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      row_hashes_.push_back(HashOf(segment, view, segment.first_position + i));
+      row_hashes_.push_back(HashOf(own, view, segment.first_position + i));
     }
-    StoreTokens(segment, view);
-    cache_->Ran(segment.sequence, segment.first_position + segment.n_tokens);
+    StoreTokens(own, view);
+    for (SequenceCache& cache : caches_) {
+      cache.Ran(segment.sequence, segment.first_position + segment.n_tokens);
+    }
+    tokens_of_rank[static_cast<std::size_t>(own.cache.shape().data.rank)] += segment.n_tokens;
   }
   n_tokens += view.n_tokens();
+  n_waited_tokens += *std::ranges::max_element(tokens_of_rank);
   return {};
 }
 
@@ -246,8 +284,9 @@ Result<Matrix<const float>> FakeModel::FinishLogits(int place) {
                              options_.limits.vocab_size};
 }
 
-std::vector<Token> FakeModel::Recall(std::int32_t sequence, std::int64_t end) {
-  const CompressorCache& fine = cache_->Layer(kFine).compressor;
+std::vector<Token> FakeModel::Recall(const Own& own, std::int64_t end) {
+  const CompressorCache& fine = own.cache.Layer(kFine).compressor;
+  const std::int32_t sequence = own.segment.sequence;
   std::vector<Token> tokens;
   for (std::int64_t row = 0; row < end / 4; ++row) {
     const auto four = Read<Four>(fine.rows.Row(sequence, row));
@@ -267,13 +306,19 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
   Check(std::ssize(stream_rows) == (source == StreamSource::kKept ? 0 : view.n_tokens()),
         "a stream row per token");
   draft_hashes_.clear();
-  const WindowCache& window = cache_->Layer(kDraft).window;
   for (const Segment& segment : view.segments) {
-    const std::int64_t stands = cache_->stands(segment.sequence);
+    const std::int64_t stands = Cache().stands(segment.sequence);
     if (source == StreamSource::kKept) {
       Check(segment.first_position == stands - 1, "the newest position");
-      Check(cache_->Extend(segment.sequence, stands, 0).has_value(), "room was made before");
+      Check(Cache().Extend(segment.sequence, stands, 0).has_value(), "room was made before");
     }
+  }
+  TellChanges(view);
+  for (const Segment& whole : view.segments) {
+    const Own own = OwnOf(whole);
+    const Segment& segment = own.segment;
+    const WindowCache& window = own.cache.Layer(kDraft).window;
+    const std::int64_t stands = Cache().stands(whole.sequence);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
@@ -285,7 +330,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
                                                  segment.first_row + p - segment.first_position)]
                                            : Read<Token>(window.Row(segment.sequence, p));
       };
-      std::vector<Token> tokens = Recall(segment.sequence, stands);
+      std::vector<Token> tokens = Recall(own, stands);
       tokens.resize(static_cast<std::size_t>(std::min(position + 1, stands)));
       for (std::int64_t p = std::ssize(tokens) - 1; p <= position; ++p) {
         tokens.push_back(behind(p));

@@ -2,6 +2,9 @@
 // it, and it knows that sequence only from the caches, where it writes tokens in place of keys. So
 // they tell whether every token reached the model at its position, and whether every block, shared,
 // copied, kept on disk or taken anew, holds what it should.
+//
+// Of several data ranks each has a cache of its own in it, which knows what the engine's cache was
+// decided to be as a rank that follows does.
 #ifndef FATHOM_TESTS_ENGINE_FAKE_MODEL_H_
 #define FATHOM_TESTS_ENGINE_FAKE_MODEL_H_
 
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "engine/language_model.h"
+#include "engine/rank_calls.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom::testing {
@@ -18,7 +22,8 @@ namespace fathom::testing {
 struct FakeModelOptions {
   ModelLimits limits;
   std::int64_t sliding_window = 128;
-  std::int64_t memory_bytes = 0;
+  std::int64_t memory_bytes = 0;  // of each data rank
+  int n_data = 1;
   // Share of positions at which the draft head says what the model will say.
   double draft_accuracy = 0.7;
 };
@@ -29,7 +34,7 @@ class FakeModel final : public LanguageModel {
   explicit FakeModel(const FakeModelOptions& options);
 
   ModelLimits Limits() const override { return options_.limits; }
-  SequenceCache& Cache() override { return *cache_; }
+  SequenceCache& Cache() override { return caches_.front(); }
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int place) override;
   Result<Matrix<const float>> FinishLogits(int place) override;
@@ -46,6 +51,8 @@ class FakeModel final : public LanguageModel {
   std::int64_t n_tokens = 0;
   int most_at_once = 0;        // steps whose logits were awaited
   std::int64_t most_rows = 0;  // of logits, of one step
+  // The most tokens of a data rank in a step, over all steps: what they would have waited for.
+  std::int64_t n_waited_tokens = 0;
   // Rows of the draft head's window that a draft saw and that did not hold the token they should.
   std::int64_t n_stale_draft_rows = 0;
   // The call of Forward that fails (0 is the first), the number of calls after which a logit is
@@ -54,13 +61,20 @@ class FakeModel final : public LanguageModel {
   std::int64_t nan_at_forward = -1;
 
  private:
-  void StoreRows(const Segment& segment, const BatchView& view);
-  void StoreTokens(const Segment& segment, const BatchView& view);
-  std::uint64_t HashOf(const Segment& segment, const BatchView& view, std::int64_t position);
+  // What a data rank knows of a segment: its cache, and the segment by its own slot.
+  struct Own {
+    SequenceCache& cache;
+    Segment segment;
+  };
+  Own OwnOf(const Segment& segment);
+  void TellChanges(const BatchView& view);
+  void StoreRows(const Own& own, const BatchView& view);
+  void StoreTokens(const Own& own, const BatchView& view);
+  std::uint64_t HashOf(const Own& own, const BatchView& view, std::int64_t position);
   Token TailToken(const CompressorCache& compressor, const Segment& segment, const BatchView& view,
                   std::int64_t position) const;
   // All tokens before `end` of a sequence, from its history rows and its tail.
-  std::vector<Token> Recall(std::int32_t sequence, std::int64_t end);
+  std::vector<Token> Recall(const Own& own, std::int64_t end);
   // Where the logits of a step are until they are asked for again.
   struct Place {
     std::vector<float> logits;
@@ -71,7 +85,8 @@ class FakeModel final : public LanguageModel {
 
   const FakeModelOptions options_;
   ReferenceBackend backend_;
-  std::optional<SequenceCache> cache_;
+  std::vector<SequenceCache> caches_;  // by data rank; the engine has the first
+  std::optional<CacheShadow> shadow_;  // of the first, for the others
   std::vector<std::uint64_t> row_hashes_;
   std::vector<std::uint64_t> draft_hashes_;
   std::vector<Place> places_;

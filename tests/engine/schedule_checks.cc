@@ -60,10 +60,11 @@ std::string_view LetterOfFive(Token token) {
 }
 
 std::int64_t SmallMemory(const SequenceCache& large) {
-  const std::int64_t per_slab = large.arena().histories_per_slab();
+  const BlockArena& arena = large.arena(0);
+  const std::int64_t per_slab = arena.histories_per_slab();
   const std::int64_t blocks = BlocksOf(kContext + large.shape().lookahead);
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
-  const std::int64_t others = large.bytes() - large.arena().n_slabs() * large.SlabBytes();
+  const std::int64_t others = large.bytes() - arena.n_slabs() * large.SlabBytes();
   return others + slabs * large.SlabBytes();
 }
 
@@ -94,16 +95,17 @@ void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
 }
 
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                           std::uint64_t n_schedules, bool with_disk) {
+                           std::uint64_t n_schedules, bool with_disk, int n_data) {
   LogitsAlone logits(directory);
   const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
                                  .max_context = kContext,
                                  .max_prompt = 420,
                                  .max_answer = 60,
-                                 .max_requests = 8,
+                                 .max_requests = 8 * n_data,
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
-                                 .disk = with_disk};
+                                 .disk = with_disk,
+                                 .n_data = n_data};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},
                                 .token_bytes = LetterOfFive,

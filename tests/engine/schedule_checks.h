@@ -37,7 +37,7 @@ void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
 using LoadModel = std::function<std::unique_ptr<LanguageModel>(
     const std::filesystem::path& directory, const ScheduleSetup& setup)>;
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                           std::uint64_t n_schedules, bool with_disk = true);
+                           std::uint64_t n_schedules, bool with_disk = true, int n_data = 1);
 
 }  // namespace fathom::testing
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 40;
 
-std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {
+std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) {
   FakeModelOptions options = {.limits = {.vocab_size = kVocabulary,
                                          .max_sequences = setup.max_sequences,
                                          .max_context = kContext,
@@ -26,21 +26,23 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup) {
                                          .max_logit_rows = setup.max_logit_rows,
                                          .rollback_tokens = 8,
                                          .has_draft = setup.engine.draft.enabled,
-                                         .most_in_flight = setup.most_in_flight}};
+                                         .most_in_flight = setup.most_in_flight},
+                              .n_data = n_data};
   if (setup.small_memory) {
     options.memory_bytes = SmallMemory(FakeModel(options).Cache());
   }
   return std::make_unique<FakeModel>(options);
 }
 
-TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
+void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
   const ScheduleLimits limits = {.vocab_size = kVocabulary,
                                  .max_context = kContext,
                                  .max_prompt = 550,
                                  .max_answer = 150,
                                  .max_requests = 16,
                                  .eos_tokens = {1},
-                                 .token_bytes = LetterOfFive};
+                                 .token_bytes = LetterOfFive,
+                                 .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {
                                       return FakeModel::Expected(tokens, kVocabulary, 128);
@@ -49,11 +51,20 @@ TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) {
                                 .token_bytes = LetterOfFive,
                                 .max_context = kContext};
   ExpectOneAnswerEach(
-      limits, MakeFake,
+      limits, [n_data](const ScheduleSetup& setup) { return MakeFake(setup, n_data); },
       [&](const Request& request, std::uint32_t choice) {
         return AnswerAlone(alone, request, choice);
       },
-      ChosenSeeds(300));
+      ChosenSeeds(n_schedules));
+}
+
+TEST(Schedules, OfAModelThatKnowsOnlyItsCaches) { ExpectOneAnswerOfFake(1, 300); }
+
+// A rank that reads what another one has computed finds none of the text there.
+TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
+  for (const int n_data : {2, 3, 4}) {
+    ExpectOneAnswerOfFake(n_data, 100);
+  }
 }
 
 // --- Models with weights ---

@@ -109,7 +109,7 @@ class Schedule {
 };
 
 void Schedule::Choose(const std::filesystem::path& directory) {
-  setup_.max_sequences = 1 + dice_.Below(6);
+  setup_.max_sequences = (1 + dice_.Below(6)) * limits_.n_data;
   setup_.max_batch_tokens = setup_.max_sequences + dice_.Of<std::int64_t>({0, 3, 40, 150, 400});
   setup_.max_logit_rows = 5 + dice_.Below(12);
   setup_.small_memory = dice_.Below(3) > 0;

@@ -26,6 +26,7 @@ struct ScheduleLimits {
   std::vector<Token> eos_tokens;
   std::function<std::string_view(Token)> token_bytes;
   bool disk = true;  // some schedules keep blocks there
+  int n_data = 1;    // ranks of the model, each with slots as one alone would have
 };
 
 // How the engine and its model are made for one schedule.

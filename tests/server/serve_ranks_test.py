@@ -52,12 +52,39 @@ class ServeRanksTest(unittest.TestCase):
         expected = self.stories(alone)
         self.assertEqual(alone.stop(), 0)
         for launch, options in ((launched(2), ()), (launched(2), ("--pp", "2")),
-                                (launched(4), ("--tp", "2", "--pp", "2"))):
+                                (launched(4), ("--tp", "2", "--pp", "2")),
+                                (launched(2), ("--dp-attention", "--max-sequences", "6")),
+                                (launched(4), ("--dp-attention", "--pp", "2"))):
             with self.subTest(launch=launch[3], options=options):
                 server = self.serve(*options, launch=launch)
                 self.assertEqual(self.stories(server), expected)
                 self.assertEqual(self.stories(server), expected, "from what is cached")
                 self.assertEqual(server.stop(), 0)
+
+    def test_a_chat_comes_back_to_its_data_rank(self):
+        """Three at once: what each was told and answered is found again, on either rank."""
+        server = self.serve("--dp-attention", "--max-sequences", "6", launch=launched(2))
+        texts = [f"{name} went into the forest. " * 30 for name in ("Anna", "Bela", "Cora")]
+        for turn in range(3):
+            answers = [None] * len(texts)
+
+            def ask(i):
+                body = {**STORY, "prompt": texts[i], "max_tokens": 20}
+                answers[i] = post(server.url, "/v1/completions", body)
+
+            threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for i, answer in enumerate(answers):
+                usage = answer["usage"]
+                cached = usage["prompt_tokens_details"]["cached_tokens"]
+                self.assertGreater(usage["prompt_tokens"], 140)
+                if turn > 0:
+                    self.assertGreaterEqual(cached, 128, f"text {i} turn {turn}")
+                texts[i] += answer["choices"][0]["text"]
+        self.assertEqual(server.stop(), 0)
 
     @unittest.skipUnless((BUILD / "fathom_mpi.so").exists(), "this build has no MPI")
     def test_mpi_answers_alike(self):
@@ -122,7 +149,8 @@ class ServeRanksTest(unittest.TestCase):
         self.fail(server, signal.SIGKILL, "was killed by signal 9")
 
     def test_wrong_options_are_said_once(self):
-        for options, part in ((("--kv-disk", "blocks"), "--kv-disk"), (("--tp", "3"), "--tp"),
+        for options, part in ((("--tp", "3"), "--tp"),
+                              (("--kv-disk", "/dev/null/blocks"), "/dev/null"),
                               (("--kv-memory", "64K"), "found 65536")):
             with self.subTest(options=options), self.assertRaises(AssertionError) as refused:
                 self.serve(*options, launch=launched(2))

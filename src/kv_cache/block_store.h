@@ -1,0 +1,49 @@
+// BlockStore: where blocks of a SequenceCache go when they leave memory, and come back from: the
+// disk of one rank (disk_blocks.h) or of several (engine/rank_disks.h).
+#ifndef FATHOM_KV_CACHE_BLOCK_STORE_H_
+#define FATHOM_KV_CACHE_BLOCK_STORE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+#include "kv_cache/block_key.h"
+#include "kv_cache/disk_tier.h"
+
+namespace fathom {
+
+// A block in the memory of a data rank, and what it is kept under.
+struct KeptBlock {
+  int data_rank = 0;
+  BlockKey key;
+  BlockKind kind = BlockKind::kHistory;
+  BlockKey parent;
+  std::span<const Token> tokens;  // kBlockTokens
+  std::int32_t block = 0;         // in the cache
+};
+
+// One thread, that of the cache.
+class BlockStore {
+ public:
+  virtual ~BlockStore() = default;
+  // True if the data rank should have such a block. Whether it has shows when it is loaded.
+  virtual bool Has(int data_rank, const BlockKey& key, BlockKind kind) const = 0;
+  // Copies the block and stores it soon. What cannot be stored is dropped.
+  virtual void Store(const KeptBlock& stored) = 0;
+  // Reads what was stored into the block, which is nobody else's until TakeFinished has told of
+  // `id`.
+  virtual void StartLoad(std::uint64_t id, const KeptBlock& stored) = 0;
+  // Adds the loads that have ended since the last call; of those that failed the block may hold
+  // anything.
+  virtual void TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) = 0;
+  // Returns when a load may have ended, or after `timeout`.
+  virtual void WaitForFinished(std::chrono::milliseconds timeout) = 0;
+  // Returns when everything stored so far is where it belongs, or dropped.
+  virtual void Flush() = 0;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_BLOCK_STORE_H_

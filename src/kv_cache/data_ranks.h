@@ -1,0 +1,29 @@
+// DataRanks: which of several ranks runs a sequence, and keeps what is cached of it.
+#ifndef FATHOM_KV_CACHE_DATA_RANKS_H_
+#define FATHOM_KV_CACHE_DATA_RANKS_H_
+
+#include <cstdint>
+
+namespace fathom {
+
+// Sequences are numbered among all ranks, and among those of a rank without gaps:
+//
+//   sequence  0 1 2 3 4 5 6
+//   rank      0 1 2 0 1 2 0      of 3
+//   own slot  0 0 0 1 1 1 2
+struct DataRanks {
+  int rank = 0;  // this one
+  int n = 1;
+
+  int OwnerOf(std::int32_t sequence) const { return sequence % n; }
+  bool IsOwn(std::int32_t sequence) const { return OwnerOf(sequence) == rank; }
+  std::int32_t OwnSlotOf(std::int32_t sequence) const { return sequence / n; }
+  // The sequence in an own slot of this rank.
+  std::int32_t SequenceIn(std::int32_t own_slot) const { return own_slot * n + rank; }
+  // Own slots of a rank when there are n_sequences: of the rank that has most.
+  std::int64_t OwnSlots(std::int64_t n_sequences) const { return (n_sequences + n - 1) / n; }
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_DATA_RANKS_H_

@@ -1,0 +1,55 @@
+#include "kv_cache/disk_blocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+
+BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
+  const std::int64_t n_layers = std::ssize(shape.ratios);
+  const std::int64_t end = std::min(shape.end_layer, n_layers);
+  if (shape.first_layer == 0 && end == n_layers) {
+    return root;
+  }
+  const std::string layers = fmt::format("layers {} to {} of {}", shape.first_layer, end, n_layers);
+  const BlockKey part = KeyOf(std::as_bytes(std::span(layers)));
+  std::array<std::uint8_t, 2 * sizeof(root.bytes)> both = {};
+  std::ranges::copy(part.bytes, std::ranges::copy(root.bytes, both.begin()).out);
+  return KeyOf(std::as_bytes(std::span(both)));
+}
+
+Result<std::unique_ptr<DiskBlocks>> DiskBlocks::Open(SequenceCache& cache,
+                                                     const DiskTierOptions& options,
+                                                     const BlockKey& root,
+                                                     std::function<void(const std::string&)> warn) {
+  Result<std::unique_ptr<DiskTier>> disk =
+      DiskTier::Open(options,
+                     {.fingerprint = FingerprintOfLayers(root, cache.shape()),
+                      .history_bytes = cache.BlockBytes(BlockKind::kHistory),
+                      .window_bytes = cache.BlockBytes(BlockKind::kWindow)},
+                     std::move(warn));
+  if (!disk) {
+    return Unexpected(disk.error());
+  }
+  return std::unique_ptr<DiskBlocks>(new DiskBlocks(cache, *std::move(disk)));
+}
+
+void DiskBlocks::Store(const KeptBlock& stored) {
+  if (stored.data_rank == own_rank()) {
+    disk_->Store(stored.key, stored.kind, stored.parent, stored.tokens,
+                 cache_.Bytes(stored.kind, stored.block));
+  }
+}
+
+void DiskBlocks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
+  Check(stored.data_rank == own_rank(), "a block on disk of another data rank");
+  disk_->StartLoad(id, stored.key, stored.kind, stored.parent, stored.tokens,
+                   cache_.Bytes(stored.kind, stored.block));
+}
+
+}  // namespace fathom

@@ -1,0 +1,61 @@
+// DiskBlocks: the blocks of one rank's cache, on its disk.
+#ifndef FATHOM_KV_CACHE_DISK_BLOCKS_H_
+#define FATHOM_KV_CACHE_DISK_BLOCKS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kv_cache/block_directory.h"
+#include "kv_cache/block_store.h"
+#include "kv_cache/disk_tier.h"
+#include "kv_cache/sequence_cache.h"
+
+namespace fathom {
+
+// The fingerprint of the files of a cache. root: of all that decides the bytes of a block of the
+// whole model. A part of its layers has another fingerprint for every such part; ranks that cache
+// the same layers have the same bytes, and the same files.
+BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape);
+
+// Of other data ranks it has no block, and stores none.
+class DiskBlocks : public BlockStore {
+ public:
+  // The cache outlives it. `warn` and errors as of DiskTier::Open.
+  static Result<std::unique_ptr<DiskBlocks>> Open(SequenceCache& cache,
+                                                  const DiskTierOptions& options,
+                                                  const BlockKey& root,
+                                                  std::function<void(const std::string&)> warn);
+
+  bool Has(int data_rank, const BlockKey& key, BlockKind kind) const override {
+    return data_rank == own_rank() && disk_->Has(key, kind);
+  }
+  void Store(const KeptBlock& stored) override;
+  void StartLoad(std::uint64_t id, const KeptBlock& stored) override;
+  void TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) override {
+    disk_->TakeFinished(finished);
+  }
+  void WaitForFinished(std::chrono::milliseconds timeout) override {
+    disk_->WaitForFinished(timeout);
+  }
+  void Flush() override { disk_->Flush(); }
+  void Discard(const BlockKey& key, BlockKind kind) { disk_->Discard(key, kind); }
+  std::vector<BlockFileName> Names() const { return disk_->Names(); }
+  int own_rank() const { return data_ranks().rank; }
+  const DataRanks& data_ranks() const { return cache_.shape().data; }
+
+ private:
+  DiskBlocks(SequenceCache& cache, std::unique_ptr<DiskTier> disk)
+      : cache_(cache), disk_(std::move(disk)) {}
+
+  SequenceCache& cache_;
+  std::unique_ptr<DiskTier> disk_;
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_KV_CACHE_DISK_BLOCKS_H_
