@@ -194,6 +194,7 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
        .max_waiting = options.max_waiting,
        .trace = engine.trace,
        .warn = [&log](const std::string& message) { log.Warn("{}", message); },
+       .on_failure = [&ranks](const Error& error) { ranks.Fail(error); },
        .on_thread_start = [processors = session.session_.processors(),
                            &log] { BindModelThread(processors, log); }});
   if (!created) return Unexpected(created.error());
