@@ -33,8 +33,9 @@ Status CheckOptions(const EngineSessionOptions& options) {
                      "--dp-attention: not yet for requests: sequences share cached blocks, which "
                      "here only the rank has that computed them; logits runs with it");
   }
-  if (!options.run.ranks.save_expert_placement.empty()) {
-    return MakeError(ErrorCode::kUnsupported, "--save-expert-placement: only logits writes it yet");
+  if (!options.run.ranks.save_expert_placement.empty() && options.run.ranks.eplb_interval == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--save-expert-placement: expected --eplb-interval, with which experts move");
   }
   if (!engine.kv_disk.empty() && !ranks.is_alone()) {
     return MakeError(ErrorCode::kUnsupported,
@@ -199,6 +200,13 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
                            &log] { BindModelThread(processors, log); }});
   if (!created) return Unexpected(created.error());
   session.engine_ = *std::move(created);
+  session.balance_->set_on_end([engine = session.engine_.get()](const RebalanceReport& report) {
+    engine->CountRebalance({.imbalance_before = report.imbalance_before,
+                            .imbalance_after = report.imbalance_after,
+                            .moved_experts = report.n_moved_experts,
+                            .moved_bytes = report.moved_bytes,
+                            .seconds = report.seconds});
+  });
   session.load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return session;

@@ -158,6 +158,10 @@ void Engine::Shutdown(ShutdownMode mode) {
   }
 }
 
+void Engine::CountRebalance(const EngineMetrics::Rebalance& rebalance) {
+  impl_->metrics.CountRebalance(rebalance);
+}
+
 const EngineMetrics& Engine::metrics() const { return impl_->metrics; }
 ModelLimits Engine::limits() const { return impl_->limits; }
 

@@ -82,6 +82,9 @@ class Engine {
   // Takes no more requests, and returns when the last has ended. Any thread; may be called again.
   void Shutdown(ShutdownMode mode);
 
+  // For what the model does behind its steps; the engine's thread.
+  void CountRebalance(const EngineMetrics::Rebalance& rebalance);
+
   // Any thread.
   const EngineMetrics& metrics() const;
   ModelLimits limits() const;

@@ -242,8 +242,21 @@ TEST_F(LaunchTest, AnEngineWhoseExpertsMoveAnswersTheSame) {
   const ProgramRun run = RunProgram(moving);
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_EQ(run.out, alone.out);
+  EXPECT_FALSE(std::filesystem::exists(out()));
+  // Where they were last, from where any command can begin.
   moving.insert(moving.end(), {"--save-expert-placement", out().string()});
-  ExpectRefusal(RunProgram(moving), 1, "--save-expert-placement: only logits writes it yet");
+  const ProgramRun saving = RunProgram(moving);
+  EXPECT_EQ(saving.exit_code, 0) << saving.error;
+  EXPECT_EQ(saving.out, alone.out);
+  EXPECT_NE(ReadFile(out()).find("\"physical_experts\": 10"), std::string::npos);
+  std::vector<std::string> placed = {"launch", "-n", "2"};
+  placed.insert(placed.end(), words.begin(), words.end());
+  placed.insert(placed.end(), {"--redundant-experts", "2"});
+  std::vector<std::string> still = placed;
+  still.insert(still.end(), {"--save-expert-placement", out().string()});
+  ExpectRefusal(RunProgram(still), 1, "--save-expert-placement: expected --eplb-interval");
+  placed.insert(placed.end(), {"--expert-placement", out().string()});
+  EXPECT_EQ(RunProgram(placed).out, alone.out);
 }
 
 // mpirun and what it is told so that it starts more ranks than there are cores, in any container.

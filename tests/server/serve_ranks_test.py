@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import signal
+import tempfile
 import threading
 import time
 import unittest
@@ -73,6 +74,33 @@ class ServeRanksTest(unittest.TestCase):
                 self.assertEqual(self.stories(server), expected)
                 self.assertEqual(self.stories(server), expected, "from what is cached")
                 self.assertEqual(server.stop(), 0)
+
+    def test_experts_that_move_are_counted_and_saved(self):
+        alone = self.serve(launch=(FATHOM,))
+        expected = self.stories(alone)
+        self.assertEqual(metric(alone.url, "fathom_expert_rebalances_total"), 0)
+        self.assertEqual(alone.stop(), 0)
+        with tempfile.TemporaryDirectory() as folder:
+            placement = Path(folder) / "experts.json"
+            server = self.serve("--redundant-experts", "2", "--eplb-interval", "64",
+                                "--save-expert-placement", placement, launch=launched(2))
+            self.assertEqual(self.stories(server), expected)
+            value = lambda name: metric(server.url, "fathom_expert_" + name)
+            n_moved = value("moved_total")
+            self.assertGreater(value("rebalances_total"), 0)
+            self.assertGreater(n_moved, 0)
+            self.assertGreater(value("moved_bytes_total"), n_moved)
+            self.assertGreater(value("rebalance_seconds_total"), 0)
+            self.assertGreaterEqual(value('imbalance{when="before"}'), 1)
+            self.assertGreaterEqual(value('imbalance{when="after"}'), 1)
+            self.assertLessEqual(value('imbalance{when="after"}'),
+                                 value('imbalance{when="before"}'))
+            self.assertEqual(server.stop(), 0)
+            self.assertEqual([file.name for file in Path(folder).iterdir()], [placement.name])
+            server = self.serve("--redundant-experts", "2", "--expert-placement", placement,
+                                launch=launched(2))
+            self.assertEqual(self.stories(server), expected)
+            self.assertEqual(server.stop(), 0)
 
     @unittest.skipUnless((BUILD / "fathom_mpi.so").exists(), "this build has no MPI")
     def test_mpi_answers_alike(self):
