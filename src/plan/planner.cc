@@ -6,14 +6,13 @@
 #include <limits>
 #include <tuple>
 
+#include "base/integer_math.h"
 #include "parallel/expert_balancer.h"
 
 namespace fathom::plan {
 namespace {
 
 constexpr double kGigabyte = 1e9;
-
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Fills in one row.
 class RowPlanner {
