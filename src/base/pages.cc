@@ -14,13 +14,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace fathom {
 namespace {
-
-std::size_t RoundUp(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 void* MapAnonymous(std::size_t size, int flags) {
   return ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "base/pages.h"
 
 namespace fathom {
@@ -116,7 +117,7 @@ class WeightMover {
     constexpr std::size_t kAlignment = 64;
     std::size_t size = 0;
     for (const Checkpoint::Tensor& tensor : tensors) {
-      size += (tensor.view.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+      size += RoundUp(tensor.view.bytes.size(), kAlignment);
     }
     if (size == 0) {
       return {};
@@ -138,7 +139,7 @@ class WeightMover {
     for (Checkpoint::Tensor& tensor : tensors) {
       AddPieces({tensor.view.bytes, to}, pieces);
       tensor.view.bytes = {to, tensor.view.bytes.size()};
-      to += (tensor.view.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+      to += RoundUp(tensor.view.bytes.size(), kAlignment);
     }
     checkpoint_.copies_.push_back(*std::move(memory));
     Run(pieces, team_, meter_);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/integer_math.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -105,7 +106,7 @@ Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command
 std::optional<std::int64_t> ConversationsOf(const BenchServeCommand& command) {
   if (!command.n_requests && command.seconds) return std::nullopt;
   const std::int64_t n_requests = command.n_requests.value_or(kDefaultRequests);
-  return (n_requests + command.n_turns - 1) / command.n_turns;
+  return DivideUp(n_requests, command.n_turns);
 }
 
 // 0 to 1, by what ends the level first.

@@ -27,8 +27,9 @@ constexpr std::int64_t kLogitRows = 64;
 
 Status CheckOptions(const EngineSessionOptions& options) {
   const EngineCliOptions& engine = options.engine;
-  if (!options.run.ranks.save_expert_placement.empty()) {
-    return MakeError(ErrorCode::kUnsupported, "--save-expert-placement: only logits writes it yet");
+  if (!options.run.ranks.save_expert_placement.empty() && options.run.ranks.eplb_interval == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--save-expert-placement: expected --eplb-interval, with which experts move");
   }
   if (engine.max_batch_tokens < engine.max_sequences) {
     return MakeError(ErrorCode::kInvalidArgument,
@@ -184,10 +185,18 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
        .max_waiting = options.max_waiting,
        .trace = engine.trace,
        .warn = [&log](const std::string& message) { log.Warn("{}", message); },
+       .on_failure = [&ranks](const Error& error) { ranks.Fail(error); },
        .on_thread_start = [processors = session.session_.processors(),
                            &log] { BindModelThread(processors, log); }});
   if (!created) return Unexpected(created.error());
   session.engine_ = *std::move(created);
+  session.balance_->set_on_end([engine = session.engine_.get()](const RebalanceReport& report) {
+    engine->CountRebalance({.imbalance_before = report.imbalance_before,
+                            .imbalance_after = report.imbalance_after,
+                            .moved_experts = report.n_moved_experts,
+                            .moved_bytes = report.moved_bytes,
+                            .seconds = report.seconds});
+  });
   session.load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return session;

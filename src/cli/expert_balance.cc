@@ -82,16 +82,30 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
 
 void ExpertBalance::Begin(Model& model, Log& log) {
   model_ = &model;
+  log_ = &log;
   if (interval_ == 0) return;
   rebalancer_ = std::make_unique<ExpertRebalancer>(model.experts());
   schedule_ = std::make_unique<RebalanceSchedule>(
-      *rebalancer_, interval_, [is_first = is_first_, &log](const RebalanceReport& report) {
-        if (is_first) Tell(report, log);
-      });
+      *rebalancer_, interval_, [this](const RebalanceReport& report) { End(report); });
+}
+
+void ExpertBalance::End(const RebalanceReport& report) {
+  is_new_ = true;
+  if (!is_first_) return;
+  Tell(report, *log_);
+  if (on_end_) on_end_(report);
 }
 
 Status ExpertBalance::AfterStep(std::int64_t n_tokens) {
-  return schedule_ ? schedule_->AfterStep(n_tokens) : Status();
+  if (!schedule_) return {};
+  const Status moved = schedule_->AfterStep(n_tokens);
+  if (!moved || !std::exchange(is_new_, false) || file_.empty()) return moved;
+  const Result<std::string> text = GatherText();
+  if (!text) return Unexpected(text.error());
+  if (!is_first_) return {};
+  const Status written = WriteWholeFile(file_, *text);
+  if (!written) log_->Warn("--save-expert-placement: {}", written.error().message);
+  return {};
 }
 
 AfterForward ExpertBalance::Hook() {
@@ -102,9 +116,16 @@ AfterForward ExpertBalance::Hook() {
 Status ExpertBalance::Finish() {
   Status finished = schedule_ ? schedule_->Finish() : Status();
   if (!finished || file_.empty()) return finished;
+  const Result<std::string> text = GatherText();
+  if (!text) return Unexpected(text.error());
+  return is_first_ ? WriteWholeFile(file_, *text) : Status();
+}
+
+// Of all stages.
+Result<std::string> ExpertBalance::GatherText() const {
   const Result<BlockPlacements> placements = GatherPlacements(model_->experts());
   if (!placements) return Unexpected(placements.error());
-  return is_first_ ? WriteWholeFile(file_, PlacementText(*placements, owner_)) : Status();
+  return PlacementText(*placements, owner_);
 }
 
 }  // namespace fathom::cli

@@ -1,11 +1,14 @@
 // Where the routed experts of a run are: at first, while it runs and in the end, by
-// --expert-placement, --eplb-interval and --save-expert-placement.
+// --expert-placement, --eplb-interval and --save-expert-placement, which is written anew after
+// every rebalancing.
 #ifndef FATHOM_CLI_EXPERT_BALANCE_H_
 #define FATHOM_CLI_EXPERT_BALANCE_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -33,25 +36,32 @@ class ExpertBalance {
   // For ModelOptions. Empty: the initial one.
   const BlockPlacements& placement() const { return placement_; }
 
-  // Model and log outlive this object. The log is told what every rebalancing came to.
+  // Model and log outlive this object, which stays where it is now. The log is told what every
+  // rebalancing came to.
   void Begin(Model& model, Log& log);
-  // After a step of so many tokens.
+  // Who else is told, on the first rank. Before the first step.
+  void set_on_end(RebalanceSchedule::OnEnd on_end) { on_end_ = std::move(on_end); }
+  // After a step of so many tokens. That the file cannot be written is no error yet.
   Status AfterStep(std::int64_t n_tokens);
-  // AfterStep as the engine calls it, of this object where it is now; empty if there is nothing to
-  // do.
+  // AfterStep as the engine calls it; empty if there is nothing to do.
   AfterForward Hook();
   // After the last one: ends what has begun, writes the placement.
   Status Finish();
 
  private:
   ExpertBalance() = default;
+  void End(const RebalanceReport& report);
+  Result<std::string> GatherText() const;
 
   std::int64_t interval_ = 0;
-  std::filesystem::path file_;  // to write in the end
+  std::filesystem::path file_;  // to write
   bool is_first_ = true;
   PlacementOwner owner_;
   BlockPlacements placement_;
   Model* model_ = nullptr;
+  Log* log_ = nullptr;
+  RebalanceSchedule::OnEnd on_end_;
+  bool is_new_ = false;                           // the placement, since it was last written
   std::unique_ptr<ExpertRebalancer> rebalancer_;  // null: experts stay where they are
   std::unique_ptr<RebalanceSchedule> schedule_;
 };

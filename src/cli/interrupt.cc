@@ -67,13 +67,6 @@ bool Interrupt::WaitFor(int descriptor) {
   }
 }
 
-void Interrupt::Wait() {
-  constexpr int kNone = -1;  // poll skips it
-  do {
-    static_cast<void>(WaitFor(kNone));
-  } while (!Take());
-}
-
 void Interrupt::EndProgramIfPressed() {
   if (Take()) {
     ::signal(last_, SIG_DFL);

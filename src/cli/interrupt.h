@@ -23,8 +23,6 @@ class Interrupt {
   bool Take();
   // Waits until `descriptor` can be read (true) or Ctrl-C is pressed (false; Take is then due).
   bool WaitFor(int descriptor);
-  // Waits until Ctrl-C is pressed, and takes it.
-  void Wait();
   // Ends the program as the signal does if there was one: for times when there is nothing to go
   // back to.
   void EndProgramIfPressed();

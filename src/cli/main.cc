@@ -1,12 +1,10 @@
 // fathom: DeepSeek-V4 from the command line.
 #include <signal.h>
 
-#include <exception>
-#include <memory>
-#include <new>
 #include <utility>
 #include <variant>
 
+#include "base/guarded.h"
 #include "cli/commands.h"
 #include "cli/engine_session.h"
 #include "cli/log.h"
@@ -49,22 +47,29 @@ struct RunCommand {
   // other runs on all. The end is told before the ranks part, which may end this process.
   template <class Command>
   Status OnRanks(const Command& command, Status (*run)(const Command&, RankSession&, Log&)) {
-    const Result<std::unique_ptr<RankSession>> ranks = RankSession::Join(command.run.ranks);
-    if (!ranks) return Unexpected(ranks.error());
-    RankSession& session = **ranks;
-    if (session.is_first() && !session.warning().empty()) log.Warn("{}", session.warning());
-    constexpr bool kHasEngine = requires { command.engine; };
-    Status status;
-    if (kHasEngine && !session.is_first()) {
-      status = FollowEngine(command.run, session, log);
-    } else {
-      status = run(command, session, log);
-      if (kHasEngine) session.End();
+    RankSession session(command.run.ranks);
+    Status status = Guarded([&] { return session.Join(); });
+    if (status) {
+      if (session.is_first() && !session.warning().empty()) log.Warn("{}", session.warning());
+      status = Guarded([&] { return RunOn(command, session, run); });
     }
     status = session.Conclude(std::move(status));
     if (status || session.is_alone()) return status;
     static_cast<void>(ExitCodeOf(status));
     return Unexpected({status.error().code, ""});
+  }
+
+  template <class Command>
+  Status RunOn(const Command& command, RankSession& session,
+               Status (*run)(const Command&, RankSession&, Log&)) {
+    if constexpr (requires { command.engine; }) {
+      if (!session.is_first()) return FollowEngine(command.run, session, log);
+      Status status = run(command, session, log);
+      session.End();
+      return status;
+    } else {
+      return run(command, session, log);
+    }
   }
 };
 
@@ -86,16 +91,12 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int RunGuarded(int argc, char** argv) {
-  try {
-    return Run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    PrintError("fathom: error: out of memory\n");
-  } catch (const std::exception& error) {  // of the standard library; we throw nothing
-    PrintError("fathom: error: ");
-    PrintError(error.what());
-    PrintError("\n");
-  }
-  return 1;
+  int exit_code = 1;
+  const Status status = Guarded([&]() -> Status {
+    exit_code = Run(argc, argv);
+    return {};
+  });
+  return status ? exit_code : ExitCodeOf(status);
 }
 
 }  // namespace fathom::cli

@@ -182,7 +182,7 @@ void AddExpertBalance(CLI::App* command, RankOptions& ranks) {
       ->group(kRanksGroup);
   command
       ->add_option("--save-expert-placement", ranks.save_expert_placement,
-                   "Write where the experts are in the end")
+                   "Write where the experts are whenever they have moved")
       ->type_name("FILE")
       ->group(kRanksGroup);
 }

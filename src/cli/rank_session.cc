@@ -36,8 +36,7 @@ struct Field {
   std::string_view view() const { return text.data(); }
 };
 
-struct Identity {
-  Field program;
+struct Work {
   Field model;
   Field options;
 };
@@ -46,6 +45,29 @@ Field FieldOf(std::string_view text) {
   Field field;
   std::copy_n(text.begin(), std::min(text.size(), kFieldBytes - 1), field.text.begin());
   return field;
+}
+
+// Error: a rank whose field is not that of rank 0.
+template <class T>
+Status CheckSame(const std::vector<T>& all, Field T::*field, std::string_view what) {
+  const std::string_view first = (all.front().*field).view();
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const std::string_view other = (all[rank].*field).view();
+    if (other != first) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "rank {}: expected the {} of rank 0, \"{}\", found \"{}\"", rank, what,
+                       first, other);
+    }
+  }
+  return {};
+}
+
+// As who watches ranks says it, unless the message names one already.
+Status NameRank(Error error, int rank) {
+  if (!error.message.starts_with("rank ")) {
+    error.message = fmt::format("rank {}: {}", rank, error.message);
+  }
+  return Unexpected(std::move(error));
 }
 
 MeshEnds EndsOf(const RankLink& link) {
@@ -58,22 +80,19 @@ MeshEnds EndsOf(const RankLink& link) {
 
 }  // namespace
 
-Result<std::unique_ptr<RankSession>> RankSession::Join(const RankOptions& options) {
+Status RankSession::Join() {
   const SignalsBlocked blocked;  // for the threads of the transport
-  auto session = std::unique_ptr<RankSession>(new RankSession(options));
-  if (!options.link.empty()) {
-    const Result<RankLink> link = ParseRankLink(options.link);
+  if (!options_.link.empty()) {
+    const Result<RankLink> link = ParseRankLink(options_.link);
     if (!link) return Unexpected(link.error());
-    session->control_ = link->control;
-    session->heartbeat_.emplace(link->control, Watcher::kLauncher, session->alarm_);
-    session->all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), session->alarm_);
-  } else if (options.mpi) {
-    const Status joined = session->JoinMpi();
-    if (!joined) return Unexpected(joined.error());
-  } else {
-    session->all_ = MakeSoloCommunicator();
+    control_ = link->control;
+    heartbeat_.emplace(link->control, Watcher::kLauncher, alarm_);
+    all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), alarm_);
+    return {};
   }
-  return session;
+  if (options_.mpi) return JoinMpi();
+  all_ = MakeSoloCommunicator();
+  return {};
 }
 
 // mpirun ends all ranks when one has died, but does not see that one hangs.
@@ -98,7 +117,19 @@ Status RankSession::JoinMpi() {
     heartbeat_.emplace(control_, Watcher::kFirstRank, alarm_,
                        [](const Error&) { ::_exit(EXIT_FAILURE); });
   }
-  return {};
+  return CheckPrograms();
+}
+
+// Before anything else is said: what it means may differ from build to build. The ranks of one
+// launcher are one build.
+Status RankSession::CheckPrograms() {
+  struct Program {
+    Field build;
+  };
+  const BuildInfo build = GetBuildInfo();
+  const Result<std::vector<Program>> all =
+      all_->GatherEach(Program{FieldOf(fmt::format("fathom {} {}", build.version, build.commit))});
+  return all ? CheckSame(*all, &Program::build, "program") : Unexpected(all.error());
 }
 
 Status RankSession::Conclude(Status status) {
@@ -109,7 +140,7 @@ Status RankSession::Conclude(Status status) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   };
-  if (status || is_alone()) return status;
+  if (status) return status;
   if (control_ >= 0) {
     TellFailure(control_, status.error());
     if (options_.mpi) {
@@ -120,10 +151,11 @@ Status RankSession::Conclude(Status status) {
     }
     return Unexpected(kQuiet);
   }
+  if (is_alone()) return status;
   if (watch_ && status.error().code == ErrorCode::kUnavailable) wait(3 * kOtherWords);
   if (alarm_.raised()) return alarm_.Check();
   alarm_.Raise(status.error());  // the others must not wait for this rank
-  return status;
+  return NameRank(status.error(), all_->rank());
 }
 
 void RankSession::End() {
@@ -160,9 +192,7 @@ RankCounts RankSession::Counts(const ModelConfig& config) const {
 Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ContentFingerprintOf(checkpoint);
   if (!model) return Unexpected(model.error());
-  const BuildInfo build = GetBuildInfo();
-  const Identity mine = {
-      .program = FieldOf(fmt::format("fathom {} {}", build.version, build.commit)),
+  const Work mine = {
       .model = FieldOf(*model),
       .options = FieldOf(
           fmt::format("--tp {} --pp {} --ep {}{} --expert-exchange {} --redundant-experts {} "
@@ -173,23 +203,10 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
                       options_.n_redundant_experts, options_.eplb_interval,
                       options_.expert_placement.empty() ? "" : " --expert-placement",
                       options_.save_expert_placement.empty() ? "" : " --save-expert-placement"))};
-  const Result<std::vector<Identity>> gathered = all_->GatherEach(mine);
-  if (!gathered) return Unexpected(gathered.error());
-  const std::vector<Identity>& all = *gathered;
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const auto compare = [&](std::string_view what, const Field& first,
-                             const Field& other) -> Status {
-      if (first.view() == other.view()) return {};
-      return MakeError(ErrorCode::kInvalidArgument,
-                       "rank {}: expected the {} of rank 0, \"{}\", found \"{}\"", rank, what,
-                       first.view(), other.view());
-    };
-    Status same = compare("program", all[0].program, all[rank].program);
-    if (same) same = compare("model", all[0].model, all[rank].model);
-    if (same) same = compare("options", all[0].options, all[rank].options);
-    if (!same) return same;
-  }
-  return {};
+  const Result<std::vector<Work>> all = all_->GatherEach(mine);
+  if (!all) return Unexpected(all.error());
+  const Status same = CheckSame(*all, &Work::model, "model");
+  return same ? CheckSame(*all, &Work::options, "options") : same;
 }
 
 Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Checkpoint& checkpoint,

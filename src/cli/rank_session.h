@@ -23,12 +23,15 @@ namespace fathom::cli {
 // Outlives the model. One thread, that of the model, but for what says otherwise.
 class RankSession {
  public:
-  // Of a process that fathom launch or mpirun has started; alone otherwise.
-  static Result<std::unique_ptr<RankSession>> Join(const RankOptions& options);
+  explicit RankSession(const RankOptions& options) : options_(options) {}
+
+  // Once, before all else: of a process that fathom launch or mpirun has started; alone otherwise.
+  // Error: also when the ranks are not the same build, which the message names.
+  Status Join();
 
   // The others compute what this rank needs: it alone reads input and writes results.
   bool is_first() const { return all_->rank() == 0; }
-  bool is_alone() const { return all_->size() == 1; }
+  bool is_alone() const { return all_ == nullptr || all_->size() == 1; }
   Communicator& all() { return *all_; }
   // Why all ranks have to stop, once they have. Any thread.
   Status Check() const { return alarm_.Check(); }
@@ -37,20 +40,21 @@ class RankSession {
   // On the first rank: lets the others go, which wait for a call (engine/rank_calls.h).
   void End();
   // What is to be told of the end of this rank's command, once for all ranks: a failure is told to
-  // who watches the ranks, and is quiet here (output.h: IsQuiet) unless this is who says it.
+  // who watches the ranks, and is quiet here (output.h: IsQuiet) unless this is who says it. Also
+  // of one that has not joined.
   Status Conclude(Status status);
   // What the user should know about these ranks; empty: nothing.
   const std::string& warning() const { return warning_; }
   // Which share of the model each rank has, by the options of ranks. nullptr: this rank is alone.
-  // Errors: a cut that the model does not allow; ranks that run something else (another version,
-  // another model, other options), which the message names.
+  // Errors: a cut that the model does not allow; ranks that run something else (another model,
+  // other options), which the message names.
   // memory: how the weights are to be held.
   Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint,
                                 const WeightMemory& memory);
 
  private:
-  explicit RankSession(const RankOptions& options) : options_(options) {}
   Status JoinMpi();
+  Status CheckPrograms();
   Status CheckAgreement(const Checkpoint& checkpoint);
   RankCounts Counts(const ModelConfig& config) const;
 

@@ -132,12 +132,8 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service&
                             });
 }
 
-// Until a signal comes, or one of several ranks has failed: the error.
+// Until a signal comes, or this process or one of several ranks can do nothing more: the error.
 Status WaitForEnd(Interrupt& interrupt, const RankSession& ranks) {
-  if (ranks.is_alone()) {
-    interrupt.Wait();
-    return {};
-  }
   Status fine = ranks.Check();
   while (fine && !interrupt.Take()) {
     std::this_thread::sleep_for(kWatch);

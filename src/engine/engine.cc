@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/guarded.h"
 #include "engine/engine_core.h"
 
 namespace fathom {
@@ -34,6 +35,7 @@ struct Engine::Impl {
   std::jthread thread;
 
   void Run();
+  void RunSteps();
   // What came in; the shutdown that was asked for.
   std::optional<ShutdownMode> TakeInbox();
 };
@@ -54,6 +56,26 @@ std::optional<ShutdownMode> Engine::Impl::TakeInbox() {
 }
 
 void Engine::Impl::Run() {
+  const Status ran = Guarded([this]() -> Status {
+    RunSteps();
+    return {};
+  });
+  if (ran) return;
+  {
+    const std::lock_guard lock(mutex);
+    shutdown = ShutdownMode::kStop;
+  }
+  // What was freed on the way here has to do.
+  static_cast<void>(Guarded([&]() -> Status {
+    TakeInbox();
+    core->FailAll(
+        {ErrorCode::kUnavailable, fmt::format("the engine has stopped: {}", ran.error().message)});
+    return {};
+  }));
+  if (options.on_failure) options.on_failure(ran.error());
+}
+
+void Engine::Impl::RunSteps() {
   if (options.on_thread_start) {
     options.on_thread_start();
   }
@@ -134,6 +156,10 @@ void Engine::Shutdown(ShutdownMode mode) {
   if (m.thread.joinable()) {
     m.thread.join();
   }
+}
+
+void Engine::CountRebalance(const EngineMetrics::Rebalance& rebalance) {
+  impl_->metrics.CountRebalance(rebalance);
 }
 
 const EngineMetrics& Engine::metrics() const { return impl_->metrics; }

@@ -53,6 +53,9 @@ struct EngineOptions {
   std::filesystem::path trace;  // a Chrome trace is written there; empty: none
   // What is worth a line in a log; called from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;
+  // The engine can do no other step, because memory has run out: all requests have ended with
+  // kUnavailable, no others are taken. Called once, from the engine's thread. May be empty.
+  std::function<void(const Error&)> on_failure;
   // Called once on the engine's thread before anything runs there (to bind it to a processor).
   std::function<void()> on_thread_start;
 };
@@ -78,6 +81,9 @@ class Engine {
 
   // Takes no more requests, and returns when the last has ended. Any thread; may be called again.
   void Shutdown(ShutdownMode mode);
+
+  // For what the model does behind its steps; the engine's thread.
+  void CountRebalance(const EngineMetrics::Rebalance& rebalance);
 
   // Any thread.
   const EngineMetrics& metrics() const;

@@ -269,9 +269,9 @@ void EngineCore::HandleCancels() {
   FinishAll();
 }
 
-void EngineCore::CancelAll() {
+void EngineCore::EndAll(FinishReason reason, const std::optional<Error>& error) {
   for (const std::unique_ptr<RequestState>& request : requests_) {
-    EndRequest(*request, FinishReason::kCancelled);
+    EndRequest(*request, reason, error);
   }
   FinishAll();
   PublishAll();

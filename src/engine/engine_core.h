@@ -53,8 +53,9 @@ class EngineCore {
                                                 std::shared_ptr<Waker> waker) const;
   void Add(std::unique_ptr<RequestState> request);
   StepOutcome Step();
-  // Ends all requests with kCancelled.
-  void CancelAll();
+  // Ends all requests: with kCancelled; with an error, of a core that can do no other step.
+  void CancelAll() { EndAll(FinishReason::kCancelled); }
+  void FailAll(const Error& error) { EndAll(FinishReason::kError, error); }
   // Waits until a step may find something to do that depends on the disk; false if nothing does.
   bool WaitForDisk();
   // Waits until nothing is being read from the disk or written to it.
@@ -85,6 +86,7 @@ class EngineCore {
   void FinishAll();
   void EndRequest(RequestState& request, FinishReason reason,
                   const std::optional<Error>& error = std::nullopt);
+  void EndAll(FinishReason reason, const std::optional<Error>& error = std::nullopt);
   void EndStream(RequestState& request);
   void PublishAll();
   void Count(const RunningStep& step, Clock::time_point begin, Clock::time_point end);

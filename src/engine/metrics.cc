@@ -31,8 +31,13 @@ const std::initializer_list<double> kFirstTokenBounds = {0.01, 0.025, 0.05, 0.1,
                                                          2.5,  5,     10,   25,  60,   150, 600};
 
 struct LabelledValue {
+  LabelledValue(std::vector<ClientMetric::Label> of, std::int64_t number)
+      : LabelledValue(std::move(of), static_cast<double>(number)) {}
+  LabelledValue(std::vector<ClientMetric::Label> of, double number)
+      : labels(std::move(of)), value(number) {}
+
   std::vector<ClientMetric::Label> labels;
-  std::int64_t value = 0;
+  double value;
 };
 
 MetricFamily Family(const char* name, const char* help, MetricType type,
@@ -41,8 +46,8 @@ MetricFamily Family(const char* name, const char* help, MetricType type,
   for (const LabelledValue& value : values) {
     ClientMetric metric;
     metric.label = value.labels;
-    metric.counter.value = static_cast<double>(value.value);
-    metric.gauge.value = static_cast<double>(value.value);
+    metric.counter.value = value.value;
+    metric.gauge.value = value.value;
     family.metric.push_back(std::move(metric));
   }
   return family;
@@ -66,6 +71,11 @@ std::vector<LabelledValue> DraftValues(const MetricsSnapshot& now) {
         {{{"depth", depth}, {"result", "rejected"}}, now.drafted[i] - now.accepted[i]});
   }
   return values;
+}
+
+std::vector<LabelledValue> ImbalanceValues(const MetricsSnapshot& now) {
+  if (now.rebalances == 0) return {};
+  return {{{{"when", "before"}}, now.imbalance_before}, {{{"when", "after"}}, now.imbalance_after}};
 }
 
 // All but the histograms.
@@ -97,6 +107,18 @@ std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
                {{{}, now.preemptions}}),
       Counters("fathom_draft_tokens_total",
                "Drafted tokens that were verified, by their place in the draft.", DraftValues(now)),
+      Counters("fathom_expert_rebalances_total",
+               "Times that experts were placed anew among the ranks.", {{{}, now.rebalances}}),
+      Counters("fathom_expert_moved_total", "Experts that were sent to another rank.",
+               {{{}, now.moved_experts}}),
+      Counters("fathom_expert_moved_bytes_total", "Bytes of the experts that were sent.",
+               {{{}, now.moved_expert_bytes}}),
+      Counters("fathom_expert_rebalance_seconds_total",
+               "Time that steps have waited for experts to be placed and sent.",
+               {{{}, now.rebalance_seconds}}),
+      Gauges("fathom_expert_imbalance",
+             "Load of the busiest rank over the mean, before and after the last rebalancing.",
+             ImbalanceValues(now)),
   };
 }
 
@@ -174,6 +196,17 @@ void EngineMetrics::CountStep(const StepCounts& step) {
   now.engine_seconds += engine_seconds;
   impl_->step.histogram.Observe(step.seconds);
   impl_->overhead.histogram.Observe(engine_seconds);
+}
+
+void EngineMetrics::CountRebalance(const Rebalance& rebalance) {
+  const std::lock_guard lock(impl_->mutex);
+  MetricsSnapshot& now = impl_->now;
+  ++now.rebalances;
+  now.moved_experts += rebalance.moved_experts;
+  now.moved_expert_bytes += rebalance.moved_bytes;
+  now.rebalance_seconds += rebalance.seconds;
+  now.imbalance_before = rebalance.imbalance_before;
+  now.imbalance_after = rebalance.imbalance_after;
 }
 
 void EngineMetrics::ObserveFirstToken(double seconds) {

@@ -34,6 +34,14 @@ struct MetricsSnapshot {
   std::int64_t steps = 0;
   double step_seconds = 0;    // of all steps
   double engine_seconds = 0;  // of those, outside the model
+  // Of experts that moved between ranks: all rebalancings, and what the last one came to, as the
+  // busiest rank's load over the mean; 0: there was none.
+  std::int64_t rebalances = 0;
+  std::int64_t moved_experts = 0;
+  std::int64_t moved_expert_bytes = 0;
+  double rebalance_seconds = 0;  // that steps have waited for them
+  double imbalance_before = 0;
+  double imbalance_after = 0;
   // By depth, the first drafted token first: how many were verified, how many were right.
   std::array<std::int64_t, kMaxDraftDepth> drafted = {};
   std::array<std::int64_t, kMaxDraftDepth> accepted = {};
@@ -62,6 +70,14 @@ class EngineMetrics {
     double model_seconds = 0;
   };
   void CountStep(const StepCounts& step);
+  struct Rebalance {
+    double imbalance_before = 0;
+    double imbalance_after = 0;
+    std::int64_t moved_experts = 0;
+    std::int64_t moved_bytes = 0;
+    double seconds = 0;
+  };
+  void CountRebalance(const Rebalance& rebalance);
   void ObserveFirstToken(double seconds);  // since it was submitted
   void ObserveInterToken(double seconds);
   void SetGauges(std::int64_t running, std::int64_t waiting);

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "base/tensor.h"
 
 namespace fathom {
@@ -26,7 +27,7 @@ class Carver {
   Matrix<T> Take(std::int64_t rows, std::int64_t cols) {
     const std::int64_t begin = bytes_;
     const auto size = rows * cols * static_cast<std::int64_t>(sizeof(T));
-    bytes_ += (size + 63) / 64 * 64;
+    bytes_ += RoundUp(size, 64);
     if (memory_.data() == nullptr) {
       return {nullptr, rows, cols};
     }

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "kernels/cpu/kernel_tables.h"
 
 namespace fathom {
@@ -112,7 +113,7 @@ Result<std::unique_ptr<RooflineProbe>> RooflineProbe::Create(const RooflineOptio
     }
   }
   const std::int64_t unit = used.n_threads * cpu::kReadUnit;
-  used.buffer_bytes = (used.buffer_bytes + unit - 1) / unit * unit;
+  used.buffer_bytes = RoundUp(used.buffer_bytes, unit);
   Result<PageMemory> memory = Allocate(used.buffer_bytes, used.huge_pages);
   if (!memory) {
     return MakeError(memory.error().code, "memory to measure the bandwidth with: {}",

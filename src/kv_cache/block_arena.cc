@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace fathom {
 namespace {
@@ -26,7 +27,7 @@ BlockArena::BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab,
       history_(static_cast<std::size_t>(n_slabs * histories_per_slab)),
       window_(static_cast<std::size_t>(n_slabs)),
       taken_(static_cast<std::size_t>(n_slabs)),
-      free_(static_cast<std::size_t>((n_slabs + kBits - 1) / kBits)),
+      free_(static_cast<std::size_t>(DivideUp(n_slabs, kBits))),
       partial_(free_.size()),
       n_free_common_(n_slabs - history_slabs),
       n_free_reserved_(history_slabs) {
@@ -57,7 +58,7 @@ std::int64_t BlockArena::Highest(const std::vector<std::uint64_t>& bits) {
 
 bool BlockArena::HasRoom(const BlockCounts& blocks) const {
   const std::int64_t in_slabs = std::max<std::int64_t>(blocks.history - n_free_in_partial_, 0);
-  const std::int64_t slabs = (in_slabs + per_slab_ - 1) / per_slab_;
+  const std::int64_t slabs = DivideUp(in_slabs, per_slab_);
   return blocks.window + std::max<std::int64_t>(slabs - n_free_reserved_, 0) <= n_free_common_;
 }
 

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "base/integer_math.h"
+
 namespace fathom {
 namespace {
 
 // The offset of `bytes` more in a block.
 std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
   const std::int64_t offset = block.bytes;
-  block.bytes += (bytes + 63) / 64 * 64;
+  block.bytes += RoundUp(bytes, 64);
   return offset;
 }
 

@@ -20,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "base/integer_math.h"
 #include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
 #include "kv_cache/data_ranks.h"
@@ -104,7 +105,7 @@ constexpr std::int64_t BoundaryRowBytes(std::int64_t width) {
 }
 
 constexpr std::int64_t BlocksOf(std::int64_t positions) {
-  return (positions + kBlockTokens - 1) / kBlockTokens;
+  return DivideUp(positions, kBlockTokens);
 }
 
 // Positions before the next one that its step may read of window blocks: the window, and the inputs

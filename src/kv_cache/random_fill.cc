@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/integer_math.h"
+
 namespace fathom {
 namespace {
 
@@ -47,7 +49,7 @@ void FillNumbers(const Matrix<float>& m, RandomWords& words) {
 // E4M3 codes whose magnitudes are 1/2 to 2, with scales of 1 for all.
 void FillKey(std::uint8_t* key, const KeyLayout& layout, RandomWords& words) {
   const std::int64_t plain = PlainDims(layout);
-  const std::int64_t n_scales = (plain + kSimulationGroup - 1) / kSimulationGroup;
+  const std::int64_t n_scales = DivideUp(plain, kSimulationGroup);
   words.Fill(key, plain, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
   FillBf16(key + plain, layout.rope_dims, words);
   std::fill_n(key + ScaleOffset(layout), n_scales, std::uint8_t{127});

@@ -4,12 +4,11 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "kernels/carver.h"
 
 namespace fathom {
 namespace {
-
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std::int64_t width,
                CompressorCache& cache) {
@@ -46,7 +45,7 @@ std::int64_t HistoriesPerSlab(const CacheShape& shape) {
   whole.first_layer = 0;
   whole.end_layer = std::ssize(shape.ratios);
   const std::int64_t window = WindowLayoutOf(whole).bytes;
-  const std::int64_t smallest = DivideUp(DivideUp(window, kMost), 64) * 64;
+  const std::int64_t smallest = RoundUp(DivideUp(window, kMost), 64);
   return DivideUp(window, std::max(HistoryLayoutOf(whole).bytes, smallest));
 }
 
@@ -59,7 +58,7 @@ SequenceCache::SequenceCache(const CacheShape& shape)
       window_layout_(WindowLayoutOf(shape)),
       table_width_(BlocksOf(shape.max_context + shape.lookahead)) {
   const std::int64_t per_slab = HistoriesPerSlab(shape);
-  const std::int64_t smallest = DivideUp(DivideUp(window_layout_.bytes, per_slab), 64) * 64;
+  const std::int64_t smallest = RoundUp(DivideUp(window_layout_.bytes, per_slab), 64);
   history_bytes_ = std::max(history_layout_.bytes, smallest);
   slab_bytes_ = per_slab * history_bytes_;
   for (const int ratio : LayersHere(shape_)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integer_math.h"
 #include "base/pages.h"
 
 namespace fathom {
@@ -14,7 +15,7 @@ constexpr std::int64_t kAlignment = 64;
 }  // namespace
 
 Result<std::span<std::byte>> ExpertMemory::Take(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
+  const auto size = static_cast<std::size_t>(RoundUp(bytes, kAlignment));
   const auto fits = std::find_if(spare_.begin(), spare_.end(),
                                  [&](std::span<std::byte> piece) { return piece.size() >= size; });
   if (fits != spare_.end()) {

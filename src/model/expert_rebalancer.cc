@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 #include "kv_cache/block_key.h"
 
 namespace fathom {
@@ -104,7 +105,7 @@ Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
 
 std::int64_t ExpertRebalancer::TurnsOf(const Move& move) const {
   const std::int64_t n_rounds = std::ssize(move.rounds);
-  return std::max<std::int64_t>((n_rounds + experts_per_turn_ - 1) / experts_per_turn_, 1);
+  return std::max<std::int64_t>(DivideUp(n_rounds, experts_per_turn_), 1);
 }
 
 // Stages have different blocks, and end together.

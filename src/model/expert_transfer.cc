@@ -4,15 +4,12 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace fathom {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-
-std::int64_t RoundUp(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // Of the scales of a matrix that may be elsewhere.
 std::int64_t ScaleSize(const Weight& weight) {
@@ -71,7 +68,8 @@ std::vector<std::vector<ExpertTransfer>> PlanTransfers(const ReplicaMap& from,
 std::int64_t BytesOf(const ExpertWeights& expert) {
   std::int64_t sum = 0;
   for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
-    sum += RoundUp(ScaleSize(*weight)) + RoundUp(weight->n * weight->RowBytes());
+    sum += RoundUp(ScaleSize(*weight), kAlignment) +
+           RoundUp(weight->n * weight->RowBytes(), kAlignment);
   }
   return sum;
 }
@@ -83,9 +81,9 @@ ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> mem
   for (Weight* weight : {&bound.w1, &bound.w2, &bound.w3}) {
     const std::int64_t scale_size = ScaleSize(*weight);
     weight->scales = scale_size == 0 ? nullptr : next;
-    next += RoundUp(scale_size);
+    next += RoundUp(scale_size, kAlignment);
     weight->data = next;
-    next += RoundUp(weight->n * weight->RowBytes());
+    next += RoundUp(weight->n * weight->RowBytes(), kAlignment);
   }
   return bound;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/integer_math.h"
 #include "base/pages.h"
 
 namespace fathom {
@@ -47,14 +48,14 @@ Weight ColumnsOf(const Weight& weight, Piece columns,
   const std::int64_t scale_rows = weight.scales == nullptr ? 0
                                   : weight.format == WeightFormat::kFp4
                                       ? weight.n
-                                      : (weight.n + kFp8Block - 1) / kFp8Block;
+                                      : DivideUp(weight.n, kFp8Block);
   const auto scale_size = static_cast<std::int64_t>(ScaleBytes(weight));
   const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? kFp4Block : kFp8Block;
   const Piece row = {bytes_of(columns.first), bytes_of(columns.count)};
   const Piece scale_row = {columns.first / per_scale * scale_size,
                            columns.count / per_scale * scale_size};
   // Scales first: they are aligned like the memory, whatever follows.
-  const std::int64_t n_scale_bytes = (scale_rows * scale_row.count + 63) / 64 * 64;
+  const std::int64_t n_scale_bytes = RoundUp(scale_rows * scale_row.count, 64);
   copies.push_back(std::make_unique_for_overwrite<std::byte[]>(
       static_cast<std::size_t>(n_scale_bytes + weight.n * row.count)));
   std::byte* const memory = copies.back().get();

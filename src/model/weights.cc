@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "base/integer_math.h"
+
 namespace fathom {
 namespace {
-
-constexpr std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // What all scopes of one binding share.
 struct Source {
@@ -64,7 +64,7 @@ class Scope {
     Weight weight{.format = WeightFormat::kFp8, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kF8E4M3}, {n, k}));
     const TensorView* scales = Bind(name, ".scale", {DType::kF8E8M0, DType::kF32},
-                                    {CeilDivide(n, kFp8Block), CeilDivide(k, kFp8Block)});
+                                    {DivideUp(n, kFp8Block), DivideUp(k, kFp8Block)});
     weight.scales = Data(scales);
     if (scales != nullptr && scales->dtype == DType::kF32) {
       weight.scale_format = ScaleFormat::kF32;

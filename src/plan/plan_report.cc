@@ -85,6 +85,7 @@ ordered_json ToJson(const Plan& plan, const PlanRow& row) {
       {"ttft_s", row.first_token_seconds},
       {"tpot_s", row.token_seconds},
       {"tokens_per_s", row.tokens_per_second},
+      {"tokens_per_s_without_balancing", row.plain_tokens_per_second},
       {"prompt_tokens_per_s", row.prompt_tokens_per_second},
       {"tpot_parts_s", ToJson(row.token_time)},
       {"wire_bytes_per_token", ToJson(Exchanged(plan, row))},
@@ -129,6 +130,13 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
                      best->cut.replica_ranks(), best->cut.replica_ranks() == 1 ? "" : "s");
     }
     text += '\n';
+    if (plan.workload.experts.n_redundant && best->cut.n_expert() > 1) {
+      fmt::format_to(
+          std::back_inserter(text),
+          "balancing:   imbalance {:.2f} -> {:.2f}, decoding {:.1f} -> {:.1f} tokens/s\n",
+          best->plain_imbalance, best->imbalance, best->plain_tokens_per_second,
+          best->tokens_per_second);
+    }
   } else {
     text += "\nrecommended: none, as nothing fits\n";
   }

@@ -6,14 +6,13 @@
 #include <limits>
 #include <tuple>
 
+#include "base/integer_math.h"
 #include "parallel/expert_balancer.h"
 
 namespace fathom::plan {
 namespace {
 
 constexpr double kGigabyte = 1e9;
-
-std::int64_t DivideUp(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Fills in one row.
 class RowPlanner {
@@ -34,7 +33,15 @@ class RowPlanner {
     StepTimes times(model_, hardware_, load, row_.cut, workload_.experts);
     row_.plain_imbalance = times.plain_imbalance();
     row_.imbalance = times.imbalance();
-    Decode(times);
+    const DecodeTime decoding = TimeOfDecoding(times);
+    row_.token_time = decoding.parts;
+    row_.token_seconds = decoding.seconds;
+    row_.tokens_per_second = Throughput(decoding);
+    row_.plain_tokens_per_second = row_.tokens_per_second;
+    if (workload_.experts.n_redundant && row_.cut.n_expert() > 1) {
+      StepTimes plain(model_, hardware_, load, row_.cut, {workload_.experts.exchange, {}});
+      row_.plain_tokens_per_second = Throughput(TimeOfDecoding(plain));
+    }
     Prefill(times);
     CountBytes();
     return row_;
@@ -99,8 +106,17 @@ class RowPlanner {
     }
   }
 
+  struct DecodeTime {
+    StageTime parts;     // through all stages
+    double seconds = 0;  // from a token of a sequence to its next
+  };
+
+  double Throughput(const DecodeTime& time) const {
+    return static_cast<double>(workload_.concurrency) / time.seconds;
+  }
+
   // Every part of the batch goes through all stages; a stage works at one part after the other.
-  void Decode(StepTimes& times) {
+  DecodeTime TimeOfDecoding(StepTimes& times) const {
     const std::int64_t n_parts = std::min(workload_.micro_batches, n_sequences_);
     const std::int64_t n_tokens = DivideUp(n_sequences_, n_parts);
     const StepWork work = {.n_tokens = n_tokens,
@@ -109,14 +125,15 @@ class RowPlanner {
                            .last_position = workload_.context - 1,
                            .n_logit_rows = n_tokens,
                            .n_data = row_.cut.n_data};
+    DecodeTime decoding;
     double slowest = 0;
     for (int stage = 0; stage < row_.cut.n_stages; ++stage) {
       const StageTime time = times.Of(stage, work);
-      row_.token_time += time;
+      decoding.parts += time;
       slowest = std::max(slowest, time.Total());
     }
-    row_.token_seconds = std::max(row_.token_time.Total(), static_cast<double>(n_parts) * slowest);
-    row_.tokens_per_second = static_cast<double>(workload_.concurrency) / row_.token_seconds;
+    decoding.seconds = std::max(decoding.parts.Total(), static_cast<double>(n_parts) * slowest);
+    return decoding;
   }
 
   struct PromptTime {

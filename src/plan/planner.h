@@ -37,9 +37,10 @@ struct PlanRow {
   // Sequences of the whole context that all devices together have memory for.
   std::int64_t most_sequences = 0;
 
-  double first_token_seconds = 0;  // of the prompt
-  double token_seconds = 0;        // from a token of a sequence to its next
-  double tokens_per_second = 0;    // decoded, of all sequences
+  double first_token_seconds = 0;      // of the prompt
+  double token_seconds = 0;            // from a token of a sequence to its next
+  double tokens_per_second = 0;        // decoded, of all sequences
+  double plain_tokens_per_second = 0;  // the same without balancing
   double prompt_tokens_per_second = 0;
   StageTime token_time;  // of a decoded token, through all stages; parts of the batch overlap
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/integer_math.h"
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 #include "parallel/communicator.h"
@@ -169,7 +170,7 @@ void StepTimes::AddEnds(const ModelShare& share, const StepWork& work, StageTime
     const double row = sizeof(Bf16) * Number(config.hidden_size);
     time->dense += Seconds({row * Number(work.n_tokens), 0}, NumberFormat::kBf16);
     if (n_tensor > 1) {
-      const std::int64_t n_rows = (work.n_tokens + n_tensor - 1) / n_tensor;
+      const std::int64_t n_rows = DivideUp(work.n_tokens, n_tensor);
       time->exchange +=
           RoundSeconds(hardware_, tensor_peers_, row * Number(n_rows * (n_tensor - 1)));
     }

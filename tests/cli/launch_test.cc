@@ -1,17 +1,25 @@
 // Ranks as processes: the same bytes as from one, and one message when something goes wrong.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "cli/build_info.h"
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
@@ -52,6 +60,20 @@ bool IsGoneSoon(pid_t process) {
   return false;
 }
 
+// Bytes that the process has mapped, used or not.
+std::int64_t AddressSpaceOf(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/statm", process));
+  std::int64_t n_pages = 0;
+  file >> n_pages;
+  return n_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+// In the words of whoever asked for it: a file, a buffer, the standard library.
+bool SaysNoMemory(std::string_view message, std::size_t rank) {
+  return message.starts_with(fmt::format("fathom: error: rank {}: ", rank)) &&
+         message.find("memory") != std::string_view::npos;
+}
+
 class LaunchTest : public ::testing::Test {
  protected:
   std::filesystem::path out() const { return directory_.path() / "out.safetensors"; }
@@ -74,14 +96,12 @@ class LaunchTest : public ::testing::Test {
     return bytes;
   }
 
-  // What is said of a long run of 2 ranks, started by these words, of which `signal` meets the
-  // second.
-  ProgramRun RunAndSignal(int signal, std::chrono::seconds* took,
-                          std::vector<std::string> words = {"launch", "-n", "2"},
-                          const std::filesystem::path& program = {}) {
+  // What is said of a run of 2 ranks, started by these words, to whose processes `meet` happens.
+  // The time is that from then on.
+  ProgramRun RunAndMeet(const std::vector<std::string>& words,
+                        const std::function<void(std::span<const pid_t>)>& meet,
+                        std::chrono::seconds* took, const std::filesystem::path& program = {}) {
     ProgramRun run;
-    words.insert(words.end(), {"logits", "--threads", "1", "--prefill", "0", "--tokens",
-                               SomeTokens(4000), "--out", out().string()});
     std::jthread launcher([&] { run = RunProgram(words, {.program = program}); });
     // The launcher is the child of this process that has two.
     std::vector<pid_t> ranks;
@@ -97,16 +117,60 @@ class LaunchTest : public ::testing::Test {
       }
     }
     EXPECT_EQ(ranks.size(), 2u);
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    const auto start = std::chrono::steady_clock::now();
     if (ranks.size() == 2) {
-      ::kill(ranks[1], signal);
+      meet(ranks);
     }
+    const auto start = std::chrono::steady_clock::now();
     launcher.join();
     *took = std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - start);
     for (const pid_t rank : ranks) {
       EXPECT_TRUE(IsGoneSoon(rank)) << "a rank that is still there";
     }
+    return run;
+  }
+
+  // Of a long run, of which `signal` meets the second.
+  ProgramRun RunAndSignal(int signal, std::chrono::seconds* took,
+                          std::vector<std::string> words = {"launch", "-n", "2"},
+                          const std::filesystem::path& program = {}) {
+    words.insert(words.end(), {"logits", "--threads", "1", "--prefill", "0", "--tokens",
+                               SomeTokens(4000), "--out", out().string()});
+    const auto meet = [&](std::span<const pid_t> ranks) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      ::kill(ranks[1], signal);
+    };
+    return RunAndMeet(words, meet, took, program);
+  }
+
+  // Of one whose `rank` gets no more memory from when it has joined, before it loads.
+  ProgramRun RunOutOfMemory(std::size_t rank, std::chrono::seconds* took,
+                            std::vector<std::string> words = {"launch", "-n", "2"},
+                            const std::filesystem::path& program = {}) {
+    const std::string saved = directory_.path() / "saved.json";
+    Logits({"launch", "-n", "2"}, {"--redundant-experts", "4", "--save-expert-placement", saved});
+    // The ranks have met when the first one opens this, and wait for what is in it.
+    const std::string placement = directory_.path() / "placement.json";
+    EXPECT_EQ(::mkfifo(placement.c_str(), 0600), 0);
+    words.insert(words.end(),
+                 {"logits", "--threads", "1", "--tokens", SomeTokens(9), "--out", out().string(),
+                  "--redundant-experts", "4", "--expert-placement", placement});
+    const auto meet = [&](std::span<const pid_t> ranks) {
+      int pipe = -1;
+      for (int i = 0; i < 1000 && pipe < 0; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        pipe = ::open(placement.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+      }
+      EXPECT_GE(pipe, 0);
+      const auto bytes = static_cast<rlim_t>(AddressSpaceOf(ranks[rank]));
+      const rlimit limit = {bytes, bytes};
+      EXPECT_EQ(::prlimit(ranks[rank], RLIMIT_AS, &limit, nullptr), 0);
+      const std::string text = ReadFile(saved);
+      EXPECT_EQ(::write(pipe, text.data(), text.size()), std::ssize(text));
+      ::close(pipe);
+    };
+    ProgramRun run = RunAndMeet(words, meet, took, program);
+    std::filesystem::remove(saved);
+    std::filesystem::remove(placement);
     return run;
   }
 
@@ -180,8 +244,21 @@ TEST_F(LaunchTest, AnEngineWhoseExpertsMoveAnswersTheSame) {
   const ProgramRun run = RunProgram(moving);
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_EQ(run.out, alone.out);
+  EXPECT_FALSE(std::filesystem::exists(out()));
+  // Where they were last, from where any command can begin.
   moving.insert(moving.end(), {"--save-expert-placement", out().string()});
-  ExpectRefusal(RunProgram(moving), 1, "--save-expert-placement: only logits writes it yet");
+  const ProgramRun saving = RunProgram(moving);
+  EXPECT_EQ(saving.exit_code, 0) << saving.error;
+  EXPECT_EQ(saving.out, alone.out);
+  EXPECT_NE(ReadFile(out()).find("\"physical_experts\": 10"), std::string::npos);
+  std::vector<std::string> placed = {"launch", "-n", "2"};
+  placed.insert(placed.end(), words.begin(), words.end());
+  placed.insert(placed.end(), {"--redundant-experts", "2"});
+  std::vector<std::string> still = placed;
+  still.insert(still.end(), {"--save-expert-placement", out().string()});
+  ExpectRefusal(RunProgram(still), 1, "--save-expert-placement: expected --eplb-interval");
+  placed.insert(placed.end(), {"--expert-placement", out().string()});
+  EXPECT_EQ(RunProgram(placed).out, alone.out);
 }
 
 // mpirun and what it is told so that it starts more ranks than there are cores, in any container.
@@ -241,6 +318,60 @@ TEST_F(MpiTest, RanksThatDifferAreNamed) {
     differ({"--model", *other}, "rank 1: expected the model of rank 0");
   }
   differ({"--model", "nowhere"}, "rank 1: ");
+}
+
+TEST_F(MpiTest, ARankOfAnotherBuildIsNamed) {
+  // A copy that differs in the one place that says from which sources it was built.
+  const std::filesystem::path other = directory_.path() / "fathom";
+  std::string bytes = ReadFile(ProgramPath());
+  const std::string commit = std::string(cli::GetBuildInfo().commit) + '\0';
+  std::size_t at = bytes.find(commit);
+  ASSERT_NE(at, std::string::npos);
+  for (; at != std::string::npos; at = bytes.find(commit, at)) {
+    bytes[at] = 'x';
+  }
+  WriteFile(other, bytes);
+  std::filesystem::permissions(other, std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink(ProgramPath().parent_path() / "fathom_mpi.so",
+                                  directory_.path() / "fathom_mpi.so");
+  const std::vector<std::vector<std::string>> commands = {
+      {"logits", "--tokens", "1 2 3", "--out", out().string()},
+      {"generate", "-n", "4", "Once upon a time"},
+      {"serve", "--port", "0"}};
+  for (const std::vector<std::string>& command : commands) {
+    std::vector<std::string> words = Words({"-n", "1", ProgramPath()});
+    words.insert(words.end(), command.begin(), command.end());
+    words.insert(words.end(), {":", "-n", "1", other});
+    words.insert(words.end(), command.begin(), command.end());
+    const auto start = std::chrono::steady_clock::now();
+    const ProgramRun run = RunProgram(words, {.program = kMpirun});
+    EXPECT_LE(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    EXPECT_NE(run.exit_code, 0);
+    EXPECT_EQ(run.out, "");
+    const std::vector<std::string> errors = ErrorsIn(run.error);
+    ASSERT_EQ(errors.size(), 1u) << run.error;
+    EXPECT_NE(
+        errors[0].find(fmt::format(
+            "rank 1: expected the program of rank 0, \"fathom {} {}\", found \"fathom {} x{}\"",
+            cli::GetBuildInfo().version, cli::GetBuildInfo().commit, cli::GetBuildInfo().version,
+            cli::GetBuildInfo().commit.substr(1))),
+        std::string::npos)
+        << errors[0];
+    EXPECT_FALSE(std::filesystem::exists(out()));
+  }
+}
+
+TEST_F(MpiTest, ARankWithoutMemoryEndsAll) {
+  for (const std::size_t rank : {0u, 1u}) {
+    std::chrono::seconds took{};
+    const ProgramRun run = RunOutOfMemory(rank, &took, Words({"-n", "2", ProgramPath()}), kMpirun);
+    EXPECT_NE(run.exit_code, 0);
+    EXPECT_LE(took.count(), 10);
+    const std::vector<std::string> errors = ErrorsIn(run.error);
+    ASSERT_EQ(errors.size(), 1u) << run.error;
+    EXPECT_TRUE(SaysNoMemory(errors[0], rank)) << errors[0];
+    EXPECT_FALSE(std::filesystem::exists(out()));
+  }
 }
 
 TEST_F(MpiTest, ARankThatIsStoppedEndsAll) {
@@ -322,6 +453,17 @@ TEST_F(LaunchTest, ARankThatIsStoppedEndsAll) {
   ExpectRefusal(run, 1, "rank 1: has said nothing for 5 s");
   EXPECT_LE(took.count(), 10);
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(LaunchTest, ARankWithoutMemoryEndsAll) {
+  for (const std::size_t rank : {0u, 1u}) {
+    std::chrono::seconds took{};
+    const ProgramRun run = RunOutOfMemory(rank, &took);
+    ExpectRefusal(run, 1, fmt::format("rank {}: ", rank));
+    EXPECT_TRUE(SaysNoMemory(run.error, rank)) << run.error;
+    EXPECT_LE(took.count(), 10);
+    EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+  }
 }
 
 TEST_F(LaunchTest, WrongUseIsSaidOnce) {

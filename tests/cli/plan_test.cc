@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Example(const std::string& name) {
   return ProjectPath("docs/hardware/" + name + ".json");
@@ -59,6 +60,14 @@ TEST(PlanTest, JsonHasEverything) {
     const nlohmann::json& wire = row["wire_bytes_per_token"];
     EXPECT_EQ(wire["experts"], row["expert_bytes_per_token"]["fused"]);
   }
+}
+
+TEST(PlanTest, SaysWhatBalancingBrings) {
+  std::vector<std::string> options = {"--shape", "flash", "--concurrency", "256", "--zipf", "1"};
+  EXPECT_THAT(Plan(options).out, Not(HasSubstr("balancing:")));
+  options.insert(options.end(), {"--redundant-experts", "64"});
+  EXPECT_THAT(Plan(options).out,
+              HasSubstr(" --ep 8\nbalancing:   imbalance 2.15 -> 1.00, decoding "));
 }
 
 TEST(PlanTest, TheEmbeddedModelIsThere) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -135,6 +136,32 @@ TEST_F(EngineTest, AFullQueueIsAnError) {
   EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
   EXPECT_THAT(refused.error().message, HasSubstr("at most 3 requests at a time, found 3"));
   EXPECT_EQ(engine->metrics().Snapshot().refused, 1);
+}
+
+TEST_F(EngineTest, WithoutMemoryAllEndWithAnError) {
+  std::promise<Error> failure;
+  std::promise<void> all_submitted;
+  const auto engine = Start({.on_failure = [&](const Error& error) { failure.set_value(error); },
+                             .on_thread_start = [&] { all_submitted.get_future().wait(); }});
+  model_->throw_at_forward = 3;
+  std::vector<TokenStream> streams;
+  for (std::int64_t i = 0; i < kLimits.max_sequences + 2; ++i) {  // some run, some wait
+    auto stream = engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}});
+    ASSERT_TRUE(stream);
+    streams.push_back(*std::move(stream));
+  }
+  all_submitted.set_value();
+  for (TokenStream& stream : streams) {
+    std::optional<Error> error;
+    for (StreamEvent event; stream.Next(event);) error = event.error;
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code, ErrorCode::kUnavailable);
+    EXPECT_THAT(error->message, HasSubstr("out of memory"));
+  }
+  EXPECT_EQ(failure.get_future().get().code, ErrorCode::kOutOfMemory);
+  const auto refused = engine->Submit({.prompt = {1}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
 }
 
 TEST_F(EngineTest, DraftsNeedAHead) {

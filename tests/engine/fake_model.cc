@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -219,6 +220,9 @@ Status FakeModel::Forward(const Batch& batch) {
   const BatchView view = batch.View();
   const ModelLimits& limits = options_.limits;
   Check(view.n_tokens() >= 1 && view.n_tokens() <= limits.max_batch_tokens, "a batch's tokens");
+  if (n_forwards == throw_at_forward) {
+    throw std::bad_alloc();
+  }
   if (n_forwards == fail_at_forward) {
     ++n_forwards;
     for (const Segment& segment : view.segments) {

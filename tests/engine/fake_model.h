@@ -55,9 +55,10 @@ class FakeModel final : public LanguageModel {
   std::int64_t n_waited_tokens = 0;
   // Rows of the draft head's window that a draft saw and that did not hold the token they should.
   std::int64_t n_stale_draft_rows = 0;
-  // The call of Forward that fails (0 is the first), the number of calls after which a logit is
-  // NaN.
+  // The call of Forward that fails (0 is the first), the one that finds no memory, the number of
+  // calls after which a logit is NaN.
   std::int64_t fail_at_forward = -1;
+  std::int64_t throw_at_forward = -1;
   std::int64_t nan_at_forward = -1;
 
  private:

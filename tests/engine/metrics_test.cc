@@ -48,6 +48,16 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
   expect("fathom_tokens_total{kind=\"generated\"}", now.generated_tokens);
   expect("fathom_evicted_blocks_total", now.evicted_blocks);
   expect("fathom_preemptions_total", now.preemptions);
+  expect("fathom_expert_rebalances_total", now.rebalances);
+  expect("fathom_expert_moved_total", now.moved_experts);
+  expect("fathom_expert_moved_bytes_total", now.moved_expert_bytes);
+  EXPECT_DOUBLE_EQ(text.at("fathom_expert_rebalance_seconds_total"), now.rebalance_seconds);
+  const std::string imbalance = "fathom_expert_imbalance{when=";
+  EXPECT_EQ(text.contains(imbalance + "\"before\"}"), now.rebalances > 0);
+  if (now.rebalances > 0) {
+    EXPECT_DOUBLE_EQ(text.at(imbalance + "\"before\"}"), now.imbalance_before);
+    EXPECT_DOUBLE_EQ(text.at(imbalance + "\"after\"}"), now.imbalance_after);
+  }
   for (std::size_t i = 0; i < kMaxDraftDepth; ++i) {
     const std::string labels = "{depth=\"" + std::to_string(i + 1) + "\",result=";
     expect("fathom_draft_tokens_total" + labels + "\"accepted\"}", now.accepted[i]);
@@ -90,6 +100,16 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   metrics.CountStep({.prompt_tokens = 100, .seconds = 0.3, .model_seconds = 0.2});
   metrics.CountStep({.generated_tokens = 8, .seconds = 0.02, .model_seconds = 0.0199});
   metrics.CountStep({.generated_tokens = 9, .seconds = 0.02, .model_seconds = 0.0201});
+  metrics.CountRebalance({.imbalance_before = 2.5,
+                          .imbalance_after = 1.0625,
+                          .moved_experts = 23,
+                          .moved_bytes = 29,
+                          .seconds = 0.75});
+  metrics.CountRebalance({.imbalance_before = 1.5,
+                          .imbalance_after = 1.125,
+                          .moved_experts = 1,
+                          .moved_bytes = std::int64_t{1} << 33,
+                          .seconds = 0.5});
   metrics.SetGauges(6, 2);
   metrics.SetMemory(std::int64_t{1} << 40, 4096, 512);
 
@@ -109,6 +129,12 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EXPECT_EQ(now.steps, 3);
   EXPECT_NEAR(now.step_seconds, 0.34, 1e-12);
   EXPECT_NEAR(now.engine_seconds, 0.1001, 1e-12);  // a negative difference counts as none
+  EXPECT_EQ(now.rebalances, 2);
+  EXPECT_EQ(now.moved_experts, 24);
+  EXPECT_EQ(now.moved_expert_bytes, 29 + (std::int64_t{1} << 33));
+  EXPECT_EQ(now.rebalance_seconds, 1.25);
+  EXPECT_EQ(now.imbalance_before, 1.5);
+  EXPECT_EQ(now.imbalance_after, 1.125);
   EXPECT_EQ(now.running, 6);
   EXPECT_EQ(now.waiting, 2);
   EXPECT_EQ(now.kv_bytes_total, std::int64_t{1} << 40);
@@ -149,7 +175,7 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
       EXPECT_TRUE(line.starts_with(name)) << line;
     }
   }
-  EXPECT_EQ(n_families, 13u);
+  EXPECT_EQ(n_families, 18u);
 }
 
 // Whatever is read while the engine counts is of one moment.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/cpu/isa.h"
+#include "tests/model/checkpoint_case.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
@@ -24,16 +25,10 @@ constexpr std::int64_t kTokens = 270;  // two windows, two rows of ratio 128, mo
 constexpr std::int64_t kScalarTokens = 137;  // the reference backend is slow; one row of ratio 128
 constexpr std::int64_t kSlots = 4;
 
-struct CheckpointCase {
-  const char* name;
-  const char* golden;  // in the golden data; nullptr: the embedded model
-};
-
-class Bits : public ::testing::TestWithParam<CheckpointCase> {
+class Bits : public ::testing::TestWithParam<testing::CheckpointCase> {
  protected:
   void SetUp() override {
-    directory_ = GetParam().golden == nullptr ? std::optional(testing::ProjectPath("models/fairy"))
-                                              : testing::SharedData(GetParam().golden);
+    directory_ = GetParam().Directory();
     if (!directory_) {
       GTEST_SKIP() << testing::kNoSharedData;
     }
@@ -195,10 +190,8 @@ TEST_P(Bits, AfterRollback) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Bits,
-                         ::testing::Values(CheckpointCase{"fairy", nullptr},
-                                           CheckpointCase{"base_mini", "oracle/base-mini"},
-                                           CheckpointCase{"pro_mini", "oracle/pro-mini"}),
-                         [](const auto& test) { return std::string(test.param.name); });
+                         ::testing::Values(testing::kFairy, testing::kBaseMini, testing::kProMini),
+                         testing::NameOfCase);
 
 }  // namespace
 }  // namespace fathom

@@ -13,6 +13,7 @@
 
 #include "model/expert_placement_file.h"
 #include "model/rebalance_schedule.h"
+#include "tests/model/expected_sequence.h"
 #include "tests/model/expert_ranks.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
@@ -27,11 +28,6 @@ using testing::Sequence;
 
 constexpr std::int64_t kTokens = 150;  // more than a window and a row of ratio 128
 constexpr std::int64_t kChunk = 6;
-
-struct CheckpointCase {
-  const char* name;
-  const char* golden;  // in the golden data; nullptr: the embedded model
-};
 
 struct Moved {
   std::int64_t n_blocks = 0;
@@ -74,28 +70,9 @@ Sequence RunWhileMoving(Model& model, const std::vector<Token>& tokens, Moved& m
   return sequence;
 }
 
-class Rebalancing : public ::testing::TestWithParam<CheckpointCase> {
+class Rebalancing : public testing::ExpectedSequence {
  protected:
-  void SetUp() override {
-    directory_ = GetParam().golden == nullptr ? std::optional(testing::ProjectPath("models/fairy"))
-                                              : testing::SharedData(GetParam().golden);
-    if (!directory_) {
-      GTEST_SKIP() << testing::kNoSharedData;
-    }
-    testing::TestModel alone(*directory_, Options(nullptr), {.n_threads = 1});
-    config_ = alone.model().config();
-    tokens_ = testing::RandomTokens(config_, kTokens, 7);
-    expected_.emplace(testing::RunAlone(alone.model(), tokens_, {kTokens}));
-    Result<Checkpoint> checkpoint = Checkpoint::Open(*directory_);
-    ASSERT_TRUE(checkpoint.has_value());
-    weights_ = WeighStages(*checkpoint, config_);
-  }
-
-  std::optional<std::filesystem::path> directory_;
-  ModelConfig config_;
-  StageWeights weights_;
-  std::vector<Token> tokens_;
-  std::optional<Sequence> expected_;
+  void SetUp() override { RunExpected(Options(nullptr), kTokens, 7); }
 };
 
 TEST_P(Rebalancing, StagesOfTensorRanksGiveTheSameBitsWhileExpertsMove) {
@@ -158,12 +135,7 @@ TEST_P(Rebalancing, AnyNumberOfExpertRanksGivesTheSameBitsWhileExpertsMove) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Rebalancing,
-                         ::testing::Values(CheckpointCase{"fairy", nullptr},
-                                           CheckpointCase{"flash_mini", "oracle/flash-mini"},
-                                           CheckpointCase{"pro_mini", "oracle/pro-mini"},
-                                           CheckpointCase{"base_mini", "oracle/base-mini"}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Rebalancing, testing::AllCheckpoints(), testing::NameOfCase);
 
 // --- What can go wrong ---
 

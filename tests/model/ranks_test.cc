@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/model_ranks.h"
+#include "tests/model/expected_sequence.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/ranks.h"
@@ -21,27 +22,9 @@ using testing::Sequence;
 
 constexpr std::int64_t kTokens = 150;  // more than a window and a row of ratio 128
 
-struct CheckpointCase {
-  const char* name;
-  const char* golden;  // in the golden data; nullptr: the embedded model
-};
-
-class Ranks : public ::testing::TestWithParam<CheckpointCase> {
+class Ranks : public testing::ExpectedSequence {
  protected:
-  void SetUp() override {
-    directory_ = GetParam().golden == nullptr ? std::optional(testing::ProjectPath("models/fairy"))
-                                              : testing::SharedData(GetParam().golden);
-    if (!directory_) {
-      GTEST_SKIP() << testing::kNoSharedData;
-    }
-    testing::TestModel alone(*directory_, Options(nullptr), {.n_threads = 1});
-    config_ = alone.model().config();
-    tokens_ = testing::RandomTokens(config_, kTokens, 1);
-    expected_.emplace(testing::RunAlone(alone.model(), tokens_, {kTokens}));
-    Result<Checkpoint> checkpoint = Checkpoint::Open(*directory_);
-    ASSERT_TRUE(checkpoint.has_value());
-    weights_ = WeighStages(*checkpoint, config_);
-  }
+  void SetUp() override { RunExpected(Options(nullptr), kTokens, 1); }
 
   static ModelOptions Options(const ModelRanks* ranks) {
     return {.max_sequences = 5,
@@ -97,12 +80,6 @@ class Ranks : public ::testing::TestWithParam<CheckpointCase> {
     testing::Step(model, {{&d, 4}});
     return all;
   }
-
-  std::optional<std::filesystem::path> directory_;
-  ModelConfig config_;
-  StageWeights weights_;
-  std::vector<Token> tokens_;
-  std::optional<Sequence> expected_;
 };
 
 TEST_P(Ranks, AnyCutGivesTheSameBits) {
@@ -156,12 +133,7 @@ TEST_P(Ranks, DataRanksGiveTheSameBitsForAnyCompany) {
   EXPECT_GE(n_cuts, 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Ranks,
-                         ::testing::Values(CheckpointCase{"fairy", nullptr},
-                                           CheckpointCase{"flash_mini", "oracle/flash-mini"},
-                                           CheckpointCase{"pro_mini", "oracle/pro-mini"},
-                                           CheckpointCase{"base_mini", "oracle/base-mini"}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Ranks, testing::AllCheckpoints(), testing::NameOfCase);
 
 }  // namespace
 }  // namespace fathom

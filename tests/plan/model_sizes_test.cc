@@ -15,6 +15,7 @@
 #include "model/weight_share.h"
 #include "model/weights.h"
 #include "slice/shapes.h"
+#include "tests/model/checkpoint_case.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
@@ -23,16 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Case {
-  const char* name;
-  const char* golden;  // in the golden data; nullptr: the embedded model
-};
-
-class ModelSizesTest : public ::testing::TestWithParam<Case> {
+class ModelSizesTest : public ::testing::TestWithParam<testing::CheckpointCase> {
  protected:
   void SetUp() override {
-    directory_ = GetParam().golden == nullptr ? std::optional(testing::ProjectPath("models/fairy"))
-                                              : testing::SharedData(GetParam().golden);
+    directory_ = GetParam().Directory();
     if (!directory_) GTEST_SKIP() << testing::kNoSharedData;
     checkpoint_ = Checkpoint::Open(*directory_).value();
   }
@@ -110,12 +105,8 @@ TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
   EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest,
-                         ::testing::Values(Case{"Fairy", nullptr},
-                                           Case{"FlashMini", "oracle/flash-mini"},
-                                           Case{"ProMini", "oracle/pro-mini"},
-                                           Case{"BaseMini", "oracle/base-mini"}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest, testing::AllCheckpoints(),
+                         testing::NameOfCase);
 
 // spec/flops_bytes.md 1 and 3: 156.0 GB without the MTP head, 3.594 GB more with it; 3514.25 bytes
 // of cache a token.

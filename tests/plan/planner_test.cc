@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "slice/shapes.h"
@@ -94,6 +95,29 @@ TEST(PlannerTest, ReplicasAddUp) {
 }
 
 // A pipeline of equal stages: parts of a batch overlap, chunks of a prompt too.
+// With and without balancing side by side, as two plans say it.
+TEST(PlannerTest, SaysWhatBalancingBrings) {
+  const Hardware machine = RoundMachine(1, 8);
+  const ExpertLoad load = ZipfLoad(FlashConfig(), 1);
+  const auto plan = [&](std::optional<std::int64_t> n_redundant) {
+    return MakePlan(Flash(), machine, load,
+                    {.concurrency = 2048, .experts = {.n_redundant = n_redundant}})
+        .value();
+  };
+  const Plan plain = plan(std::nullopt);
+  const Plan balanced = plan(64);
+  for (const PlanRow& row : balanced.rows) {
+    const PlanRow& before = RowOf(plain, Flags(row.cut));
+    EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.cut);
+    EXPECT_EQ(before.plain_tokens_per_second, before.tokens_per_second);
+    if (row.cut.n_expert() == 1) {
+      EXPECT_EQ(row.plain_tokens_per_second, row.tokens_per_second);
+    }
+  }
+  const PlanRow& row = RowOf(balanced, "--tp 8 --pp 1 --ep 8");
+  EXPECT_GT(row.tokens_per_second, 1.1 * row.plain_tokens_per_second);
+}
+
 TEST(PlannerTest, PipelinesOverlap) {
   const Hardware machine = RoundMachine(1, 4);
   const std::string flags = "--tp 1 --pp 4 --ep 1";

@@ -2,16 +2,20 @@
 
 import json
 import os
+import resource
 import signal
+import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.error
 from pathlib import Path
 
 from serve_test import STORY, post, stream, text_of
 from server_process import BUILD, FathomServer, metric, wait_until
 
+PAGE = os.sysconf("SC_PAGESIZE")
 FATHOM = BUILD / "fathom"
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe")
 
@@ -26,6 +30,18 @@ def children_of(pid):
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
     return sorted(found)
+
+
+def is_gone_soon(pid):
+    """mpirun does not wait for those that it has ended."""
+    for _ in range(300):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 class ServeRanksTest(unittest.TestCase):
@@ -86,6 +102,33 @@ class ServeRanksTest(unittest.TestCase):
                 texts[i] += answer["choices"][0]["text"]
         self.assertEqual(server.stop(), 0)
 
+    def test_experts_that_move_are_counted_and_saved(self):
+        alone = self.serve(launch=(FATHOM,))
+        expected = self.stories(alone)
+        self.assertEqual(metric(alone.url, "fathom_expert_rebalances_total"), 0)
+        self.assertEqual(alone.stop(), 0)
+        with tempfile.TemporaryDirectory() as folder:
+            placement = Path(folder) / "experts.json"
+            server = self.serve("--redundant-experts", "2", "--eplb-interval", "64",
+                                "--save-expert-placement", placement, launch=launched(2))
+            self.assertEqual(self.stories(server), expected)
+            value = lambda name: metric(server.url, "fathom_expert_" + name)
+            n_moved = value("moved_total")
+            self.assertGreater(value("rebalances_total"), 0)
+            self.assertGreater(n_moved, 0)
+            self.assertGreater(value("moved_bytes_total"), n_moved)
+            self.assertGreater(value("rebalance_seconds_total"), 0)
+            self.assertGreaterEqual(value('imbalance{when="before"}'), 1)
+            self.assertGreaterEqual(value('imbalance{when="after"}'), 1)
+            self.assertLessEqual(value('imbalance{when="after"}'),
+                                 value('imbalance{when="before"}'))
+            self.assertEqual(server.stop(), 0)
+            self.assertEqual([file.name for file in Path(folder).iterdir()], [placement.name])
+            server = self.serve("--redundant-experts", "2", "--expert-placement", placement,
+                                launch=launched(2))
+            self.assertEqual(self.stories(server), expected)
+            self.assertEqual(server.stop(), 0)
+
     @unittest.skipUnless((BUILD / "fathom_mpi.so").exists(), "this build has no MPI")
     def test_mpi_answers_alike(self):
         alone = self.serve(launch=(FATHOM,))
@@ -96,19 +139,23 @@ class ServeRanksTest(unittest.TestCase):
         self.assertEqual(post(server.url, "/v1/completions", body)["choices"], expected)
         server.stop()  # mpirun has an exit code of its own for what it was told to end
 
-    def fail(self, server, sent, cause):
-        """Rank 1 meets a signal: all must end within 10 s, with one message that has the cause."""
-        ranks = children_of(server.process.pid)
-        start = time.monotonic()
-        os.kill(ranks[1], sent)
+    def expect_end(self, server, ranks, start, rank, cause):
+        """All have ended within 10 s, with one message that has the cause."""
         self.assertNotEqual(server.process.wait(timeout=10), 0)
         self.assertLess(time.monotonic() - start, 10)
         server.stop()
         messages = [line for line in server.log if line.startswith("fathom: error: ")]
         self.assertEqual(len(messages), 1, server.log)
-        self.assertIn("rank 1: " + cause, messages[0])
-        for rank in ranks:
-            self.assertFalse(Path(f"/proc/{rank}").exists(), "a rank that is still there")
+        self.assertIn(f"rank {rank}: {cause}", messages[0])
+        for process in ranks:
+            self.assertTrue(is_gone_soon(process), "a rank that is still there")
+
+    def meet_signal(self, server, sent, cause):
+        """Rank 1 meets a signal."""
+        ranks = children_of(server.process.pid)
+        start = time.monotonic()
+        os.kill(ranks[1], sent)
+        self.expect_end(server, ranks, start, 1, cause)
 
     def fail_while_answering(self, sent, cause):
         server = self.serve("--max-sequences", "2", launch=launched(2))
@@ -132,11 +179,48 @@ class ServeRanksTest(unittest.TestCase):
             thread.start()
         wait_until(lambda: metric(server.url, "fathom_running") == 2)
         wait_until(lambda: metric(server.url, "fathom_waiting") == 1)
-        self.fail(server, sent, cause)
+        self.meet_signal(server, sent, cause)
         for thread in threads:
             thread.join(timeout=10)
         self.assertEqual(codes, [503, 503])
         self.assertIn("error", json.loads(events[-1]))
+
+    def run_out_of_memory(self, launch):
+        """Rank 1 gets no more memory while it serves; then it needs some to be told a long batch."""
+        # Of what is freed, nothing large is kept for later.
+        with unittest.mock.patch.dict(os.environ, MALLOC_MMAP_THRESHOLD_="65536",
+                                      MALLOC_TOP_PAD_="0"):
+            server = self.serve("--max-batch-tokens", "65536", "--max-sequences", "1",
+                                launch=launch)
+        post(server.url, "/v1/completions", {**STORY, "max_tokens": 4})  # all have loaded
+        ranks = children_of(server.process.pid)
+        n_bytes = int(Path(f"/proc/{ranks[1]}/statm").read_text().split()[0]) * PAGE
+        resource.prlimit(ranks[1], resource.RLIMIT_AS, (n_bytes, n_bytes))
+        codes = []
+
+        def whole():
+            try:
+                post(server.url, "/v1/completions", {**STORY, "prompt": [7] * 60000, "max_tokens": 4})
+                codes.append(200)
+            except urllib.error.HTTPError as error:
+                codes.append(error.code)
+
+        # One runs, one waits.
+        threads = [threading.Thread(target=whole) for _ in range(2)]
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        self.expect_end(server, ranks, start, 1, "out of memory")
+        for thread in threads:
+            thread.join(timeout=10)
+        self.assertEqual(codes, [503, 503])
+
+    def test_a_rank_is_out_of_memory(self):
+        self.run_out_of_memory(launched(2))
+
+    @unittest.skipUnless((BUILD / "fathom_mpi.so").exists(), "this build has no MPI")
+    def test_a_rank_of_mpi_is_out_of_memory(self):
+        self.run_out_of_memory((*MPIRUN, "-n", "2", FATHOM))
 
     def test_a_rank_is_killed(self):
         self.fail_while_answering(signal.SIGKILL, "was killed by signal 9")
@@ -146,7 +230,7 @@ class ServeRanksTest(unittest.TestCase):
 
     def test_a_rank_is_killed_while_nothing_is_asked(self):
         server = self.serve(launch=launched(2))
-        self.fail(server, signal.SIGKILL, "was killed by signal 9")
+        self.meet_signal(server, signal.SIGKILL, "was killed by signal 9")
 
     def test_wrong_options_are_said_once(self):
         for options, part in ((("--tp", "3"), "--tp"),

@@ -1,0 +1,67 @@
+// PacedProducts: the products of experts on a processor of a given speed, by waiting as long as it
+// would need: ranks on one machine are not in each other's way.
+#ifndef FATHOM_BENCH_PACED_PRODUCTS_H_
+#define FATHOM_BENCH_PACED_PRODUCTS_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "base/tensor.h"
+#include "kernels/backend.h"
+
+namespace fathom::bench {
+
+struct ProcessorSpeed {
+  double bytes_per_second = 0;
+  double flops_per_second = 0;
+};
+
+// Of one rank; one thread.
+class PacedProducts {
+ public:
+  // n_multiply_adds, n_bytes: of a token and an expert, of an expert's weights.
+  PacedProducts(const ProcessorSpeed& speed, std::int64_t n_experts, double n_multiply_adds,
+                double n_bytes)
+      : speed_(speed),
+        used_(static_cast<std::size_t>(n_experts)),
+        n_multiply_adds_(n_multiply_adds),
+        n_bytes_(n_bytes) {}
+
+  // As long as the slower of reading the weights of these experts and multiplying. What a busy
+  // machine lets a rank sleep too long, the next call makes up for.
+  void Run(Matrix<const std::int32_t> ids) {
+    const auto start = Clock::now();
+    std::ranges::fill(used_, 0);
+    double n_pairs = 0;
+    for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+      if (ids.data[i] != kNotHere) {
+        used_[static_cast<std::size_t>(ids.data[i])] = 1;
+        ++n_pairs;
+      }
+    }
+    const auto n_used = static_cast<double>(std::ranges::count(used_, 1));
+    const double seconds = std::max(n_used * n_bytes_ / speed_.bytes_per_second,
+                                    2 * n_pairs * n_multiply_adds_ / speed_.flops_per_second);
+    const double wanted = std::max(seconds - overslept_, 0.0);
+    std::this_thread::sleep_until(start + std::chrono::duration<double>(wanted));
+    overslept_ += std::chrono::duration<double>(Clock::now() - start).count() - seconds;
+  }
+  // Before a new measurement.
+  void Forget() { overslept_ = 0; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  ProcessorSpeed speed_;
+  std::vector<char> used_;  // by the call
+  double n_multiply_adds_;
+  double n_bytes_;
+  double overslept_ = 0;  // seconds
+};
+
+}  // namespace fathom::bench
+
+#endif  // FATHOM_BENCH_PACED_PRODUCTS_H_
