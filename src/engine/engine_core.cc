@@ -100,6 +100,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
                        .max_events_per_step = EventsPerStep(options),
                        .n_in_flight = n_in_flight},
       metrics);
+  c.running_steps_.reserve(static_cast<std::size_t>(n_in_flight));
   for (int place = n_in_flight; place > 0; --place) {
     c.free_steps_.push_back(std::make_unique<RunningStep>());
     c.free_steps_.back()->place = place - 1;
@@ -448,7 +449,7 @@ Status EngineCore::EndStep(RunningStep& step) {
 
 void EngineCore::EndOldest() {
   std::unique_ptr<RunningStep> step = std::move(running_steps_.front());
-  running_steps_.pop_front();
+  running_steps_.erase(running_steps_.begin());
   const Clock::time_point begin = Clock::now();
   for (const PlannedSegment& segment : step->plan.segments) {
     --segment.sequence->n_steps;

@@ -12,7 +12,6 @@
 #define FATHOM_ENGINE_ENGINE_CORE_H_
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -107,7 +106,7 @@ class EngineCore {
   std::list<std::unique_ptr<Sequence>> sequences_;
   std::int64_t next_id_ = 0;
   std::vector<std::unique_ptr<RunningStep>> free_steps_;
-  std::deque<std::unique_ptr<RunningStep>> running_steps_;  // the oldest first
+  std::vector<std::unique_ptr<RunningStep>> running_steps_;  // the oldest first
   std::vector<Sequence*> finished_;
   std::vector<std::shared_ptr<StreamState>> published_;
   std::vector<RequestState*> touched_;  // by this step: their streams have something to show

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace fathom {
 namespace {
@@ -42,6 +43,7 @@ Scheduler::Scheduler(CacheManager& caches, const ModelLimits& limits,
       slots_(limits.max_sequences, caches.data_ranks()),
       hits_(static_cast<std::size_t>(caches.data_ranks().n)),
       promised_(hits_.size()),
+      n_decoding_(hits_.size()),
       n_prompts_(hits_.size()) {
   running_.reserve(static_cast<std::size_t>(limits.max_sequences));
   offers_.reserve(hits_.size());
@@ -165,19 +167,32 @@ std::int64_t Scheduler::DecodingNow() const {
   });
 }
 
-void Scheduler::PlanDecoding(StepPlan& plan, int n_running) const {
-  const std::int64_t n_all = DecodingNow();
-  const std::int64_t n_awaiting = std::count_if(running_.begin(), running_.end(),
-                                                [](const Sequence* s) { return s->AwaitsToken(); });
-  // No more than all steps have of all, nor than those that can begin have of what is left.
-  const auto share_of = [](std::int64_t n, int n_steps) { return (n + n_steps - 1) / n_steps; };
-  const std::int64_t share =
-      std::min(share_of(n_all, options_.n_in_flight),
-               share_of(n_all - n_awaiting, options_.n_in_flight - n_running));
+// How many of a data rank's sequences decode in the next step: no more than all steps have of all,
+// nor than those that can begin have of what is left.
+std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
+  std::int64_t n_all = 0;
+  std::int64_t n_left = 0;
+  for (const Sequence* sequence : running_) {
+    if (RankOf(*sequence) == data_rank) {
+      const bool can_begin = sequence->IsDecoding() && HasReader(*sequence);
+      n_left += can_begin ? 1 : 0;
+      n_all += can_begin || sequence->AwaitsToken() ? 1 : 0;
+    }
+  }
+  return std::min(DivideUp(n_all, options_.n_in_flight),
+                  DivideUp(n_left, options_.n_in_flight - n_running));
+}
+
+void Scheduler::PlanDecoding(StepPlan& plan, int n_running) {
+  for (std::size_t rank = 0; rank < n_decoding_.size(); ++rank) {
+    n_decoding_[rank] = DecodingShare(static_cast<int>(rank), n_running);
+  }
   std::int64_t n_tokens = 0;
   for (Sequence* sequence : running_) {
-    if (std::ssize(plan.segments) < share && sequence->IsDecoding() &&
-        n_tokens < options_.max_step_tokens && HasReader(*sequence)) {
+    std::int64_t& n_left = n_decoding_[static_cast<std::size_t>(RankOf(*sequence))];
+    if (n_left > 0 && sequence->IsDecoding() && n_tokens < options_.max_step_tokens &&
+        HasReader(*sequence)) {
+      --n_left;
       const std::int64_t n_drafts = std::min<std::int64_t>(std::ssize(sequence->drafts),
                                                            options_.max_step_tokens - n_tokens - 1);
       plan.segments.push_back({.sequence = sequence,

@@ -86,7 +86,8 @@ class Scheduler {
   int RankOf(const Sequence& sequence) const { return caches_.data_ranks().OwnerOf(sequence.slot); }
   std::int64_t NumberRunning(int data_rank) const;
   Sequence* LastOn(int data_rank) const;
-  void PlanDecoding(StepPlan& plan, int n_running) const;
+  std::int64_t DecodingShare(int data_rank, int n_running) const;
+  void PlanDecoding(StepPlan& plan, int n_running);
   void PlanPrompts(StepPlan& plan);
   std::int64_t PromptBudget(const StepPlan& plan) const;
   bool TakeMemory(Sequence& sequence, std::int64_t n_tokens);
@@ -102,11 +103,12 @@ class Scheduler {
   std::vector<Sequence*> waiting_;  // by rank
   std::vector<Sequence*> running_;  // by rank
   DataRankSlots slots_;
-  // Scratch of Admit and PlanPrompts.
+  // Scratch of Admit and Plan.
   std::vector<DataRankOffer> offers_;
   // By data rank.
   std::vector<PrefixHit> hits_;
-  std::vector<std::int64_t> promised_;  // free slots for those that wait for another's blocks
+  std::vector<std::int64_t> promised_;    // free slots for those that wait for another's blocks
+  std::vector<std::int64_t> n_decoding_;  // that may begin in this step
   std::vector<std::int64_t> n_prompts_;
   double decode_seconds_ = 0;        // of a step without prompts, lately
   double prompt_token_seconds_ = 0;  // more for each token of a prompt, lately

@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/integer_math.h"
 
 namespace fathom {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;  // of a message in its buffer
-
-std::int64_t Aligned(std::int64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 // Copies the rows [n * k, d] whose ids [n, k] are not kNotHere.
 void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf16> kept) {
@@ -115,7 +112,7 @@ Status DispatchedExperts::SendTokens(const ExpertWork& work) {
     peer = {};
     if (t > 0) {
       const std::span<const std::byte> message = PackMessage(work, other, next);
-      next += Aligned(std::ssize(message));
+      next += RoundUp(std::ssize(message), kAlignment);
       counts.push_back({other, std::as_bytes(std::span(&peer.out, 1))});
       if (!message.empty()) {
         tokens.push_back({other, message});
@@ -233,7 +230,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
       peer.first_token = n_tokens;
       n_tokens += peer.in.n_tokens;
       peer.message = {next, static_cast<std::size_t>(DispatchBytes(peer.in, shape_.hidden))};
-      next += Aligned(std::ssize(peer.message));
+      next += RoundUp(std::ssize(peer.message), kAlignment);
       sources_.push_back(from);
       incoming.push_back({from, peer.message});
     }
