@@ -253,11 +253,11 @@ struct PlanCommand {
   std::optional<std::int64_t> n_prompt;
   std::int64_t concurrency = 1;
   std::int64_t chunk = 512;
-  std::int64_t micro_batches = 1;
+  std::int64_t micro_batches = 0;  // as many as there are stages
   double zipf = 0;
   std::filesystem::path expert_trace;  // empty: by `zipf`
   std::optional<std::int64_t> n_redundant;
-  bool fused = false;
+  bool fused = true;
   bool json = false;
   std::int64_t n_rows = 16;
 };

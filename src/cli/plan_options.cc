@@ -34,8 +34,9 @@ void AddWork(CLI::App* command, PlanCommand& options) {
       ->type_name("C")
       ->check(Integer(1, 65536));
   command
-      ->add_option("--micro-batches", options.micro_batches,
-                   "Parts of a batch that are under way at once in a pipeline (default: 1)")
+      ->add_option(
+          "--micro-batches", options.micro_batches,
+          "Parts of a batch that are under way at once in a pipeline (default: its stages)")
       ->type_name("N")
       ->check(Integer(1, 1024));
 }
@@ -64,7 +65,7 @@ void AddExperts(CLI::App* command, PlanCommand& options) {
       ->add_option_function<std::string>(
           "--exchange", [&options](const std::string& name) { options.fused = name == "fused"; },
           "How experts' outputs travel: unfused, or fused with their computation (default: "
-          "unfused)")
+          "fused)")
       ->type_name("NAME")
       ->check(OneOf({"unfused", "fused"}));
 }

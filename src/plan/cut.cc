@@ -17,10 +17,14 @@ std::vector<int> Divisors(std::int64_t n) {
 bool IsLegal(const ModelConfig& config, const Cut& cut) {
   // Data ranks that share no experts are replicas; a rank alone shares them with nobody.
   if (cut.expert_parallel ? cut.stage_ranks() == 1 : cut.n_data > 1) return false;
+  if (config.n_routed_experts % cut.n_expert() != 0) return false;
   RankCounts counts = cut.counts();
+  if (!cut.is_estimate()) {
+    return CheckCounts(config, counts, cut.replica_ranks()).has_value();
+  }
   counts.expert_parallel = false;
   return CheckCounts(config, counts, cut.n_tensor * cut.n_stages).has_value() &&
-         config.n_routed_experts % cut.n_expert() == 0;
+         config.vocab_size % cut.stage_ranks() == 0;
 }
 
 }  // namespace
@@ -46,7 +50,7 @@ std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices) {
 
 std::string Flags(const Cut& cut) {
   return fmt::format("--tp {} --pp {} --ep {}{}", cut.n_tensor, cut.n_stages, cut.n_expert(),
-                     cut.n_data > 1 ? fmt::format(" --dp-attention {}", cut.n_data) : "");
+                     cut.n_data > 1 ? " --dp-attention" : "");
 }
 
 }  // namespace fathom::plan

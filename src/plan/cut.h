@@ -4,7 +4,8 @@
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
 //
 // A data rank (n_data > 1) has sequences of its own, its n_tensor devices attend to them, and all
-// devices of a stage share the experts: an estimate of what the program cannot do yet.
+// devices of a stage share the experts and the head. With several tensor ranks in each it is an
+// estimate of what the program does not do yet.
 #ifndef FATHOM_PLAN_CUT_H_
 #define FATHOM_PLAN_CUT_H_
 
@@ -27,14 +28,21 @@ struct Cut {
   int stage_ranks() const { return n_tensor * n_data; }
   int replica_ranks() const { return stage_ranks() * n_stages; }
   int n_expert() const { return expert_parallel ? stage_ranks() : 1; }
-  // Of one data rank.
-  RankCounts counts() const { return {n_tensor, n_stages, n_expert() > 1}; }
+  bool is_estimate() const { return n_data > 1 && n_tensor > 1; }
+  // Of an estimate: those of one data rank.
+  RankCounts counts() const {
+    return {.n_tensor = n_tensor,
+            .n_stages = n_stages,
+            .expert_parallel = n_expert() > 1,
+            .n_data = is_estimate() ? 1 : n_data};
+  }
 };
 
 // All that use every device and that the model can be cut into, smallest replicas first.
 std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
 
-// What the program is told: "--tp 8 --pp 2 --ep 8".
+// What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
+// is left of the devices of a stage.
 std::string Flags(const Cut& cut);
 
 }  // namespace fathom::plan

@@ -104,7 +104,8 @@ std::int64_t ModelSizes::bytes() const {
 }
 
 ModelShare ModelSizes::ShareOf(const Cut& cut, int stage) const {
-  return ShareOfRank(stage * cut.n_tensor, cut.counts(), stage_weights_);
+  const RankCounts counts = cut.counts();
+  return ShareOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
 }
 
 Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const {
@@ -121,10 +122,10 @@ Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) 
   return costs;
 }
 
-Costs ModelSizes::OutsideOfRank(int n_tensor) const {
+Costs ModelSizes::OutsideOfRank(const Cut& cut) const {
   Costs costs = costs_.outside();
   Cost& head = Of(costs, Component::kHead);
-  head = Scaled(head, 1.0 / n_tensor);
+  head = Scaled(head, 1.0 / cut.stage_ranks());
   return costs;
 }
 
@@ -146,17 +147,18 @@ std::int64_t ModelSizes::WeightsOfRank(const Cut& cut, int stage, std::int64_t n
     bytes += layer_bytes(draft.block) + draft.rest.bytes;
   }
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / cut.n_tensor;
-  if (share.is_last_stage()) bytes += Sum(OutsideOfRank(cut.n_tensor)).bytes;
+  if (share.is_last_stage()) bytes += Sum(OutsideOfRank(cut)).bytes;
   return Whole(bytes);
 }
 
 std::int64_t ModelSizes::CacheBytes(const ModelShare& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
   const ModelRanks ranks = {.share = share};
-  return SequenceCache::FullBytes(CacheShapeOf(config_, {.max_sequences = n_sequences,
-                                                         .max_context = context,
-                                                         .with_mtp = has_draft_,
-                                                         .ranks = &ranks}));
+  return SequenceCache::FullBytes(
+      CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
+                             .max_context = context,
+                             .with_mtp = has_draft_,
+                             .ranks = &ranks}));
 }
 
 double ModelSizes::CacheBytesPerToken() const {

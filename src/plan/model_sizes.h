@@ -37,7 +37,7 @@ class ModelSizes {
   // Dense weights and operations of one of n_tensor ranks (the first, which never has less than the
   // others), of a layer and outside of them.
   benchmark::Costs DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const;
-  benchmark::Costs OutsideOfRank(int n_tensor) const;
+  benchmark::Costs OutsideOfRank(const Cut& cut) const;
   // Weights that the first rank of a stage holds. n_redundant: experts beyond those of the model.
   std::int64_t WeightsOfRank(const Cut& cut, int stage, std::int64_t n_redundant) const;
 

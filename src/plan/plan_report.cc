@@ -52,7 +52,7 @@ std::string RowText(const Plan& plan, const PlanRow& row) {
       Number(row.weights) / kGiga, Number(row.caches) / kGiga, row.most_sequences,
       row.first_token_seconds * kKilo, row.token_seconds * kKilo, row.tokens_per_second,
       Exchanged(plan, row).Total() / kKilo, row.imbalance,
-      row.fits() ? (row.is_estimate() ? "estimate" : "") : row.problem);
+      row.fits() ? (row.cut.is_estimate() ? "estimate" : "") : row.problem);
 }
 
 ordered_json ToJson(const WireBytes& bytes) {
@@ -76,7 +76,7 @@ ordered_json ToJson(const Plan& plan, const PlanRow& row) {
       {"replicas", cut.n_replicas},
       {"fits", row.fits()},
       {"problem", row.problem},
-      {"estimate", row.is_estimate()},
+      {"estimate", row.cut.is_estimate()},
       {"weight_bytes", row.weights},
       {"workspace_bytes", row.workspace},
       {"cache_bytes", row.caches},

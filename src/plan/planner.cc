@@ -117,7 +117,9 @@ class RowPlanner {
 
   // Every part of the batch goes through all stages; a stage works at one part after the other.
   DecodeTime TimeOfDecoding(StepTimes& times) const {
-    const std::int64_t n_parts = std::min(workload_.micro_batches, n_sequences_);
+    const std::int64_t wanted =
+        workload_.micro_batches > 0 ? workload_.micro_batches : row_.cut.n_stages;
+    const std::int64_t n_parts = std::min(wanted, n_sequences_);
     const std::int64_t n_tokens = DivideUp(n_sequences_, n_parts);
     const StepWork work = {.n_tokens = n_tokens,
                            .n_sequences = n_tokens,
@@ -210,7 +212,7 @@ Status CheckWorkload(const ModelConfig& config, const Workload& workload) {
 
 const PlanRow* Plan::Recommended() const {
   const auto row = std::find_if(rows.begin(), rows.end(), [](const PlanRow& candidate) {
-    return candidate.fits() && !candidate.is_estimate();
+    return candidate.fits() && !candidate.cut.is_estimate();
   });
   return row == rows.end() ? nullptr : &*row;
 }

@@ -18,11 +18,13 @@ namespace fathom::plan {
 
 // What the model is to do.
 struct Workload {
-  std::int64_t context = 8192;     // positions of a sequence; a token is decoded behind so many
-  std::int64_t prompt = 2048;      // tokens, of one request alone
-  std::int64_t concurrency = 1;    // sequences that are decoded at once, on all devices together
-  std::int64_t chunk = 512;        // most prompt tokens of a step
-  std::int64_t micro_batches = 1;  // parts of a batch that are under way in a pipeline at once
+  std::int64_t context = 8192;   // positions of a sequence; a token is decoded behind so many
+  std::int64_t prompt = 2048;    // tokens, of one request alone
+  std::int64_t concurrency = 1;  // sequences that are decoded at once, on all devices together
+  std::int64_t chunk = 512;      // most prompt tokens of a step
+  // Parts of a batch that are under way in a pipeline at once; 0: as many as there are stages, as
+  // the engine does.
+  std::int64_t micro_batches = 0;
   ExpertOptions experts;
 };
 
@@ -51,8 +53,6 @@ struct PlanRow {
   double imbalance = 1;        // with the workload's balancing
 
   bool fits() const { return problem.empty(); }
-  // Of something that the program does not do yet.
-  bool is_estimate() const { return cut.n_data > 1; }
 };
 
 struct Plan {

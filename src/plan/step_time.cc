@@ -131,8 +131,7 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
       time->exchange += RoundSeconds(hardware_, expert_peers_,
                                      row * n_tokens * (n - cut_.n_tensor) / cut_.n_tensor);
     }
-    time->exchange += RoundSeconds(hardware_, expert_peers_,
-                                   row * busiest.rows * cut_.n_tensor * (1.0 - 1.0 / n));
+    time->exchange += RoundSeconds(hardware_, expert_peers_, row * busiest.rows * (n - 1));
     return;
   }
   // There and back while experts are computed; what takes longer counts.
@@ -176,14 +175,21 @@ void StepTimes::AddEnds(const ModelShare& share, const StepWork& work, StageTime
     }
   }
   if (!share.is_last_stage() || work.n_logit_rows == 0) return;
-  time->dense += SecondsOf(model_.OutsideOfRank(n_tensor), Number(work.n_logit_rows));
-  const int n_ranks = n_tensor * cut_.n_stages;
+  // All ranks of a stage share the head, for the rows of all.
+  const int n_heads = cut_.stage_ranks();
+  const std::int64_t n_logit_rows = work.n_logit_rows * cut_.n_data;
+  time->dense += SecondsOf(model_.OutsideOfRank(cut_), Number(n_logit_rows));
+  if (cut_.n_data > 1) {
+    const double row = sizeof(Bf16) * Number(config.hidden_size);
+    time->exchange +=
+        RoundSeconds(hardware_, expert_peers_, row * Number(work.n_logit_rows) * (n_heads - 1));
+  }
+  const int n_ranks = cut_.replica_ranks();
   if (n_ranks > 1) {
     // All that comes to rank 0.
-    const double from = cut_.n_stages > 1 ? n_tensor : n_tensor - 1;
-    const bool in_node = PeersOf(hardware_, n_ranks * cut_.n_data).in_network == 0;
-    const double bytes =
-        sizeof(float) * Number(config.vocab_size * work.n_logit_rows) * from / n_tensor;
+    const double from = cut_.n_stages > 1 ? n_heads : n_heads - 1;
+    const bool in_node = PeersOf(hardware_, n_ranks).in_network == 0;
+    const double bytes = sizeof(float) * Number(config.vocab_size * n_logit_rows) * from / n_heads;
     time->exchange +=
         RoundSeconds(hardware_, {.in_node = in_node ? 1 : 0, .in_network = in_node ? 0 : 1}, bytes);
   }

@@ -33,14 +33,14 @@ double RemoteRanks(const ModelConfig& config, int n_expert) {
   return (n_expert - 1) * (1 - none);
 }
 
-// Data ranks first tell the others their tokens; then every tensor rank of a token needs all rows.
+// Data ranks first tell the others their tokens and routes; then every rank gives all others the
+// rows of its experts.
 double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut) {
   const int n = cut.n_expert();
   if (n == 1) return 0;
   const double row = kBf16Bytes * Number(config.hidden_size);
-  const double elsewhere = 1.0 - 1.0 / n;
-  return row * (n - cut.n_tensor) +
-         row * Number(config.num_experts_per_tok) * cut.n_tensor * elsewhere;
+  const double k = Number(config.num_experts_per_tok);
+  return (row + kRouteBytes * k) * (n - cut.n_tensor) + row * k * (n - 1);
 }
 
 // spec/parallel.md 4.1; then the owner of a token gives its tensor ranks the sum.
@@ -68,8 +68,10 @@ WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchang
   bytes.experts = layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, cut)
                                                                : ExpertBytesUnfused(config, cut));
   bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (cut.n_stages - 1);
-  const double from = cut.n_stages > 1 ? n_tensor : n_tensor - 1;  // all but rank 0 itself
-  bytes.logits = kF32Bytes * Number(config.vocab_size) * from / n_tensor;
+  const int n_heads = cut.stage_ranks();
+  const double from = cut.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself
+  bytes.logits = kF32Bytes * Number(config.vocab_size) * from / n_heads;
+  if (cut.n_data > 1) bytes.logits += kBf16Bytes * d * (n_heads - 1);  // the row, to all of them
   return bytes;
 }
 

@@ -40,8 +40,8 @@ TEST(PlanTest, ProDoesNotFitOneDeviceAndSaysWhy) {
 }
 
 TEST(PlanTest, JsonHasEverything) {
-  const ProgramRun run = Plan({"--shape", "flash", "--format", "json", "--zipf", "1",
-                               "--redundant-experts", "64", "--exchange", "fused"});
+  const ProgramRun run =
+      Plan({"--shape", "flash", "--format", "json", "--zipf", "1", "--redundant-experts", "64"});
   const nlohmann::json json = ParseOutput(run);
   EXPECT_EQ(json["hardware"]["devices_per_node"], 8);
   EXPECT_EQ(json["workload"]["redundant_experts"], 64);
@@ -67,7 +67,7 @@ TEST(PlanTest, SaysWhatBalancingBrings) {
   EXPECT_THAT(Plan(options).out, Not(HasSubstr("balancing:")));
   options.insert(options.end(), {"--redundant-experts", "64"});
   EXPECT_THAT(Plan(options).out,
-              HasSubstr(" --ep 8\nbalancing:   imbalance 2.15 -> 1.00, decoding "));
+              HasSubstr(" --ep 8 --dp-attention\nbalancing:   imbalance 2.15 -> 1.00, decoding "));
 }
 
 TEST(PlanTest, TheEmbeddedModelIsThere) {

@@ -63,9 +63,8 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
   int n_compared = 0;
   for (const int n_devices : {1, 2, 4}) {
     for (const Cut& cut : LegalCuts(sizes.config(), n_devices)) {
-      for (int stage = 0; stage < cut.n_stages && cut.n_data == 1; ++stage) {
-        const ModelShare share = ShareOfRank(stage * cut.n_tensor, cut.counts(),
-                                             WeighStages(checkpoint_, sizes.config()));
+      for (int stage = 0; stage < cut.n_stages && !cut.is_estimate(); ++stage) {
+        const ModelShare share = sizes.ShareOf(cut, stage);
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), true, binder);
         ASSERT_TRUE(binder.Finish().has_value());

@@ -125,6 +125,7 @@ TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
   Hardware machine = RoundMachine(1, 4);
   StepWork work = Decoding(64);
   work.n_data = 4;
+  work.n_logit_rows = 0;  // which would travel besides
   const ExpertOptions fused = {.exchange = ExpertExchange::kFused};
   machine.node.bytes_per_second = kNoLimit;
   machine.node.latency = 0;

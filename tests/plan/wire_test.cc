@@ -50,7 +50,7 @@ TEST(WireTest, FusedIsTheFormula) {
   const Cut two = {.n_data = 2, .expert_parallel = true};
   EXPECT_NEAR(RemoteRanks(config, 2), 1 - none, 1e-12);
   EXPECT_NEAR(ExpertBytesFused(config, two), (1 - none) * 4128 + 3 * (12 + 8192), 1e-6);
-  EXPECT_DOUBLE_EQ(ExpertBytesUnfused(config, two), 8192.0 + 6 * 8192 / 2.0);
+  EXPECT_DOUBLE_EQ(ExpertBytesUnfused(config, two), 8192.0 + 6 * 12 + 6 * 8192);
 }
 
 TEST(WireTest, PeersAreWhereTheDevicesAre) {

@@ -21,7 +21,7 @@ constexpr std::array<Token, 5> kTokens = {0, 17, 42, 99, 7};
 std::int64_t BytesSent(const std::filesystem::path& directory, const ModelSizes& sizes,
                        const RankCounts& counts) {
   std::atomic<std::int64_t> n_bytes = 0;
-  testing::RunRanks(counts.n_tensor * counts.n_stages, [&](Communicator& all) {
+  testing::RunRanks(counts.n_tensor * counts.n_data * counts.n_stages, [&](Communicator& all) {
     Result<std::unique_ptr<RankGroups>> groups =
         RankGroups::Join(all, sizes.config(), sizes.stage_weights(), counts);
     ASSERT_TRUE(groups.has_value()) << groups.error().message;
@@ -41,7 +41,9 @@ TEST(WireTrafficTest, IsWhatTheRanksOfAModelSend) {
   const ModelSizes sizes = ModelSizes::Read(directory).value();
   for (const Cut& cut :
        {Cut{.n_tensor = 2}, Cut{.n_tensor = 2, .expert_parallel = true}, Cut{.n_stages = 2},
-        Cut{.n_stages = 3}, Cut{.n_tensor = 2, .n_stages = 2, .expert_parallel = true}}) {
+        Cut{.n_stages = 3}, Cut{.n_tensor = 2, .n_stages = 2, .expert_parallel = true},
+        Cut{.n_data = 2, .expert_parallel = true},
+        Cut{.n_stages = 2, .n_data = 2, .expert_parallel = true}}) {
     const WireBytes bytes = BytesPerToken(sizes.config(), cut, ExpertExchange::kUnfused);
     RankCounts counts = cut.counts();
     counts.expert_path = ExpertPath::kGather;
