@@ -232,6 +232,9 @@ class MpiCommunicator : public Communicator {
 }  // namespace
 }  // namespace fathom
 
+extern "C" __attribute__((visibility("default"))) const char fathom_mpi_interface[] =
+    FATHOM_MPI_INTERFACE;
+
 extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
     const fathom::Alarm* alarm, std::string* error) {
   int provided = 0;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace fathom {
@@ -27,6 +28,12 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const Alarm& alarm) {
     if (make == nullptr) {
       return MakeError(ErrorCode::kInvalidData, "{}: expected the function {}, found none",
                        place.string(), kMakeMpiName);
+    }
+    const auto* const interface = static_cast<const char*>(::dlsym(module, kMpiInterfaceName));
+    if (interface == nullptr || std::string_view(interface) != FATHOM_MPI_INTERFACE) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "{}: expected the module of the same build as this program, found another",
+                       place.string());
     }
     std::string error;
     std::unique_ptr<Communicator> ranks(make(&alarm, &error));

@@ -15,10 +15,12 @@ namespace fathom {
 // or nullptr and what is wrong.
 using MakeMpiFunction = Communicator* (*)(const Alarm* alarm, std::string* error);
 inline constexpr const char* kMakeMpiName = "fathom_make_mpi";
+// And a string beside it: the digest of the headers that it was built with.
+inline constexpr const char* kMpiInterfaceName = "fathom_mpi_interface";
 
 // Opens fathom_mpi.so beside this program, or in ../lib/fathom of it. Called once, by the thread
 // that will use the communicator. `alarm` outlives it. Errors: no module (this build has no MPI),
-// or MPI does not start. When it goes after a failure, MPI ends all ranks.
+// one of another build, or MPI does not start. When it goes after a failure, MPI ends all ranks.
 Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const Alarm& alarm);
 
 }  // namespace fathom

@@ -320,6 +320,29 @@ TEST_F(MpiTest, RanksThatDifferAreNamed) {
   differ({"--model", "nowhere"}, "rank 1: ");
 }
 
+TEST_F(MpiTest, AModuleOfAnotherBuildIsRefused) {
+  constexpr std::string_view kModule = "fathom_mpi.so";
+  const std::filesystem::path program = directory_.path() / "fathom";
+  const std::filesystem::path module = directory_.path() / kModule;
+  std::filesystem::copy_file(ProgramPath(), program);
+  std::string bytes = ReadFile(ProgramPath().parent_path() / kModule);
+  // The digest is the only run of 64 lower-case hexadecimal digits.
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  const auto digest = std::search_n(bytes.begin(), bytes.end(), 64, true,
+                                    [&](char c, bool) { return is_digit(c); });
+  ASSERT_NE(digest, bytes.end());
+  *digest = *digest == '0' ? '1' : '0';
+  WriteFile(module, bytes);
+  std::vector<std::string> words = Words({"-n", "2", program});
+  words.insert(words.end(), {"logits", "--tokens", "1 2 3", "--out", out().string()});
+  const ProgramRun run = RunProgram(words, {.program = kMpirun});
+  EXPECT_NE(run.exit_code, 0);
+  EXPECT_NE(run.error.find("fathom_mpi.so: expected the module of the same build"),
+            std::string::npos)
+      << run.error;
+  EXPECT_FALSE(std::filesystem::exists(out()));
+}
+
 TEST_F(MpiTest, ARankOfAnotherBuildIsNamed) {
   // A copy that differs in the one place that says from which sources it was built.
   const std::filesystem::path other = directory_.path() / "fathom";
