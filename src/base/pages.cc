@@ -127,6 +127,15 @@ void ReleasePages(std::span<const std::byte> bytes) {
   }
 }
 
+void SetPagesApart(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
+  const auto end = (reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size()) / page * page;
+  if (begin < end) {
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);
+  }
+}
+
 void TouchPages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::span<std::byte> pages = WholePages(bytes);

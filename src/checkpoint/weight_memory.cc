@@ -230,6 +230,26 @@ Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTea
   return LockAndRead(checkpoint.Memory(), memory.lock, team, progress);
 }
 
+void SetApart(const MemoryPieces& whole, MemoryPieces pieces) {
+  std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
+  std::sort(pieces.begin(), pieces.end(),
+            [](const auto& a, const auto& b) { return std::less<>()(a.data(), b.data()); });
+  for (const std::span<const std::byte> memory : whole) {
+    const std::byte* const end = memory.data() + memory.size();
+    const std::byte* next = memory.data();
+    auto piece = std::lower_bound(
+        pieces.begin(), pieces.end(), next,
+        [](const auto& p, const std::byte* at) { return std::less<>()(p.data(), at); });
+    for (; piece != pieces.end() && std::less<>()(piece->data(), end); ++piece) {
+      if (piece->data() > next) {
+        SetPagesApart({next, piece->data()});
+      }
+      next = std::max(next, piece->data() + piece->size());
+    }
+    SetPagesApart({next, end});
+  }
+}
+
 Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
                   const std::function<void(double)>& progress) {
   Check(!memory.huge_pages, "pieces of weights stay where they are");

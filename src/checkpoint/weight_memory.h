@@ -35,6 +35,10 @@ Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTea
 // Bytes that lie somewhere.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
+// What of `whole` is in none of the pieces will hardly be read: pages of it are not to be mapped
+// because they lie beside those that are.
+void SetApart(const MemoryPieces& whole, MemoryPieces pieces);
+
 // Reads some of the weights, or keeps them in memory, where they are: a rank its own. There are no
 // huge pages for them. Errors as of HoldWeights.
 Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
