@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/check.h"
+#include "bench/must.h"
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
 #include "kernels/registry.h"
@@ -57,13 +57,6 @@ struct Options {
   int n_steps = 4;
   std::string path = "fused";
 };
-
-template <class T>
-T Must(Result<T> result) {
-  Check(result.has_value(), result ? "" : result.error().message);
-  return *std::move(result);
-}
-void Must(const Status& status) { Check(status.has_value(), status ? "" : status.error().message); }
 
 // --- Tokens ---
 

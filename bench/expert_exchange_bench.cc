@@ -23,10 +23,10 @@
 //   fused
 //   travel         the same where products take no time
 //   reached        (gathered - fused) / (gathered - overlapped), where perfect overlap is the
-//   larger
-//                  of `compute` and of the communication of the gathering path
+//                  larger of `compute` and of the communication of the gathering path
 //   strictly       the same, if communication were only what the fused path has to send, at the
-//   rate measured       the same, if it were `travel`: what this network makes of it
+//                  rate
+//   measured       the same, if it were `travel`: what this network makes of it
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,7 +42,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
+#include "bench/must.h"
+#include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
 #include "bench/tcp_mesh.h"
 #include "kernels/registry.h"
@@ -76,14 +77,6 @@ struct Options {
   bool data = false;
   bool real = false;
 };
-
-template <class T>
-T Must(Result<T> result) {
-  Check(result.has_value(), result ? "" : result.error().message);
-  return *std::move(result);
-}
-
-void Must(const Status& status) { Check(status.has_value(), status ? "" : status.error().message); }
 
 // FP4 experts of random bytes; all ranks read the same.
 class Experts {
@@ -159,7 +152,9 @@ class Rank {
         experts_(experts),
         ranks_(ranks),
         set_rate_(std::move(set_rate)),
-        backend_(Must(MakeCpuBackend({}, 1))) {}
+        backend_(Must(MakeCpuBackend({}, 1))),
+        paced_({1e9 * options.memory_gb, 1e12 * options.tera_flops}, options.n_experts,
+               kMultiplyAdds, kMultiplyAdds * (0.5 + 1.0 / kFp4Block)) {}
 
   // By rate; the same on all ranks.
   std::vector<Figures> Measure(ExpertPath path, std::int64_t n_tokens) {
@@ -226,7 +221,7 @@ class Rank {
                   if (options_.real) {
                     backend_->ExpertRows(x, routing, experts_.view(), 10.0f, out);
                   } else {
-                    Pace(routing.ids);
+                    paced_.Run(routing.ids);
                   }
                   busy_ += Since(start);
                   return Status();
@@ -234,27 +229,6 @@ class Rank {
             .shared = [] { return Status(); },
             .rows = {rows_.data(), t * kPerToken, kHidden},
             .y = {y_.data(), t, kHidden}};
-  }
-
-  // As long as the slower of reading weights and multiplying. What a busy machine lets a rank sleep
-  // too long, the next call makes up for.
-  void Pace(Matrix<const std::int32_t> ids) {
-    const auto start = Clock::now();
-    std::vector<char> used(static_cast<std::size_t>(options_.n_experts));
-    double n_pairs = 0;
-    for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
-      if (ids.data[i] != kNotHere) {
-        used[static_cast<std::size_t>(ids.data[i])] = 1;
-        ++n_pairs;
-      }
-    }
-    const auto n_used = static_cast<double>(std::count(used.begin(), used.end(), 1));
-    const double reads = n_used * kMultiplyAdds * (0.5 + 1.0 / kFp4Block);
-    const double seconds = std::max(reads / (1e9 * options_.memory_gb),
-                                    2 * n_pairs * kMultiplyAdds / (1e12 * options_.tera_flops));
-    const double wanted = std::max(seconds - overslept_, 0.0);
-    std::this_thread::sleep_until(start + std::chrono::duration<double>(wanted));
-    overslept_ += Since(start) - seconds;
   }
 
   static double Since(Clock::time_point start) {
@@ -267,7 +241,7 @@ class Rank {
       set_rate_(rate);
     }
     busy_ = 0;
-    overslept_ = 0;
+    paced_.Forget();
     Must(ranks_.Barrier());
     const std::int64_t before = ranks_.traffic().n_bytes;
     Span mine = {.begin = Clock::now().time_since_epoch().count()};
@@ -308,7 +282,7 @@ class Rank {
   std::vector<Bf16> y_;
   bool computes_ = true;
   double busy_ = 0;  // seconds in products
-  double overslept_ = 0;
+  PacedProducts paced_;
 };
 
 void PrintTitle(const Options& options, int n_ranks) {

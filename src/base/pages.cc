@@ -35,6 +35,14 @@ std::span<std::byte> WholePages(std::span<const std::byte> bytes) {
   return {reinterpret_cast<std::byte*>(begin), end - begin};
 }
 
+// The pages that hold nothing but `bytes`.
+std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
+  const auto end = (reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size()) / page * page;
+  return {reinterpret_cast<std::byte*>(begin), begin < end ? end - begin : 0};
+}
+
 // The number in "NAME   123 kB", in bytes.
 std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view name) {
   if (!line.starts_with(name)) {
@@ -118,21 +126,15 @@ void AdviseReadAhead(std::span<const std::byte> bytes) {
 }
 
 void ReleasePages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
-  const auto end = (reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size()) / page * page;
-  if (begin < end) {
-    ::munlock(reinterpret_cast<void*>(begin), end - begin);
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (const std::span<std::byte> pages = InnerPages(bytes); !pages.empty()) {
+    ::munlock(pages.data(), pages.size());
+    ::madvise(pages.data(), pages.size(), MADV_DONTNEED);
   }
 }
 
 void SetPagesApart(std::span<const std::byte> bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
-  const auto end = (reinterpret_cast<std::uintptr_t>(bytes.data()) + bytes.size()) / page * page;
-  if (begin < end) {
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_RANDOM);
+  if (const std::span<std::byte> pages = InnerPages(bytes); !pages.empty()) {
+    ::madvise(pages.data(), pages.size(), MADV_RANDOM);
   }
 }
 

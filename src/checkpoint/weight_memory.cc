@@ -201,14 +201,31 @@ void ReadAll(const MemoryPieces& memory, ThreadTeam& team,
 // What is to stay is refused now rather than after everything has been read.
 Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
                    const std::function<void(double)>& progress) {
+  const std::int64_t total = BytesOf(pieces);
   for (const std::span<const std::byte> bytes : pieces) {
-    if (Status locked = lock ? LockPages(bytes, BytesOf(pieces), "the weights") : Status();
-        !locked) {
+    if (Status locked = lock ? LockPages(bytes, total, "the weights") : Status(); !locked) {
       return locked;
     }
   }
   ReadAll(pieces, team, progress);
   return {};
+}
+
+// What of `whole` is in none of the pieces.
+void SetApart(const MemoryPieces& whole, MemoryPieces pieces) {
+  std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
+  const auto begin_of = [](const auto& piece) { return piece.data(); };
+  std::ranges::sort(pieces, {}, begin_of);
+  for (const std::span<const std::byte> memory : whole) {
+    const std::byte* const end = memory.data() + memory.size();
+    const std::byte* next = memory.data();
+    auto piece = std::ranges::lower_bound(pieces, next, {}, begin_of);
+    for (; piece != pieces.end() && begin_of(*piece) < end; ++piece) {
+      SetPagesApart({next, std::max(next, begin_of(*piece))});
+      next = std::max(next, begin_of(*piece) + piece->size());
+    }
+    SetPagesApart({next, end});
+  }
 }
 
 }  // namespace
@@ -230,29 +247,11 @@ Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTea
   return LockAndRead(checkpoint.Memory(), memory.lock, team, progress);
 }
 
-void SetApart(const MemoryPieces& whole, MemoryPieces pieces) {
-  std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
-  std::sort(pieces.begin(), pieces.end(),
-            [](const auto& a, const auto& b) { return std::less<>()(a.data(), b.data()); });
-  for (const std::span<const std::byte> memory : whole) {
-    const std::byte* const end = memory.data() + memory.size();
-    const std::byte* next = memory.data();
-    auto piece = std::lower_bound(
-        pieces.begin(), pieces.end(), next,
-        [](const auto& p, const std::byte* at) { return std::less<>()(p.data(), at); });
-    for (; piece != pieces.end() && std::less<>()(piece->data(), end); ++piece) {
-      if (piece->data() > next) {
-        SetPagesApart({next, piece->data()});
-      }
-      next = std::max(next, piece->data() + piece->size());
-    }
-    SetPagesApart({next, end});
-  }
-}
-
-Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+Status HoldPieces(const Checkpoint& checkpoint, const MemoryPieces& pieces,
+                  const WeightMemory& memory, ThreadTeam& team,
                   const std::function<void(double)>& progress) {
   Check(!memory.huge_pages, "pieces of weights stay where they are");
+  SetApart(checkpoint.Memory(), pieces);
   if (!memory.Any()) {
     return {};
   }

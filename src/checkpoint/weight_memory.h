@@ -35,13 +35,11 @@ Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTea
 // Bytes that lie somewhere.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
-// What of `whole` is in none of the pieces will hardly be read: pages of it are not to be mapped
-// because they lie beside those that are.
-void SetApart(const MemoryPieces& whole, MemoryPieces pieces);
-
-// Reads some of the weights, or keeps them in memory, where they are: a rank its own. There are no
-// huge pages for them. Errors as of HoldWeights.
-Status HoldPieces(const MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+// Does what is asked for with these pieces of the checkpoint alone, where they are: a rank with its
+// own. There are no huge pages for them. Pages of the rest are from now on not mapped just because
+// they lie beside others. Errors as of HoldWeights.
+Status HoldPieces(const Checkpoint& checkpoint, const MemoryPieces& pieces,
+                  const WeightMemory& memory, ThreadTeam& team,
                   const std::function<void(double)>& progress);
 
 }  // namespace fathom

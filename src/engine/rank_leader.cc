@@ -18,6 +18,9 @@ RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
 // Tells the others `call` with the arguments that fill(message) adds, and does the same here.
 template <class Fill, class Run>
 Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
+  if (failure_) {
+    return Unexpected(*failure_);
+  }
   message_.Clear();
   message_.Add(static_cast<std::int64_t>(call));
   fill(message_);
@@ -64,9 +67,6 @@ Status RankLeader::Forward(const Batch& batch) {
 }
 
 Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int place) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
   return Call(
       RankCall::kLogits, [&](RankMessage& message) { AddRows(rows, message); },
       [&] { return model_.StartLogits(rows, place); });
@@ -101,10 +101,7 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
 Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
     const DiskTierOptions& options, const BlockKey& root,
     std::function<void(const std::string&)> warn) {
-  const auto tell = [this](const std::function<void(RankMessage&)>& add) -> Status {
-    if (failure_) {
-      return Unexpected(*failure_);
-    }
+  const auto tell = [this](const std::function<void(RankMessage&)>& add) {
     return Call(RankCall::kDisk, add, [] { return Status(); });
   };
   return LeaderDisks::Open(Cache(), options, root, std::move(warn), all_, tell,
@@ -112,9 +109,6 @@ Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
 }
 
 Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t> rows) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
   Result<Matrix<const float>> logits = Matrix<const float>();
   const Status ran = Call(
       RankCall::kDraftLogits, [&](RankMessage& message) { AddRows(rows, message); },

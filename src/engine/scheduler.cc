@@ -161,10 +161,13 @@ bool Scheduler::HasReader(const Sequence& sequence) const {
   return request.stream->Room() >= wanted;
 }
 
+bool Scheduler::CanDecode(const Sequence& sequence) const {
+  return sequence.IsDecoding() && HasReader(sequence);
+}
+
 std::int64_t Scheduler::DecodingNow() const {
-  return std::count_if(running_.begin(), running_.end(), [this](const Sequence* s) {
-    return s->AwaitsToken() || (s->IsDecoding() && HasReader(*s));
-  });
+  return std::ranges::count_if(
+      running_, [this](const Sequence* s) { return s->AwaitsToken() || CanDecode(*s); });
 }
 
 // How many of a data rank's sequences decode in the next step: no more than all steps have of all,
@@ -174,7 +177,7 @@ std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
   std::int64_t n_left = 0;
   for (const Sequence* sequence : running_) {
     if (RankOf(*sequence) == data_rank) {
-      const bool can_begin = sequence->IsDecoding() && HasReader(*sequence);
+      const bool can_begin = CanDecode(*sequence);
       n_left += can_begin ? 1 : 0;
       n_all += can_begin || sequence->AwaitsToken() ? 1 : 0;
     }
@@ -190,8 +193,7 @@ void Scheduler::PlanDecoding(StepPlan& plan, int n_running) {
   std::int64_t n_tokens = 0;
   for (Sequence* sequence : running_) {
     std::int64_t& n_left = n_decoding_[static_cast<std::size_t>(RankOf(*sequence))];
-    if (n_left > 0 && sequence->IsDecoding() && n_tokens < options_.max_step_tokens &&
-        HasReader(*sequence)) {
+    if (n_left > 0 && n_tokens < options_.max_step_tokens && CanDecode(*sequence)) {
       --n_left;
       const std::int64_t n_drafts = std::min<std::int64_t>(std::ssize(sequence->drafts),
                                                            options_.max_step_tokens - n_tokens - 1);

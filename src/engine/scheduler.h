@@ -94,6 +94,7 @@ class Scheduler {
   void Preempt(Sequence& sequence);
   void PreemptPaused();
   bool HasReader(const Sequence& sequence) const;
+  bool CanDecode(const Sequence& sequence) const;
 
   CacheManager& caches_;
   const ModelLimits limits_;

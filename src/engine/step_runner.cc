@@ -8,7 +8,6 @@
 #include "engine/philox.h"
 
 namespace fathom {
-
 namespace {
 
 // A call of the model, whose time is the step's.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/integer_math.h"
+
 namespace fathom {
 
 // Sequences are numbered among all ranks, and among those of a rank without gaps:
@@ -21,7 +23,7 @@ struct DataRanks {
   // The sequence in an own slot of this rank.
   std::int32_t SequenceIn(std::int32_t own_slot) const { return own_slot * n + rank; }
   // Own slots of a rank when there are n_sequences: of the rank that has most.
-  std::int64_t OwnSlots(std::int64_t n_sequences) const { return (n_sequences + n - 1) / n; }
+  std::int64_t OwnSlots(std::int64_t n_sequences) const { return DivideUp(n_sequences, n); }
 };
 
 }  // namespace fathom

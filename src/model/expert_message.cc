@@ -5,6 +5,7 @@
 #include "kernels/reference/quantize.h"
 
 namespace fathom {
+
 DispatchView ViewDispatch(std::byte* message, const DispatchCounts& counts, std::int64_t hidden) {
   DispatchView view;
   view.pairs = {reinterpret_cast<ExpertPair*>(message), static_cast<std::size_t>(counts.n_pairs)};

@@ -105,13 +105,11 @@ Status Model::Impl::Bind() {
 // been found right before anything is read; weights that were moved are bound again.
 Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
   ThreadTeam team(options.n_load_threads);
-  const bool is_whole = ranks.share.is_whole();
-  const MemoryPieces share = is_whole ? MemoryPieces() : ShareMemory(weights, ranks.share);
-  if (!is_whole) SetApart(checkpoint.Memory(), share);
-  if (Status held = is_whole
-                        ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
-                        : HoldPieces(share, options.weights, team, load_progress);
-      !held) {
+  const Status held = ranks.share.is_whole()
+                          ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
+                          : HoldPieces(checkpoint, ShareMemory(weights, ranks.share),
+                                       options.weights, team, load_progress);
+  if (!held) {
     return held;
   }
   if (options.weights.huge_pages) {

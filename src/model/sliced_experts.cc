@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integer_math.h"
+
 namespace fathom {
 
 SlicedExperts::Views SlicedExperts::Carve(Carver& carver, const ExchangeShape& shape, int n_ranks) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t k = shape.experts_per_token;
-  const std::int64_t slice = (t + n_ranks - 1) / n_ranks;
+  const std::int64_t slice = DivideUp(t, n_ranks);
   return {.token_homes = carver.Take<std::int32_t>(t, k),
           .x = carver.Take<Bf16>(t, shape.hidden),
           .ids = carver.Take<std::int32_t>(t, k),
@@ -53,6 +55,7 @@ SlicedExperts::SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks,
       receiver_(*ranks_, views_.received),
       experts_(shape.n_experts),
       tokens_(static_cast<std::size_t>(shape.max_tokens)),
+      last_chunk_(static_cast<std::size_t>(shape.max_tokens)),
       first_complete_(static_cast<std::size_t>(ranks_->size() * kMaxExpertChunks + 1)) {}
 
 Status SlicedExperts::Run(const ExpertWork& work) {
@@ -92,22 +95,22 @@ void SlicedExperts::OrderExperts(const ExpertWork& work) {
                       ExpertChunks(n_tokens_, k, ranks_->size()));
 }
 
-// A counting sort of each slice by the last chunk that a token needs.
+// Each slice by the last chunk that a token needs.
 void SlicedExperts::OrderTokens(const ExpertWork& work) {
-  const auto last_chunk = [&](std::int64_t token) {
+  for (std::int64_t token = 0; token < n_tokens_; ++token) {
     int last = 0;
     for (const std::int32_t id : work.routing.ids.RowSpan(token)) {
       last = id == kNotHere ? last : std::max(last, experts_.ChunkOf(id));
     }
-    return last;
-  };
+    last_chunk_[static_cast<std::size_t>(token)] = last;
+  }
   std::int64_t next = 0;
   for (int owner = 0; owner < ranks_->size(); ++owner) {
     const Piece slice = SliceOf(owner);
     for (int chunk = 0; chunk < experts_.n_chunks(); ++chunk) {
       first_complete_[static_cast<std::size_t>(owner * experts_.n_chunks() + chunk)] = next;
       for (std::int64_t token = slice.first; token < slice.first + slice.count; ++token) {
-        if (last_chunk(token) == chunk) {
+        if (last_chunk_[static_cast<std::size_t>(token)] == chunk) {
           tokens_[static_cast<std::size_t>(next++)] = token;
         }
       }

@@ -86,6 +86,7 @@ class SlicedExperts : public ExpertExchange {
   int n_summed_ = 0;  // chunks
   ExpertOrder experts_;
   std::vector<std::int64_t> tokens_;          // of each row
+  std::vector<int> last_chunk_;               // that a token needs, by token
   std::vector<std::int64_t> first_complete_;  // row, by owner and chunk
   std::vector<Incoming> incoming_;
   std::unique_ptr<Exchange> sums_;  // that come

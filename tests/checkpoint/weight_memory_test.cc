@@ -1,9 +1,14 @@
 #include "checkpoint/weight_memory.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -94,14 +99,17 @@ TEST(WeightMemory, PiecesAreLockedAlone) {
   const std::span<const std::byte> whole = checkpoint.Memory().front();
   const MemoryPieces pieces = {
       whole.subspan(64 << 10, 100 << 10), {}, whole.subspan(256 << 10, 60 << 10)};
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  if (limit.rlim_cur < (1 << 20)) {
+    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
+  }
   std::vector<double> progress;
   ThreadTeam team(1);
   const std::int64_t before = LockedKilobytes();
-  const Status held =
-      HoldPieces(pieces, {.lock = true}, team, [&](double share) { progress.push_back(share); });
-  if (!held) {
-    GTEST_SKIP() << held.error().message;
-  }
+  const Status held = HoldPieces(checkpoint, pieces, {.lock = true}, team,
+                                 [&](double share) { progress.push_back(share); });
+  ASSERT_TRUE(held) << held.error().message;
   EXPECT_DOUBLE_EQ(progress.back(), 1.0);
   EXPECT_GE(LockedKilobytes() - before, 160);
   EXPECT_LE(LockedKilobytes() - before, 160 + 4 * 4);
@@ -111,6 +119,46 @@ TEST(WeightMemory, PiecesAreLockedAlone) {
 #if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
   EXPECT_LE(LockedKilobytes() - before, 4 * 4);
 #endif
+}
+
+// How many pages of `bytes` this process has mapped.
+std::int64_t MappedPages(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data()) / page;
+  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page;
+  std::vector<std::uint64_t> entries(end - first);
+  const std::span<std::byte> wanted = std::as_writable_bytes(std::span(entries));
+  const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(::pread(pagemap, wanted.data(), wanted.size(),
+                    static_cast<off_t>(first * sizeof(std::uint64_t))),
+            std::ssize(wanted));
+  ::close(pagemap);
+  return std::ranges::count_if(entries,
+                               [](std::uint64_t entry) { return (entry & kPresent) != 0; });
+}
+
+// The system maps pages beside those that are read; what other ranks have would fill the memory.
+TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
+  const Checkpoint checkpoint = OpenFairy();
+  Checkpoint same = OpenFairy();
+  ASSERT_TRUE(Hold(same, {.preload = true}).status);  // into the system's cache, from where it maps
+  const std::span<const std::byte> whole = checkpoint.Memory().front();
+  // Two pages of every five.
+  MemoryPieces pieces;
+  for (std::size_t at = 1 << 20; at + 5 * 4096 <= 2 << 20; at += 5 * 4096) {
+    pieces.push_back(whole.subspan(at, 2 * 4096));
+  }
+  ThreadTeam team(2);
+  ASSERT_TRUE(HoldPieces(checkpoint, pieces, {}, team, {}));
+  for (const std::span<const std::byte> piece : pieces) {
+    for (std::size_t at = 0; at < piece.size(); at += 64) {
+      static_cast<void>(*const_cast<const volatile std::byte*>(&piece[at]));
+    }
+  }
+  const std::int64_t mapped = MappedPages(whole.subspan(1 << 20, 1 << 20));
+  EXPECT_GE(mapped, 2 * std::ssize(pieces));
+  EXPECT_LE(mapped, 3 * std::ssize(pieces));
 }
 
 // In a process of its own, to which the kernel gives no huge pages.

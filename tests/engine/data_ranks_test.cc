@@ -3,78 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "engine/engine_core.h"
-#include "tests/engine/fake_model.h"
+#include "tests/engine/core_fixture.h"
 
 namespace fathom::testing {
 namespace {
 
-constexpr std::int64_t kVocabulary = 50;
-
-class EngineOnDataRanks : public ::testing::TestWithParam<int> {
+class EngineOnDataRanks : public CoreFixture, public ::testing::TestWithParam<int> {
  protected:
-  void SetUp() override { Make(3); }
+  void SetUp() override { MakeRanks(3); }
 
-  void Make(std::int64_t slots_of_each, std::int64_t memory_bytes = 0) {
-    core_.reset();
-    model_ = std::make_unique<FakeModel>(
-        FakeModelOptions{.limits = {.vocab_size = kVocabulary,
-                                    .max_sequences = slots_of_each * GetParam(),
-                                    .max_context = 2'000,
-                                    .max_batch_tokens = 120 * GetParam(),
-                                    .max_logit_rows = 16,
-                                    .rollback_tokens = 8},
-                         .memory_bytes = memory_bytes,
-                         .n_data = GetParam()});
-    metrics_ = std::make_unique<EngineMetrics>();
-    auto core = EngineCore::Create(*model_, {.target_step_seconds = 0}, *metrics_);
-    ASSERT_TRUE(core) << core.error().message;
-    core_ = *std::move(core);
+  void MakeRanks(std::int64_t slots_of_each, std::int64_t memory_bytes = 0) {
+    Make({.limits = {.vocab_size = kVocabulary,
+                     .max_sequences = slots_of_each * GetParam(),
+                     .max_context = 2'000,
+                     .max_batch_tokens = 120 * GetParam(),
+                     .max_logit_rows = 16,
+                     .rollback_tokens = 8},
+          .memory_bytes = memory_bytes,
+          .n_data = GetParam()});
   }
-
-  static std::vector<Token> Text(std::int64_t n, std::int64_t kind) {
-    std::vector<Token> text;
-    for (std::int64_t i = 0; i < n; ++i) {
-      text.push_back(static_cast<Token>((i * i + 7 * i * kind + 11 * kind) % kVocabulary));
-    }
-    return text;
-  }
-
-  TokenStream Submit(std::vector<Token> prompt, std::int64_t max_tokens, int n_choices = 1) {
-    auto state = core_->Prepare({.prompt = std::move(prompt),
-                                 .sampling = {.seed = 1, .max_tokens = max_tokens},
-                                 .n_choices = n_choices},
-                                waker_);
-    EXPECT_TRUE(state) << (state ? "" : state.error().message);
-    TokenStream stream((*state)->stream);
-    core_->Add(*std::move(state));
-    return stream;
-  }
-
-  void RunAll() {
-    while (core_->Step() == StepOutcome::kRan) {
-      ASSERT_TRUE(core_->caches().IsConsistent());
-    }
-  }
-
-  static std::vector<Token> Answer(TokenStream& stream) {
-    std::vector<Token> tokens;
-    StreamEvent event;
-    while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
-      if (event.token != StreamEvent::kNoToken) tokens.push_back(event.token);
-    }
-    return tokens;
-  }
-
-  std::unique_ptr<FakeModel> model_;
-  std::unique_ptr<EngineMetrics> metrics_;
-  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
-  std::unique_ptr<EngineCore> core_;
 };
 
 // Chats that take turns, more of them than ranks: each finds its own beginning again.
@@ -168,13 +118,13 @@ TEST_P(EngineOnDataRanks, ChoicesStayWhereTheirPromptWasRead) {
 // A rank has memory for little more than one sequence: they do not disturb each other, however
 // little there is.
 TEST_P(EngineOnDataRanks, MemoryOfARankIsForItsSequences) {
-  Make(1);
+  MakeRanks(1);
   const SequenceCache& large = model_->Cache();
   const std::int64_t others = large.bytes() - large.arena(0).n_slabs() * large.SlabBytes();
   const std::int64_t blocks = BlocksOf(1'000);
   const std::int64_t per_slab = large.arena(0).histories_per_slab();
   const std::int64_t slabs = MostWindowBlocks(large.shape()) + (blocks + per_slab - 1) / per_slab;
-  Make(1, others + slabs * large.SlabBytes());
+  MakeRanks(1, others + slabs * large.SlabBytes());
   std::vector<TokenStream> streams;
   for (int i = 0; i < 3 * GetParam(); ++i) {
     streams.push_back(Submit(Text(800, i), 30));

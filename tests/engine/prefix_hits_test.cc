@@ -2,69 +2,24 @@
 // the first block on, also while another request is still reading the same.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "engine/engine_core.h"
-#include "tests/engine/fake_model.h"
+#include "tests/engine/core_fixture.h"
 
 namespace fathom::testing {
 namespace {
 
-constexpr std::int64_t kVocabulary = 50;
-
-class PrefixHits : public ::testing::Test {
+class PrefixHits : public CoreFixture, public ::testing::Test {
  protected:
   void SetUp() override {
-    auto core = EngineCore::Create(model_, {.target_step_seconds = 0}, metrics_);
-    ASSERT_TRUE(core) << core.error().message;
-    core_ = *std::move(core);
+    Make({.limits = {.vocab_size = kVocabulary,
+                     .max_sequences = 3,
+                     .max_context = 2'000,
+                     .max_batch_tokens = 200,
+                     .max_logit_rows = 8,
+                     .rollback_tokens = 8}});
   }
-
-  static std::vector<Token> Text(std::int64_t n, std::int64_t kind = 0) {
-    std::vector<Token> text;
-    for (std::int64_t i = 0; i < n; ++i) {
-      text.push_back(static_cast<Token>((i * i + 7 * i + 11 * kind) % kVocabulary));
-    }
-    return text;
-  }
-
-  TokenStream Submit(std::vector<Token> prompt, std::int64_t max_tokens) {
-    auto state = core_->Prepare(
-        {.prompt = std::move(prompt), .sampling = {.seed = 1, .max_tokens = max_tokens}}, waker_);
-    EXPECT_TRUE(state) << (state ? "" : state.error().message);
-    TokenStream stream((*state)->stream);
-    core_->Add(*std::move(state));
-    return stream;
-  }
-
-  void RunAll() {
-    while (core_->Step() == StepOutcome::kRan) {
-      ASSERT_TRUE(core_->caches().IsConsistent());
-    }
-  }
-
-  // The tokens of an answer; the stream has ended.
-  static std::vector<Token> Answer(TokenStream& stream) {
-    std::vector<Token> tokens;
-    StreamEvent event;
-    while (stream.NextFor(std::chrono::milliseconds(0), event).value_or(false)) {
-      if (event.token != StreamEvent::kNoToken) tokens.push_back(event.token);
-    }
-    return tokens;
-  }
-
-  FakeModel model_{{.vocab_size = kVocabulary,
-                    .max_sequences = 3,
-                    .max_context = 2'000,
-                    .max_batch_tokens = 200,
-                    .max_logit_rows = 8,
-                    .rollback_tokens = 8}};
-  EngineMetrics metrics_;
-  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
-  std::unique_ptr<EngineCore> core_;
 };
 
 TEST_F(PrefixHits, AnIdenticalPromptHitsAllWholeBlocksBeforeItsLastToken) {
@@ -133,13 +88,9 @@ TEST_F(PrefixHits, ASharedBeginningIsHitAtEveryBlock) {
 }
 
 TEST_F(PrefixHits, ChoicesShareTheirPrompt) {
-  Request request = {.prompt = Text(300), .sampling = {.seed = 1, .max_tokens = 5}, .n_choices = 3};
-  auto state = core_->Prepare(request, waker_);
-  ASSERT_TRUE(state);
-  TokenStream stream((*state)->stream);
-  core_->Add(*std::move(state));
+  TokenStream stream = Submit(Text(300), 5, 3);
   RunAll();
-  EXPECT_EQ(model_.n_tokens, 300 + 3 * 4);
+  EXPECT_EQ(model_->n_tokens, 300 + 3 * 4);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "model/model_ranks.h"
 #include "tests/engine/ranks_model.h"
 #include "tests/engine/schedule_checks.h"
+#include "tests/model/checkpoint_case.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -18,7 +18,7 @@ namespace {
 
 struct Cut {
   const char* name;
-  const char* golden;  // in the golden data; nullptr: the embedded model
+  CheckpointCase checkpoint;
   RankCounts counts;
 };
 
@@ -29,8 +29,7 @@ RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
 class SchedulesOnRanks : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
-  const auto directory = GetParam().golden == nullptr ? std::optional(ProjectPath("models/fairy"))
-                                                      : SharedData(GetParam().golden);
+  const auto directory = GetParam().checkpoint.Directory();
   if (!directory) GTEST_SKIP() << kNoSharedData;
   const RankCounts& counts = GetParam().counts;
   ExpectOneAnswerEachOf(
@@ -49,19 +48,18 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cuts, SchedulesOnRanks,
-    ::testing::Values(Cut{"fairy_tensor_2", nullptr, {2, 1, true}},
-                      Cut{"fairy_stages_2", nullptr, {1, 2, false}},
-                      Cut{"fairy_tensor_2_stages_2", nullptr, {2, 2, true}},
-                      Cut{"fairy_tensor_2_moving_experts", nullptr, {2, 1, true, 4}},
-                      Cut{"fairy_data_2_fused", nullptr, DataRanksOf(2, 1, ExpertPath::kFused)},
-                      Cut{"fairy_data_2_gathered", nullptr, DataRanksOf(2, 1, ExpertPath::kGather)},
-                      Cut{"fairy_data_4_fused", nullptr, DataRanksOf(4, 1, ExpertPath::kFused)},
-                      Cut{"fairy_data_2_stages_2", nullptr, DataRanksOf(2, 2, ExpertPath::kFused)},
-                      Cut{"flash_mini_data_2", "oracle/flash-mini",
-                          DataRanksOf(2, 1, ExpertPath::kGather)},
-                      Cut{"flash_mini_stages_2", "oracle/flash-mini", {1, 2, false}},
-                      Cut{"pro_mini_tensor_2_stages_2", "oracle/pro-mini", {2, 2, true}},
-                      Cut{"base_mini_stages_4", "oracle/base-mini", {1, 4, false}}),
+    ::testing::Values(Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
+                      Cut{"fairy_stages_2", kFairy, {1, 2, false}},
+                      Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
+                      Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
+                      Cut{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
+                      Cut{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
+                      Cut{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
+                      Cut{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
+                      Cut{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
+                      Cut{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

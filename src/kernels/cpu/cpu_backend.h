@@ -85,9 +85,10 @@ class CpuBackend final : public ReferenceBackend {
   std::int64_t TileRows(std::int64_t k) const;
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
-  // Prepares rows of x (cols of them, x_stride apart), for products of this format.
+  // Prepares rows of x (k numbers each, x_stride apart), for products of this format; not those
+  // whose `ids` are all kNotHere (ids [count, any]; empty: all rows).
   void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
-               std::int64_t k, float* out, float* scales);
+               std::int64_t k, float* out, float* scales, Matrix<const std::int32_t> ids = {});
   template <class Out>
   void MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out);
   void ExpertTile(Matrix<const Bf16> x, const Routing& routing,

@@ -10,7 +10,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kActivationWork = 64;  // of a number, in multiply-adds of a product
-constexpr std::int64_t kPrepareWork = 8;      // the same
 constexpr std::int64_t kElementWork = 8;
 
 // The ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites choice.
@@ -169,17 +168,8 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
   SortPairs(routing, std::ssize(experts));
   const cpu::ProductFormat format = ProductOf(experts[0].w1, /*quantize=*/true).format;
   // Where ranks share the experts and compute them in chunks, most tokens have none in a call.
-  ForItems(x.rows, x.cols * kPrepareWork, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t row = first; row < end; ++row) {
-      const std::int32_t* const ids = routing.ids.Row(row);
-      if (!std::all_of(ids, ids + routing.ids.cols,
-                       [](std::int32_t id) { return id == kNotHere; })) {
-        kernels_.prepare(format, Bits(x.Row(row)), x.cols,
-                         scratch_.activations.data() + row * cpu::PreparedStride(x.cols),
-                         scratch_.scales.data() + row * (x.cols / kFp8Block));
-      }
-    }
-  });
+  Prepare(format, x.data, x.cols, x.rows, x.cols, scratch_.activations.data(),
+          scratch_.scales.data(), routing.ids);
   MultiplyInputs(experts);
   const std::int64_t width = experts[0].w1.n;
   const cpu::ProductFormat hidden_format = ProductOf(experts[0].w2, /*quantize=*/true).format;

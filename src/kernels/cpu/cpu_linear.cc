@@ -88,12 +88,19 @@ void CpuBackend::Multiply(std::span<const cpu::Product> products) {
 }
 
 void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride,
-                         std::int64_t count, std::int64_t k, float* out, float* scales) {
+                         std::int64_t count, std::int64_t k, float* out, float* scales,
+                         Matrix<const std::int32_t> ids) {
   constexpr std::int64_t kWork = 8;  // per number
+  const auto is_needed = [&](std::int64_t row) {
+    return ids.rows == 0 ||
+           std::ranges::any_of(ids.RowSpan(row), [](std::int32_t id) { return id != kNotHere; });
+  };
   ForItems(count, k * kWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
-      kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PreparedStride(k),
-                       scales + row * (k / kFp8Block));
+      if (is_needed(row)) {
+        kernels_.prepare(format, Bits(x + row * x_stride), k, out + row * cpu::PreparedStride(k),
+                         scales + row * (k / kFp8Block));
+      }
     }
   });
 }

@@ -1,0 +1,25 @@
+// Must: what a benchmark cannot go on without.
+#ifndef FATHOM_BENCH_MUST_H_
+#define FATHOM_BENCH_MUST_H_
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/result.h"
+
+namespace fathom::bench {
+
+// An error ends the program with its message.
+inline void Must(const Status& status) {
+  Check(status.has_value(), status ? "" : status.error().message);
+}
+
+template <class T>
+T Must(Result<T> result) {
+  Check(result.has_value(), result ? "" : result.error().message);
+  return *std::move(result);
+}
+
+}  // namespace fathom::bench
+
+#endif  // FATHOM_BENCH_MUST_H_
