@@ -177,7 +177,9 @@ void AddLogits(CLI::App& app, LogitsCommand& options) {
                    "The first N tokens in chunks, the others one by one (default: all in chunks)")
       ->type_name("N")
       ->check(AtLeast(0));
-  command->add_option("--chunk", options.chunk, "Tokens of a chunk (default: all at once)")
+  command
+      ->add_option("--chunk", options.chunk,
+                   "Tokens of a chunk (default: all at once; 256 with --pp)")
       ->type_name("C")
       ->check(AtLeast(1));
   command->add_flag("--mtp", options.mtp,

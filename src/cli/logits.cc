@@ -1,6 +1,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,8 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // computed and written together
+// Of a pipeline: steps of so many tokens follow each other, and each has its logits at once.
+constexpr std::int64_t kStageTokens = 256;
 
 // What is computed in which steps.
 struct Plan {
@@ -27,6 +32,7 @@ struct Plan {
   std::int64_t vocab_size = 0;
   std::int64_t n_prefill = 0;
   std::int64_t chunk = 0;
+  std::int64_t logit_rows = kLogitRows;  // of one call of the model
 
   std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
   // Tokens of the step that begins at `position`.
@@ -59,6 +65,14 @@ Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
   return plan;
 }
 
+// Stages have something to do at once where there are several steps, each with one set of logits.
+void CutForStages(const LogitsCommand& command, const ModelRanks* ranks, Plan& plan) {
+  if (ranks != nullptr && ranks->share.n_stages > 1) {
+    plan.chunk = command.chunk ? plan.chunk : std::min(plan.chunk, kStageTokens);
+    plan.logit_rows = std::clamp(plan.chunk, kLogitRows, kStageTokens);
+  }
+}
+
 Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& plan) {
   std::error_code ignored;
   if (std::filesystem::is_directory(command.out, ignored)) {
@@ -73,23 +87,56 @@ Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& p
   return SafetensorsWriter::Create(command.out, tensors);
 }
 
-// Writes the rows [0, n_rows) that `compute` gives for any set of them, a tile at a time.
-template <class Compute, class Write>
-Status WriteRows(std::int64_t n_rows, const Compute& compute, const Write& write) {
+std::span<const std::byte> BytesOf(const Matrix<const float>& logits) {
+  return std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols)));
+}
+
+// Calls run(rows) with the rows [0, n_rows), a tile at a time.
+template <class Run>
+Status ForTiles(std::int64_t n_rows, std::int64_t tile, const Run& run) {
   std::vector<std::int32_t> rows;
-  for (std::int64_t first = 0; first < n_rows; first += kLogitRows) {
-    rows.clear();
-    for (std::int64_t row = first; row < std::min(first + kLogitRows, n_rows); ++row) {
-      rows.push_back(static_cast<std::int32_t>(row));
-    }
-    const Result<Matrix<const float>> logits = compute(rows);
-    if (!logits) return Unexpected(logits.error());
-    const Status written = write(std::as_bytes(
-        std::span(logits->data, static_cast<std::size_t>(logits->rows * logits->cols))));
-    if (!written) return written;
+  for (std::int64_t first = 0; first < n_rows; first += tile) {
+    rows.resize(static_cast<std::size_t>(std::min(tile, n_rows - first)));
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first));
+    if (Status ran = run(rows); !ran) return ran;
   }
   return {};
 }
+
+// Writes the logits of tiles in the order in which they are started. Those of a pipeline's first
+// stage are on their way while it computes the next steps.
+class LogitWriter {
+ public:
+  // `writer`: null on ranks that compute for another. Uses both.
+  LogitWriter(Model& model, SafetensorsWriter* writer) : model_(model), writer_(writer) {}
+
+  // Before each step.
+  Status MakeRoom() { return FinishUntil(model_.most_in_flight() - 1); }
+  // Of rows of the last Forward.
+  Status Start(std::span<const std::int32_t> rows) {
+    const Status room = MakeRoom();
+    return room ? model_.StartLogits(rows, PlaceOf(n_started_++)) : room;
+  }
+  Status FinishAll() { return FinishUntil(0); }
+
+ private:
+  int PlaceOf(std::int64_t tile) const { return static_cast<int>(tile % model_.most_in_flight()); }
+  Status FinishUntil(std::int64_t n_left) {
+    Status finished;
+    while (finished && n_started_ - n_finished_ > n_left) finished = FinishOldest();
+    return finished;
+  }
+  Status FinishOldest() {
+    const Result<Matrix<const float>> logits = model_.FinishLogits(PlaceOf(n_finished_++));
+    if (!logits) return Unexpected(logits.error());
+    return writer_ != nullptr ? writer_->Append(BytesOf(*logits)) : Status();
+  }
+
+  Model& model_;
+  SafetensorsWriter* writer_;
+  std::int64_t n_started_ = 0;  // tiles
+  std::int64_t n_finished_ = 0;
+};
 
 // The MTP head on rows [0, n_rows) of the last step, which began at `position`.
 Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
@@ -107,14 +154,17 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   }
   const Status ran = model.ForwardMtp(next, stream_rows);
   if (!ran) return ran;
-  return WriteRows(
-      n_rows, [&](std::span<const std::int32_t> rows) { return model.MtpLogits(rows); },
-      [&](std::span<const std::byte> bytes) { return spool.Append(bytes); });
+  return ForTiles(n_rows, kLogitRows, [&](std::span<const std::int32_t> rows) -> Status {
+    const Result<Matrix<const float>> logits = model.MtpLogits(rows);
+    if (!logits) return Unexpected(logits.error());
+    return spool.Append(BytesOf(*logits));
+  });
 }
 
 // `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
 Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
                    SafetensorsWriter* writer, RowSpool* spool) {
+  LogitWriter logits(model, writer);
   Batch batch;
   for (std::int64_t position = 0; position < plan.n_tokens();) {
     if (interrupt.Take()) {
@@ -126,15 +176,16 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
     batch.Add(0, static_cast<std::int32_t>(position),
               std::span(plan.tokens)
                   .subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(n_rows)));
-    const Status ran = model.Forward(batch);
+    Status ran = logits.MakeRoom();
+    if (ran) ran = model.Forward(batch);
     if (!ran) return ran;
-    const Status written = WriteRows(
-        n_rows, [&](std::span<const std::int32_t> rows) { return model.Logits(rows); },
-        [&](std::span<const std::byte> bytes) {
-          return writer != nullptr ? writer->Append(bytes) : Status();
-        });
-    if (!written) return written;
+    const Status started =
+        ForTiles(n_rows, plan.logit_rows,
+                 [&](std::span<const std::int32_t> rows) { return logits.Start(rows); });
+    if (!started) return started;
     if (spool != nullptr) {
+      const Status written = logits.FinishAll();  // the MTP head's need their place
+      if (!written) return written;
       // The last token of all has no next one.
       const std::int64_t n_known = std::min(n_rows, plan.n_tokens() - 1 - position);
       const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
@@ -144,6 +195,7 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
     if (!balanced) return balanced;
     position += n_rows;
   }
+  if (Status written = logits.FinishAll(); !written) return written;
   return balance.Finish();
 }
 
@@ -155,7 +207,7 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
   if (!directory) return Unexpected(directory.error());
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  const Result<Plan> plan = MakePlan(command, *config);
+  Result<Plan> plan = MakePlan(command, *config);
   if (!plan) return Unexpected(plan.error());
   std::optional<SafetensorsWriter> writer;
   if (ranks.is_first()) {
@@ -170,6 +222,7 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
   if (!share) return Unexpected(share.error());
+  CutForStages(command, *share, *plan);
   Result<ExpertBalance> balance =
       ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
   if (!balance) return Unexpected(balance.error());
@@ -177,7 +230,7 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
                                           {.max_sequences = 1,
                                            .max_context = plan->n_tokens(),
                                            .max_batch_tokens = plan->chunk,
-                                           .max_logit_rows = kLogitRows,
+                                           .max_logit_rows = plan->logit_rows,
                                            .with_mtp = command.mtp,
                                            .ranks = *share,
                                            .experts = {.placement = balance->placement()}},

@@ -198,6 +198,30 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
   }
 }
 
+// Without the MTP head, whose logits wait for the others: the first stage is steps ahead of the
+// last one, also where a step has several sets of logits (a chunk of 300) or all have one row.
+TEST_F(LaunchTest, StepsInFlightWriteTheSameBytes) {
+  const std::string tokens = SomeTokens(310);
+  const auto logits = [&](std::vector<std::string> words, std::vector<std::string> steps) {
+    words.insert(words.end(), {"logits", "--threads", "1", "--tokens", tokens, "--out", out()});
+    words.insert(words.end(), steps.begin(), steps.end());
+    const ProgramRun run = RunProgram(words);
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return ReadFile(out());
+  };
+  const std::string alone = logits({}, {});
+  const std::vector<std::vector<std::string>> steps = {
+      {}, {"--chunk", "300"}, {"--chunk", "20"}, {"--prefill", "250", "--chunk", "70"}};
+  for (const std::vector<std::string>& cut : steps) {
+    std::vector<std::string> three = cut;
+    std::vector<std::string> four = cut;
+    three.insert(three.end(), {"--tp", "1", "--pp", "3"});
+    four.insert(four.end(), {"--tp", "2", "--pp", "2"});
+    EXPECT_TRUE(logits({"launch", "-n", "3"}, three) == alone) << ::testing::PrintToString(cut);
+    EXPECT_TRUE(logits({"launch", "-n", "4"}, four) == alone) << ::testing::PrintToString(cut);
+  }
+}
+
 TEST_F(LaunchTest, ExpertsThatMoveWriteTheSameBytes) {
   const std::string alone = Logits({}, {});
   const std::string placement = directory_.path() / "experts.json";
