@@ -134,6 +134,7 @@ void ReleasePages(std::span<const std::byte> bytes) {
 
 void SetPagesApart(std::span<const std::byte> bytes) {
   if (const std::span<std::byte> pages = InnerPages(bytes); !pages.empty()) {
+    ::madvise(pages.data(), pages.size(), MADV_DONTNEED);
     ::madvise(pages.data(), pages.size(), MADV_RANDOM);
   }
 }

@@ -41,9 +41,9 @@ class PageMemory {
 // already this costs about two microseconds per megabyte.
 void AdviseReadAhead(std::span<const std::byte> bytes);
 
-// Mapped bytes of a file that will hardly be read: gives their whole pages a mapping of their own.
-// Linux maps all of a large piece of the page cache with the first page of it that is read, but not
-// beyond a mapping.
+// Mapped bytes of a file that will hardly be read: gives their whole pages back, and a mapping of
+// their own. Linux maps all of a large piece of the page cache with the first page of it that is
+// read, but not beyond a mapping.
 void SetPagesApart(std::span<const std::byte> bytes);
 
 // Waits until all pages of `bytes` are in memory and mapped.

@@ -105,10 +105,11 @@ Status Model::Impl::Bind() {
 // been found right before anything is read; weights that were moved are bound again.
 Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
   ThreadTeam team(options.n_load_threads);
-  const Status held = ranks.share.is_whole()
+  const bool is_whole = ranks.share.is_whole();
+  const MemoryPieces share = is_whole ? MemoryPieces() : ShareMemory(weights, ranks.share);
+  const Status held = is_whole
                           ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
-                          : HoldPieces(checkpoint, ShareMemory(weights, ranks.share),
-                                       options.weights, team, load_progress);
+                          : HoldPieces(checkpoint, share, options.weights, team, load_progress);
   if (!held) {
     return held;
   }
@@ -120,7 +121,8 @@ Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
   if (!options.weights.Any()) {
     read_ahead = BlockReadAhead(checkpoint, config.num_hidden_layers);
   }
-  return CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team);
+  return CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team,
+                           is_whole ? nullptr : &share);
 }
 
 Status Model::Impl::Allocate() {

@@ -44,6 +44,13 @@ std::optional<std::string> FindBadValue(const Checkpoint::Tensor& tensor,
                               : FindBadId(tensor.view.bytes, config.n_routed_experts);
 }
 
+bool HasSomeOf(const MemoryPieces& share, std::span<const std::byte> bytes) {
+  const auto end = [](std::span<const std::byte> piece) { return piece.data() + piece.size(); };
+  return std::ranges::any_of(share, [&](std::span<const std::byte> piece) {
+    return std::max(piece.data(), bytes.data()) < std::min(end(piece), end(bytes));
+  });
+}
+
 }  // namespace
 
 std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format) {
@@ -67,11 +74,12 @@ std::optional<std::string> FindBadScale(std::span<const std::byte> scales, Scale
 }
 
 Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
-                         WeightValues which, ThreadTeam& team) {
+                         WeightValues which, ThreadTeam& team, const MemoryPieces* share) {
   std::vector<const Checkpoint::Tensor*> tensors;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     if ((IsScale(tensor.name) || IsExpertTable(tensor.name)) &&
-        (which == WeightValues::kAll || !IsRoutedExpert(tensor.name))) {
+        (which == WeightValues::kAll || !IsRoutedExpert(tensor.name)) &&
+        (share == nullptr || HasSomeOf(*share, tensor.view.bytes))) {
       tensors.push_back(&tensor);
     }
   }

@@ -11,6 +11,7 @@
 #include "base/thread_team.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/weight_memory.h"
 #include "kernels/weight_format.h"
 
 namespace fathom {
@@ -26,9 +27,10 @@ enum class WeightValues {
                     // reads
 };
 
-// Reads the values that could be invalid: scales and expert ids. The error lists the first 20.
+// Reads the values that could be invalid: scales and expert ids. `share`: only of tensors that this
+// rank has some bytes of; nullptr: of all. The error lists the first 20.
 Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
-                         WeightValues which, ThreadTeam& team);
+                         WeightValues which, ThreadTeam& team, const MemoryPieces* share = nullptr);
 
 }  // namespace fathom
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/registry.h"
+#include "model/weight_values.h"
 #include "tests/model/edited_checkpoint.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
@@ -104,6 +105,26 @@ TEST(ModelLoad, ScaleBytesMustBeNumbers) {
                       "element 3"),
             HasSubstr("layers.2.ffn.shared_experts.w1.scale: expected finite scales, found NaN "
                       "(byte 255) at element 2")));
+}
+
+// Of several ranks each reads what it has some of, and all together everything.
+TEST(ModelLoad, ARankReadsItsOwnScales) {
+  EditedCheckpoint copy(Fairy());
+  copy.Find("layers.1.attn.wq_b.scale").bytes[3] = '\xFF';
+  const std::filesystem::path& directory = copy.Write();
+  const auto checkpoint = Checkpoint::Open(directory);
+  const auto config = ReadModelConfig(directory / "config.json");
+  ASSERT_TRUE(checkpoint && config);
+  ThreadTeam team(2);
+  const auto check = [&](const char* name) {
+    const std::span<const std::byte> bytes = checkpoint->Find(name)->bytes;
+    const MemoryPieces share = {bytes.subspan(bytes.size() / 2)};  // rows of the second rank
+    return CheckWeightValues(*checkpoint, *config, WeightValues::kOutsideExperts, team, &share);
+  };
+  EXPECT_TRUE(check("layers.1.attn.wq_b.weight"));
+  const Status found = check("layers.1.attn.wq_b.scale");
+  ASSERT_FALSE(found);
+  ExpectError(found.error(), ErrorCode::kInvalidData, "layers.1.attn.wq_b.scale: expected finite");
 }
 
 Batch RandomBatch(const ModelConfig& config, std::int64_t n_tokens, unsigned seed) {
