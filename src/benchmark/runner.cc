@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "model/batch.h"
+#include "model/logit_queue.h"
+#include "parallel/communicator.h"
 
 namespace fathom::benchmark {
 namespace {
@@ -40,19 +42,26 @@ class ExpertCounter {
   std::int64_t n_different_ = 0;
 };
 
+// As the engine does, a pipeline decodes with a step for each stage, each of some sequences.
+std::int64_t GroupsOf(const Model& model, const RowSpec& row) {
+  const ModelRanks* ranks = model.options().ranks;
+  const std::int64_t n_stages = ranks != nullptr ? ranks->share.n_stages : 1;
+  return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
+}
+
 // Runs one row, as often as is asked. Allocates when it is made only.
 class RowRunner {
  public:
   RowRunner(Model& model, const RowSpec& row, std::int64_t chunk)
-      : model_(model), row_(row), chunk_(chunk) {
+      : model_(model), row_(row), chunk_(chunk), n_groups_(GroupsOf(model, row)) {
     std::mt19937_64 random(kSeed);
     tokens_.resize(static_cast<std::size_t>(row.n_total()));
     for (Token& token : tokens_) {
       token = static_cast<Token>(random() % static_cast<std::uint64_t>(model.config().vocab_size));
     }
     batch_.Reserve(model.options().max_batch_tokens, row.n_sequences);
-    all_rows_.resize(static_cast<std::size_t>(row.n_sequences));
-    std::iota(all_rows_.begin(), all_rows_.end(), 0);
+    last_rows_.resize(static_cast<std::size_t>(row.n_sequences));
+    std::iota(last_rows_.begin(), last_rows_.end(), 0);
   }
 
   // Puts every sequence at its depth.
@@ -66,24 +75,13 @@ class RowRunner {
   }
 
   Status Run() {
+    LogitQueue logits(model_, [](Matrix<const float>) { return Status(); });
     for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
-      batch_.Clear();
-      for (std::int64_t sequence = 0; sequence < row_.n_sequences; ++sequence) {
-        batch_.Add(static_cast<std::int32_t>(sequence),
-                   static_cast<std::int32_t>(row_.depth + first),
-                   std::span<const Token>(tokens_).subspan(
-                       static_cast<std::size_t>(sequence * row_.n_tokens + first),
-                       static_cast<std::size_t>(StepTokens(first))));
-      }
-      const Status ran = model_.Forward(batch_);
-      if (!ran) return ran;
-      if (LogitRows(first) > 0) {
-        all_rows_.front() = static_cast<std::int32_t>(StepTokens(first) - 1);
-        const Result<Matrix<const float>> logits = model_.Logits(all_rows_);
-        if (!logits) return Unexpected(logits.error());
+      for (std::int64_t group = 0; group < n_groups_; ++group) {
+        if (Status ran = Step(first, GroupOf(group), logits); !ran) return ran;
       }
     }
-    return {};
+    return logits.FinishAll();
   }
 
   // Of one run, without its routed experts' bytes.
@@ -91,9 +89,12 @@ class RowRunner {
     Cost total;
     const Cost routed = costs.RoutedPerToken();
     for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
-      const std::int64_t n_tokens = StepTokens(first) * row_.n_sequences;
-      total += costs.Dense(n_tokens, LogitRows(first));
-      total.flops += routed.flops * static_cast<double>(n_tokens);
+      for (std::int64_t i = 0; i < n_groups_; ++i) {
+        const Piece group = GroupOf(i);
+        const std::int64_t n_tokens = StepTokens(first) * group.count;
+        total += costs.Dense(n_tokens, NeedsLogits(first) ? group.count : 0);
+        total.flops += routed.flops * static_cast<double>(n_tokens);
+      }
       for (std::int64_t i = 0; i < StepTokens(first); ++i) {
         const Cost attention = costs.Attention(row_.depth + first + i);
         const auto n = static_cast<double>(row_.n_sequences);
@@ -110,17 +111,38 @@ class RowRunner {
     return row_.kind == RowSpec::Kind::kDecode ? 1 : std::min(chunk_, row_.n_tokens - first);
   }
   // Decoding needs the logits of every token, prefill those of its last.
-  std::int64_t LogitRows(std::int64_t first) const {
-    return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens
-               ? row_.n_sequences
-               : 0;
+  bool NeedsLogits(std::int64_t first) const {
+    return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens;
+  }
+  // The sequences of a group.
+  Piece GroupOf(std::int64_t group) const {
+    const std::int64_t first = group * row_.n_sequences / n_groups_;
+    return {first, (group + 1) * row_.n_sequences / n_groups_ - first};
+  }
+
+  // A step of the sequences of a group, from their token `first` on.
+  Status Step(std::int64_t first, Piece group, LogitQueue& logits) {
+    if (Status room = logits.MakeRoom(); !room) return room;
+    batch_.Clear();
+    for (std::int64_t sequence = group.first; sequence < group.first + group.count; ++sequence) {
+      batch_.Add(static_cast<std::int32_t>(sequence), static_cast<std::int32_t>(row_.depth + first),
+                 std::span<const Token>(tokens_).subspan(
+                     static_cast<std::size_t>(sequence * row_.n_tokens + first),
+                     static_cast<std::size_t>(StepTokens(first))));
+    }
+    if (Status ran = model_.Forward(batch_); !ran) return ran;
+    if (!NeedsLogits(first)) return {};
+    // Of prefill, which has one sequence, those of its last token.
+    last_rows_.front() = static_cast<std::int32_t>(StepTokens(first) - 1);
+    return logits.Start(std::span(last_rows_).first(static_cast<std::size_t>(group.count)));
   }
 
   Model& model_;
   const RowSpec row_;
   const std::int64_t chunk_;
-  std::vector<Token> tokens_;           // [n_sequences, n_tokens]
-  std::vector<std::int32_t> all_rows_;  // whose logits are computed
+  const std::int64_t n_groups_;
+  std::vector<Token> tokens_;            // [n_sequences, n_tokens]
+  std::vector<std::int32_t> last_rows_;  // of each sequence of a step
   Batch batch_;
 };
 

@@ -4,6 +4,9 @@
 // some times more, every time with the same tokens from the same state. Tokens are random ids, so
 // that experts vary as they do in a text. A depth is not computed: the caches are filled with
 // random rows (Model::FillCache), outside of what is timed.
+//
+// A pipeline decodes as under the engine: as many steps at once as it has stages, each of some of
+// the sequences, and each reads the weights.
 #ifndef FATHOM_BENCHMARK_RUNNER_H_
 #define FATHOM_BENCHMARK_RUNNER_H_
 

@@ -18,6 +18,7 @@
 #include "cli/session.h"
 #include "cli/token_ids.h"
 #include "model/batch.h"
+#include "model/logit_queue.h"
 
 namespace fathom::cli {
 namespace {
@@ -103,41 +104,6 @@ Status ForTiles(std::int64_t n_rows, std::int64_t tile, const Run& run) {
   return {};
 }
 
-// Writes the logits of tiles in the order in which they are started. Those of a pipeline's first
-// stage are on their way while it computes the next steps.
-class LogitWriter {
- public:
-  // `writer`: null on ranks that compute for another. Uses both.
-  LogitWriter(Model& model, SafetensorsWriter* writer) : model_(model), writer_(writer) {}
-
-  // Before each step.
-  Status MakeRoom() { return FinishUntil(model_.most_in_flight() - 1); }
-  // Of rows of the last Forward.
-  Status Start(std::span<const std::int32_t> rows) {
-    const Status room = MakeRoom();
-    return room ? model_.StartLogits(rows, PlaceOf(n_started_++)) : room;
-  }
-  Status FinishAll() { return FinishUntil(0); }
-
- private:
-  int PlaceOf(std::int64_t tile) const { return static_cast<int>(tile % model_.most_in_flight()); }
-  Status FinishUntil(std::int64_t n_left) {
-    Status finished;
-    while (finished && n_started_ - n_finished_ > n_left) finished = FinishOldest();
-    return finished;
-  }
-  Status FinishOldest() {
-    const Result<Matrix<const float>> logits = model_.FinishLogits(PlaceOf(n_finished_++));
-    if (!logits) return Unexpected(logits.error());
-    return writer_ != nullptr ? writer_->Append(BytesOf(*logits)) : Status();
-  }
-
-  Model& model_;
-  SafetensorsWriter* writer_;
-  std::int64_t n_started_ = 0;  // tiles
-  std::int64_t n_finished_ = 0;
-};
-
 // The MTP head on rows [0, n_rows) of the last step, which began at `position`.
 Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
                     RowSpool& spool) {
@@ -164,7 +130,9 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
 // `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
 Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
                    SafetensorsWriter* writer, RowSpool* spool) {
-  LogitWriter logits(model, writer);
+  LogitQueue logits(model, [&](Matrix<const float> rows) {
+    return writer != nullptr ? writer->Append(BytesOf(rows)) : Status();
+  });
   Batch batch;
   for (std::int64_t position = 0; position < plan.n_tokens();) {
     if (interrupt.Take()) {
