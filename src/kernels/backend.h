@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "kernels/layer_cache.h"
+#include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
 
 namespace fathom {
@@ -139,10 +140,15 @@ class Backend {
                             Matrix<std::uint8_t> out) = 0;
   // queries as above; head_weights [t, index_heads] (u * weights_proj, not yet scaled);
   // rows [t, index_topk]: the chosen rows of cache, best first (all visible ones ascending, if they
-  // fit), then -1.
+  // fit; the queries of such tokens are not read), then -1.
   virtual void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                           const BatchView& batch, const CompressorCache& cache,
                           Matrix<std::int32_t> rows) = 0;
+  // The same scores, of those rows alone that ranges[i] has for token i, [t]; of none the queries
+  // are not read. best [t, index_topk]: the best of them, or all, best first, then kNoScoredRow.
+  virtual void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                        const BatchView& batch, const CompressorCache& cache,
+                        std::span<const RowRange> ranges, Matrix<ScoredRow> best) = 0;
   // out [t, heads * head_dim]: attention over the window and the compressed rows with a sink,
   // rotated back by the query's position. Reads keys before the batch from the cache; writes
   // nothing to it.

@@ -36,6 +36,13 @@ struct BatchView {
   const Segment& SegmentOf(std::int64_t row) const {
     return segments[static_cast<std::size_t>(segment_of_row[static_cast<std::size_t>(row)])];
   }
+  // Some of its rows, with all its segments: those count the rows of the whole batch.
+  BatchView Rows(std::int64_t first, std::int64_t count) const {
+    const auto some = [&](auto of_rows) {
+      return of_rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    };
+    return {some(tokens), some(positions), some(segment_of_row), segments};
+  }
 };
 
 // cos and sin of position * frequency for every row of a batch: [t, rope_dims / 2] each.

@@ -66,4 +66,25 @@ void CheckIndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<const 
         "IndexQueries: shapes of the RoPE rows");
 }
 
+void CheckIndexInput(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                     const BatchView& batch, const CompressorCache& cache) {
+  const std::int64_t t = batch.n_tokens();
+  Check(queries.rows == t && head_weights.rows == t &&
+            queries.cols == head_weights.cols * kPackedIndexBytes &&
+            cache.packed_rows.row_bytes == kPackedIndexBytes,
+        "SelectRows: shapes");
+}
+
+void CheckRowRanges(std::span<const RowRange> ranges, const BatchView& batch,
+                    const CompressorCache& cache, Matrix<const ScoredRow> best) {
+  Check(std::ssize(ranges) == batch.n_tokens() && best.rows == batch.n_tokens(),
+        "BestRows: shapes");
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    Check(ranges[i].first >= 0 && ranges[i].first <= ranges[i].end &&
+              ranges[i].end <= VisibleRows(batch.positions[i], cache.ratio) &&
+              ranges[i].end <= cache.Capacity(),
+          "BestRows: rows that the token does not see");
+  }
+}
+
 }  // namespace fathom

@@ -3,6 +3,7 @@
 #define FATHOM_KERNELS_SHAPE_CHECKS_H_
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/backend.h"
 
@@ -15,6 +16,12 @@ void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCa
 void CheckCompress(const CompressorInput& input, const BatchView& batch,
                    const CompressorCache& cache);
 void CheckIndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<const std::uint8_t> out);
+// Of SelectRows and BestRows.
+void CheckIndexInput(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                     const BatchView& batch, const CompressorCache& cache);
+// The rows that a token is given must be visible to it.
+void CheckRowRanges(std::span<const RowRange> ranges, const BatchView& batch,
+                    const CompressorCache& cache, Matrix<const ScoredRow> best);
 
 }  // namespace fathom
 

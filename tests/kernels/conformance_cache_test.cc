@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "kernels/reference/quantize.h"
 #include "kernels/rope.h"
@@ -192,48 +193,89 @@ TEST_P(ConformanceCompress, BehindTheEndsOfBlocks) {
   }
 }
 
-TEST_P(ConformanceCache, SelectRows) {
-  Data data(2);
-  const Blocks blocks(data, 600, 32);
-  for (const std::int64_t heads : {1, 4, 16, 20, 64}) {
-    // Few scale values: equal scores are frequent.
-    Array<std::uint8_t> cached = data.Bytes(blocks.Bytes(kPackedIndexBytes), 0, 255);
-    const CompressorCache cache = {.ratio = 4,
-                                   .packed_rows = blocks.Rows(cached.data(), kPackedIndexBytes)};
-    for (std::int32_t sequence = 0; sequence < kSequences; ++sequence) {
-      for (std::int64_t row = 0; row < cache.Capacity(); ++row) {
-        std::uint8_t* packed = cache.packed_rows.Row(sequence, row);
-        for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
-          packed[g] = static_cast<std::uint8_t>(data.Integer(126, 127));
+// What the choice of rows is made from, for one batch.
+class ConformanceIndex : public ConformanceCache {
+ protected:
+  // Calls compare(batch, heads, queries, weights, cache) for batches and numbers of heads of many
+  // kinds.
+  template <class Compare>
+  void ForInputs(Data& data, const Compare& compare) {
+    const Blocks blocks(data, 600, 32);
+    for (const std::int64_t heads : {1, 4, 16, 20, 64}) {
+      // Few scale values: equal scores are frequent.
+      Array<std::uint8_t> cached = data.Bytes(blocks.Bytes(kPackedIndexBytes), 0, 255);
+      const CompressorCache cache = {.ratio = 4,
+                                     .packed_rows = blocks.Rows(cached.data(), kPackedIndexBytes)};
+      for (std::int32_t sequence = 0; sequence < kSequences; ++sequence) {
+        for (std::int64_t row = 0; row < cache.Capacity(); ++row) {
+          SetScales(data, cache.packed_rows.Row(sequence, row), 126, 127);
         }
       }
-    }
-    for (const Batch& batch : {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77)}) {
-      const std::int64_t t = batch.n();
-      Array<std::uint8_t> queries = data.Bytes(t * heads * kPackedIndexBytes, 0, 255);
-      for (std::int64_t i = 0; i < t * heads; ++i) {
-        for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
-          queries.data()[i * kPackedIndexBytes + g] =
-              static_cast<std::uint8_t>(data.Integer(100, 140));
+      for (const Batch& batch : {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77)}) {
+        const std::int64_t t = batch.n();
+        Array<std::uint8_t> queries = data.Bytes(t * heads * kPackedIndexBytes, 0, 255);
+        for (std::int64_t i = 0; i < t * heads; ++i) {
+          SetScales(data, queries.data() + i * kPackedIndexBytes, 100, 140);
         }
-      }
-      Array<Bf16> weights = data.Bf16s(t * heads);
-      // Scores that are all -inf, some infinite, all equal, and mostly negative.
-      const float infinity = std::numeric_limits<float>::infinity();
-      weights.all()[0] = ToBf16(std::nanf(""));
-      weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
-      std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
-      std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
-      for (const std::int64_t top : {1, 32, 300, 512}) {
-        ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
-          Array<std::int32_t> rows(t * top);
-          backend.SelectRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
-                             batch.View(), cache, rows.As(t, top));
-          return BytesOf(rows);
-        });
+        Array<Bf16> weights = data.Bf16s(t * heads);
+        // Scores that are all -inf, some infinite, all equal, and mostly negative.
+        const float infinity = std::numeric_limits<float>::infinity();
+        weights.all()[0] = ToBf16(std::nanf(""));
+        weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
+        std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
+        std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
+        compare(batch, heads, std::as_const(queries), std::as_const(weights), cache);
       }
     }
   }
+
+ private:
+  static void SetScales(Data& data, std::uint8_t* packed, std::int64_t first, std::int64_t last) {
+    for (std::int64_t g = 64; g < kPackedIndexBytes; ++g) {
+      packed[g] = static_cast<std::uint8_t>(data.Integer(first, last));
+    }
+  }
+};
+
+TEST_P(ConformanceIndex, SelectRows) {
+  Data data(2);
+  ForInputs(data, [&](const Batch& batch, std::int64_t heads, const Array<std::uint8_t>& queries,
+                      const Array<Bf16>& weights, const CompressorCache& cache) {
+    const std::int64_t t = batch.n();
+    for (const std::int64_t top : {1, 32, 300, 512}) {
+      ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
+        Array<std::int32_t> rows(t * top);
+        backend.SelectRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
+                           batch.View(), cache, rows.As(t, top));
+        return BytesOf(rows);
+      });
+    }
+  });
+}
+
+// Ranges of any length that begin anywhere, also empty ones and such as have fewer rows than are
+// chosen.
+TEST_P(ConformanceIndex, BestRows) {
+  Data data(8);
+  ForInputs(data, [&](const Batch& batch, std::int64_t heads, const Array<std::uint8_t>& queries,
+                      const Array<Bf16>& weights, const CompressorCache& cache) {
+    const std::int64_t t = batch.n();
+    for (const std::int64_t top : {1, 32, 300}) {
+      std::vector<RowRange> ranges;
+      for (const std::int32_t position : batch.positions) {
+        const std::int64_t first = data.Integer(0, VisibleRows(position, 4));
+        ranges.push_back({first, data.Integer(first, VisibleRows(position, 4))});
+      }
+      ranges.front().end = ranges.front().first;
+      ranges.back().first = 0;
+      ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
+        Array<ScoredRow> best(t * top);
+        backend.BestRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
+                         batch.View(), cache, ranges, best.As(t, top));
+        return BytesOf(best);
+      });
+    }
+  });
 }
 
 // Random cached keys of all sequences.
@@ -350,6 +392,7 @@ TEST_P(ConformanceAttention, LargeScores) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Isa, ConformanceIndex, ::testing::ValuesIn(kVectorIsas), IsaName);
 INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCompress, ::testing::ValuesIn(kVectorIsas), IsaName);
 INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::ValuesIn(kVectorIsas), IsaName);
 

@@ -54,6 +54,14 @@ struct Selection {
                                   chosen.view());
     return chosen;
   }
+  // Of the one token of the batch.
+  std::vector<ScoredRow> Best(const Owned<std::uint8_t>& query, const Owned<Bf16>& head_weights,
+                              const Batch& batch, const RowRange& range, std::int64_t top_k) {
+    std::vector<ScoredRow> best(static_cast<std::size_t>(top_k), 7);
+    ReferenceBackend().BestRows(query.view(), head_weights.view(), batch.view(), cache,
+                                std::vector{range}, {best.data(), 1, top_k});
+    return best;
+  }
 };
 
 TEST(ReferenceIndexer, QueriesAreRotatedTransformedAndPacked) {
@@ -162,6 +170,46 @@ TEST(ReferenceIndexer, TiesGoToTheLowestRow) {
   // A weight that is NaN makes every score the lowest: still distinct rows, in order.
   const Owned<Bf16> nan(1, 1, Bf16{0x7FC0});
   EXPECT_THAT(selection.Select(query, nan, batch, 3).view().RowSpan(0), ElementsAre(0, 1, 2));
+}
+
+// However the rows are cut, the lists of the pieces are together the choice from all of them: also
+// where equal scores lie on both sides of a cut, and of weights that are negative or NaN.
+TEST(ReferenceIndexer, ListsOfPiecesMergeToTheChoice) {
+  Random random(4);
+  constexpr std::int64_t kRows = 37, kTop = 9;
+  Owned<std::uint8_t> keys(kRows, kPackedIndexBytes);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    // Few different scores, some of them 0.
+    const std::vector<Bf16> x(128, ToBf16(static_cast<float>(row * 7 % 5 - 2)));
+    PackFp4(x.data(), keys.view().Row(row));
+  }
+  Owned<std::uint8_t> query(1, kPackedIndexBytes);
+  const std::vector<Bf16> ones(128, ToBf16(1.0f));
+  PackFp4(ones.data(), query.data.data());
+  Selection selection(keys, kRows);
+  Batch batch;
+  batch.Add(0, 4 * kRows - 1, 1);
+  for (const Bf16 weight : {ToBf16(1.0f), ToBf16(-1.0f), ToBf16(0.0f), Bf16{0x7FC0}}) {
+    const Owned<Bf16> weights(1, 1, weight);
+    const auto expected = selection.Select(query, weights, batch, kTop);
+    for (const std::int64_t piece : {1, 5, 9, 10, 36, 37}) {
+      std::vector<ScoredRow> lists;
+      for (std::int64_t first = 0; first < kRows; first += piece) {
+        const RowRange range = {first, std::min(first + piece, kRows)};
+        const std::vector<ScoredRow> best = selection.Best(query, weights, batch, range, kTop);
+        EXPECT_TRUE(std::is_sorted(best.begin(), best.end()));
+        EXPECT_EQ(std::count(best.begin(), best.end(), kNoScoredRow),
+                  std::max(kTop - range.n_rows(), std::int64_t{0}));
+        lists.insert(lists.end(), best.begin(), best.end());
+      }
+      std::sort(lists.begin(), lists.end());
+      for (std::int64_t i = 0; i < kTop; ++i) {
+        EXPECT_EQ(RowOf(lists[static_cast<std::size_t>(i)]), expected.at(0, i)) << piece;
+      }
+    }
+    EXPECT_THAT(selection.Best(query, weights, batch, {5, 5}, 2),
+                ElementsAre(kNoScoredRow, kNoScoredRow));
+  }
 }
 
 }  // namespace

@@ -63,6 +63,9 @@ class CpuBackend final : public ReferenceBackend {
   void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                   const BatchView& batch, const CompressorCache& cache,
                   Matrix<std::int32_t> rows) override;
+  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                const BatchView& batch, const CompressorCache& cache,
+                std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
 
   // cpu_experts.cc
   void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
@@ -98,6 +101,17 @@ class CpuBackend final : public ReferenceBackend {
   void MultiplyInputs(std::span<const ExpertWeights> experts);
   // Gates of all rows; the mixes of a few wide rows are shared among the threads.
   void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
+  // How one of the threads takes part in choosing rows.
+  struct IndexWorker {
+    int piece = 0;             // of the scratch memory
+    bool shares_rows = false;  // it is the calling thread, and all of them score
+  };
+  struct IndexInput;
+  std::span<const ScoredRow> BestOf(const IndexInput& input, std::int64_t token,
+                                    const RowRange& range, std::int64_t n_best,
+                                    const IndexWorker& worker);
+  template <class Choose>
+  void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
 
   // What a thread must have to do before it is worth waking: five to ten microseconds, several

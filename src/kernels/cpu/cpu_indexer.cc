@@ -1,9 +1,7 @@
 // The indexer: packing queries, scoring compressed rows, choosing the best.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -94,29 +92,20 @@ Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scor
   return threshold;
 }
 
-// Unsigned numbers in the opposite order of scores; zeros of both signs are equal.
-std::uint64_t DescendingKey(float score) {
-  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
-  return (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
-}
-
-// chosen = the ids of its size highest scores, best first, ties lowest id first. There are more
-// scores than that. order: room for `chosen`.
-void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores,
-                std::span<std::uint64_t> order, std::span<std::int32_t> chosen) {
-  const Threshold threshold = FindThreshold(kernels, scores, std::ssize(chosen));
-  std::int64_t equal = std::ssize(chosen) - threshold.above;  // to be taken at the threshold
+// best = the best of these rows, in order; at most as many as there are. scores: those of the row
+// `first` and of the following ones.
+void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, std::int64_t first,
+                std::span<ScoredRow> best) {
+  const Threshold threshold = FindThreshold(kernels, scores, std::ssize(best));
+  std::int64_t equal = std::ssize(best) - threshold.above;  // to be taken at the threshold
   std::size_t n = 0;
-  for (std::size_t i = 0; n < chosen.size(); ++i) {
+  for (std::size_t i = 0; n < best.size(); ++i) {
     if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
       continue;
     }
-    order[n++] = DescendingKey(scores[i]) << 32 | i;
+    best[n++] = ToScoredRow(scores[i], first + static_cast<std::int64_t>(i));
   }
-  const auto end = order.begin() + std::ssize(chosen);
-  std::sort(order.begin(), end);
-  std::transform(order.begin(), end, chosen.begin(),
-                 [](std::uint64_t key) { return static_cast<std::int32_t>(key & 0xFFFFFFFFu); });
+  std::sort(best.begin(), best.end());
 }
 
 cpu::IndexTask TaskOf(const IndexQueryBlock& block) {
@@ -125,12 +114,6 @@ cpu::IndexTask TaskOf(const IndexQueryBlock& block) {
           .scales = block.scales.data(),
           .weights = block.weights.data(),
           .head_groups = block.head_groups};
-}
-
-void ListAll(std::int64_t visible, std::span<std::int32_t> rows) {
-  const auto end = rows.begin() + visible;
-  std::iota(rows.begin(), end, 0);
-  std::fill(end, rows.end(), -1);
 }
 
 }  // namespace
@@ -150,64 +133,110 @@ void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
   });
 }
 
-// Many tokens: each thread scores and chooses for its own. Few tokens: one after the other, the
-// threads share the rows.
-void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
-                            const BatchView& batch, const CompressorCache& cache,
-                            Matrix<std::int32_t> rows) {
-  const std::int64_t t = batch.n_tokens();
-  Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
-            queries.cols == head_weights.cols * kPackedIndexBytes &&
-            cache.packed_rows.row_bytes == kPackedIndexBytes,
-        "SelectRows: shapes");
-  if (head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes) {
-    return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
+// What the rows of a call are scored with.
+struct CpuBackend::IndexInput {
+  Matrix<const std::uint8_t> queries;
+  Matrix<const Bf16> head_weights;
+  const BatchView& batch;
+  const CompressorCache& cache;
+
+  // More heads are left to the reference.
+  bool IsTooWide() const { return head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes; }
+};
+
+// The best rows of a range for one token, at most n_best, in order; in scratch memory of this
+// worker. share: whether all threads are to score.
+std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int64_t token,
+                                              const RowRange& range, std::int64_t n_best,
+                                              const IndexWorker& worker) {
+  const auto n = static_cast<std::size_t>(range.n_rows());
+  const std::span<float> scores = Piece(scratch_.row_scores, worker.piece, team_.n_threads());
+  const std::span<ScoredRow> order = Piece(scratch_.row_order, worker.piece, team_.n_threads());
+  Check(n <= scores.size(), "SelectRows: more rows than Reserve announced");
+  if (n == 0) {
+    return {};
   }
-  const bool share_rows = t < team_.n_threads();
-  const auto select = [&](std::int64_t row, int piece) {
-    const std::int64_t visible =
-        VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
-    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= rows.cols) {
-      return ListAll(visible, rows.RowSpan(row));
+  IndexQueryBlock block;
+  LayOutQueries(input.queries.RowSpan(token), input.head_weights.RowSpan(token), block);
+  const BlockRows& rows = input.cache.packed_rows;
+  const std::int32_t sequence = input.batch.SegmentOf(token).sequence;
+  const auto score = [&](std::int64_t first, std::int64_t end) {
+    cpu::IndexTask task = TaskOf(block);
+    for (; first < end; first += task.end) {
+      const std::int64_t row = range.first + first;
+      task.rows = rows.Row(sequence, row);
+      task.scores = scores.data() + first;
+      task.end = std::min(end - first, rows.rows_per_block - row % rows.rows_per_block);
+      kernels_.index_scores(task);
     }
-    const std::span<float> all_scores = Piece(scratch_.row_scores, piece, team_.n_threads());
-    const std::span<std::uint64_t> order = Piece(scratch_.row_order, piece, team_.n_threads());
-    const auto n = static_cast<std::size_t>(visible);
-    Check(n <= all_scores.size(), "SelectRows: more rows than Reserve announced");
-    IndexQueryBlock block;
-    LayOutQueries(queries.RowSpan(row), head_weights.RowSpan(row), block);
-    const std::int32_t sequence = batch.SegmentOf(row).sequence;
-    const auto score = [&](std::int64_t first, std::int64_t end) {
-      cpu::IndexTask task = TaskOf(block);
-      const std::int64_t per_block = cache.packed_rows.rows_per_block;
-      for (; first < end; first += task.end) {
-        task.rows = cache.packed_rows.Row(sequence, first);
-        task.scores = all_scores.data() + first;
-        task.end = std::min(end - first, per_block - first % per_block);
-        kernels_.index_scores(task);
-      }
-    };
-    if (share_rows) {
-      ForItems(visible, block.head_groups * cpu::kIndexLanes * kScoreWork, score);
-    } else {
-      score(0, visible);
-    }
-    ChooseBest(kernels_, all_scores.first(n), order, rows.RowSpan(row));
   };
-  if (share_rows) {
-    for (std::int64_t row = 0; row < t; ++row) {
-      select(row, 0);
+  if (worker.shares_rows) {
+    ForItems(range.n_rows(), block.head_groups * cpu::kIndexLanes * kScoreWork, score);
+  } else {
+    score(0, range.n_rows());
+  }
+  const std::span<ScoredRow> best =
+      order.first(static_cast<std::size_t>(std::min(range.n_rows(), n_best)));
+  ChooseBest(kernels_, scores.first(n), range.first, best);
+  return best;
+}
+
+// Calls choose(token, worker) for all tokens. Many tokens: each thread scores and chooses for its
+// own. Few tokens: one after the other, the threads share the rows.
+template <class Choose>
+void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose) {
+  const std::int64_t t = input.batch.n_tokens();
+  if (t < team_.n_threads()) {
+    for (std::int64_t token = 0; token < t; ++token) {
+      choose(token, IndexWorker{.piece = 0, .shares_rows = true});
     }
     return;
   }
-  // At least as many rows are scored as are chosen.
-  ForItems(t, rows.cols * head_weights.cols * kScoreWork,
-           [&](std::int64_t first, std::int64_t end, int worker) {
-             for (std::int64_t row = first; row < end; ++row) {
-               select(row, worker);
+  // About as many rows are scored as are chosen, or more.
+  ForItems(t, n_best * input.head_weights.cols * kScoreWork,
+           [&](std::int64_t first, std::int64_t end, int piece) {
+             for (std::int64_t token = first; token < end; ++token) {
+               choose(token, IndexWorker{.piece = piece, .shares_rows = false});
              }
            });
+}
+
+void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                            const BatchView& batch, const CompressorCache& cache,
+                            Matrix<std::int32_t> rows) {
+  CheckIndexInput(queries, head_weights, batch, cache);
+  Check(rows.rows == batch.n_tokens(), "SelectRows: shape of the rows");
+  const IndexInput input = {queries, head_weights, batch, cache};
+  if (input.IsTooWide()) {
+    return ReferenceBackend::SelectRows(queries, head_weights, batch, cache, rows);
+  }
+  ForTokens(input, rows.cols, [&](std::int64_t token, const IndexWorker& worker) {
+    const std::int64_t visible =
+        VisibleRows(batch.positions[static_cast<std::size_t>(token)], cache.ratio);
+    Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
+    if (visible <= rows.cols) {
+      return ChooseAll(visible, rows.RowSpan(token));
+    }
+    const auto best = BestOf(input, token, {0, visible}, rows.cols, worker);
+    std::transform(best.begin(), best.end(), rows.Row(token), RowOf);
+  });
+}
+
+void CpuBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                          const BatchView& batch, const CompressorCache& cache,
+                          std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
+  CheckIndexInput(queries, head_weights, batch, cache);
+  CheckRowRanges(ranges, batch, cache, best);
+  const IndexInput input = {queries, head_weights, batch, cache};
+  if (input.IsTooWide()) {
+    return ReferenceBackend::BestRows(queries, head_weights, batch, cache, ranges, best);
+  }
+  ForTokens(input, best.cols, [&](std::int64_t token, const IndexWorker& worker) {
+    const auto found =
+        BestOf(input, token, ranges[static_cast<std::size_t>(token)], best.cols, worker);
+    std::fill_n(std::copy(found.begin(), found.end(), best.Row(token)),
+                best.cols - std::ssize(found), kNoScoredRow);
+  });
 }
 
 }  // namespace fathom

@@ -63,15 +63,26 @@ std::vector<float> ScaledHeadWeights(std::span<const Bf16> head_weights) {
   return scaled;
 }
 
-// The ids of the `count` highest scores, best first, ties lowest id first.
+// The scores of these rows of a sequence for one token.
+std::vector<float> Scores(std::span<const std::uint8_t> queries, std::span<const Bf16> head_weights,
+                          const BlockRows& rows, std::int32_t sequence, const RowRange& range) {
+  const std::vector<float> weights = ScaledHeadWeights(head_weights);
+  std::vector<float> scores;
+  for (std::int64_t row = range.first; row < range.end; ++row) {
+    scores.push_back(Score(queries, weights, rows.Row(sequence, row)));
+  }
+  return scores;
+}
+
+// The places of the `count` highest scores, best first, ties lowest place first.
 std::vector<std::int32_t> Best(const std::vector<float>& scores, std::int64_t count) {
-  std::vector<std::int32_t> ids(scores.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](std::int32_t a, std::int32_t b) {
+  std::vector<std::int32_t> places(scores.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::stable_sort(places.begin(), places.end(), [&](std::int32_t a, std::int32_t b) {
     return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
   });
-  ids.resize(static_cast<std::size_t>(count));
-  return ids;
+  places.resize(static_cast<std::size_t>(count));
+  return places;
 }
 
 }  // namespace
@@ -95,28 +106,39 @@ void ReferenceBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
 void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
                                   Matrix<const Bf16> head_weights, const BatchView& batch,
                                   const CompressorCache& cache, Matrix<std::int32_t> rows) {
-  const std::int64_t t = batch.n_tokens();
-  Check(queries.rows == t && head_weights.rows == t && rows.rows == t &&
-            queries.cols == head_weights.cols * kPackedIndexBytes &&
-            cache.packed_rows.row_bytes == kPackedIndexBytes,
-        "SelectRows: shapes");
-  for (std::int64_t row = 0; row < t; ++row) {
+  CheckIndexInput(queries, head_weights, batch, cache);
+  Check(rows.rows == batch.n_tokens(), "SelectRows: shape of the rows");
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(row)], cache.ratio);
     Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    std::vector<std::int32_t> chosen(static_cast<std::size_t>(std::min(visible, rows.cols)));
-    std::iota(chosen.begin(), chosen.end(), 0);
-    if (visible > rows.cols) {
-      const std::vector<float> weights = ScaledHeadWeights(head_weights.RowSpan(row));
-      const std::int32_t sequence = batch.SegmentOf(row).sequence;
-      std::vector<float> scores;
-      for (std::int64_t c = 0; c < visible; ++c) {
-        scores.push_back(Score(queries.RowSpan(row), weights, cache.packed_rows.Row(sequence, c)));
-      }
-      chosen = Best(scores, rows.cols);
+    if (visible <= rows.cols) {
+      ChooseAll(visible, rows.RowSpan(row));
+      continue;
     }
-    std::fill_n(std::copy(chosen.begin(), chosen.end(), rows.Row(row)),
-                rows.cols - std::ssize(chosen), -1);
+    const std::vector<std::int32_t> chosen =
+        Best(Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
+                    batch.SegmentOf(row).sequence, {0, visible}),
+             rows.cols);
+    std::copy(chosen.begin(), chosen.end(), rows.Row(row));
+  }
+}
+
+void ReferenceBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                                const BatchView& batch, const CompressorCache& cache,
+                                std::span<const RowRange> ranges, Matrix<ScoredRow> best) {
+  CheckIndexInput(queries, head_weights, batch, cache);
+  CheckRowRanges(ranges, batch, cache, best);
+  for (std::int64_t row = 0; row < best.rows; ++row) {
+    const RowRange& range = ranges[static_cast<std::size_t>(row)];
+    const std::vector<float> scores =
+        Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
+               batch.SegmentOf(row).sequence, range);
+    std::fill_n(best.Row(row), best.cols, kNoScoredRow);
+    ScoredRow* next = best.Row(row);
+    for (const std::int32_t place : Best(scores, std::min(range.n_rows(), best.cols))) {
+      *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)], range.first + place);
+    }
   }
 }
 

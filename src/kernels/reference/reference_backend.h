@@ -59,6 +59,9 @@ class ReferenceBackend : public Backend {
   void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                   const BatchView& batch, const CompressorCache& cache,
                   Matrix<std::int32_t> rows) override;
+  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                const BatchView& batch, const CompressorCache& cache,
+                std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
 
   // attention.cc
   void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,

@@ -1,0 +1,46 @@
+// The order in which compressed rows are chosen (docs/numerics.md 7).
+#ifndef FATHOM_KERNELS_ROW_CHOICE_H_
+#define FATHOM_KERNELS_ROW_CHOICE_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+namespace fathom {
+
+// Rows [first, end) of a sequence's compressed rows.
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+
+  std::int64_t n_rows() const { return end - first; }
+};
+
+// A row and its score as one number: the smaller one is chosen first. That is the one with the
+// higher score, zeros of both signs being equal; of equal scores the lower row. Lists of different
+// rows can so be merged without the scores.
+using ScoredRow = std::uint64_t;
+inline constexpr ScoredRow kNoScoredRow = ~ScoredRow{0};  // behind all rows
+
+// The score is not NaN.
+inline ScoredRow ToScoredRow(float score, std::int64_t row) {
+  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
+  const std::uint32_t descending = (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
+  return ScoredRow{descending} << 32 | static_cast<std::uint32_t>(row);
+}
+constexpr std::int32_t RowOf(ScoredRow scored) {
+  return static_cast<std::int32_t>(scored & 0xFFFFFFFFu);
+}
+
+// The choice where all visible rows fit: they, ascending, then -1.
+inline void ChooseAll(std::int64_t visible, std::span<std::int32_t> rows) {
+  const auto end = rows.begin() + visible;
+  std::iota(rows.begin(), end, 0);
+  std::fill(end, rows.end(), -1);
+}
+
+}  // namespace fathom
+
+#endif  // FATHOM_KERNELS_ROW_CHOICE_H_
