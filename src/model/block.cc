@@ -1,5 +1,8 @@
 #include "model/block.h"
 
+#include <span>
+#include <vector>
+
 #include "model/rank_exchange.h"
 
 namespace fathom {
@@ -27,16 +30,54 @@ void Compress(const Step& step, const CompressorWeights& weights, CompressorCach
                         step.batch, cache);
 }
 
-// The compressed rows each query attends to in a layer of ratio 4 (spec/model.md 6).
-Matrix<const std::int32_t> SelectRows(const Step& step, const IndexerWeights& weights,
-                                      CompressorCache& cache) {
+// The indexer's queries and weights of some tokens, into the first rows of their matrices.
+void QueryIndex(const Step& step, const IndexerWeights& weights, const RopeRows& rope,
+                std::int64_t first_token, std::int64_t n_tokens) {
+  const Activations& a = step.a;
+  const Matrix<Bf16> q = a.index_q.Rows(0, n_tokens);
+  step.backend.Linear(a.qr.Rows(first_token, n_tokens), weights.wq_b, q);
+  step.backend.IndexQueries(
+      q, {rope.cos.Rows(first_token, n_tokens), rope.sin.Rows(first_token, n_tokens)},
+      a.index_packed.Rows(0, n_tokens));
+  step.backend.Linear(a.u.Rows(first_token, n_tokens), weights.weights_proj,
+                      a.index_weights.Rows(0, n_tokens));
+}
+
+// The tensor ranks choose together: each scores its stretch.
+Status SelectSharedRows(const Step& step, const IndexerWeights& weights,
+                        const CompressorCache& cache) {
+  const Activations& a = step.a;
+  const IndexCut& cut = step.index_cut;
+  Communicator& ranks = *step.ranks.tensor;
+  const IndexStretch& own = cut.StretchOf(ranks.rank());
+  QueryIndex(step, weights, step.Rope(cache.ratio), own.first_token, own.n_tokens);
+  step.backend.BestRows(a.index_packed.Rows(0, own.n_tokens), a.index_weights.Rows(0, own.n_tokens),
+                        step.batch.Rows(own.first_token, own.n_tokens), cache, cut.own_ranges(),
+                        a.index_lists.Rows(own.first_list, own.n_tokens));
+  step.backend.Synchronize();
+  std::vector<std::span<std::byte>> pieces;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const IndexStretch& stretch = cut.StretchOf(rank);
+    pieces.push_back(BytesOf(a.index_lists.Rows(stretch.first_list, stretch.n_tokens)));
+  }
+  Status shared = ranks.ShareInPlace(pieces);
+  if (shared) cut.Choose(a.index_lists, a.selected);
+  return shared;
+}
+
+// The compressed rows each query attends to in a layer of ratio 4 (spec/model.md 6), into
+// a.selected.
+Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCache& cache) {
   const Activations& a = step.a;
   Compress(step, weights.compressor, cache);
-  step.backend.Linear(a.qr, weights.wq_b, a.index_q);
-  step.backend.IndexQueries(a.index_q, step.Rope(cache.ratio), a.index_packed);
-  step.backend.Linear(a.u, weights.weights_proj, a.index_weights);
+  if (step.index_cut.is_shared()) {
+    return SelectSharedRows(step, weights, cache);
+  }
+  if (step.index_cut.has_rows()) {
+    QueryIndex(step, weights, step.Rope(cache.ratio), 0, step.batch.n_tokens());
+  }
   step.backend.SelectRows(a.index_packed, a.index_weights, step.batch, cache, a.selected);
-  return a.selected;
+  return {};
 }
 
 // a.u -> a.y (spec/model.md 5). A tensor rank has some of the heads and of the output groups.
@@ -62,7 +103,10 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
     Compress(step, weights.compressor, cache.compressor);
   }
   if (cache.ratio == 4) {
-    selected = SelectRows(step, weights.indexer, cache.indexer);
+    if (Status chosen = SelectRows(step, weights.indexer, cache.indexer); !chosen) {
+      return chosen;
+    }
+    selected = a.selected;
   }
   backend.SparseAttention({.q = q,
                            .keys = a.kv,

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/thread_team.h"
-#include "kernels/rope.h"
 #include "kv_cache/random_fill.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
@@ -19,6 +18,7 @@
 #include "model/own_batch.h"
 #include "model/place.h"
 #include "model/rank_exchange.h"
+#include "model/rope_tables.h"
 #include "model/weight_share.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
@@ -49,12 +49,12 @@ struct Model::Impl {
   std::optional<LogitGather> logits;
   std::optional<PlacedExperts> experts;
   std::unique_ptr<ExpertExchange> exchange;  // null: this rank has all experts
+  std::optional<IndexCut> index_cut;
   // What this data rank has of the last Forward and of the last ForwardMtp.
   std::optional<OwnBatch> own_batch;
   std::optional<OwnBatch> own_mtp_batch;
   BlockReadAhead read_ahead;
-  std::vector<float> window_frequencies;
-  std::vector<float> compress_frequencies;
+  std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
   std::int64_t last_rows = 0;      // of the last Forward
   std::vector<Place> last_places;  // of each of them
@@ -151,13 +151,8 @@ Status Model::Impl::Allocate() {
   }
   workspace = std::move(*made);
   logits.emplace(ranks, workspace->activations());
-  window_frequencies = RopeFrequencies(config.qk_rope_head_dim, config.rope_theta, {});
-  compress_frequencies =
-      RopeFrequencies(config.qk_rope_head_dim, config.compress_rope_theta,
-                      {.factor = config.rope_scaling.factor,
-                       .beta_fast = config.rope_scaling.beta_fast,
-                       .beta_slow = config.rope_scaling.beta_slow,
-                       .original_length = config.rope_scaling.original_max_position_embeddings});
+  index_cut.emplace(config, ranks.share, options.max_batch_tokens);
+  rope.emplace(config);
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   last_mtp_places.reserve(last_places.capacity());
   own_batch.emplace(options.max_batch_tokens, options.max_sequences, ranks.share.n_data);
@@ -251,23 +246,21 @@ BatchView Model::Impl::TakeOwn(OwnBatch& own, const BatchView& whole) {
 
 // The step of a checked batch: trimmed activations and the RoPE rows of its positions.
 Step Model::Impl::MakeStep(const BatchView& batch, const OwnBatch& own) {
-  Step step = {.backend = backend,
-               .config = config,
-               .batch = batch,
-               .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
-               .compress_frequencies = compress_frequencies,
-               .routing_observer = routing_observer,
-               .admission = experts->admission(),
-               .experts = *experts,
-               .ranks = ranks,
-               .exchange = exchange.get(),
-               .tokens_of_rank = own.tokens_of_rank()};
-  const Activations& a = step.a;
-  for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
-    const std::int32_t position = batch.positions[static_cast<std::size_t>(i)];
-    RopeAngles(position, window_frequencies, a.window_cos.Row(i), a.window_sin.Row(i));
-    RopeAngles(position, compress_frequencies, a.compress_cos.Row(i), a.compress_sin.Row(i));
-  }
+  index_cut->Take(batch.positions);
+  const Step step = {
+      .backend = backend,
+      .config = config,
+      .batch = batch,
+      .a = Trim(workspace->activations(), batch.n_tokens(), config.num_experts_per_tok),
+      .compress_frequencies = rope->compress_frequencies(),
+      .routing_observer = routing_observer,
+      .admission = experts->admission(),
+      .experts = *experts,
+      .ranks = ranks,
+      .index_cut = *index_cut,
+      .exchange = exchange.get(),
+      .tokens_of_rank = own.tokens_of_rank()};
+  rope->Fill(batch.positions, step.a);
   return step;
 }
 

@@ -3,8 +3,9 @@
 //   stages            layers [first_layer, end_layer); the residual streams travel from stage to
 //                     stage. The first embeds, the last has the head and the MTP block.
 //   tensor ranks      of a stage: query heads with their sinks and output groups, the columns of
-//                     the shared expert, the vocabulary. All have the same tokens, and compute the
-//                     rest (keys, compressors, indexer, router, hyper-connections) alike.
+//                     the shared expert, the vocabulary. All have the same tokens, share the choice
+//                     of compressed rows (model/index_cut.h), and compute the rest (keys,
+//                     compressors, router, hyper-connections) alike.
 //   expert ranks      of a stage: the routed experts (model/expert_exchange.h).
 //   data ranks        of a stage: sequences, instead of tensor ranks. Each runs attention and all
 //                     else outside the routed experts for its own sequences, which no other rank
@@ -31,6 +32,11 @@ enum class ExpertPath {
   kFused,   // to the token's owner alone, while other products are computed
 };
 
+// Scores of a head and a row that a rank must be spared before the choice of rows is shared
+// (model/index_cut.h): eight threads compute so many in about the 50 us that a round of messages
+// between processes takes.
+inline constexpr std::int64_t kLeastIndexWork = 256 * 1024;
+
 // The same members on every rank, but for the ranks in their groups.
 struct ModelShare {
   int tensor_rank = 0;
@@ -45,6 +51,7 @@ struct ModelShare {
   int data_rank = 0;
   int n_data = 1;  // n_tensor is 1 if it is more
   ExpertPath expert_path = ExpertPath::kGather;
+  std::int64_t least_index_work = kLeastIndexWork;
 
   // Of a stage.
   int n_stage_ranks() const { return n_tensor * n_data; }

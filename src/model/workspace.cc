@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/index_cut.h"
+
 namespace fathom {
 namespace {
 
@@ -45,6 +47,8 @@ void CarveExchange(Carver& carver, const ModelConfig& config, const WorkspaceSha
   const bool shares_rows = shape.n_tensor * shape.n_data > 1;
   a.packed_rows = carver.Take<Bf16>(
       shares_rows ? std::max(shape.max_tokens, shape.max_logit_rows) : 0, config.hidden_size);
+  a.index_lists =
+      carver.Take<ScoredRow>(MostIndexLists(shape.max_tokens, shape.n_tensor), config.index_topk);
 }
 
 Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape) {

@@ -59,10 +59,11 @@ struct Activations {
   Matrix<Bf16> expert_rows;     // [t * experts per token, d]
 
   // What several ranks need besides (model/rank_exchange.h).
-  Matrix<Bf16> part_input;   // [t, columns of a part]
-  Matrix<float> parts;       // [t * parts of this rank, d]
-  Matrix<float> sum;         // [t, d]
-  Matrix<Bf16> packed_rows;  // [t, d], or as many rows as logits can have if that is more
+  Matrix<Bf16> part_input;        // [t, columns of a part]
+  Matrix<float> parts;            // [t * parts of this rank, d]
+  Matrix<float> sum;              // [t, d]
+  Matrix<Bf16> packed_rows;       // [t, d], or as many rows as logits can have if that is more
+  Matrix<ScoredRow> index_lists;  // [MostIndexLists, index_topk]
 
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;  // [rows, 4 d]

@@ -1,0 +1,97 @@
+#include "model/index_cut.h"
+
+#include <algorithm>
+
+#include "kernels/layer_cache.h"
+
+namespace fathom {
+namespace {
+
+constexpr int kRatio = 4;  // of the layers that have an indexer
+
+}  // namespace
+
+std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position) {
+  const std::int64_t visible = VisibleRows(position, kRatio);
+  return visible > config.index_topk ? visible : 0;
+}
+
+// A list has 8 bytes for each of index_topk rows, out of more rows than that, each of which takes
+// 128 multiply-adds per head: at least 16 per head and byte, 1024 for V4's 64 heads, which is more
+// than links are behind processors. So it is the time of a message alone that must be made up for.
+bool SharesScoring(const ModelConfig& config, const ModelShare& share, std::int64_t n_rows) {
+  const std::int64_t spared = n_rows - n_rows / share.n_tensor;
+  return spared > 0 && spared * config.index_n_heads >= share.least_index_work;
+}
+
+IndexCut::IndexCut(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens)
+    : config_(config), share_(share), line_(1, 0) {
+  const auto n = static_cast<std::size_t>(max_tokens);
+  positions_.reserve(n);
+  line_.reserve(n + 1);
+  own_ranges_.reserve(n);
+  stretches_.resize(static_cast<std::size_t>(share.n_tensor));
+}
+
+std::int64_t IndexCut::End(int rank) const { return line_.back() * (rank + 1) / share_.n_tensor; }
+
+void IndexCut::Take(std::span<const std::int32_t> positions) {
+  positions_.assign(positions.begin(), positions.end());
+  line_.assign(1, 0);
+  for (const std::int32_t position : positions) {
+    line_.push_back(line_.back() + RowsToScore(config_, position));
+  }
+  own_ranges_.clear();
+  is_shared_ = SharesScoring(config_, share_, line_.back());
+  if (!is_shared_) {
+    return;
+  }
+  std::int64_t n_lists = 0;
+  for (int rank = 0; rank < share_.n_tensor; ++rank) {
+    const std::int64_t first = End(rank - 1), end = End(rank);
+    IndexStretch& stretch = stretches_[static_cast<std::size_t>(rank)];
+    stretch = {.first_list = n_lists};
+    if (first == end) {
+      continue;
+    }
+    // The tokens that have the rows `first` and end - 1 of the line.
+    const auto token_of = [&](std::int64_t row) {
+      return std::upper_bound(line_.begin(), line_.end(), row) - line_.begin() - 1;
+    };
+    stretch.first_token = token_of(first);
+    stretch.n_tokens = token_of(end - 1) + 1 - stretch.first_token;
+    n_lists += stretch.n_tokens;
+    for (std::int64_t i = 0; rank == share_.tensor_rank && i < stretch.n_tokens; ++i) {
+      const auto token = static_cast<std::size_t>(stretch.first_token + i);
+      const std::int64_t begin = line_[token];
+      own_ranges_.push_back(
+          {std::max(first, begin) - begin, std::min(end, line_[token + 1]) - begin});
+    }
+  }
+}
+
+void IndexCut::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const {
+  std::vector<const ScoredRow*> heads;  // what is next in each list of a token
+  for (std::int64_t token = 0; token < rows.rows; ++token) {
+    const auto i = static_cast<std::size_t>(token);
+    if (line_[i] == line_[i + 1]) {
+      ChooseAll(VisibleRows(positions_[i], kRatio), rows.RowSpan(token));
+      continue;
+    }
+    heads.clear();
+    for (const IndexStretch& stretch : stretches_) {
+      const std::int64_t in_stretch = token - stretch.first_token;
+      if (in_stretch >= 0 && in_stretch < stretch.n_tokens) {
+        heads.push_back(lists.Row(stretch.first_list + in_stretch));
+      }
+    }
+    // No list comes to its end: together they have more rows than are chosen.
+    for (std::int32_t& row : rows.RowSpan(token)) {
+      const auto best = std::min_element(heads.begin(), heads.end(),
+                                         [](const auto* a, const auto* b) { return *a < *b; });
+      row = RowOf(*(*best)++);
+    }
+  }
+}
+
+}  // namespace fathom
