@@ -43,9 +43,10 @@ class LayerBuilder {
       AddCompressor(Component::kCompressor, config_.head_dim);
     }
     if (ratio == 4) {
-      Add(Component::kIndexer, Fp8(config_.index_n_heads * config_.index_head_dim,
-                                   config_.q_lora_rank, formats_.scale_bytes));
-      Add(Component::kIndexer, Bf16Matrix(config_.index_n_heads, config_.hidden_size));
+      layer_.by_tokens = Fp8(config_.index_n_heads * config_.index_head_dim, config_.q_lora_rank,
+                             formats_.scale_bytes);
+      layer_.by_tokens += Bf16Matrix(config_.index_n_heads, config_.hidden_size);
+      Add(Component::kIndexer, layer_.by_tokens);
       AddCompressor(Component::kIndexer, config_.index_head_dim);
     }
     AddExperts(hash_routed);

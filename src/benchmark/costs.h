@@ -61,6 +61,7 @@ struct LayerCosts {
   int ratio = 0;
   Costs dense;             // all but the routed experts
   Cost by_heads;           // of kAttention: wq_b, wo_a, wo_b, which tensor ranks share
+  Cost by_tokens;          // of kIndexer: queries, which tensor ranks share as they do the scores
   Cost expert;             // one routed expert
   double table_bytes = 0;  // tid2eid of hash layers: all, and the row of one token
   double table_row_bytes = 0;

@@ -115,12 +115,18 @@ class RowPlanner {
     return static_cast<double>(workload_.concurrency) / time.seconds;
   }
 
-  // Every part of the batch goes through all stages; a stage works at one part after the other.
-  DecodeTime TimeOfDecoding(StepTimes& times) const {
+  // The parts of a batch that are under way at once, and the tokens of one.
+  std::int64_t DecodeParts() const {
     const std::int64_t wanted =
         workload_.micro_batches > 0 ? workload_.micro_batches : row_.cut.n_stages;
-    const std::int64_t n_parts = std::min(wanted, n_sequences_);
-    const std::int64_t n_tokens = DivideUp(n_sequences_, n_parts);
+    return std::min(wanted, n_sequences_);
+  }
+  std::int64_t DecodeTokens() const { return DivideUp(n_sequences_, DecodeParts()); }
+
+  // Every part of the batch goes through all stages; a stage works at one part after the other.
+  DecodeTime TimeOfDecoding(StepTimes& times) const {
+    const std::int64_t n_parts = DecodeParts();
+    const std::int64_t n_tokens = DecodeTokens();
     const StepWork work = {.n_tokens = n_tokens,
                            .n_sequences = n_tokens,
                            .position = workload_.context - 1,
@@ -175,8 +181,9 @@ class RowPlanner {
   }
 
   void CountBytes() {
-    row_.unfused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kUnfused);
-    row_.fused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kFused);
+    const StepTokens step = {.n_tokens = DecodeTokens(), .position = workload_.context - 1};
+    row_.unfused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kUnfused, step);
+    row_.fused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kFused, step);
     const WireBytes& exchanged =
         workload_.experts.exchange == ExpertExchange::kFused ? row_.fused : row_.unfused;
     row_.step_bytes = exchanged.Total() * static_cast<double>(n_sequences_ * row_.cut.n_data);

@@ -148,8 +148,11 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
   }
 }
 
-// Tensor ranks share the heads; each reads all keys, and chooses rows alone.
+// Tensor ranks share the heads, each of which reads all keys; and the choice of rows, for which
+// each reads those of its part of the sequences, or of its part of a single token's.
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
+  const bool is_shared = SharesIndexer(layer, work);
+  const double n_ranks = is_shared ? cut_.n_tensor : 1;
   const benchmark::AttentionCost read = model_.costs().LayerAttention(layer, work.last_position);
   const benchmark::AttentionCost done = model_.costs().LayerAttention(layer, work.position);
   const double n_sequences = Number(work.n_sequences);
@@ -157,8 +160,34 @@ void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime*
   time->attention +=
       Seconds({read.core.bytes * n_sequences, done.core.flops * n_tokens / cut_.n_tensor},
               NumberFormat::kBf16) +
-      Seconds({read.indexer.bytes * n_sequences, done.indexer.flops * n_tokens},
-              NumberFormat::kFp8);
+      Seconds(
+          {read.indexer.bytes * std::max(n_sequences / n_ranks, std::min(1.0, n_tokens / n_ranks)),
+           done.indexer.flops * n_tokens / n_ranks},
+          NumberFormat::kFp8);
+  if (is_shared) {
+    time->exchange +=
+        RoundSeconds(hardware_, tensor_peers_,
+                     ChoiceBytes(model_.config(), cut_, work.n_tokens) / cut_.n_tensor);
+  }
+}
+
+bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
+  return model_.costs().layers()[layer].ratio == 4 &&
+         SharesChoice(model_.config(), cut_, {work.n_tokens, work.position});
+}
+
+// All but the routed experts and the cached rows.
+double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
+  const double n_tokens = Number(work.n_tokens);
+  const benchmark::LayerCosts& of_layer = model_.costs().layers()[layer];
+  const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, NumberFormat::kBf16);
+  Costs costs = dense_[layer];
+  if (SharesIndexer(layer, work)) {
+    const double own = Number(DivideUp(work.n_tokens, cut_.n_tensor)) / n_tokens;
+    costs[static_cast<std::size_t>(Component::kIndexer)].flops -=
+        of_layer.by_tokens.flops * (1 - own);
+  }
+  return SecondsOf(costs, n_tokens) + table;
 }
 
 // The embedding of the first stage, the logits of the last.
@@ -213,7 +242,6 @@ double StepTimes::StreamSeconds(int stage, std::int64_t n_tokens) const {
 StageTime StepTimes::Of(int stage, const StepWork& work) {
   const ModelShare& share = shares_[static_cast<std::size_t>(stage)];
   const std::vector<BusiestRank>& experts = ExpertsOf(work.n_tokens * work.n_data);
-  const double n_tokens = Number(work.n_tokens);
   StageTime time = {
       .streams = StreamSeconds(stage, work.n_tokens),
       .overhead = hardware_.step_seconds +
@@ -221,9 +249,7 @@ StageTime StepTimes::Of(int stage, const StepWork& work) {
   const double sums = SumSeconds(work.n_tokens);
   for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
     const auto layer = static_cast<std::size_t>(i);
-    const double table_bytes = model_.costs().layers()[layer].table_row_bytes * n_tokens;
-    time.dense +=
-        SecondsOf(dense_[layer], n_tokens) + Seconds({table_bytes, 0}, NumberFormat::kBf16);
+    time.dense += DenseSeconds(layer, work);
     time.exchange += sums;
     AddExperts(experts[layer], work, &time);
     AddAttention(layer, work, &time);

@@ -72,6 +72,8 @@ class StepTimes {
   const std::vector<BusiestRank>& ExpertsOf(std::int64_t n_tokens);
   double SumSeconds(std::int64_t n_tokens) const;
   void AddExperts(const BusiestRank& busiest, const StepWork& work, StageTime* time) const;
+  bool SharesIndexer(std::size_t layer, const StepWork& work) const;
+  double DenseSeconds(std::size_t layer, const StepWork& work) const;
   void AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const;
   void AddEnds(const ModelShare& share, const StepWork& work, StageTime* time) const;
   double StreamSeconds(int stage, std::int64_t n_tokens) const;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "base/integer_math.h"
 #include "kernels/layer_cache.h"
+#include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
+#include "model/index_cut.h"
 
 namespace fathom::plan {
 namespace {
@@ -53,7 +56,22 @@ double ExpertBytesFused(const ModelConfig& config, const Cut& cut) {
          kBf16Bytes * d * remote_experts + kBf16Bytes * d * (cut.n_tensor - 1);
 }
 
-WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange) {
+bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step) {
+  return SharesScoring(config, {.n_tensor = cut.n_tensor},
+                       RowsToScore(config, step.position) * step.n_tokens);
+}
+
+// A list per token and rank that has some of its rows, to all others.
+double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens) {
+  std::int64_t n_lists = 0;
+  for (int rank = 0; rank < cut.n_tensor; ++rank) {
+    n_lists += DivideUp(n_tokens * (rank + 1), cut.n_tensor) - n_tokens * rank / cut.n_tensor;
+  }
+  return sizeof(ScoredRow) * Number(config.index_topk * n_lists * (cut.n_tensor - 1));
+}
+
+WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
+                        const StepTokens& step) {
   const double d = Number(config.hidden_size);
   const double layers = Number(config.num_hidden_layers);
   const int n_tensor = cut.n_tensor;
@@ -67,6 +85,12 @@ WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchang
   }
   bytes.experts = layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, cut)
                                                                : ExpertBytesUnfused(config, cut));
+  if (SharesChoice(config, cut, step)) {
+    const auto first = config.compress_ratios.begin();
+    const auto n_choosing = std::count(first, first + config.num_hidden_layers, 4);
+    bytes.choice =
+        Number(n_choosing) * ChoiceBytes(config, cut, step.n_tokens) / Number(step.n_tokens);
+  }
   bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (cut.n_stages - 1);
   const int n_heads = cut.stage_ranks();
   const double from = cut.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself

@@ -23,12 +23,24 @@ struct WireBytes {
   double embedding = 0;
   double sums = 0;     // after wo_b and after the shared expert
   double experts = 0;  // as exchanged
+  double choice = 0;   // of compressed rows, as far as tensor ranks share it
   double streams = 0;
   double logits = 0;  // of a token that has logits
 
-  double Total() const { return embedding + sums + experts + streams + logits; }
+  double Total() const { return embedding + sums + experts + choice + streams + logits; }
 };
-WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange);
+// The step that the token is part of: each of its tokens is at `position`.
+struct StepTokens {
+  std::int64_t n_tokens = 1;
+  std::int64_t position = 0;
+};
+WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
+                        const StepTokens& step = {});
+
+// Whether the tensor ranks share the choice of rows in such a step.
+bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step);
+// Of one layer with an indexer where they do: what all of them send in a step.
+double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens);
 
 // Of one layer: what they are for the experts, both ways.
 double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut);

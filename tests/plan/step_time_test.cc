@@ -106,6 +106,39 @@ TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
   EXPECT_NEAR(time.experts / alone.experts, 1, 1e-12);
 }
 
+// Where the choice of rows is shared, a rank scores its part of them and tells the best; else all.
+TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
+  Hardware machine = RoundMachine(1, 4);
+  machine.device.bytes_per_second = kNoLimit;
+  machine.device.bf16_flops = kNoLimit;
+  const Cut cut = {.n_tensor = 4};
+  const auto work = [](std::int64_t n_tokens, std::int64_t position) {
+    return StepWork{.n_tokens = n_tokens, .position = position, .last_position = position};
+  };
+  constexpr double kChoosing = 21;  // layers
+  const auto scoring = [](std::int64_t n_tokens, std::int64_t position) {
+    const auto n_rows = static_cast<double>((position + 1) / 4 * n_tokens);
+    return kChoosing * n_rows * 64 * (2 * 128 + 3) / 2e12;
+  };
+  EXPECT_NEAR(TimeOf(machine, cut, 0, work(1, 8'191)).attention, scoring(1, 8'191), 1e-12);
+  EXPECT_NEAR(TimeOf(machine, cut, 0, work(1, 65'535)).attention, scoring(1, 65'535) / 4, 1e-12);
+  EXPECT_NEAR(TimeOf(machine, cut, 0, work(512, 8'191)).attention, scoring(512, 8'191) / 4, 1e-12);
+  // Lists of 512 rows, of 8 bytes, to three others.
+  const auto told = [&](std::int64_t n_tokens, std::int64_t position) {
+    return TimeOf(machine, cut, 0, work(n_tokens, position)).exchange -
+           TimeOf(machine, cut, 0, work(n_tokens, 0)).exchange;
+  };
+  EXPECT_EQ(told(1, 8'191), 0);
+  EXPECT_NEAR(told(1, 65'535), kChoosing * (1e-6 + 512 * 8 * 3 / 100e9), 1e-12);
+  EXPECT_NEAR(told(512, 8'191), kChoosing * (1e-6 + 128 * 512 * 8 * 3 / 100e9), 1e-9);
+  // Queries of 64 heads from 1024 numbers, weights from 4096, as bf16.
+  const double queries = 2 * 512.0 * 64 * (128 * 1024 + 4096) * kChoosing;
+  machine.device.bf16_flops = 1e12;
+  EXPECT_NEAR(
+      TimeOf(machine, cut, 0, work(512, 0)).dense - TimeOf(machine, cut, 0, work(512, 8'191)).dense,
+      queries * 3 / 4 / 1e12, 1e-9);
+}
+
 TEST(StepTimeTest, ExpertRanksShareTheExpertsAndTellTheirRows) {
   const Cut cut = {.n_tensor = 2, .expert_parallel = true};
   const Hardware machine = RoundMachine(1, 2);

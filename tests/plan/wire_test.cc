@@ -29,6 +29,21 @@ TEST(WireTest, FlashOnTwoTensorRanks) {
   EXPECT_DOUBLE_EQ(bytes.logits, 4.0 * 129280 / 2);
 }
 
+// 21 layers of Flash choose 512 rows, of 8 bytes in a list.
+TEST(WireTest, TensorRanksTellWhichRowsTheyChoose) {
+  const auto choice = [](int n_tensor, const StepTokens& step) {
+    return BytesPerToken(FlashConfig(), {.n_tensor = n_tensor}, ExpertExchange::kUnfused, step)
+        .choice;
+  };
+  EXPECT_EQ(choice(2, {.n_tokens = 64, .position = 2'000}), 0);
+  EXPECT_EQ(choice(1, {.n_tokens = 64, .position = 60'000}), 0);
+  EXPECT_DOUBLE_EQ(choice(2, {.n_tokens = 64, .position = 2'100}), 21.0 * 4096);
+  EXPECT_DOUBLE_EQ(choice(8, {.n_tokens = 64, .position = 2'100}), 21.0 * 4096 * 7);
+  EXPECT_DOUBLE_EQ(choice(8, {.n_tokens = 1, .position = 60'000}), 21.0 * 4096 * 7 * 8);
+  // Five tokens on two ranks: the one in the middle is cut.
+  EXPECT_DOUBLE_EQ(choice(2, {.n_tokens = 5, .position = 60'000}), 21.0 * 4096 * 6 / 5);
+}
+
 TEST(WireTest, StagesSendTheStreams) {
   const WireBytes bytes = BytesPerToken(FlashConfig(), {.n_stages = 4}, ExpertExchange::kUnfused);
   EXPECT_DOUBLE_EQ(bytes.streams, 3 * 32768);  // 32 KiB a token
