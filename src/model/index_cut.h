@@ -35,7 +35,7 @@ struct IndexStretch {
   std::int64_t first_list = 0;   // its lists among those of all ranks, n_tokens
 };
 
-// One thread at a time. Allocates at construction only.
+// One thread at a time. The configuration outlives it.
 class IndexCut {
  public:
   IndexCut(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens);
