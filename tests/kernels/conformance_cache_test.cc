@@ -211,7 +211,10 @@ class ConformanceIndex : public ConformanceCache {
           SetScales(data, cache.packed_rows.Row(sequence, row), 126, 127);
         }
       }
-      for (const Batch& batch : {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77)}) {
+      Batch single;  // whose rows the threads share
+      single.Add(2, 2003, 1);
+      for (const Batch& batch :
+           {MixedBatch(40, 800, 9, 2000), MixedBatch(1, 1999, 1, 77), single}) {
         const std::int64_t t = batch.n();
         Array<std::uint8_t> queries = data.Bytes(t * heads * kPackedIndexBytes, 0, 255);
         for (std::int64_t i = 0; i < t * heads; ++i) {
@@ -220,10 +223,12 @@ class ConformanceIndex : public ConformanceCache {
         Array<Bf16> weights = data.Bf16s(t * heads);
         // Scores that are all -inf, some infinite, all equal, and mostly negative.
         const float infinity = std::numeric_limits<float>::infinity();
-        weights.all()[0] = ToBf16(std::nanf(""));
-        weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
-        std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
-        std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
+        if (t > 1) {
+          weights.all()[0] = ToBf16(std::nanf(""));
+          weights.all()[static_cast<std::size_t>(heads)] = ToBf16(infinity);
+          std::fill_n(weights.data() + (t - 1) * heads, heads, ToBf16(0.0f));
+          std::fill_n(weights.data() + (t - 2) * heads, heads, ToBf16(-1.5f));
+        }
         compare(batch, heads, std::as_const(queries), std::as_const(weights), cache);
       }
     }

@@ -145,7 +145,7 @@ struct CpuBackend::IndexInput {
 };
 
 // The best rows of a range for one token, at most n_best, in order; in scratch memory of this
-// worker. share: whether all threads are to score.
+// worker.
 std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int64_t token,
                                               const RowRange& range, std::int64_t n_best,
                                               const IndexWorker& worker) {
