@@ -37,10 +37,10 @@ Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& p
 void Tell(const RebalanceReport& report, Log& log) {
   log.Info(
       "experts balanced: busiest rank {:.3f} -> {:.3f} of the mean, {} experts of {} layers moved, "
-      "{:.1f} MB in {:.3f} s, {} turns",
+      "{:.1f} MB beside {} steps, which waited {:.3f} s",
       report.imbalance_before, report.imbalance_after, report.n_moved_experts,
-      report.n_moved_blocks, static_cast<double>(report.moved_bytes) / 1e6, report.seconds,
-      report.n_turns);
+      report.n_moved_blocks, static_cast<double>(report.moved_bytes) / 1e6, report.n_steps,
+      report.seconds);
   if (report.n_kept_blocks > 0) {
     log.Warn("experts of {} layers stay where they are: {}", report.n_kept_blocks, report.failure);
   }

@@ -139,6 +139,9 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
 Status LocalExperts(const Step& step, const BlockWeights& block, Matrix<const Bf16> x,
                     const Routing& routing, Matrix<Bf16> rows) {
   Backend& backend = step.backend;
+  if (Status polled = step.experts.shipment().Poll(); !polled) {
+    return polled;
+  }
   step.experts.Count(block.index, routing.ids);
   if (!step.admission.Complete(block.index)) {
     backend.Synchronize();
@@ -201,13 +204,21 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   const Activations& a = step.a;
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
   const float eps = step.config.rms_norm_eps;
+  ExpertShipment& shipment = step.experts.shipment();
 
+  // Until the attention is computed, the links have little else to do.
+  if (Status started = shipment.Start(); !started) {
+    return started;
+  }
   backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.attn_norm, eps, a.u);
   if (Status ran = Attention(step, weights.attn, cache); !ran) {
     return ran;
   }
   backend.HcPost(a.y, mix, streams);
+  if (Status polled = shipment.Poll(); !polled) {
+    return polled;
+  }
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
@@ -215,7 +226,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
     return ran;
   }
   backend.HcPost(a.y, mix, streams);
-  return {};
+  return shipment.Wait();
 }
 
 }  // namespace fathom

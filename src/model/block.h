@@ -46,8 +46,9 @@ struct Step {
   }
 };
 
-// streams [t, 4 d] in place. Reads and extends the layer's cache. Error: the weights of an expert
-// that is needed are invalid; what streams and cache hold then is of no use.
+// streams [t, 4 d] in place. Reads and extends the layer's cache. Pieces of experts that are on
+// their way to other ranks travel meanwhile. Error: the weights of an expert that is needed are
+// invalid, or a rank cannot be reached; what streams and cache hold then is of no use.
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams);
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
 #include "base/integer_math.h"
+#include "base/time_spent.h"
 #include "kv_cache/block_key.h"
 
 namespace fathom {
@@ -18,18 +18,6 @@ namespace {
 // What the busiest rank of a block must come down to: less is the noise of the last tokens, for
 // which most experts would travel.
 constexpr double kWorthMoving = 0.98;
-
-// Adds the time until it ends.
-class Watch {
- public:
-  explicit Watch(double& seconds) : seconds_(seconds) {}
-  ~Watch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& seconds_;
-  Clock::time_point start_ = Clock::now();
-};
 
 // What a rank has to say about a block before it moves.
 struct Answer {
@@ -77,9 +65,9 @@ Busy BusyRanks(std::span<const float> load, const ReplicaMap& map) {
 
 }  // namespace
 
-ExpertRebalancer::ExpertRebalancer(PlacedExperts& experts, std::int64_t experts_per_turn)
-    : experts_(experts), experts_per_turn_(experts_per_turn) {
-  Check(experts_per_turn >= 1, "at least one expert a turn");
+ExpertRebalancer::ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_per_block)
+    : experts_(experts), bytes_per_block_(bytes_per_block) {
+  Check(bytes_per_block >= 1, "at least one byte a block");
 }
 
 // [blocks of this rank, experts]: integers, so that every order of the sum gives the same.
@@ -103,32 +91,30 @@ Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
   return sums;
 }
 
-std::int64_t ExpertRebalancer::TurnsOf(const Move& move) const {
-  const std::int64_t n_rounds = std::ssize(move.rounds);
-  return std::max<std::int64_t>(DivideUp(n_rounds, experts_per_turn_), 1);
-}
-
-// Stages have different blocks, and end together.
-Status ExpertRebalancer::CountTurns() {
+// Stages have different blocks, and end together. A block moves into place between two steps, so
+// the next one never shares a step with it.
+Status ExpertRebalancer::CountSteps() {
+  const ModelShare& share = experts_.ranks().share;
+  const std::int64_t n_blocks = share.end_layer - share.first_layer;
   std::int64_t mine = 0;
   for (const Move& move : moves_) {
-    mine += TurnsOf(move);
+    const std::int64_t n_steps = DivideUp(BlocksToCarry(move.rounds, bytes_per_block_), n_blocks);
+    mine += std::max<std::int64_t>(n_steps, 1);
   }
   const Result<std::vector<std::int64_t>> all = experts_.ranks().all->GatherEach(mine);
   if (!all) {
     return Unexpected(all.error());
   }
-  n_turns_left_ = *std::max_element(all->begin(), all->end());
+  n_steps_left_ = *std::max_element(all->begin(), all->end());
   return {};
 }
 
 Status ExpertRebalancer::Start() {
   Check(!is_running(), "Start before the last rebalancing has ended");
   report_ = {};
-  const Watch watch(report_.seconds);
+  const TimeSpent spent(report_.seconds);
   moves_.clear();
   move_ = 0;
-  round_ = 0;
   busiest_before_ = busiest_after_ = average_ = 0;
 
   if (Status same = CheckMaps(); !same) {
@@ -143,7 +129,10 @@ Status ExpertRebalancer::Start() {
   if (average_ > 0) {
     report_.imbalance_before = report_.imbalance_after = busiest_before_ / average_;
   }
-  return CountTurns();
+  if (Status counted = CountSteps(); !counted) {
+    return counted;
+  }
+  return SetOff();
 }
 
 // All ranks must go on from the same maps.
@@ -172,76 +161,78 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
     busiest_before_ += now.most;
     average_ += now.average;
     if (BusyRanks(load, to).most < kWorthMoving * now.most) {
-      std::vector<std::vector<ExpertTransfer>> rounds = PlanTransfers(from, to);
+      ParcelRounds rounds = RoundsOf(block, to);
       moves_.push_back({block, std::move(to), std::move(rounds), std::move(load)});
     }
   }
 }
 
-Result<bool> ExpertRebalancer::Advance() {
-  const Watch watch(report_.seconds);
-  if (is_running()) {
-    if (move_ < moves_.size()) {
-      if (Status moved = Turn(); !moved) {
-        return Unexpected(moved.error());
-      }
+// What has to travel, without memory for it.
+ParcelRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
+  ParcelRounds rounds;
+  for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
+    std::vector<Parcel>& round = rounds.emplace_back();
+    for (const ExpertTransfer& transfer : transfers) {
+      round.push_back({transfer, experts_.Weights(block, transfer.expert), {}});
     }
-    ++report_.n_turns;
-    --n_turns_left_;
-    if (!is_running()) {
-      experts_.memory().ReleaseSpare();
+  }
+  return rounds;
+}
+
+Result<bool> ExpertRebalancer::Advance() {
+  if (is_running()) {
+    ++report_.n_steps;
+    if (Status proceeded = Proceed(n_steps_left_ - 1); !proceeded) {
+      return Unexpected(proceeded.error());
     }
   }
   return !is_running();
 }
 
-// A turn of the block that is on its way.
-Status ExpertRebalancer::Turn() {
-  const Move& move = moves_[move_];
-  if (round_ == 0) {
-    const Result<bool> prepared = Prepare(move);
+Status ExpertRebalancer::Finish() { return is_running() ? Proceed(0) : Status(); }
+
+// The blocks that have arrived; if no steps are left to carry the others, all.
+Status ExpertRebalancer::Proceed(std::int64_t n_steps_left) {
+  const TimeSpent spent(report_.seconds);
+  Status status;
+  while (status && move_ < moves_.size() && (n_steps_left == 0 || experts_.shipment().is_done())) {
+    status = Land();
+    if (status) status = SetOff();
+  }
+  if (!status) {
+    return status;
+  }
+  n_steps_left_ = n_steps_left;
+  if (!is_running()) {
+    experts_.memory().ReleaseSpare();
+  }
+  return {};
+}
+
+// The next block for which all have memory.
+Status ExpertRebalancer::SetOff() {
+  for (; move_ < moves_.size(); ++move_) {
+    const Result<bool> prepared = Prepare(moves_[move_]);
     if (!prepared) {
       return Unexpected(prepared.error());
     }
-    if (!*prepared) {
-      ++report_.n_kept_blocks;
-      EndMove();
+    if (*prepared) {
+      experts_.shipment().Load(moves_[move_].rounds, bytes_per_block_);
       return {};
     }
+    for (const auto& [expert, memory] : ArrivalsOf(moves_[move_])) {
+      experts_.memory().GiveBack(memory);
+    }
+    ++report_.n_kept_blocks;
   }
-  const std::size_t end =
-      std::min(round_ + static_cast<std::size_t>(experts_per_turn_), move.rounds.size());
-  if (Status sent = Transfer(move, round_, end); !sent) {
-    return sent;
-  }
-  round_ = end;
-  if (round_ < move.rounds.size()) {
-    return {};
-  }
-  const Status committed = Commit(move);
-  EndMove();
-  return committed;
+  return {};
 }
 
 // Memory for what comes. False: a rank has none, and all know it.
-Result<bool> ExpertRebalancer::Prepare(const Move& move) {
-  Communicator& ranks = *experts_.ranks().expert;
-  Answer mine;
-  for (const std::vector<ExpertTransfer>& round : move.rounds) {
-    for (const ExpertTransfer& transfer : round) {
-      if (transfer.to != ranks.rank() || mine.failure[0] != '\0') {
-        continue;
-      }
-      const Result<std::span<std::byte>> memory =
-          experts_.memory().Take(BytesOf(experts_.Weights(move.block, transfer.expert)));
-      if (memory) {
-        arrivals_.emplace_back(transfer.expert, *memory);
-      } else {
-        mine = AnswerOf(memory.error());
-      }
-    }
-  }
-  const Result<std::vector<Answer>> all = ranks.GatherEach(mine);
+Result<bool> ExpertRebalancer::Prepare(Move& move) {
+  const Status taken = TakeMemory(move);
+  const Answer mine = taken ? Answer() : AnswerOf(taken.error());
+  const Result<std::vector<Answer>> all = experts_.ranks().expert->GatherEach(mine);
   if (!all) {
     return Unexpected(all.error());
   }
@@ -254,37 +245,43 @@ Result<bool> ExpertRebalancer::Prepare(const Move& move) {
   return true;
 }
 
-Status ExpertRebalancer::Transfer(const Move& move, std::size_t first, std::size_t end) {
-  Communicator& ranks = *experts_.ranks().expert;
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
-  for (std::size_t round = first; round < end; ++round) {
-    for (const ExpertTransfer& transfer : move.rounds[round]) {
-      const ExpertWeights& expert = experts_.Weights(move.block, transfer.expert);
-      ++report_.n_moved_experts;
-      report_.moved_bytes += BytesOf(expert);
-      if (transfer.from == ranks.rank()) {
-        for (const std::span<const std::byte> piece : PiecesOf(expert)) {
-          if (!piece.empty()) outgoing.push_back({transfer.to, piece});
-        }
+Status ExpertRebalancer::TakeMemory(Move& move) {
+  for (std::vector<Parcel>& round : move.rounds) {
+    for (Parcel& parcel : round) {
+      if (parcel.transfer.to != experts_.ranks().expert->rank()) {
+        continue;
       }
-      if (transfer.to == ranks.rank()) {
-        const std::span<std::byte> memory = MemoryOf(transfer.expert);
-        for (const std::span<const std::byte> piece : PiecesOf(BindTo(expert, memory))) {
-          const auto at = static_cast<std::size_t>(piece.data() - memory.data());
-          if (!piece.empty()) incoming.push_back({transfer.from, memory.subspan(at, piece.size())});
-        }
+      const Result<std::span<std::byte>> memory = experts_.memory().Take(BytesOf(parcel.weights));
+      if (!memory) {
+        return Unexpected(memory.error());
+      }
+      parcel.memory = *memory;
+    }
+  }
+  return {};
+}
+
+// What this rank has memory for.
+std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
+  std::vector<PlacedExperts::Arrival> arrivals;
+  for (const std::vector<Parcel>& round : move.rounds) {
+    for (const Parcel& parcel : round) {
+      if (!parcel.memory.empty()) {
+        arrivals.emplace_back(parcel.transfer.expert, parcel.memory);
       }
     }
   }
-  return ranks.Run(outgoing, incoming);
+  return arrivals;
 }
 
-std::span<std::byte> ExpertRebalancer::MemoryOf(std::int32_t expert) const {
-  const auto found = std::find_if(arrivals_.begin(), arrivals_.end(),
-                                  [&](const auto& arrival) { return arrival.first == expert; });
-  Check(found != arrivals_.end(), "memory for an expert that comes");
-  return found->second;
+// The block that is on its way comes to where it was to go.
+Status ExpertRebalancer::Land() {
+  ExpertShipment& shipment = experts_.shipment();
+  report_.seconds += shipment.seconds();  // of the steps; what is left is waited for here
+  if (Status arrived = shipment.Finish(); !arrived) {
+    return arrived;
+  }
+  return Commit(moves_[move_++]);
 }
 
 // All ranks have everything: from here on the block is elsewhere.
@@ -297,18 +294,14 @@ Status ExpertRebalancer::Commit(const Move& move) {
       BusyRanks(move.load, move.to).most - BusyRanks(move.load, experts_.map(move.block)).most;
   report_.imbalance_after = busiest_after_ / average_;
   ++report_.n_moved_blocks;
-  experts_.Switch(move.block, move.to, std::move(arrivals_));
-  arrivals_.clear();
-  return {};
-}
-
-void ExpertRebalancer::EndMove() {
-  for (const auto& [expert, memory] : arrivals_) {
-    experts_.memory().GiveBack(memory);
+  for (const std::vector<Parcel>& round : move.rounds) {
+    for (const Parcel& parcel : round) {
+      ++report_.n_moved_experts;
+      report_.moved_bytes += BytesOf(parcel.weights);
+    }
   }
-  arrivals_.clear();
-  round_ = 0;
-  ++move_;
+  experts_.Switch(move.block, move.to, ArrivalsOf(move));
+  return {};
 }
 
 }  // namespace fathom

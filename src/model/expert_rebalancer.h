@@ -3,11 +3,12 @@
 //
 //   Status started = rebalancer.Start();          // between two steps
 //   for (bool finished = false; !finished;) {
-//     finished = *rebalancer.Advance();           // between two later steps
+//     finished = *rebalancer.Advance();           // after each of the next ones
 //   }
 //
-// Blocks move one after the other, each into spare memory in turns of a few experts, then all ranks
-// change its map and its weights between the same two steps. No step sees a block half moved.
+// Blocks move one after the other, each into spare memory, a piece beside every block that the
+// steps compute (model/expert_shipment.h); then all ranks change its map and its weights between
+// the same two steps. No step sees a block half moved.
 #ifndef FATHOM_MODEL_EXPERT_REBALANCER_H_
 #define FATHOM_MODEL_EXPERT_REBALANCER_H_
 
@@ -18,7 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/expert_transfer.h"
+#include "model/expert_shipment.h"
 #include "model/placed_experts.h"
 
 namespace fathom {
@@ -34,8 +35,8 @@ struct RebalanceReport {
   std::int64_t n_kept_blocks = 0;    // that could not move: `failure` says why
   std::int64_t n_moved_experts = 0;  // to all ranks of the stage
   std::int64_t moved_bytes = 0;
-  std::int64_t n_turns = 0;
-  double seconds = 0;  // that steps have waited
+  std::int64_t n_steps = 0;  // beside which that was
+  double seconds = 0;        // that these have waited, within them and between them
   std::string failure;
 };
 
@@ -45,47 +46,49 @@ struct RebalanceReport {
 // error: its replicas stay where they are, on all ranks, and the report says so.
 class ExpertRebalancer {
  public:
-  // A turn sends every rank at most `experts_per_turn`: as long as that takes, steps wait.
-  explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t experts_per_turn = 8);
+  // Beside a block every rank sends so much at most.
+  explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_per_block = kBytesPerBlock);
 
   // Decides where to by the loads of all ranks. A block whose busiest rank would gain less than
   // 2 % stays as it is. Not while one runs.
   Status Start();
-  // The next turn. True: all has moved. The same on all ranks.
+  // After a step: a block that has arrived is where it was to go, and the next one sets off. True:
+  // all has moved. The same on all ranks.
   Result<bool> Advance();
-  bool is_running() const { return n_turns_left_ > 0; }
+  // What is left moves now.
+  Status Finish();
+  bool is_running() const { return n_steps_left_ > 0; }
 
   // Of the last one started.
   const RebalanceReport& report() const { return report_; }
 
  private:
-  // A block on its way.
+  // A block that is to move.
   struct Move {
     std::int64_t block = 0;
     ReplicaMap to;
-    std::vector<std::vector<ExpertTransfer>> rounds;
+    ParcelRounds rounds;
     std::vector<float> load;  // [experts]
   };
 
   Result<std::vector<std::int64_t>> SumLoads() const;
   Status CheckMaps() const;
   void Decide(std::span<const std::int64_t> loads);
-  Status CountTurns();
-  Status Turn();
-  Result<bool> Prepare(const Move& move);
-  Status Transfer(const Move& move, std::size_t first, std::size_t end);
+  ParcelRounds RoundsOf(std::int64_t block, const ReplicaMap& to) const;
+  Status CountSteps();
+  Status Proceed(std::int64_t n_steps_left);
+  Status SetOff();
+  Result<bool> Prepare(Move& move);
+  Status TakeMemory(Move& move);
+  static std::vector<PlacedExperts::Arrival> ArrivalsOf(const Move& move);
+  Status Land();
   Status Commit(const Move& move);
-  void EndMove();
-  std::span<std::byte> MemoryOf(std::int32_t expert) const;
-  std::int64_t TurnsOf(const Move& move) const;
 
   PlacedExperts& experts_;
-  std::int64_t experts_per_turn_;
+  std::int64_t bytes_per_block_;
   std::vector<Move> moves_;
-  std::size_t move_ = 0;           // the one that is on its way
-  std::size_t round_ = 0;          // its next
-  std::int64_t n_turns_left_ = 0;  // of the stage that needs the most
-  std::vector<PlacedExperts::Arrival> arrivals_;
+  std::size_t move_ = 0;                                         // the one that is on its way
+  std::int64_t n_steps_left_ = 0;                                // of the stage that needs the most
   double busiest_before_ = 0, busiest_after_ = 0, average_ = 0;  // tokens, over all blocks
   RebalanceReport report_;
 };

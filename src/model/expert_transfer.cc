@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/integer_math.h"
@@ -26,64 +27,94 @@ std::int64_t ScaleSize(const Weight& weight) {
   return 0;
 }
 
-// Of those that have it, the rank that has sent the least so far.
-int SenderOf(const ReplicaMap& map, std::int32_t expert, std::span<const std::int64_t> n_sent) {
-  std::optional<int> sender;
-  for (int rank = 0; rank < map.n_ranks(); ++rank) {
-    if (map.IsOn(rank, expert) && (!sender || n_sent[static_cast<std::size_t>(rank)] <
-                                                  n_sent[static_cast<std::size_t>(*sender)])) {
-      sender = rank;
+// Who is to have what, and who has sent how much.
+class TransferPlan {
+ public:
+  TransferPlan(const ReplicaMap& from, const ReplicaMap& to)
+      : from_(from), n_sent_(static_cast<std::size_t>(to.n_ranks()), 0) {
+    for (int rank = 0; rank < to.n_ranks(); ++rank) {
+      wanted_.push_back(to.ExpertsOf(rank));
+      std::erase_if(wanted_.back(), [&](std::int32_t e) { return from.IsOn(rank, e); });
     }
   }
-  Check(sender.has_value(), "an expert that a rank has");
-  return *sender;
-}
+
+  // Every rank is sent the first expert that it lacks of those whose senders are free. Empty: no
+  // rank lacks any.
+  std::vector<ExpertTransfer> NextRound() {
+    std::vector<ExpertTransfer> round;
+    std::vector<bool> is_free(wanted_.size(), true);
+    for (std::size_t rank = 0; rank < wanted_.size(); ++rank) {
+      std::vector<std::int32_t>& lacks = wanted_[rank];
+      for (auto expert = lacks.begin(); expert != lacks.end(); ++expert) {
+        if (const std::optional<int> sender = SenderOf(*expert, is_free)) {
+          round.push_back({*expert, *sender, static_cast<int>(rank)});
+          is_free[static_cast<std::size_t>(*sender)] = false;
+          ++n_sent_[static_cast<std::size_t>(*sender)];
+          lacks.erase(expert);
+          break;
+        }
+      }
+    }
+    return round;
+  }
+
+ private:
+  // Of those that have it and are free, the rank that has sent the least so far.
+  std::optional<int> SenderOf(std::int32_t expert, const std::vector<bool>& is_free) const {
+    std::optional<int> sender;
+    for (int rank = 0; rank < from_.n_ranks(); ++rank) {
+      const auto i = static_cast<std::size_t>(rank);
+      if (is_free[i] && from_.IsOn(rank, expert) &&
+          (!sender || n_sent_[i] < n_sent_[static_cast<std::size_t>(*sender)])) {
+        sender = rank;
+      }
+    }
+    return sender;
+  }
+
+  const ReplicaMap& from_;
+  std::vector<std::vector<std::int32_t>> wanted_;  // [ranks]
+  std::vector<std::int64_t> n_sent_;               // [ranks]
+};
 
 }  // namespace
 
 std::vector<std::vector<ExpertTransfer>> PlanTransfers(const ReplicaMap& from,
                                                        const ReplicaMap& to) {
-  std::vector<std::vector<std::int32_t>> wanted;
-  std::size_t n_rounds = 0;
-  for (int rank = 0; rank < to.n_ranks(); ++rank) {
-    wanted.push_back(to.ExpertsOf(rank));
-    std::erase_if(wanted.back(), [&](std::int32_t e) { return from.IsOn(rank, e); });
-    n_rounds = std::max(n_rounds, wanted.back().size());
-  }
-  std::vector<std::vector<ExpertTransfer>> rounds(n_rounds);
-  std::vector<std::int64_t> n_sent(wanted.size(), 0);
-  for (std::size_t round = 0; round < n_rounds; ++round) {
-    for (std::size_t rank = 0; rank < wanted.size(); ++rank) {
-      if (round < wanted[rank].size()) {
-        const std::int32_t expert = wanted[rank][round];
-        const int sender = SenderOf(from, expert, n_sent);
-        ++n_sent[static_cast<std::size_t>(sender)];
-        rounds[round].push_back({expert, sender, static_cast<int>(rank)});
-      }
-    }
+  TransferPlan plan(from, to);
+  std::vector<std::vector<ExpertTransfer>> rounds;
+  for (auto round = plan.NextRound(); !round.empty(); round = plan.NextRound()) {
+    rounds.push_back(std::move(round));
   }
   return rounds;
 }
 
-std::int64_t BytesOf(const ExpertWeights& expert) {
-  std::int64_t sum = 0;
+std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert) {
+  std::array<ByteRange, 6> layout;
+  std::int64_t next = 0;
+  std::size_t i = 0;
   for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
-    sum += RoundUp(ScaleSize(*weight), kAlignment) +
-           RoundUp(weight->n * weight->RowBytes(), kAlignment);
+    for (const std::int64_t size : {ScaleSize(*weight), weight->n * weight->RowBytes()}) {
+      layout[i++] = {next, size};
+      next += RoundUp(size, kAlignment);
+    }
   }
-  return sum;
+  return layout;
+}
+
+std::int64_t BytesOf(const ExpertWeights& expert) {
+  return RoundUp(LayoutOf(expert).back().end(), kAlignment);
 }
 
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory) {
   Check(std::ssize(memory) >= BytesOf(expert), "memory for all of an expert");
   ExpertWeights bound = expert;
-  const std::byte* next = memory.data();
+  const std::array<ByteRange, 6> layout = LayoutOf(expert);
+  std::size_t i = 0;
   for (Weight* weight : {&bound.w1, &bound.w2, &bound.w3}) {
-    const std::int64_t scale_size = ScaleSize(*weight);
-    weight->scales = scale_size == 0 ? nullptr : next;
-    next += RoundUp(scale_size, kAlignment);
-    weight->data = next;
-    next += RoundUp(weight->n * weight->RowBytes(), kAlignment);
+    const ByteRange scales = layout[i++];
+    weight->scales = scales.size == 0 ? nullptr : memory.data() + scales.first;
+    weight->data = memory.data() + layout[i++].first;
   }
   return bound;
 }

@@ -1,6 +1,7 @@
 #include "model/placed_experts.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -33,8 +34,14 @@ Status PlacedExperts::Bind(Backend& backend, ModelWeights& weights) {
   memory_.emplace(backend, options_.max_moved_bytes);
   weights_ = &weights;
   if (ranks_.share.n_expert == 1) {
+    shipment_.emplace(MakeSoloCommunicator());
     return {};
   }
+  Result<std::unique_ptr<Communicator>> apart = ranks_.expert->Split(0, ranks_.expert->rank());
+  if (!apart) {
+    return Unexpected(apart.error());
+  }
+  shipment_.emplace(*std::move(apart));
   Result<ExpertLoads> loads = ExpertLoads::Create(n_layers_ + 1, n_experts_, options_.window_steps);
   if (!loads) {
     return Unexpected(loads.error());

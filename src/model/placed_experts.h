@@ -17,6 +17,7 @@
 #include "model/expert_loads.h"
 #include "model/expert_memory.h"
 #include "model/expert_placement.h"
+#include "model/expert_shipment.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
 
@@ -42,8 +43,9 @@ class PlacedExperts {
 
   // The options have been checked (CheckOptions).
   PlacedExperts(const ModelConfig& config, const ModelRanks& ranks, const ExpertOptions& options);
-  // Of a model that has been narrowed to its share. Backend and weights outlive this object, and
-  // the weights stay where they are.
+  // Of a model that has been narrowed to its share; all ranks together. Backend and weights outlive
+  // this object, and the weights stay where they are. Error: memory, or ranks that cannot be
+  // reached.
   Status Bind(Backend& backend, ModelWeights& weights);
 
   // --- Within a step ---
@@ -55,6 +57,8 @@ class PlacedExperts {
   // Records what this rank computes, whoever's tokens they are: expert ids, or kNotHere.
   void Count(std::int64_t block, Matrix<const std::int32_t> here);
   ExpertAdmission& admission() { return admission_; }
+  // What is on its way between the expert ranks: every block carries some of it.
+  ExpertShipment& shipment() { return *shipment_; }
 
   // --- Between steps ---
   const ModelRanks& ranks() const { return ranks_; }
@@ -86,6 +90,7 @@ class PlacedExperts {
   ExpertAdmission admission_;
   std::optional<ExpertLoads> loads_;  // on several expert ranks
   std::optional<ExpertMemory> memory_;
+  std::optional<ExpertShipment> shipment_;  // to that memory
   ModelWeights* weights_ = nullptr;
   std::vector<std::span<std::byte>> moved_;  // [blocks, experts]; empty: in the files, or not here
 };

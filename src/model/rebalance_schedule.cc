@@ -18,7 +18,11 @@ RebalanceSchedule::RebalanceSchedule(ExpertRebalancer& rebalancer, std::int64_t 
 Status RebalanceSchedule::AfterStep(std::int64_t n_tokens) {
   n_tokens_ += n_tokens;
   if (has_begun_) {
-    return Turn();
+    const Result<bool> advanced = rebalancer_.Advance();
+    if (advanced && *advanced) {
+      End();
+    }
+    return advanced ? Status() : Unexpected(advanced.error());
   }
   if (n_tokens_ < interval_) {
     return {};
@@ -29,24 +33,19 @@ Status RebalanceSchedule::AfterStep(std::int64_t n_tokens) {
 }
 
 Status RebalanceSchedule::Finish() {
-  while (has_begun_) {
-    if (Status turned = Turn(); !turned) {
-      return turned;
-    }
+  if (!has_begun_) {
+    return {};
   }
-  return {};
+  Status finished = rebalancer_.Finish();
+  if (finished) {
+    End();
+  }
+  return finished;
 }
 
-Status RebalanceSchedule::Turn() {
-  const Result<bool> advanced = rebalancer_.Advance();
-  if (!advanced) {
-    return Unexpected(advanced.error());
-  }
-  if (*advanced) {
-    has_begun_ = false;
-    on_end_(rebalancer_.report());
-  }
-  return {};
+void RebalanceSchedule::End() {
+  has_begun_ = false;
+  on_end_(rebalancer_.report());
 }
 
 }  // namespace fathom

@@ -19,14 +19,14 @@ class RebalanceSchedule {
   // about each that has ended.
   RebalanceSchedule(ExpertRebalancer& rebalancer, std::int64_t interval, OnEnd on_end);
 
-  // After a step of so many tokens (0: an empty one, which counts as none): begins, or does the
-  // next turn. Errors: the rebalancer's.
+  // After a step of so many tokens (0: an empty one, which counts as none): begins, or goes on.
+  // Errors: the rebalancer's.
   Status AfterStep(std::int64_t n_tokens);
   // Does what is left of one that has begun.
   Status Finish();
 
  private:
-  Status Turn();
+  void End();
 
   ExpertRebalancer& rebalancer_;
   std::int64_t interval_;

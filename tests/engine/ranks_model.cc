@@ -38,12 +38,12 @@ class RanksModel::Rank {
   }
 
   Model& model() { return loaded_->model(); }
-  // Experts move between any two steps, where there are more of them than needed.
+  // Pieces of experts move beside any step, where there are more of them than needed.
   AfterForward Balance() {
     if (groups_->ranks().share.n_redundant_experts == 0) {
       return {};
     }
-    rebalancer_.emplace(model().experts(), 1);
+    rebalancer_.emplace(model().experts(), 50'001);
     schedule_.emplace(*rebalancer_, 1, [](const RebalanceReport&) {});
     return [this](std::int64_t n_tokens) { return schedule_->AfterStep(n_tokens); };
   }

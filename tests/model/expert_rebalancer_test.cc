@@ -29,10 +29,14 @@ using testing::Sequence;
 constexpr std::int64_t kTokens = 150;  // more than a window and a row of ratio 128
 constexpr std::int64_t kChunk = 6;
 
+// Less than an expert, and nothing that its pieces are multiples of.
+constexpr std::int64_t kBytes = 25'001;
+
 struct Moved {
   std::int64_t n_blocks = 0;
   std::int64_t n_bytes = 0;
   std::int64_t n_between = 0;  // steps with some blocks moved and some not
+  std::int64_t n_within = 0;   // steps that began and ended with a part of a block on its way
 };
 
 ModelOptions Options(const ModelRanks* ranks) {
@@ -44,18 +48,32 @@ ModelOptions Options(const ModelRanks* ranks) {
           .ranks = ranks};
 }
 
-// All tokens a few at a time, a turn of the rebalancer between any two steps, and when it has ended
-// the next begins, with loads that have changed.
+// A block that is half moved would have experts that the map does not know, or lack some.
+void ExpectWeightsWhereMapsSay(Model& model) {
+  const PlacedExperts& experts = model.experts();
+  for (const std::int64_t block : experts.Blocks()) {
+    for (std::int32_t e = 0; e < model.config().n_routed_experts; ++e) {
+      EXPECT_EQ(experts.Weights(block, e).w1.data != nullptr,
+                experts.map(block).IsOn(experts.ranks().share.expert_rank, e));
+    }
+  }
+}
+
+// All tokens a few at a time, experts on their way beside any step, and when a rebalancing has
+// ended the next begins, with loads that have changed.
 Sequence RunWhileMoving(Model& model, const std::vector<Token>& tokens, Moved& moved) {
   Sequence sequence(model.config(), 0, tokens);
-  ExpertRebalancer rebalancer(model.experts(), 1);
+  // The fewer blocks a stage has, the more each must carry until the tokens end.
+  ExpertRebalancer rebalancer(model.experts(), kBytes * model.experts().ranks().share.n_stages);
   while (sequence.left() > 0 && !::testing::Test::HasFatalFailure()) {
     testing::Step(model, {{&sequence, std::min(kChunk, sequence.left())}});
+    ExpectWeightsWhereMapsSay(model);
     if (!rebalancer.is_running()) {
       const Status started = rebalancer.Start();
       EXPECT_TRUE(started) << started.error().message;
       continue;
     }
+    moved.n_within += model.experts().shipment().is_done() ? 0 : 1;
     const Result<bool> advanced = rebalancer.Advance();
     EXPECT_TRUE(advanced) << advanced.error().message;
     moved.n_between += rebalancer.report().n_moved_blocks > 0 && !*advanced ? 1 : 0;
@@ -105,6 +123,8 @@ TEST_P(Rebalancing, StagesOfTensorRanksGiveTheSameBitsWhileExpertsMove) {
           EXPECT_GT(of_rank.n_bytes, 0) << what;
         }
         EXPECT_GT(moved[0].n_between, 0) << what;
+        EXPECT_TRUE(std::ranges::any_of(moved, [](const Moved& m) { return m.n_within > 0; }))
+            << what;
         ++n_cuts;
       }
     }
@@ -131,6 +151,30 @@ TEST_P(Rebalancing, AnyNumberOfExpertRanksGivesTheSameBitsWhileExpertsMove) {
                                 what + ", rank " + std::to_string(all.rank()));
       });
       EXPECT_GT(moved[0].n_blocks, 0) << what;
+    }
+  }
+}
+
+// The second of two data ranks has no sequence: its blocks carry pieces all the same.
+TEST_P(Rebalancing, ADataRankWithoutTokensCarriesItsPieces) {
+  for (const int n_stages : {1, 2}) {
+    const RankCounts counts = {
+        .n_stages = n_stages, .expert_parallel = true, .n_redundant_experts = 2, .n_data = 2};
+    const std::string what = std::to_string(n_stages) + " stages of two data ranks";
+    std::vector<Moved> moved(static_cast<std::size_t>(2 * n_stages));
+    testing::RunRanks(2 * n_stages, [&](Communicator& all) {
+      Result<std::unique_ptr<RankGroups>> groups = RankGroups::Join(all, config_, weights_, counts);
+      ASSERT_TRUE(groups.has_value()) << groups.error().message;
+      testing::TestModel loaded(*directory_, Options(&(*groups)->ranks()), {.n_threads = 1});
+      const Sequence found =
+          RunWhileMoving(loaded.model(), tokens_, moved[static_cast<std::size_t>(all.rank())]);
+      if (all.rank() == 0) {
+        testing::ExpectSameBits(*expected_, found, kTokens, what);
+      }
+    });
+    for (const Moved& of_rank : moved) {
+      EXPECT_GT(of_rank.n_bytes, 0) << what;
+      EXPECT_GT(of_rank.n_within, 0) << what;
     }
   }
 }
@@ -182,8 +226,11 @@ TEST_F(EmbeddedModel, WhereOneRankHasNoMemoryAllKeepTheOldPlacement) {
         testing::Step(model, {{&sequence, 60}});
         ExpertRebalancer rebalancer(model.experts());
         ASSERT_TRUE(rebalancer.Start());
-        while (rebalancer.is_running()) {
-          ASSERT_TRUE(rebalancer.Advance());
+        for (bool finished = false; !finished;) {
+          testing::Step(model, {{&sequence, 2}});
+          const Result<bool> advanced = rebalancer.Advance();
+          ASSERT_TRUE(advanced.has_value());
+          finished = *advanced;
         }
         const RebalanceReport& report = rebalancer.report();
         EXPECT_GT(report.n_kept_blocks, 0);
@@ -211,16 +258,106 @@ TEST_F(EmbeddedModel, ARankThatGoesWhileExpertsMoveLeavesTheOldPlacement) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
         const BlockPlacements before = PlacementOf(model);
-        ExpertRebalancer rebalancer(model.experts(), 1);
+        ExpertRebalancer rebalancer(model.experts(), kBytes);
         ASSERT_TRUE(rebalancer.Start());
-        ASSERT_TRUE(rebalancer.is_running());
+        testing::Step(model, {{&sequence, 3}});
+        ASSERT_FALSE(model.experts().shipment().is_done());
         if (rank == 1) {
           return;
         }
-        const Result<bool> advanced = rebalancer.Advance();
-        ASSERT_FALSE(advanced.has_value());
+        Batch batch;
+        batch.Add(0, 63, std::span(tokens_).subspan(63, 3));
+        const Status ran = model.Forward(batch);
+        ASSERT_FALSE(ran.has_value());
+        EXPECT_EQ(ran.error().message, "rank 1 has closed its connection: it has ended");
+        EXPECT_FALSE(rebalancer.Finish().has_value());
         EXPECT_EQ(PlacementOf(model), before);
         EXPECT_EQ(rebalancer.report().n_moved_blocks, 0);
+      });
+}
+
+// Weights travel within steps; between them ranks only agree.
+TEST_F(EmbeddedModel, PiecesTravelBesideTheSteps) {
+  OnRanks(
+      2, [](ExpertOptions&, int) {},
+      [&](Model& model, int rank) {
+        Sequence sequence(model.config(), 0, tokens_);
+        testing::Step(model, {{&sequence, 60}});
+        Communicator& ranks = *model.experts().ranks().expert;
+        std::int64_t n_within = 0, n_between = 0;  // bytes sent
+        const auto add_since = [&](std::int64_t& sum, std::int64_t before) {
+          sum += ranks.traffic().n_bytes - before;
+        };
+        ExpertRebalancer rebalancer(model.experts(), kBytes);
+        ASSERT_TRUE(rebalancer.Start());
+        while (rebalancer.is_running()) {
+          const std::int64_t begin = ranks.traffic().n_bytes;
+          testing::Step(model, {{&sequence, 2}});
+          add_since(n_within, begin);
+          const std::int64_t end = ranks.traffic().n_bytes;
+          ASSERT_TRUE(rebalancer.Advance());
+          add_since(n_between, end);
+        }
+        const RebalanceReport& report = rebalancer.report();
+        EXPECT_GE(report.n_moved_blocks, 2);
+        EXPECT_GT(report.n_steps, report.n_moved_blocks);
+        EXPECT_GT(report.seconds, 0);
+        EXPECT_LE(n_between, 500 * report.n_moved_blocks);
+        std::array<std::int64_t, 2> sent = {};
+        ASSERT_TRUE(ranks.AllGather(std::as_bytes(std::span(&n_within, 1)),
+                                    std::as_writable_bytes(std::span(sent))));
+        EXPECT_GT(sent[0] + sent[1], report.moved_bytes);
+        testing::Step(model, {{&sequence, sequence.left()}});
+        testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
+      });
+}
+
+// A run may end between any two steps: what is left moves at once, or nothing waits for it.
+TEST_F(EmbeddedModel, TheEndComesWhileABlockIsOnItsWay) {
+  for (const bool finishes : {true, false}) {
+    OnRanks(
+        2, [](ExpertOptions&, int) {},
+        [&](Model& model, int rank) {
+          Sequence sequence(model.config(), 0, tokens_);
+          testing::Step(model, {{&sequence, 60}});
+          const BlockPlacements before = PlacementOf(model);
+          ExpertRebalancer rebalancer(model.experts(), kBytes);
+          ASSERT_TRUE(rebalancer.Start());
+          testing::Step(model, {{&sequence, 5}});
+          ASSERT_TRUE(rebalancer.Advance());
+          ASSERT_FALSE(model.experts().shipment().is_done());
+          if (finishes) {
+            ASSERT_TRUE(rebalancer.Finish());
+            EXPECT_FALSE(rebalancer.is_running());
+            EXPECT_GT(rebalancer.report().n_moved_blocks, 1);
+            EXPECT_EQ(rebalancer.report().n_steps, 1);
+            ExpectWeightsWhereMapsSay(model);
+            testing::Step(model, {{&sequence, sequence.left()}});
+            testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
+          } else {
+            EXPECT_EQ(PlacementOf(model), before);
+          }
+          ASSERT_TRUE(model.experts().ranks().expert->Barrier());
+        });
+  }
+}
+
+// Steps that were foreseen and did not come leave nothing behind: the last call sends the rest.
+TEST_F(EmbeddedModel, WhatNoStepCarriedMovesInTheEnd) {
+  OnRanks(
+      2, [](ExpertOptions&, int) {},
+      [&](Model& model, int rank) {
+        Sequence sequence(model.config(), 0, tokens_);
+        testing::Step(model, {{&sequence, 60}});
+        ExpertRebalancer rebalancer(model.experts(), kBytes);
+        ASSERT_TRUE(rebalancer.Start());
+        while (rebalancer.is_running()) {
+          ASSERT_TRUE(rebalancer.Advance());
+        }
+        EXPECT_GT(rebalancer.report().n_moved_blocks, 1);
+        EXPECT_TRUE(model.experts().shipment().is_done());
+        testing::Step(model, {{&sequence, sequence.left()}});
+        testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
       });
 }
 
@@ -293,12 +430,6 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
         RunWhileMoving(model, tokens_, moved);
         EXPECT_GT(moved.n_blocks, 0);
         const PlacedExperts& experts = model.experts();
-        for (const std::int64_t block : experts.Blocks()) {
-          for (std::int32_t e = 0; e < config_.n_routed_experts; ++e) {
-            const bool is_here = experts.Weights(block, e).w1.data != nullptr;
-            EXPECT_EQ(is_here, experts.map(block).IsOn(experts.ranks().share.expert_rank, e));
-          }
-        }
         const std::int64_t n_places = 12 / 4 * (config_.num_hidden_layers + 2);
         EXPECT_LE(experts.memory().bytes(), n_places * BytesOf(experts.Weights(0, 0)));
       });

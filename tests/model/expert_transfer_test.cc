@@ -31,6 +31,14 @@ TEST(ExpertTransferTest, WhatIsThereIsNotSentAndSendersTakeTurns) {
   EXPECT_TRUE(PlanTransfers(from, from).empty());
 }
 
+TEST(ExpertTransferTest, ARankSendsOneExpertAtATime) {
+  // Rank 0 alone has experts 0 and 1; rank 3, which lacks both, is sent another meanwhile.
+  const ReplicaMap from = MapOf({0, 1, 2, 3, 2, 3, 4, 5}, 6, 4);
+  const ReplicaMap to = MapOf({0, 1, 0, 2, 0, 3, 2, 4}, 6, 4);
+  EXPECT_EQ(PlanTransfers(from, to),
+            (std::vector<std::vector<ExpertTransfer>>{{{0, 0, 1}, {2, 1, 3}}, {{0, 0, 2}}}));
+}
+
 TEST(ExpertTransferTest, EveryRankGetsWhatItLacksFromOneThatHasIt) {
   std::mt19937 random(3);
   for (int i = 0; i < 100; ++i) {
@@ -46,10 +54,11 @@ TEST(ExpertTransferTest, EveryRankGetsWhatItLacksFromOneThatHasIt) {
     const ReplicaMap from = place(), to = place();
     std::vector<std::set<std::int32_t>> got(4);
     for (const std::vector<ExpertTransfer>& round : PlanTransfers(from, to)) {
-      std::set<int> receivers;
+      std::set<int> senders, receivers;
       for (const ExpertTransfer& transfer : round) {
         EXPECT_TRUE(from.IsOn(transfer.from, transfer.expert));
         EXPECT_FALSE(from.IsOn(transfer.to, transfer.expert));
+        EXPECT_TRUE(senders.insert(transfer.from).second);
         EXPECT_TRUE(receivers.insert(transfer.to).second);
         EXPECT_TRUE(got[static_cast<std::size_t>(transfer.to)].insert(transfer.expert).second);
       }

@@ -229,9 +229,7 @@ RankRecord RunHalves(Model& model, std::span<const Token> tokens) {
     if (position == tokens.size() / 2) {
       record.first = LoadsOf(model);
       EXPECT_TRUE(rebalancer.Start());
-      while (rebalancer.is_running()) {
-        EXPECT_TRUE(rebalancer.Advance());
-      }
+      EXPECT_TRUE(rebalancer.Finish());
     }
     batch.Clear();
     batch.Add(0, static_cast<std::int32_t>(position), tokens.subspan(position, kBatch));

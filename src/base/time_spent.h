@@ -1,0 +1,25 @@
+// TimeSpent: adds the seconds until its end of life to a sum.
+#ifndef FATHOM_BASE_TIME_SPENT_H_
+#define FATHOM_BASE_TIME_SPENT_H_
+
+#include <chrono>
+
+namespace fathom {
+
+// `seconds` outlives it.
+class TimeSpent {
+ public:
+  explicit TimeSpent(double& seconds) : seconds_(seconds) {}
+  ~TimeSpent() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  TimeSpent(const TimeSpent&) = delete;
+  TimeSpent& operator=(const TimeSpent&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& seconds_;
+  const Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace fathom
+
+#endif  // FATHOM_BASE_TIME_SPENT_H_
