@@ -14,6 +14,15 @@
 //   tok/s          of these layers alone, before and after
 //   faster         after / before
 //   expected       the same three by the simulator
+//
+// With --move N instead what it costs to send N experts to every rank, as a rebalancing does.
+// Before its experts a layer then has an attention, as long as its weights take to be read; every
+// step runs twice, without pieces and with them:
+//
+//   steps          that carry the experts in pieces
+//   between        ms that steps wait if all is sent between two of them
+//   waited         ms that steps wait for pieces beside them
+//   slower         ms that these steps take longer in all: the median of a step, times steps
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -27,12 +36,14 @@
 #include <thread>
 #include <vector>
 
+#include "base/integer_math.h"
 #include "bench/must.h"
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
 #include "kernels/registry.h"
 #include "model/expert_exchange.h"
 #include "model/expert_placement.h"
+#include "model/expert_shipment.h"
 #include "plan/expert_load.h"
 #include "plan/hardware.h"
 #include "plan/model_sizes.h"
@@ -56,6 +67,9 @@ struct Options {
   double tera_flops = 0.08;
   int n_steps = 4;
   std::string path = "fused";
+  std::int64_t n_moved = 0;  // experts to every rank; 0: none
+  std::int64_t kb_per_block = kBytesPerBlock / 1024;
+  double attention_mb = 150;  // of a layer: what Flash has outside the experts
 };
 
 // --- Tokens ---
@@ -106,6 +120,46 @@ struct Figures {
   double tokens_per_second = 0;
 };
 
+// Seconds that all steps have lost to experts on their way.
+struct MoveFigures {
+  double between = 0;
+  double waited = 0;
+  double slower = 0;
+  double step = 0;  // of one without pieces
+};
+
+// Experts of Flash, n to each rank from the one before it. All lie in the same place: what they
+// hold does not matter.
+class MovedExperts {
+ public:
+  MovedExperts(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks) {}
+
+  ParcelRounds Rounds(std::int64_t n) {
+    std::vector<Parcel> round;
+    for (int from = 0; from < n_ranks_; ++from) {
+      const int to = (from + 1) % n_ranks_;
+      round.push_back({.transfer = {.from = from, .to = to},
+                       .weights = from == rank_ ? BindTo(Shape(), from_) : Shape(),
+                       .memory = to == rank_ ? std::span(to_) : std::span<std::byte>()});
+    }
+    return ParcelRounds(static_cast<std::size_t>(n), round);
+  }
+
+ private:
+  static ExpertWeights Shape() {
+    const ModelConfig config = FlashConfig();
+    const Weight up = {
+        .format = WeightFormat::kFp4, .n = config.moe_intermediate_size, .k = config.hidden_size};
+    const Weight down = {.format = WeightFormat::kFp4, .n = up.k, .k = up.n};
+    return {up, down, up};
+  }
+
+  int rank_;
+  int n_ranks_;
+  std::vector<std::byte> from_ = std::vector<std::byte>(static_cast<std::size_t>(BytesOf(Shape())));
+  std::vector<std::byte> to_ = from_;
+};
+
 class Run {
  public:
   Run(const Options& options, const ModelConfig& config, const std::vector<ReplicaMap>& maps,
@@ -124,6 +178,7 @@ class Run {
     }
   }
 
+  const MoveFigures& move_figures() const { return move_figures_; }
   Figures Measure() {
     {
       std::vector<std::jthread> threads;
@@ -157,11 +212,14 @@ class Run {
 
   // What a rank has of the tokens of a step.
   struct Rank {
-    Rank(const Run& of, int rank, ExpertExchange& with)
+    Rank(const Run& of, int at, ExpertExchange& with, Communicator& ranks)
         : run(of),
+          rank(at),
           exchange(with),
-          first(of.FirstOf(rank)),
-          t(of.FirstOf(rank + 1) - first),
+          moved(at, ranks.size()),
+          shipment(Must(ranks.Split(0, at))),
+          first(of.FirstOf(at)),
+          t(of.FirstOf(at + 1) - first),
           x(static_cast<std::size_t>(t * d), ToBf16(0.5f)),
           ids(static_cast<std::size_t>(t * k)),
           weights(ids.size(), 0.2f),
@@ -169,6 +227,23 @@ class Run {
           y(x.size()),
           products({1e9 * of.options_.memory_gb, 1e12 * of.options_.tera_flops},
                    of.config_.n_routed_experts, n_weights, n_weights * (0.5 + 1.0 / kFp4Block)) {}
+
+    ParcelRounds Moved() { return moved.Rounds(run.options_.n_moved); }
+    std::int64_t BytesPerBlock() const { return 1024 * run.options_.kb_per_block; }
+
+    // Seconds of the layers of a step, each with an attention and, perhaps, pieces.
+    double RunStep(const Tokens& step, bool carries) {
+      const auto start = Clock::now();
+      for (std::size_t layer = 0; layer < run.maps_.size(); ++layer) {
+        if (carries) Must(shipment.Start());
+        std::this_thread::sleep_for(std::chrono::duration<double>(run.options_.attention_mb / 1e3 /
+                                                                  run.options_.memory_gb));
+        Must(shipment.Poll());
+        RunLayer(step, layer);
+        Must(shipment.Wait());
+      }
+      return std::chrono::duration<double>(Clock::now() - start).count();
+    }
 
     void RunLayer(const Tokens& step, std::size_t layer) {
       std::copy_n(step.ids[layer].begin() + first * k, t * k, ids.begin());
@@ -184,7 +259,7 @@ class Run {
            .local =
                [this](Matrix<const Bf16>, const Routing& routing, Matrix<Bf16>) {
                  products.Run(routing.ids);
-                 return Status();
+                 return shipment.Poll();
                },
            .shared = [] { return Status(); },
            .rows = {rows.data(), t * k, d},
@@ -192,7 +267,10 @@ class Run {
     }
 
     const Run& run;
+    const int rank;
     ExpertExchange& exchange;
+    MovedExperts moved;
+    ExpertShipment shipment;
     const std::int64_t k = run.config_.num_experts_per_tok;
     const std::int64_t d = run.config_.hidden_size;
     const double n_weights = 3.0 * static_cast<double>(d * run.config_.moe_intermediate_size);
@@ -226,10 +304,13 @@ class Run {
          .n_experts = config_.n_routed_experts,
          .path = options_.path == "fused" ? ExpertPath::kFused : ExpertPath::kGather,
          .own_tokens = true}));
-    Rank self(*this, rank, *exchange);
+    Rank self(*this, rank, *exchange, *ranks);
     self.RunLayer(steps_.front(), 0);  // touches all memory
     self.products.Forget();
     meeting_.arrive_and_wait();
+    if (options_.n_moved > 0) {
+      return MeasureMove(self);
+    }
     const auto start = Clock::now();
     for (const Tokens& step : steps_) {
       for (std::size_t layer = 0; layer < maps_.size(); ++layer) self.RunLayer(step, layer);
@@ -241,6 +322,33 @@ class Run {
     }
   }
 
+  void MeasureMove(Rank& self) {
+    self.shipment.Load(self.Moved(), self.BytesPerBlock());
+    meeting_.arrive_and_wait();
+    Must(self.shipment.Finish());
+    const double between = self.shipment.seconds();
+    self.shipment.Load(self.Moved(), self.BytesPerBlock());
+    std::vector<double> without, more;
+    for (const Tokens& step : steps_) {
+      meeting_.arrive_and_wait();
+      without.push_back(self.RunStep(step, false));
+      meeting_.arrive_and_wait();
+      more.push_back(self.RunStep(step, true) - without.back());
+    }
+    Check(self.shipment.is_done(), "steps that carry all");
+    if (self.rank == 0) {
+      move_figures_ = {.between = between,
+                       .waited = self.shipment.seconds(),
+                       .slower = MedianOf(more) * static_cast<double>(std::ssize(steps_)),
+                       .step = MedianOf(without)};
+    }
+  }
+  static double MedianOf(std::vector<double> values) {
+    const auto middle = values.begin() + std::ssize(values) / 2;
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+  }
+
   const Options& options_;
   const ModelConfig& config_;
   const std::vector<ReplicaMap>& maps_;  // of every layer
@@ -249,7 +357,8 @@ class Run {
   std::vector<std::int64_t> tokens_of_rank_;
   ShapedNetwork network_;
   std::barrier<> meeting_;
-  Figures figures_;  // written by rank 0 alone
+  Figures figures_;  // both written by rank 0 alone
+  MoveFigures move_figures_;
 };
 
 // --- Expected ---
@@ -296,6 +405,30 @@ std::vector<ReplicaMap> MapsAfter(const Options& options, const ModelConfig& con
   return maps;
 }
 
+// As many steps as carry the experts.
+void ReportMoves(const Options& options, const ModelConfig& config,
+                 const std::vector<ReplicaMap>& maps, const plan::ExpertLoad& load,
+                 std::mt19937_64& random) {
+  const std::int64_t n_blocks = BlocksToCarry(
+      MovedExperts(0, options.n_ranks).Rounds(options.n_moved), 1024 * options.kb_per_block);
+  const std::int64_t n_steps = DivideUp(n_blocks, options.n_layers);
+  fmt::print("{} experts to each rank, {} KB beside a layer, attentions of {} MB\n",
+             options.n_moved, options.kb_per_block, options.attention_mb);
+  fmt::print("{:>6} | {:>5} {:>9} {:>11} {:>11} {:>11}\n", "tokens", "steps", "ms a step",
+             "between ms", "waited ms", "slower ms");
+  for (const std::int64_t n_tokens : options.tokens) {
+    std::vector<Tokens> steps;
+    for (std::int64_t i = 0; i < n_steps; ++i) {
+      steps.emplace_back(load, n_tokens, config.num_experts_per_tok, random);
+    }
+    Run run(options, config, maps, steps);
+    run.Measure();
+    const MoveFigures& lost = run.move_figures();
+    fmt::print("{:>6} | {:>5} {:>9.1f} {:>11.1f} {:>11.1f} {:>11.1f}\n", n_tokens, n_steps,
+               1e3 * lost.step, 1e3 * lost.between, 1e3 * lost.waited, 1e3 * lost.slower);
+  }
+}
+
 void Report(const Options& options) {
   const ModelConfig config = CutConfig(
       FlashConfig(), {.ratios = std::vector<int>(static_cast<std::size_t>(options.n_layers), 128),
@@ -311,6 +444,9 @@ void Report(const Options& options) {
       "GB/s and {} TFLOP/s, {}\n",
       options.n_ranks, config.n_routed_experts, options.n_redundant, options.zipf, options.rate,
       options.latency_us, options.memory_gb, options.tera_flops, options.path);
+  if (options.n_moved > 0) {
+    return ReportMoves(options, config, balanced, load, random);
+  }
   fmt::print("{:>6} | {:>17} {:>19} {:>7} | expected {:>8} {:>19} {:>7}\n", "tokens", "imbalance",
              "tok/s", "faster", "imbalance", "tok/s", "faster");
   for (const std::int64_t n_tokens : options.tokens) {
@@ -351,6 +487,9 @@ int main(int argc, char** argv) {
   app.add_option("--flops", options.tera_flops, "TFLOP/s of a rank");
   app.add_option("--steps", options.n_steps, "Measured steps");
   app.add_option("--path", options.path, "fused or gather");
+  app.add_option("--move", options.n_moved, "Experts that are sent to every rank");
+  app.add_option("--kb-per-block", options.kb_per_block, "Beside a layer, from a rank");
+  app.add_option("--attention", options.attention_mb, "MB read before the experts of a layer");
   CLI11_PARSE(app, argc, argv);
   fathom::bench::Report(options);
   return 0;
