@@ -277,9 +277,6 @@ std::vector<std::span<const std::byte>> Checkpoint::Memory() const {
       memory.push_back(file.bytes());
     }
   }
-  for (const PageMemory& copy : copies_) {
-    memory.emplace_back(copy.bytes());
-  }
   return memory;
 }
 

@@ -13,14 +13,13 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "base/pages.h"
 #include "base/result.h"
 #include "base/tensor.h"
 
 namespace fathom {
 
-// Owns read-only mappings of all shards (or copies of their tensors: weight_memory.h); views and
-// pointers into it live as long as it does (moving it keeps them valid). Constant after Open: any
+// Owns read-only mappings of all shards; views and pointers into it live as long as it does (moving
+// it keeps them valid). Constant after Open: any
 // thread may read it. Opening reads the headers only; the pages of a tensor come from disk when
 // they are first used.
 class Checkpoint {
@@ -59,19 +58,17 @@ class Checkpoint {
   std::vector<const Tensor*> TensorsByName() const;
   // Ascending by file name.
   std::span<const Shard> shards() const { return shards_; }
-  // The memory that holds all tensors, in pieces: the files, or what they were copied to.
+  // The files that hold all tensors.
   std::vector<std::span<const std::byte>> Memory() const;
   // What Open was given.
   const std::filesystem::path& path() const { return path_; }
 
  private:
   friend class CheckpointReader;
-  friend class WeightMover;
 
   std::filesystem::path path_;
   std::vector<Shard> shards_;
   std::vector<MappedFile> files_;  // parallel to shards_; empty where a shard cannot be mapped
-  std::vector<PageMemory> copies_;
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string_view, std::size_t> by_name_;  // keys point into tensors_
 };

@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "base/check.h"
 #include "base/integer_math.h"
 #include "base/pages.h"
 
@@ -57,127 +56,11 @@ void Run(std::span<const Copy> pieces, ThreadTeam& team, Meter& meter) {
         TouchPages(piece.from);
       } else {
         std::memcpy(piece.to, piece.from.data(), piece.from.size());
+        ReleasePages(piece.from);
       }
       meter.Add(piece.from.size(), worker);
     }
   });
-}
-
-std::int64_t WeightBytes(const Checkpoint& checkpoint) {
-  std::int64_t bytes = 0;
-  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    bytes += static_cast<std::int64_t>(tensor.view.bytes.size());
-  }
-  return bytes;
-}
-
-Status CheckMemory(std::string_view where, std::string_view what, std::int64_t needed) {
-  const std::int64_t available = AvailableMemory().value_or(needed);
-  constexpr double kGigabyte = 1e9;
-  if (needed > available) {
-    return MakeError(ErrorCode::kOutOfMemory,
-                     "{}expected at least {:.1f} GB of available memory for {}, found {:.1f} GB",
-                     where, static_cast<double>(needed) / kGigabyte, what,
-                     static_cast<double>(available) / kGigabyte);
-  }
-  return {};
-}
-
-}  // namespace
-
-// Shard by shard, so that the pages of one file are free again before the next is read.
-class WeightMover {
- public:
-  WeightMover(Checkpoint& checkpoint, bool lock, ThreadTeam& team,
-              const std::function<void(double)>& progress)
-      : checkpoint_(checkpoint),
-        lock_(lock),
-        total_(WeightBytes(checkpoint)),
-        team_(team),
-        meter_(total_, progress) {}
-
-  Status Move() {
-    std::size_t first = 0;
-    for (std::size_t shard = 0; shard < checkpoint_.files_.size(); ++shard) {
-      std::size_t end = first;
-      while (end < checkpoint_.tensors_.size() && checkpoint_.tensors_[end].shard == shard) {
-        ++end;
-      }
-      if (Status moved = MoveTensors({checkpoint_.tensors_.data() + first, end - first}); !moved) {
-        return moved;
-      }
-      checkpoint_.files_[shard] = MappedFile();
-      first = end;
-    }
-    return {};
-  }
-
- private:
-  Status MoveTensors(std::span<Checkpoint::Tensor> tensors) {
-    constexpr std::size_t kAlignment = 64;
-    std::size_t size = 0;
-    for (const Checkpoint::Tensor& tensor : tensors) {
-      size += RoundUp(tensor.view.bytes.size(), kAlignment);
-    }
-    if (size == 0) {
-      return {};
-    }
-    Result<PageMemory> memory = PageMemory::AllocateReserved(static_cast<std::int64_t>(size));
-    if (!memory) {
-      memory = PageMemory::Allocate(static_cast<std::int64_t>(size));
-    }
-    if (!memory) {
-      return Unexpected(memory.error());
-    }
-    if (lock_) {
-      if (Status locked = LockPages(memory->bytes(), total_, "the weights"); !locked) {
-        return locked;
-      }
-    }
-    std::vector<Copy> pieces;
-    std::byte* to = memory->bytes().data();
-    for (Checkpoint::Tensor& tensor : tensors) {
-      AddPieces({tensor.view.bytes, to}, pieces);
-      tensor.view.bytes = {to, tensor.view.bytes.size()};
-      to += RoundUp(tensor.view.bytes.size(), kAlignment);
-    }
-    checkpoint_.copies_.push_back(*std::move(memory));
-    Run(pieces, team_, meter_);
-    return {};
-  }
-
-  Checkpoint& checkpoint_;
-  const bool lock_;
-  const std::int64_t total_;
-  ThreadTeam& team_;
-  Meter meter_;
-};
-
-namespace {
-
-Status MoveToHugePages(Checkpoint& checkpoint, bool lock, ThreadTeam& team,
-                       const std::function<void(double)>& progress,
-                       std::vector<std::string>& warnings) {
-  if (Status moved = WeightMover(checkpoint, lock, team, progress).Move(); !moved) {
-    return MakeError(moved.error().code, "{}: weights in huge pages: {}",
-                     checkpoint.path().string(), moved.error().message);
-  }
-  std::int64_t huge = 0;
-  std::int64_t all = 0;
-  for (const std::span<const std::byte> bytes : checkpoint.Memory()) {
-    // A smaller piece cannot have any.
-    if (std::ssize(bytes) >= kHugePageBytes) {
-      huge += BytesInHugePages(bytes);
-      all += std::ssize(bytes);
-    }
-  }
-  if (huge < all / 2) {
-    warnings.push_back(
-        fmt::format("the kernel gave huge pages for {:.1f} of {:.1f} MB of weights (see "
-                    "/sys/kernel/mm/transparent_hugepage/enabled: always or madvise is needed)",
-                    static_cast<double>(huge) / 1e6, static_cast<double>(all) / 1e6));
-  }
-  return {};
 }
 
 std::int64_t BytesOf(const MemoryPieces& memory) {
@@ -188,37 +71,80 @@ std::int64_t BytesOf(const MemoryPieces& memory) {
   return total;
 }
 
-void ReadAll(const MemoryPieces& memory, ThreadTeam& team,
-             const std::function<void(double)>& progress) {
-  std::vector<Copy> pieces;
-  for (const std::span<const std::byte> bytes : memory) {
-    AddPieces({bytes, nullptr}, pieces);
+void WarnIfSmallPages(std::span<const std::byte> bytes, std::vector<std::string>& warnings) {
+  // Less than a huge page cannot have any.
+  const std::int64_t all = std::ssize(bytes);
+  const std::int64_t huge = all < kHugePageBytes ? all : BytesInHugePages(bytes);
+  if (huge < all / 2) {
+    warnings.push_back(
+        fmt::format("the kernel gave huge pages for {:.1f} of {:.1f} MB of weights (see "
+                    "/sys/kernel/mm/transparent_hugepage/enabled: always or madvise is needed)",
+                    static_cast<double>(huge) / 1e6, static_cast<double>(all) / 1e6));
   }
-  Meter meter(BytesOf(memory), progress);
-  Run(pieces, team, meter);
+}
+
+Result<PageMemory> AllocateHugePages(std::int64_t bytes) {
+  Result<PageMemory> reserved = PageMemory::AllocateReserved(bytes);
+  return reserved ? std::move(reserved) : PageMemory::Allocate(bytes);
+}
+
+Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& team,
+                                   const std::function<void(double)>& progress,
+                                   std::vector<std::string>& warnings) {
+  constexpr std::size_t kAlignment = 64;
+  std::size_t size = 0;
+  for (const std::span<const std::byte> piece : pieces) {
+    size += RoundUp(piece.size(), kAlignment);
+  }
+  Result<PageMemory> memory = AllocateHugePages(static_cast<std::int64_t>(size));
+  if (!memory) {
+    return MakeError(memory.error().code, "weights in huge pages: {}", memory.error().message);
+  }
+  if (lock) {
+    if (Status locked = LockPages(memory->bytes(), std::ssize(memory->bytes()), "the weights");
+        !locked) {
+      return Unexpected(locked.error());
+    }
+  }
+  Meter meter(BytesOf(pieces), progress);
+  std::vector<Copy> copies;
+  std::byte* to = memory->bytes().data();
+  for (std::span<const std::byte>& piece : pieces) {
+    AddPieces({piece, to}, copies);
+    piece = {to, piece.size()};
+    to += RoundUp(piece.size(), kAlignment);
+  }
+  // Whatever the order of the copies: files are read from front to back.
+  std::ranges::sort(copies, {}, [](const Copy& copy) { return copy.from.data(); });
+  Run(copies, team, meter);
+  WarnIfSmallPages(memory->bytes(), warnings);
+  return memory;
 }
 
 // What is to stay is refused now rather than after everything has been read.
 Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
                    const std::function<void(double)>& progress) {
   const std::int64_t total = BytesOf(pieces);
+  std::vector<Copy> reads;
   for (const std::span<const std::byte> bytes : pieces) {
     if (Status locked = lock ? LockPages(bytes, total, "the weights") : Status(); !locked) {
       return locked;
     }
+    AddPieces({bytes, nullptr}, reads);
   }
-  ReadAll(pieces, team, progress);
+  Meter meter(total, progress);
+  Run(reads, team, meter);
   return {};
 }
 
-// What of `whole` is in none of the pieces.
-void SetApart(const MemoryPieces& whole, MemoryPieces pieces) {
-  std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
+}  // namespace
+
+void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces) {
   const auto begin_of = [](const auto& piece) { return piece.data(); };
   std::ranges::sort(pieces, {}, begin_of);
-  for (const std::span<const std::byte> memory : whole) {
-    const std::byte* const end = memory.data() + memory.size();
-    const std::byte* next = memory.data();
+  for (const std::span<const std::byte> file : checkpoint.Memory()) {
+    const std::byte* const end = file.data() + file.size();
+    const std::byte* next = file.data();
     auto piece = std::ranges::lower_bound(pieces, next, {}, begin_of);
     for (; piece != pieces.end() && begin_of(*piece) < end; ++piece) {
       SetPagesApart({next, std::max(next, begin_of(*piece))});
@@ -228,37 +154,33 @@ void SetApart(const MemoryPieces& whole, MemoryPieces pieces) {
   }
 }
 
-}  // namespace
-
-Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTeam& team,
-                   const std::function<void(double)>& progress,
-                   std::vector<std::string>& warnings) {
-  if (!memory.Any()) {
-    return {};
+Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,
+                 const WeightMemory& memory) {
+  const std::int64_t needed = memory.Any() ? BytesOf(pieces) : 0;
+  const std::int64_t available = AvailableMemory().value_or(needed);
+  constexpr double kGigabyte = 1e9;
+  if (needed > available) {
+    return MakeError(ErrorCode::kOutOfMemory,
+                     "{}: expected at least {:.1f} GB of available memory for the weights, found "
+                     "{:.1f} GB",
+                     checkpoint.path().string(), static_cast<double>(needed) / kGigabyte,
+                     static_cast<double>(available) / kGigabyte);
   }
-  if (Status enough =
-          CheckMemory(checkpoint.path().string() + ": ", "all weights", WeightBytes(checkpoint));
-      !enough) {
-    return enough;
-  }
-  if (memory.huge_pages) {
-    return MoveToHugePages(checkpoint, memory.lock, team, progress, warnings);
-  }
-  return LockAndRead(checkpoint.Memory(), memory.lock, team, progress);
+  return {};
 }
 
-Status HoldPieces(const Checkpoint& checkpoint, const MemoryPieces& pieces,
-                  const WeightMemory& memory, ThreadTeam& team,
-                  const std::function<void(double)>& progress) {
-  Check(!memory.huge_pages, "pieces of weights stay where they are");
-  SetApart(checkpoint.Memory(), pieces);
-  if (!memory.Any()) {
-    return {};
+Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+                               const std::function<void(double)>& progress,
+                               std::vector<std::string>& warnings) {
+  std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
+  if (!memory.Any() || pieces.empty()) {
+    return PageMemory();
   }
-  if (Status enough = CheckMemory("", "the weights of this rank", BytesOf(pieces)); !enough) {
-    return enough;
+  if (memory.huge_pages) {
+    return MoveToHugePages(pieces, memory.lock, team, progress, warnings);
   }
-  return LockAndRead(pieces, memory.lock, team, progress);
+  const Status held = LockAndRead(pieces, memory.lock, team, progress);
+  return held ? Result<PageMemory>() : Unexpected(held.error());
 }
 
 }  // namespace fathom

@@ -1,4 +1,5 @@
-// Where the weights of an open checkpoint lie, and when they are read.
+// Where the weights of an open checkpoint lie, and when they are read: of all of it, or of the
+// share that a rank has.
 //
 // Without any of this they are pages of the mapped files, read from disk when they are first used
 // and dropped by the system when it needs memory for something else.
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pages.h"
 #include "base/result.h"
 #include "base/thread_team.h"
 #include "checkpoint/safetensors.h"
@@ -18,29 +20,34 @@
 namespace fathom {
 
 struct WeightMemory {
-  bool huge_pages = false;  // copy them into huge pages and release the files
+  bool huge_pages = false;  // copy them into huge pages
   bool preload = false;     // read all of them now
   bool lock = false;        // the same, and they stay in memory
 
   bool Any() const { return huge_pages || preload || lock; }
 };
 
-// Does what is asked for, with all threads of the team. `progress` gets the share done from the
-// calling thread; may be empty. `warnings` is added to if the kernel gave no huge pages. Views into
-// the checkpoint are invalid afterwards if huge_pages. Errors, before anything is read: the memory
-// that is available is less than the weights need, or the system refuses to lock as much.
-Status HoldWeights(Checkpoint& checkpoint, const WeightMemory& memory, ThreadTeam& team,
-                   const std::function<void(double)>& progress, std::vector<std::string>& warnings);
-
 // Bytes that lie somewhere.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
-// Does what is asked for with these pieces of the checkpoint alone, where they are: a rank with its
-// own. There are no huge pages for them. Pages of the rest are from now on not mapped just because
-// they lie beside others. Errors as of HoldWeights.
-Status HoldPieces(const Checkpoint& checkpoint, const MemoryPieces& pieces,
-                  const WeightMemory& memory, ThreadTeam& team,
-                  const std::function<void(double)>& progress);
+// Pages of the files that hold none of these pieces are from now on not mapped just because they
+// lie beside others: a rank with its own share of a model.
+void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces);
+
+// Error: they are to be held, and the memory that is available is less than they need.
+Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,
+                 const WeightMemory& memory);
+
+// Does what is asked for with these pieces of memory, with all threads of the team. `progress` gets
+// the share done from the calling thread; may be empty. With huge_pages, `pieces` are afterwards
+// those of the memory that is returned, one behind the other in their order, each at a multiple of
+// 64 bytes; the pages of the originals are given back meanwhile, so that what is no file no longer
+// has its bytes. `warnings` is added to if the kernel gave no huge pages. Otherwise the pieces stay
+// where they are, and no memory is returned. Errors, before anything is read: the system does not
+// give that memory, or refuses to lock as much.
+Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
+                               const std::function<void(double)>& progress,
+                               std::vector<std::string>& warnings);
 
 }  // namespace fathom
 

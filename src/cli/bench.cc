@@ -95,7 +95,7 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   const benchmark::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
 
   ModelOptions options = OptionsFor(*plan);
-  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
   if (!share) return Unexpected(share.error());
   options.ranks = *share;
   const Result<ExpertBalance> balance =

@@ -83,7 +83,7 @@ struct Share {
 // On all ranks, with the plan of the first.
 Result<Share> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const RunOptions& run,
                         LoadPlan plan, RankSession& ranks, const LoadWatch& watch, Log& log) {
-  const Result<const ModelRanks*> share = ranks.Cut(config, checkpoint, run.weights);
+  const Result<const ModelRanks*> share = ranks.Cut(config, checkpoint);
   if (!share) return Unexpected(share.error());
   plan.sizes.ranks = *share;
   Result<ExpertBalance> balance = ExpertBalance::Create(run.ranks, *share, config, checkpoint);

@@ -188,7 +188,7 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
 
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint, command.run.weights);
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
   if (!share) return Unexpected(share.error());
   CutForStages(command, *share, *plan);
   Result<ExpertBalance> balance =

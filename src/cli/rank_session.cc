@@ -209,8 +209,8 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   return same ? CheckSame(*all, &Work::options, "options") : same;
 }
 
-Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Checkpoint& checkpoint,
-                                           const WeightMemory& memory) {
+Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config,
+                                           const Checkpoint& checkpoint) {
   if (options_.is_one()) {
     const Status checked = CheckCounts(config, Counts(config), 1);
     if (!checked) return Unexpected(checked.error());
@@ -222,10 +222,6 @@ Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config, const Chec
     return MakeError(ErrorCode::kInvalidArgument,
                      "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
                      options_.n_expert);
-  }
-  if (memory.huge_pages) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "--huge-pages: not yet on several ranks: each would copy the whole model");
   }
   const Status agreed = CheckAgreement(checkpoint);
   if (!agreed) return Unexpected(agreed.error());

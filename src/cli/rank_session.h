@@ -48,9 +48,7 @@ class RankSession {
   // Which share of the model each rank has, by the options of ranks. nullptr: this rank is alone.
   // Errors: a cut that the model does not allow; ranks that run something else (another model,
   // other options), which the message names.
-  // memory: how the weights are to be held.
-  Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint,
-                                const WeightMemory& memory);
+  Result<const ModelRanks*> Cut(const ModelConfig& config, const Checkpoint& checkpoint);
 
  private:
   Status JoinMpi();

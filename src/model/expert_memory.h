@@ -14,7 +14,8 @@
 namespace fathom {
 
 // Pieces of large buffers, so that huge pages are full: an expert of Flash alone would waste a
-// tenth of its own. What has been given back is taken again first. One thread at a time.
+// tenth of its own. What has been given back is taken again first, be it memory that an expert has
+// left which was here from the beginning. One thread at a time.
 class ExpertMemory {
  public:
   // max_bytes: of all pieces; 0: no limit. The backend outlives this object.
@@ -23,6 +24,7 @@ class ExpertMemory {
 
   // Aligned to 64 bytes; what it holds is unknown. Error: kOutOfMemory, also beyond max_bytes.
   Result<std::span<std::byte>> Take(std::int64_t bytes);
+  // A piece, or other memory that nobody else uses, aligned alike and there as long as this object.
   void GiveBack(std::span<std::byte> piece) { spare_.push_back(piece); }
   // Gives the pages of what is not in use back to the system until it is taken again.
   void ReleaseSpare() const;

@@ -119,6 +119,14 @@ ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> mem
   return bound;
 }
 
+std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> memory) {
+  const std::byte* const first = expert.w1.scales != nullptr ? expert.w1.scales : expert.w1.data;
+  const std::span<std::byte> found = memory.subspan(static_cast<std::size_t>(first - memory.data()),
+                                                    static_cast<std::size_t>(BytesOf(expert)));
+  Check(BindTo(expert, found).w3.data == expert.w3.data, "an expert in one piece");
+  return found;
+}
+
 std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert) {
   return {expert.w1.ScaleBytes(), expert.w1.Bytes(),      expert.w2.ScaleBytes(),
           expert.w2.Bytes(),      expert.w3.ScaleBytes(), expert.w3.Bytes()};

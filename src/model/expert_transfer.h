@@ -43,6 +43,9 @@ std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert);
 // The expert with its bytes in `memory`, as LayoutOf says.
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory);
 
+// All of BytesOf an expert that lies in `memory` as BindTo puts it.
+std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> memory);
+
 // The bytes themselves, in the order of LayoutOf.
 std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert);
 

@@ -19,6 +19,7 @@
 #include "model/place.h"
 #include "model/rank_exchange.h"
 #include "model/rope_tables.h"
+#include "model/weight_pieces.h"
 #include "model/weight_share.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
@@ -39,7 +40,7 @@ struct Model::Impl {
   Backend& backend;
   ModelOptions options;
   ModelConfig config;
-  Checkpoint checkpoint;
+  Checkpoint checkpoint;  // without files when all weights have moved to memory
   ModelRanks ranks;
   DraftHead head;
   std::vector<std::string> warnings;
@@ -62,7 +63,7 @@ struct Model::Impl {
   std::vector<Place> last_mtp_places;
 
   Status Bind();
-  Status HoldAndCheck(const LoadProgress& progress);
+  Status CheckAndHold(const LoadProgress& progress);
   Status Allocate();
   void StartAnew(const BatchView& batch);
   Status ExtendCache(const BatchView& batch);
@@ -101,28 +102,32 @@ Status Model::Impl::Bind() {
   return bound;
 }
 
-// Brings the weights to where they are wanted and checks their values. The names and shapes have
-// been found right before anything is read; weights that were moved are bound again.
-Status Model::Impl::HoldAndCheck(const LoadProgress& load_progress) {
+// Checks the values of the weights, and brings them to where they are wanted. Their names and
+// shapes have been found right before anything is read.
+Status Model::Impl::CheckAndHold(const LoadProgress& load_progress) {
   ThreadTeam team(options.n_load_threads);
-  const bool is_whole = ranks.share.is_whole();
-  const MemoryPieces share = is_whole ? MemoryPieces() : ShareMemory(weights, ranks.share);
-  const Status held = is_whole
-                          ? HoldWeights(checkpoint, options.weights, team, load_progress, warnings)
-                          : HoldPieces(checkpoint, share, options.weights, team, load_progress);
-  if (!held) {
-    return held;
+  MemoryPieces pieces = WeightPieces(weights);
+  if (Status room = CheckRoom(checkpoint, pieces, options.weights); !room) {
+    return room;
+  }
+  SetRestApart(checkpoint, pieces);
+  if (Status valid = CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team,
+                                       ranks.share.is_whole() ? nullptr : &pieces);
+      !valid) {
+    return valid;
+  }
+  Result<PageMemory> memory = HoldWeights(pieces, options.weights, team, load_progress, warnings);
+  if (!memory) {
+    return Unexpected(memory.error());
   }
   if (options.weights.huge_pages) {
-    if (Status bound = Bind(); !bound) {
-      return bound;
-    }
+    MoveWeights(weights, pieces, *std::move(memory));
+    checkpoint = Checkpoint();
   }
   if (!options.weights.Any()) {
     read_ahead = BlockReadAhead(checkpoint, config.num_hidden_layers);
   }
-  return CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team,
-                           is_whole ? nullptr : &share);
+  return {};
 }
 
 Status Model::Impl::Allocate() {
@@ -201,7 +206,7 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (Status status = impl->Bind(); !status) {
     return Unexpected(status.error());
   }
-  if (Status status = impl->HoldAndCheck(progress); !status) {
+  if (Status status = impl->CheckAndHold(progress); !status) {
     return Unexpected(status.error());
   }
   if (Status status = impl->Allocate(); !status) {
@@ -219,20 +224,10 @@ HeadKind Model::head_kind() const { return impl_->head.kind; }
 std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 PlacedExperts& Model::experts() { return *impl_->experts; }
+std::int64_t Model::weight_bytes() const { return WeightBytes(impl_->weights); }
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const {
   return impl_->workspace->bytes() + (impl_->exchange ? impl_->exchange->bytes() : 0);
-}
-
-std::int64_t Model::weight_bytes() const {
-  if (!impl_->ranks.share.is_whole()) {
-    return ShareBytes(impl_->weights, impl_->ranks.share);
-  }
-  std::int64_t bytes = 0;
-  for (const Checkpoint::Tensor& tensor : impl_->checkpoint.tensors()) {
-    bytes += static_cast<std::int64_t>(tensor.view.bytes.size());
-  }
-  return bytes;
 }
 
 // What this rank computes of a checked batch.

@@ -24,7 +24,7 @@ PlacedExperts::PlacedExperts(const ModelConfig& config, const ModelRanks& ranks,
       options_(options),
       maps_(MapsOf(options.placement, n_layers_ + 1, CountsOf(config, ranks.share))),
       admission_(n_layers_ + 1, n_experts_),
-      moved_(static_cast<std::size_t>((n_layers_ + 1) * n_experts_)) {
+      pieces_(static_cast<std::size_t>((n_layers_ + 1) * n_experts_)) {
   for (std::int64_t block = 0; block <= n_layers_; ++block) {
     admission_.SetHere(block, map(block).ExpertsOf(ranks_.share.expert_rank));
   }
@@ -47,6 +47,13 @@ Status PlacedExperts::Bind(Backend& backend, ModelWeights& weights) {
     return Unexpected(loads.error());
   }
   loads_ = *std::move(loads);
+  if (const std::span<std::byte> memory = weights.memory.bytes(); !memory.empty()) {
+    for (const std::int64_t block : Blocks()) {
+      for (const std::int32_t e : map(block).ExpertsOf(ranks_.share.expert_rank)) {
+        MemoryAt(block, e) = MemoryOf(Weights(block, e), memory);
+      }
+    }
+  }
   return {};
 }
 
@@ -90,15 +97,12 @@ const ExpertWeights& PlacedExperts::Weights(std::int64_t block, std::int32_t exp
 void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals) {
   const int mine = ranks_.share.expert_rank;
   std::vector<ExpertWeights>& experts = Moe(block).experts;
-  const auto memory_of = [&](std::int32_t e) -> std::span<std::byte>& {
-    return moved_[static_cast<std::size_t>(block * n_experts_ + e)];
-  };
   for (const std::int32_t gone : this->map(block).ExpertsOf(mine)) {
     if (map.IsOn(mine, gone)) {
       continue;
     }
     ExpertWeights& expert = experts[static_cast<std::size_t>(gone)];
-    if (std::span<std::byte>& memory = memory_of(gone); !memory.empty()) {
+    if (std::span<std::byte>& memory = MemoryAt(block, gone); !memory.empty()) {
       memory_->GiveBack(std::exchange(memory, {}));
     } else {
       for (const std::span<const std::byte> piece : PiecesOf(expert)) {
@@ -110,7 +114,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
   for (const auto& [arrived, memory] : arrivals) {
     ExpertWeights& expert = experts[static_cast<std::size_t>(arrived)];
     expert = BindTo(expert, memory);
-    memory_of(arrived) = memory;
+    MemoryAt(block, arrived) = memory;
   }
   maps_[static_cast<std::size_t>(block)] = std::move(map);
   const std::vector<std::int32_t> here = this->map(block).ExpertsOf(mine);

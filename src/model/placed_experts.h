@@ -33,9 +33,10 @@ struct ExpertOptions {
 // How the routed experts of a model are cut among the expert ranks of a stage.
 ExpertCounts CountsOf(const ModelConfig& config, const ModelShare& share);
 
-// Weights stay where they are in the files until they move; then they lie in memory of this object,
-// and the pages of the files are given back. One thread at a time. Blocks are numbered as the
-// model's layers; the MTP block follows them.
+// Weights stay where they are, in the files or in memory that the model has moved them to, until
+// they move to another rank; where they come to, they lie in memory of this object. What they leave
+// is given back, as pages of the files or as memory for others. One thread at a time. Blocks are
+// numbered as the model's layers; the MTP block follows them.
 class PlacedExperts {
  public:
   // An arrived expert and its weights.
@@ -81,6 +82,9 @@ class PlacedExperts {
 
  private:
   MoeWeights& Moe(std::int64_t block) const;
+  std::span<std::byte>& MemoryAt(std::int64_t block, std::int32_t expert) {
+    return pieces_[static_cast<std::size_t>(block * n_experts_ + expert)];
+  }
 
   std::int64_t n_layers_;
   std::int64_t n_experts_;
@@ -92,7 +96,8 @@ class PlacedExperts {
   std::optional<ExpertMemory> memory_;
   std::optional<ExpertShipment> shipment_;  // to that memory
   ModelWeights* weights_ = nullptr;
-  std::vector<std::span<std::byte>> moved_;  // [blocks, experts]; empty: in the files, or not here
+  // [blocks, experts]: where an expert lies in memory; empty: in the files, or not here.
+  std::vector<std::span<std::byte>> pieces_;
 };
 
 // Where the replicas of all blocks are, whichever stage has them. Called by all ranks.

@@ -135,6 +135,26 @@ class Taker {
   std::vector<std::unique_ptr<std::byte[]>>& copies_;
 };
 
+// What only other stages read is bound to nothing.
+void DropOtherStages(ModelWeights& weights, const ModelShare& share) {
+  for (std::int64_t i = 0; i < std::ssize(weights.layers); ++i) {
+    if (i < share.first_layer || i >= share.end_layer) {
+      weights.layers[static_cast<std::size_t>(i)] = {.index = i};
+    }
+  }
+  if (!share.is_last_stage()) {
+    weights.hc_head = {};
+    weights.norm = {};
+    weights.head = Elsewhere(weights.head);
+    if (weights.mtp) {
+      weights.mtp.emplace();
+    }
+  }
+  if (!share.is_first_stage() && !(share.is_last_stage() && weights.mtp)) {
+    weights.embed.data = nullptr;
+  }
+}
+
 }  // namespace
 
 void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
@@ -155,73 +175,7 @@ void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShar
   if (share.is_last_stage() && weights.mtp) {
     taker.Take(weights.mtp->block);
   }
-}
-
-MemoryPieces ShareMemory(const ModelWeights& weights, const ModelShare& share) {
-  MemoryPieces pieces;
-  const auto add = [&](const Weight& weight) {
-    if (weight.data != nullptr) {
-      pieces.push_back(weight.Bytes());
-      pieces.push_back(weight.ScaleBytes());
-    }
-  };
-  const auto add_table = [&](const auto& table) {
-    pieces.push_back(
-        std::as_bytes(std::span(table.data, static_cast<std::size_t>(table.rows * table.cols))));
-  };
-  const auto add_cut = [&](const RowParallelWeight& weight) {
-    add(weight.whole);
-    for (const Weight& part : weight.parts) {
-      add(part);
-    }
-  };
-  const auto add_compressor = [&](const CompressorWeights& compressor) {
-    add(compressor.wkv);
-    add(compressor.wgate);
-  };
-  const auto add_block = [&](const BlockWeights& block) {
-    const AttentionWeights& attention = block.attn;
-    for (const Weight* weight :
-         {&attention.wq_a, &attention.wq_b, &attention.wkv, &attention.wo_a,
-          &attention.indexer.wq_b, &attention.indexer.weights_proj, &block.ffn.gate,
-          &block.ffn.shared_experts.w1, &block.ffn.shared_experts.w3}) {
-      add(*weight);
-    }
-    add_cut(attention.wo_b);
-    add_cut(block.ffn.shared_experts.w2);
-    add_compressor(attention.compressor);
-    add_compressor(attention.indexer.compressor);
-    for (const ExpertWeights& expert : block.ffn.experts) {
-      add(expert.w1);
-      add(expert.w2);
-      add(expert.w3);
-    }
-    add_table(block.ffn.tid2eid);
-  };
-  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
-    add_block(weights.layers[static_cast<std::size_t>(i)]);
-  }
-  const bool has_mtp = share.is_last_stage() && weights.mtp.has_value();
-  if (has_mtp) {
-    add_block(weights.mtp->block);
-    add(weights.mtp->e_proj);
-    add(weights.mtp->h_proj);
-  }
-  if (share.is_first_stage() || has_mtp) {
-    add_table(weights.embed);
-  }
-  if (share.is_last_stage()) {
-    add(weights.head);
-  }
-  return pieces;
-}
-
-std::int64_t ShareBytes(const ModelWeights& weights, const ModelShare& share) {
-  std::int64_t sum = 0;
-  for (const std::span<const std::byte> piece : ShareMemory(weights, share)) {
-    sum += std::ssize(piece);
-  }
-  return sum;
+  DropOtherStages(weights, share);
 }
 
 }  // namespace fathom

@@ -95,7 +95,7 @@ class Scope {
   }
 
   HcWeights HyperConnection(std::string_view name, std::int64_t hidden, bool head) const {
-    const std::int64_t rows = head ? kHeadRows : kBlockRows;
+    const std::int64_t rows = head ? kHcHeadRows : kHcBlockRows;
     return {
         .fn = Floats(name, "_fn", {rows, 4 * hidden}),
         .base = Floats(name, "_base", {rows}),
@@ -104,9 +104,6 @@ class Scope {
   }
 
  private:
-  static constexpr std::int64_t kHeadRows = 4;    // one gate per stream
-  static constexpr std::int64_t kBlockRows = 24;  // 4 pre, 4 post, 16 comb
-
   const TensorView* Bind(std::string_view name, std::string_view suffix,
                          std::initializer_list<DType> allowed,
                          std::initializer_list<std::int64_t> shape) const {

@@ -3,8 +3,9 @@
 // These are the shapes of the whole model; a rank of several has some rows or columns of a matrix
 // (model/weight_share.h).
 //
-// Everything here is a view of the mapped files, used in place. The one exception: a tensor whose
-// address is not a multiple of its element size (the format allows it) is copied to one that is.
+// Everything here is a view of the mapped files, used in place, unless all of it has moved to huge
+// pages (model/weight_pieces.h). The one exception: a tensor whose address is not a multiple of its
+// element size (the format allows it) is copied to one that is.
 // The format of every matrix follows from the types of its own tensors, never from config.json.
 #ifndef FATHOM_MODEL_WEIGHTS_H_
 #define FATHOM_MODEL_WEIGHTS_H_
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/pages.h"
 #include "base/tensor.h"
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
@@ -24,6 +26,10 @@
 #include "kernels/weight_format.h"
 
 namespace fathom {
+
+// Rows of the fn and base of HcWeights.
+inline constexpr std::int64_t kHcHeadRows = 4;    // of a head: one gate per stream
+inline constexpr std::int64_t kHcBlockRows = 24;  // of a sub-layer: 4 pre, 4 post, 16 comb
 
 struct CompressorWeights {
   Weight wkv;                  // [overlap * width, hidden] BF16
@@ -102,6 +108,7 @@ struct ModelWeights {
   Weight head;  // [vocab, hidden] BF16
   std::optional<MtpWeights> mtp;
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
+  PageMemory memory;  // of everything else, if it was moved
 };
 
 // The same without bytes: those of another rank.

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/testing/shared_data.h"
@@ -23,18 +24,18 @@ namespace fathom {
 namespace {
 
 struct Held {
-  Status status;
+  Result<PageMemory> memory;
   std::vector<double> progress;
   std::vector<std::string> warnings;
 };
 
-Held Hold(Checkpoint& checkpoint, const WeightMemory& memory, int n_threads = 2) {
-  Held held;
+Held Hold(MemoryPieces& pieces, const WeightMemory& memory, int n_threads = 2) {
+  std::vector<double> progress;
+  std::vector<std::string> warnings;
   ThreadTeam team(n_threads);
-  held.status = HoldWeights(
-      checkpoint, memory, team, [&](double share) { held.progress.push_back(share); },
-      held.warnings);
-  return held;
+  Result<PageMemory> held = HoldWeights(
+      pieces, memory, team, [&](double share) { progress.push_back(share); }, warnings);
+  return {std::move(held), std::move(progress), std::move(warnings)};
 }
 
 Checkpoint OpenFairy() {
@@ -43,82 +44,12 @@ Checkpoint OpenFairy() {
   return checkpoint ? *std::move(checkpoint) : Checkpoint();
 }
 
-TEST(WeightMemory, NothingIsDoneUnasked) {
-  Checkpoint checkpoint = OpenFairy();
-  const std::byte* before = checkpoint.tensors().front().view.bytes.data();
-  const Held held = Hold(checkpoint, {});
-  EXPECT_TRUE(held.status);
-  EXPECT_TRUE(held.progress.empty());
-  EXPECT_EQ(checkpoint.tensors().front().view.bytes.data(), before);
-}
-
-TEST(WeightMemory, CopiesEveryTensorAndReleasesTheFiles) {
-  const Checkpoint original = OpenFairy();
-  for (const int n_threads : {1, 3}) {
-    Checkpoint checkpoint = OpenFairy();
-    const Held held = Hold(checkpoint, {.huge_pages = true}, n_threads);
-    ASSERT_TRUE(held.status) << held.status.error().message;
-    ASSERT_EQ(checkpoint.tensors().size(), original.tensors().size());
-    for (std::size_t i = 0; i < original.tensors().size(); ++i) {
-      const TensorView& from = original.tensors()[i].view;
-      const TensorView& to = checkpoint.tensors()[i].view;
-      ASSERT_EQ(to.bytes.size(), from.bytes.size());
-      ASSERT_EQ(std::memcmp(to.bytes.data(), from.bytes.data(), to.bytes.size()), 0)
-          << original.tensors()[i].name;
-      EXPECT_TRUE(IsAligned(to));
-      EXPECT_EQ(checkpoint.Find(original.tensors()[i].name), &to);
-    }
-    EXPECT_EQ(checkpoint.Memory().size(), original.shards().size()) << "copies only";
-    EXPECT_THAT(held.progress,
-                ::testing::Each(::testing::AllOf(::testing::Gt(0.0), ::testing::Le(1.0))));
+MemoryPieces TensorsOf(const Checkpoint& checkpoint) {
+  MemoryPieces pieces;
+  for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
+    pieces.push_back(tensor.view.bytes);
   }
-}
-
-TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
-  Checkpoint checkpoint = OpenFairy();
-  const Held held = Hold(checkpoint, {.preload = true}, 1);
-  ASSERT_TRUE(held.status);
-  ASSERT_FALSE(held.progress.empty());
-  EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
-}
-
-// Kilobytes of this process that are locked.
-std::int64_t LockedKilobytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmLck:")) {
-      return std::stoll(line.substr(6));
-    }
-  }
-  return -1;
-}
-
-// Of the files nothing else is locked, and what is released again is not.
-TEST(WeightMemory, PiecesAreLockedAlone) {
-  const Checkpoint checkpoint = OpenFairy();
-  const std::span<const std::byte> whole = checkpoint.Memory().front();
-  const MemoryPieces pieces = {
-      whole.subspan(64 << 10, 100 << 10), {}, whole.subspan(256 << 10, 60 << 10)};
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-  if (limit.rlim_cur < (1 << 20)) {
-    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
-  }
-  std::vector<double> progress;
-  ThreadTeam team(1);
-  const std::int64_t before = LockedKilobytes();
-  const Status held = HoldPieces(checkpoint, pieces, {.lock = true}, team,
-                                 [&](double share) { progress.push_back(share); });
-  ASSERT_TRUE(held) << held.error().message;
-  EXPECT_DOUBLE_EQ(progress.back(), 1.0);
-  EXPECT_GE(LockedKilobytes() - before, 160);
-  EXPECT_LE(LockedKilobytes() - before, 160 + 4 * 4);
-  for (const std::span<const std::byte> piece : pieces) {
-    ReleasePages(piece);
-  }
-#if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
-  EXPECT_LE(LockedKilobytes() - before, 4 * 4);
-#endif
+  return pieces;
 }
 
 // How many pages of `bytes` this process has mapped.
@@ -144,6 +75,119 @@ void Touch(std::span<const std::byte> bytes) {
   }
 }
 
+TEST(WeightMemory, NothingIsDoneUnasked) {
+  const Checkpoint checkpoint = OpenFairy();
+  MemoryPieces pieces = TensorsOf(checkpoint);
+  const std::byte* before = pieces.front().data();
+  const Held held = Hold(pieces, {});
+  ASSERT_TRUE(held.memory);
+  EXPECT_TRUE(held.memory->bytes().empty());
+  EXPECT_TRUE(held.progress.empty());
+  EXPECT_EQ(pieces.front().data(), before);
+}
+
+TEST(WeightMemory, CopiesPiecesOneBehindTheOtherAndReleasesTheFiles) {
+  const Checkpoint original = OpenFairy();
+  const MemoryPieces whole = TensorsOf(original);
+  for (const int n_threads : {1, 3}) {
+    const Checkpoint checkpoint = OpenFairy();
+    // Every second tensor, the last first, of some only a part: as a rank has them.
+    MemoryPieces pieces;
+    MemoryPieces expected;
+    std::int64_t n_rounded = 0;
+    for (std::size_t i = whole.size(); i-- > 0;) {
+      if (i % 2 == 0) {
+        const std::size_t n_bytes = i % 3 == 0 ? whole[i].size() / 2 : whole[i].size();
+        pieces.push_back(checkpoint.tensors()[i].view.bytes.last(n_bytes));
+        expected.push_back(whole[i].last(n_bytes));
+        n_rounded += (static_cast<std::int64_t>(n_bytes) + 63) / 64 * 64;
+      }
+    }
+    const Held held = Hold(pieces, {.huge_pages = true}, n_threads);
+    ASSERT_TRUE(held.memory) << held.memory.error().message;
+    EXPECT_EQ(std::ssize(held.memory->bytes()), n_rounded);
+    ASSERT_EQ(pieces.size(), expected.size());
+    const std::byte* next = held.memory->bytes().data();
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      EXPECT_GE(pieces[i].data(), next);
+      EXPECT_LT(pieces[i].data(), next + 64);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pieces[i].data()) % 64, 0u);
+      ASSERT_EQ(pieces[i].size(), expected[i].size());
+      ASSERT_EQ(std::memcmp(pieces[i].data(), expected[i].data(), pieces[i].size()), 0) << i;
+      next = pieces[i].data() + pieces[i].size();
+    }
+    EXPECT_THAT(held.progress,
+                ::testing::Each(::testing::AllOf(::testing::Gt(0.0), ::testing::Le(1.0))));
+    // What is left are pages at the ends of pieces, and what the system mapped beside them again.
+    const std::span<const std::byte> file = checkpoint.Memory().front();
+    EXPECT_LE(MappedPages(file), std::ssize(file) / 4096 / 4);
+  }
+}
+
+TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
+  const Checkpoint checkpoint = OpenFairy();
+  MemoryPieces pieces = TensorsOf(checkpoint);
+  const Held held = Hold(pieces, {.preload = true}, 1);
+  ASSERT_TRUE(held.memory);
+  ASSERT_FALSE(held.progress.empty());
+  EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
+}
+
+// Kilobytes of this process that are locked.
+std::int64_t LockedKilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmLck:")) {
+      return std::stoll(line.substr(6));
+    }
+  }
+  return -1;
+}
+
+// Of the files nothing else is locked, and what is released again is not.
+TEST(WeightMemory, PiecesAreLockedAlone) {
+  const Checkpoint checkpoint = OpenFairy();
+  const std::span<const std::byte> whole = checkpoint.Memory().front();
+  MemoryPieces pieces = {
+      whole.subspan(64 << 10, 100 << 10), {}, whole.subspan(256 << 10, 60 << 10)};
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  if (limit.rlim_cur < (1 << 20)) {
+    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
+  }
+  const std::int64_t before = LockedKilobytes();
+  const Held held = Hold(pieces, {.lock = true}, 1);
+  ASSERT_TRUE(held.memory) << held.memory.error().message;
+  EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
+  EXPECT_GE(LockedKilobytes() - before, 160);
+  EXPECT_LE(LockedKilobytes() - before, 160 + 4 * 4);
+  for (const std::span<const std::byte> piece : pieces) {
+    ReleasePages(piece);
+  }
+#if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
+  EXPECT_LE(LockedKilobytes() - before, 4 * 4);
+#endif
+}
+
+// The copies are what stays in memory, not the files.
+TEST(WeightMemory, HugePagesAreLocked) {
+  const Checkpoint checkpoint = OpenFairy();
+  const std::span<const std::byte> whole = checkpoint.Memory().front();
+  MemoryPieces pieces = {whole.subspan(64 << 10, 100 << 10), whole.subspan(256 << 10, 60 << 10)};
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  if (limit.rlim_cur < (1 << 20)) {
+    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
+  }
+  const std::int64_t before = LockedKilobytes();
+  {
+    const Held held = Hold(pieces, {.huge_pages = true, .lock = true});
+    ASSERT_TRUE(held.memory) << held.memory.error().message;
+    EXPECT_EQ(LockedKilobytes() - before, 160);
+  }
+  EXPECT_EQ(LockedKilobytes(), before);
+}
+
 // The system maps pages beside those that are read; what other ranks have would fill the memory.
 TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
   const Checkpoint checkpoint = OpenFairy();
@@ -154,8 +198,7 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
     pieces.push_back(whole.subspan(at, 2 * 4096));
   }
   Touch(whole);  // what opening the files has mapped is not to stay either
-  ThreadTeam team(2);
-  ASSERT_TRUE(HoldPieces(checkpoint, pieces, {}, team, {}));
+  SetRestApart(checkpoint, pieces);
   for (const std::span<const std::byte> piece : pieces) {
     Touch(piece);
   }
@@ -169,10 +212,11 @@ TEST(WeightMemoryDeathTest, WarnsIfThereAreNoHugePages) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto hold = [] {
     ::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
-    Checkpoint checkpoint = OpenFairy();
-    const Held held = Hold(checkpoint, {.huge_pages = true});
+    const Checkpoint checkpoint = OpenFairy();
+    MemoryPieces pieces = TensorsOf(checkpoint);
+    const Held held = Hold(pieces, {.huge_pages = true});
     std::fputs(held.warnings.empty() ? "no warning" : held.warnings.front().c_str(), stderr);
-    std::exit(held.status ? 0 : 1);
+    std::exit(held.memory ? 0 : 1);
   };
   EXPECT_EXIT(hold(), ::testing::ExitedWithCode(0),
               "the kernel gave huge pages for 0.0 of .* MB of weights");

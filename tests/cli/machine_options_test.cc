@@ -70,7 +70,7 @@ TEST(MachineOptions, WeightsMustFitIntoMemory) {
   for (const char* option : {"--huge-pages", "--preload", "--lock"}) {
     ExpectRefusal(RunProgram({"logits", "--model", directory.path(), "--tokens", "1", "--out",
                               directory.path() / "out", option}),
-                  1, "expected at least 864.7 GB of available memory for all weights, found ");
+                  1, "expected at least 850.7 GB of available memory for the weights, found ");
   }
 }
 

@@ -198,6 +198,7 @@ class EmbeddedModel : public ::testing::Test {
     testing::RunRanks(n_ranks, [&](Communicator& all) {
       const ExpertRanks ranks(config_, all, 4);
       ModelOptions options = Options(&ranks.ranks());
+      options.weights = memory_;
       change(options.experts, all.rank());
       testing::TestModel loaded(directory_, options, {.n_threads = 1});
       run(loaded.model(), all.rank());
@@ -210,6 +211,7 @@ class EmbeddedModel : public ::testing::Test {
     return *std::move(placements);
   }
 
+  WeightMemory memory_;  // of every rank
   const std::filesystem::path directory_ = testing::ProjectPath("models/fairy");
   ModelConfig config_;
   std::vector<Token> tokens_;
@@ -432,6 +434,22 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
         const PlacedExperts& experts = model.experts();
         const std::int64_t n_places = 12 / 4 * (config_.num_hidden_layers + 2);
         EXPECT_LE(experts.memory().bytes(), n_places * BytesOf(experts.Weights(0, 0)));
+      });
+}
+
+// There the memory that an expert leaves is for those that come, from the first move on: what is
+// taken beside the share is what one block needs.
+TEST_F(EmbeddedModel, InHugePagesExpertsLeaveTheirMemoryToOthers) {
+  memory_.huge_pages = true;
+  OnRanks(
+      4, [](ExpertOptions&, int) {},
+      [&](Model& model, int rank) {
+        Moved moved;
+        const Sequence found = RunWhileMoving(model, tokens_, moved);
+        EXPECT_GT(moved.n_blocks, 1);
+        testing::ExpectSameBits(*expected_, found, kTokens, "rank " + std::to_string(rank));
+        const PlacedExperts& experts = model.experts();
+        EXPECT_LE(experts.memory().bytes(), 12 / 4 * BytesOf(experts.Weights(0, 0)));
       });
 }
 

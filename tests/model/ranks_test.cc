@@ -51,7 +51,9 @@ class Ranks : public testing::ExpectedSequence {
       ASSERT_TRUE(groups.has_value()) << groups.error().message;
       ModelRanks ranks = (*groups)->ranks();
       ranks.share.least_index_work = 0;  // tensor ranks share every choice of rows
-      testing::TestModel loaded(*directory_, Options(&ranks), {.n_threads = 1});
+      ModelOptions options = Options(&ranks);
+      options.weights = memory_;
+      testing::TestModel loaded(*directory_, options, {.n_threads = 1});
       run(loaded.model(), all.rank());
     });
   }
@@ -103,6 +105,8 @@ class Ranks : public testing::ExpectedSequence {
     }
     return n_cuts;
   }
+
+  WeightMemory memory_;  // of every rank
 };
 
 TEST_P(Ranks, AnyCutGivesTheSameBits) {
@@ -152,6 +156,22 @@ TEST_P(Ranks, DataRanksGiveTheSameBitsForAnyCompany) {
     }
   }
   EXPECT_GE(ExpectSameCompany(cuts), 4);
+}
+
+// Each rank has copied what it has, and has no more files.
+TEST_P(Ranks, HugePagesGiveTheSameBits) {
+  memory_.huge_pages = true;
+  int n_cuts = 0;
+  for (const RankCounts& counts :
+       {RankCounts{.n_tensor = 2}, RankCounts{.n_tensor = 2, .expert_parallel = true},
+        RankCounts{.n_tensor = 2, .n_stages = 2, .expert_parallel = true},
+        RankCounts{.n_stages = 3}, RankCounts{.expert_parallel = true, .n_data = 2}}) {
+    if (CheckCounts(config_, counts, counts.n_tensor * counts.n_data * counts.n_stages)) {
+      RunCut(counts);
+      ++n_cuts;
+    }
+  }
+  EXPECT_GE(n_cuts, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Ranks, testing::AllCheckpoints(), testing::NameOfCase);

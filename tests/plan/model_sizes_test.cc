@@ -12,6 +12,7 @@
 #include "model/cache_shape.h"
 #include "model/expert_placement.h"
 #include "model/placed_experts.h"
+#include "model/weight_pieces.h"
 #include "model/weight_share.h"
 #include "model/weights.h"
 #include "slice/shapes.h"
@@ -32,28 +33,6 @@ class ModelSizesTest : public ::testing::TestWithParam<testing::CheckpointCase> 
     checkpoint_ = Checkpoint::Open(*directory_).value();
   }
 
-  // What ShareBytes leaves out of a rank's share: it says which.
-  double VectorBytes(const ModelShare& share) const {
-    double bytes = 0;
-    for (const Checkpoint::Tensor& tensor : checkpoint_.tensors()) {
-      const std::string& name = tensor.name;
-      bool is_here = share.is_last_stage();
-      if (name.starts_with("layers.")) {
-        const std::int64_t layer = std::stoll(name.substr(7));
-        is_here = layer >= share.first_layer && layer < share.end_layer;
-      }
-      const auto size = static_cast<double>(tensor.view.bytes.size());
-      if (is_here && name.ends_with("attn_sink")) {
-        bytes += size / share.n_tensor;
-      } else if (is_here &&
-                 (name.find("norm") != std::string::npos || name.find("hc_") != std::string::npos ||
-                  name.ends_with(".ape") || name.ends_with(".bias"))) {
-        bytes += size;
-      }
-    }
-    return bytes;
-  }
-
   std::optional<fs::path> directory_;
   Checkpoint checkpoint_;
 };
@@ -72,7 +51,7 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
             weights, sizes.config(), share,
             MapsOf({}, sizes.config().num_hidden_layers + 1, CountsOf(sizes.config(), share)));
         EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(cut, stage, 0)),
-                  static_cast<double>(ShareBytes(weights, share)) + VectorBytes(share))
+                  static_cast<double>(WeightBytes(weights)))
             << Flags(cut) << " stage " << stage;
         ++n_compared;
       }

@@ -1,0 +1,26 @@
+// The bytes of bound weights, of a whole model or of a rank's share: which they are, and moving
+// them.
+#ifndef FATHOM_MODEL_WEIGHT_PIECES_H_
+#define FATHOM_MODEL_WEIGHT_PIECES_H_
+
+#include <cstdint>
+
+#include "base/pages.h"
+#include "checkpoint/weight_memory.h"
+#include "model/weights.h"
+
+namespace fathom {
+
+// Everything that is bound, in the files or copied, always in the same order: none is empty. Those
+// of an expert are as BindTo has them (model/expert_transfer.h).
+MemoryPieces WeightPieces(const ModelWeights& weights);
+// Bytes of them.
+std::int64_t WeightBytes(const ModelWeights& weights);
+
+// The weights are from now on at these places of `memory`, where HoldWeights has moved those of
+// WeightPieces to. Nothing of them is left in files or earlier copies.
+void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory memory);
+
+}  // namespace fathom
+
+#endif  // FATHOM_MODEL_WEIGHT_PIECES_H_
