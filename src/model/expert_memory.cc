@@ -15,7 +15,18 @@ constexpr std::int64_t kAlignment = 64;
 }  // namespace
 
 Result<std::span<std::byte>> ExpertMemory::Take(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(RoundUp(bytes, kAlignment));
+  Result<std::span<std::byte>> piece =
+      TakeUnlocked(static_cast<std::size_t>(RoundUp(bytes, kAlignment)));
+  if (piece && locked_beside_) {
+    if (Status locked = LockPages(*piece, *locked_beside_ + bytes_, "moved experts"); !locked) {
+      GiveBack(*piece);
+      return Unexpected(locked.error());
+    }
+  }
+  return piece;
+}
+
+Result<std::span<std::byte>> ExpertMemory::TakeUnlocked(std::size_t size) {
   const auto fits = std::find_if(spare_.begin(), spare_.end(),
                                  [&](std::span<std::byte> piece) { return piece.size() >= size; });
   if (fits != spare_.end()) {

@@ -21,7 +21,7 @@ constexpr double kWorthMoving = 0.98;
 
 // What a rank has to say about a block before it moves.
 struct Answer {
-  std::array<char, 160> failure = {};  // ends with zeros; empty: it can
+  std::array<char, 256> failure = {};  // ends with zeros; empty: it can
 };
 
 Answer AnswerOf(const Error& error) {

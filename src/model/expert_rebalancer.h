@@ -42,8 +42,8 @@ struct RebalanceReport {
 
 // Uses `experts`, which outlives it. All ranks of the model call the same functions between the
 // same steps. An error of a function: ranks that cannot be reached, or that disagree about where
-// experts are; then no rank is to run another step. A block that a rank has no memory for is no
-// error: its replicas stay where they are, on all ranks, and the report says so.
+// experts are; then no rank is to run another step. A block that a rank has no memory for, or may
+// not lock, is no error: its replicas stay where they are, on all ranks, and the report says so.
 class ExpertRebalancer {
  public:
   // Beside a block every rank sends so much at most.

@@ -168,7 +168,7 @@ Status Model::Impl::Allocate() {
     return Unexpected(made_exchange.error());
   }
   exchange = std::move(*made_exchange);
-  return experts->Bind(backend, weights);
+  return experts->Bind(backend, weights, options.weights.lock);
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory, Backend& backend,

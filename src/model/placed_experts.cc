@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/pages.h"
 #include "model/expert_transfer.h"
+#include "model/weight_pieces.h"
 
 namespace fathom {
 
@@ -30,8 +31,9 @@ PlacedExperts::PlacedExperts(const ModelConfig& config, const ModelRanks& ranks,
   }
 }
 
-Status PlacedExperts::Bind(Backend& backend, ModelWeights& weights) {
-  memory_.emplace(backend, options_.max_moved_bytes);
+Status PlacedExperts::Bind(Backend& backend, ModelWeights& weights, bool lock) {
+  memory_.emplace(backend, options_.max_moved_bytes,
+                  lock ? std::optional(WeightBytes(weights)) : std::nullopt);
   weights_ = &weights;
   if (ranks_.share.n_expert == 1) {
     shipment_.emplace(MakeSoloCommunicator());

@@ -45,9 +45,9 @@ class PlacedExperts {
   // The options have been checked (CheckOptions).
   PlacedExperts(const ModelConfig& config, const ModelRanks& ranks, const ExpertOptions& options);
   // Of a model that has been narrowed to its share; all ranks together. Backend and weights outlive
-  // this object, and the weights stay where they are. Error: memory, or ranks that cannot be
-  // reached.
-  Status Bind(Backend& backend, ModelWeights& weights);
+  // this object, and the weights stay where they are. lock: experts that come are locked in memory,
+  // as the weights are. Error: memory, or ranks that cannot be reached.
+  Status Bind(Backend& backend, ModelWeights& weights, bool lock);
 
   // --- Within a step ---
   void BeginStep();

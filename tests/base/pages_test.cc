@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +15,7 @@
 
 #include "base/mapped_file.h"
 #include "tests/testing/checkpoint_files.h"
+#include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -95,9 +95,7 @@ TEST(Pages, TouchedPagesOfAFileAreMapped) {
 TEST(PagesDeathTest, LockingTooMuchNamesTheLimit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto lock = [] {
-    const rlimit limit = {65536, 65536};
-    ::setrlimit(RLIMIT_MEMLOCK, &limit);
-    if (::geteuid() == 0 && ::seteuid(65534) != 0) {
+    if (!testing::LimitLocks(65536)) {
       std::_Exit(2);
     }
     Result<PageMemory> memory = PageMemory::Allocate(1'000'000);

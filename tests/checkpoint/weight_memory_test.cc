@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +11,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom {
@@ -133,39 +132,24 @@ TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
   EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
 }
 
-// Kilobytes of this process that are locked.
-std::int64_t LockedKilobytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmLck:")) {
-      return std::stoll(line.substr(6));
-    }
-  }
-  return -1;
-}
-
 // Of the files nothing else is locked, and what is released again is not.
 TEST(WeightMemory, PiecesAreLockedAlone) {
   const Checkpoint checkpoint = OpenFairy();
   const std::span<const std::byte> whole = checkpoint.Memory().front();
   MemoryPieces pieces = {
       whole.subspan(64 << 10, 100 << 10), {}, whole.subspan(256 << 10, 60 << 10)};
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-  if (limit.rlim_cur < (1 << 20)) {
-    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
-  }
-  const std::int64_t before = LockedKilobytes();
+  if (!testing::MayLock(1 << 20)) GTEST_SKIP() << testing::kNoLocks;
+  const std::int64_t before = testing::LockedKilobytes();
   const Held held = Hold(pieces, {.lock = true}, 1);
   ASSERT_TRUE(held.memory) << held.memory.error().message;
   EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
-  EXPECT_GE(LockedKilobytes() - before, 160);
-  EXPECT_LE(LockedKilobytes() - before, 160 + 4 * 4);
+  EXPECT_GE(testing::LockedKilobytes() - before, 160);
+  EXPECT_LE(testing::LockedKilobytes() - before, 160 + 4 * 4);
   for (const std::span<const std::byte> piece : pieces) {
     ReleasePages(piece);
   }
 #if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
-  EXPECT_LE(LockedKilobytes() - before, 4 * 4);
+  EXPECT_LE(testing::LockedKilobytes() - before, 4 * 4);
 #endif
 }
 
@@ -174,18 +158,14 @@ TEST(WeightMemory, HugePagesAreLocked) {
   const Checkpoint checkpoint = OpenFairy();
   const std::span<const std::byte> whole = checkpoint.Memory().front();
   MemoryPieces pieces = {whole.subspan(64 << 10, 100 << 10), whole.subspan(256 << 10, 60 << 10)};
-  rlimit limit{};
-  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
-  if (limit.rlim_cur < (1 << 20)) {
-    GTEST_SKIP() << "this system lets a process lock " << limit.rlim_cur << " bytes";
-  }
-  const std::int64_t before = LockedKilobytes();
+  if (!testing::MayLock(1 << 20)) GTEST_SKIP() << testing::kNoLocks;
+  const std::int64_t before = testing::LockedKilobytes();
   {
     const Held held = Hold(pieces, {.huge_pages = true, .lock = true});
     ASSERT_TRUE(held.memory) << held.memory.error().message;
-    EXPECT_EQ(LockedKilobytes() - before, 160);
+    EXPECT_EQ(testing::LockedKilobytes() - before, 160);
   }
-  EXPECT_EQ(LockedKilobytes(), before);
+  EXPECT_EQ(testing::LockedKilobytes(), before);
 }
 
 // The system maps pages beside those that are read; what other ranks have would fill the memory.

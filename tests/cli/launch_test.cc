@@ -23,6 +23,7 @@
 #include "cli/build_info.h"
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
+#include "tests/testing/locks.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -180,7 +181,7 @@ class LaunchTest : public ::testing::Test {
 
 TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
   const std::string alone = Logits({}, {});
-  const std::vector<std::vector<std::string>> cuts = {
+  std::vector<std::vector<std::string>> cuts = {
       {"2"},
       {"2", "--tp", "2", "--ep", "1"},
       {"2", "--pp", "2"},
@@ -194,6 +195,10 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
       {"2", "--huge-pages"},
       {"4", "--tp", "2", "--pp", "2", "--huge-pages"},
   };
+  if (MayLock(64 << 20)) {
+    cuts.push_back({"2", "--lock"});
+    cuts.push_back({"2", "--dp-attention", "--lock", "--huge-pages"});
+  }
   for (const std::vector<std::string>& cut : cuts) {
     const std::string found = Logits({"launch", "-n", cut[0]}, {cut.begin() + 1, cut.end()});
     EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
@@ -240,6 +245,7 @@ TEST_F(LaunchTest, ExpertsThatMoveWriteTheSameBytes) {
   EXPECT_TRUE(Logits({"launch", "-n", "4"}, staged) == alone);
   std::vector<std::string> copied = balanced;
   copied.emplace_back("--huge-pages");
+  if (MayLock(64 << 20)) copied.emplace_back("--lock");
   EXPECT_TRUE(Logits({"launch", "-n", "2"}, copied) == alone);
 
   const auto refusal = [&](std::vector<std::string> words, std::string_view part) {

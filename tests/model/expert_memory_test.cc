@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "kernels/registry.h"
+#include "tests/testing/locks.h"
 
 namespace fathom {
 namespace {
@@ -39,6 +43,42 @@ TEST(ExpertMemoryTest, PiecesAreApartAndAreTakenAgain) {
   // Its neighbours have kept what they hold.
   EXPECT_EQ(pieces[6][1023], std::byte{6});
   EXPECT_EQ(pieces[8][0], std::byte{8});
+}
+
+TEST(ExpertMemoryTest, WhatIsInUseIsLocked) {
+  if (!testing::MayLock(1 << 20)) GTEST_SKIP() << testing::kNoLocks;
+  const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
+  ExpertMemory memory(*backend, 0, 0);
+  const std::int64_t before = testing::LockedKilobytes();
+  const std::span<std::byte> piece = *memory.Take(100 << 10);
+  const auto expect_locked = [&] {
+    EXPECT_GE(testing::LockedKilobytes() - before, 100);
+    EXPECT_LE(testing::LockedKilobytes() - before, 100 + 2 * 4);
+  };
+  expect_locked();
+  memory.GiveBack(piece);
+#if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
+  memory.ReleaseSpare();
+  EXPECT_LE(testing::LockedKilobytes() - before, 2 * 4);
+#endif
+  EXPECT_EQ(memory.Take(100 << 10)->data(), piece.data());
+  expect_locked();
+}
+
+// In a process of its own, which gives up the right to lock without limit.
+TEST(ExpertMemoryDeathTest, WhatCannotBeLockedIsNotTaken) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto take = [] {
+    const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
+    ExpertMemory memory(*backend, 0, 5000);
+    if (!testing::LimitLocks(65536)) std::_Exit(2);
+    const bool has_small = memory.Take(8192).has_value();
+    const Result<std::span<std::byte>> large = memory.Take(100'032);
+    std::fputs(large ? "locked" : large.error().message.c_str(), stderr);
+    std::_Exit(has_small && !large ? 0 : 1);
+  };
+  EXPECT_EXIT(take(), ::testing::ExitedWithCode(0),
+              "cannot lock moved experts in memory .*: expected a limit of at least 113224 bytes");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,7 @@
 #include "tests/model/expert_ranks.h"
 #include "tests/model/sequence.h"
 #include "tests/model/test_model.h"
+#include "tests/testing/locks.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
 
@@ -253,6 +256,41 @@ TEST_F(EmbeddedModel, WhereOneRankHasNoMemoryAllKeepTheOldPlacement) {
   }
 }
 
+// In a process of its own, which may lock no more when its weights are.
+using EmbeddedModelDeathTest = EmbeddedModel;
+TEST_F(EmbeddedModelDeathTest, WhereOneRankMayNotLockAllKeepTheOldPlacement) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if (!testing::MayLock(64 << 20)) GTEST_SKIP() << testing::kNoLocks;
+  memory_.lock = true;
+  const auto rebalance = [&](Model& model, int rank) {
+    Sequence sequence(model.config(), 0, tokens_);
+    testing::Step(model, {{&sequence, 60}});
+    Communicator& ranks = *model.experts().ranks().expert;
+    ASSERT_TRUE(ranks.Barrier());
+    ASSERT_TRUE(rank != 0 || testing::LimitLocks(65536));
+    ASSERT_TRUE(ranks.Barrier());
+    const BlockPlacements before = PlacementOf(model);
+    ExpertRebalancer rebalancer(model.experts());
+    ASSERT_TRUE(rebalancer.Start());
+    while (rebalancer.is_running()) {
+      ASSERT_TRUE(rebalancer.Advance());
+    }
+    EXPECT_GT(rebalancer.report().n_kept_blocks, 0);
+    EXPECT_EQ(rebalancer.report().n_moved_blocks, 0);
+    EXPECT_EQ(PlacementOf(model), before);
+    testing::Step(model, {{&sequence, sequence.left()}});
+    testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
+    if (rank == 0) std::fputs(rebalancer.report().failure.c_str(), stderr);
+  };
+  const auto run = [&] {
+    OnRanks(
+        2, [](ExpertOptions&, int) {}, rebalance);
+    std::_Exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0),
+              "expert rank [01]: cannot lock moved experts in memory .*found 65536 bytes");
+}
+
 TEST_F(EmbeddedModel, ARankThatGoesWhileExpertsMoveLeavesTheOldPlacement) {
   OnRanks(
       2, [](ExpertOptions&, int) {},
@@ -440,7 +478,7 @@ TEST_F(EmbeddedModel, ARankKeepsItsShareOfTheWeights) {
 // There the memory that an expert leaves is for those that come, from the first move on: what is
 // taken beside the share is what one block needs.
 TEST_F(EmbeddedModel, InHugePagesExpertsLeaveTheirMemoryToOthers) {
-  memory_.huge_pages = true;
+  memory_ = {.huge_pages = true, .lock = testing::MayLock(64 << 20)};
   OnRanks(
       4, [](ExpertOptions&, int) {},
       [&](Model& model, int rank) {
