@@ -219,7 +219,10 @@ Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
     return failure("cannot make a directory for blocks");
   }
   // Permissions say nothing of a file system that is read only.
-  const std::string probe = made.TemporaryPath(0);
+  // The number of a process is not enough: containers that share the directory count alike.
+  std::random_device random;
+  const fs::path probe =
+      made.own_folder_ / fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random());
   const int fd = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly & 0600);
   if (fd >= 0) {
     ::close(fd);
@@ -231,12 +234,7 @@ Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
 }
 
 BlockDirectory::BlockDirectory(fs::path path, fs::path own_folder)
-    : path_(std::move(path)), own_folder_(std::move(own_folder)) {
-  // The number of a process is not enough: containers that share the directory count alike.
-  std::random_device random;
-  temporary_prefix_ =
-      (own_folder_ / fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random())).string();
-}
+    : path_(std::move(path)), own_folder_(std::move(own_folder)) {}
 
 Result<BlockDirectory::Listing> BlockDirectory::List() const {
   Lister lister;
@@ -257,8 +255,9 @@ void BlockDirectory::MakeFolderOf(const BlockFileName& name) const {
   static_cast<void>(::mkdir(fs::path(PathOf(name)).parent_path().c_str(), kOwnerOnly));
 }
 
-std::string BlockDirectory::TemporaryPath(std::int64_t count) const {
-  return fmt::format("{}-{}", temporary_prefix_, count);
+std::string BlockDirectory::TemporaryPath(const BlockFileName& name) const {
+  return fmt::format("{}/{}{}{}", own_folder_.string(), kTemporaryPrefix, HexOf(name.key),
+                     SuffixOf(name.kind));
 }
 
 bool BlockDirectory::Delete(const BlockFileName& name) const {

@@ -2,7 +2,7 @@
 //
 //   DIR/FINGERPRINT/KK/KEY.history   KK: the first two digits of KEY, so that no folder gets so
 //   DIR/FINGERPRINT/KK/KEY.window    large that a file system slows down
-//   DIR/FINGERPRINT/partial-RANDOM-COUNT   being written
+//   DIR/FINGERPRINT/partial-KEY.history   being written; the same name for all processes
 //
 // FINGERPRINT and KEY are 32 hexadecimal digits in lower case.
 #ifndef FATHOM_KV_CACHE_BLOCK_DIRECTORY_H_
@@ -85,8 +85,8 @@ class BlockDirectory {
   std::string PathOf(const BlockFileName& name) const;
   // Makes the folder of a file of our fingerprint. A failure shows when the file is written.
   void MakeFolderOf(const BlockFileName& name) const;
-  // A name in our folder that no other process uses, and no other `count` of this object.
-  std::string TemporaryPath(std::int64_t count) const;
+  // Where a file of our fingerprint is written, by whichever process.
+  std::string TemporaryPath(const BlockFileName& name) const;
   // True if there is no file of that name any more.
   bool Delete(const BlockFileName& name) const;
 
@@ -97,7 +97,6 @@ class BlockDirectory {
 
   std::filesystem::path path_;
   std::filesystem::path own_folder_;  // of our fingerprint
-  std::string temporary_prefix_;
 };
 
 }  // namespace fathom

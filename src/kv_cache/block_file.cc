@@ -10,9 +10,12 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/descriptor.h"
@@ -100,17 +103,41 @@ bool TransferAll(std::span<std::byte> header, std::span<std::byte> payload,
   return true;
 }
 
-Status WriteTemporary(const std::string& temporary, Header& header,
-                      std::span<const std::byte> payload) {
+bool IsNamed(const Descriptor& file, const std::string& path) {
+  struct stat opened = {};
+  struct stat named = {};
+  return ::fstat(file.get(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// Takes the lock of an unfinished file without waiting for it. Only who has it removes or renames
+// the file of that name. False: another has it (errno EWOULDBLOCK), or the file has that name no
+// longer (0), or there are no locks.
+bool Lock(const Descriptor& file, const std::string& temporary) {
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    return false;
+  }
+  const bool is_named = IsNamed(file, temporary);
+  errno = 0;
+  return is_named;
+}
+
+// Errno EEXIST: another is writing it, or has died.
+Descriptor Create(const std::string& temporary) {
   constexpr int kOwnerOnly = 0600;
   Descriptor file(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
-  if (file.get() < 0) {
-    return Failure(temporary, "cannot create");
+  // Where the system has no locks, nobody takes another's file for abandoned.
+  if (file.get() >= 0 && !Lock(file, temporary) && (errno == EWOULDBLOCK || errno == 0)) {
+    file = Descriptor();
+    errno = EEXIST;
   }
-  // Tells RemoveIfAbandoned of another process that this one lives; where locks are missing, that
-  // process leaves the file alone.
-  static_cast<void>(::flock(file.get(), LOCK_EX | LOCK_NB));
+  return file;
+}
+
+// file: that of `temporary`, from Create.
+Status WriteAndRename(Descriptor file, const std::string& temporary, const std::string& path,
+                      Header& header, std::span<const std::byte> payload) {
   // An iovec serves both directions and is not const; pwritev only reads.
   const std::span<std::byte> bytes(const_cast<std::byte*>(payload.data()), payload.size());
   const auto write = [&](const iovec* vectors, int n, off_t offset) {
@@ -123,7 +150,43 @@ Status WriteTemporary(const std::string& temporary, Header& header,
   if (!file.Close()) {
     return Failure(temporary, "cannot write");
   }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const bool is_gone = errno == ENOENT;
+    Status status = Failure(path, "cannot rename the finished file to it");
+    if (is_gone && ::access(temporary.c_str(), F_OK) != 0) {
+      status = MakeError(ErrorCode::kNotFound, "{}: was removed while it was written", temporary);
+    }
+    return status;
+  }
   return {};
+}
+
+bool IsFileOf(const std::string& path, std::int64_t n_bytes) {
+  struct stat info = {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == n_bytes;
+}
+
+// Returns when nobody writes `temporary` any more; what a dead process left of it is removed.
+// False: it takes too long.
+bool WaitForWriter(const std::string& temporary) {
+  constexpr std::chrono::seconds kMost{1};
+  constexpr std::chrono::milliseconds kPause{1};
+  const auto deadline = std::chrono::steady_clock::now() + kMost;
+  const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  if (file.get() < 0) {
+    return errno == ENOENT;
+  }
+  do {
+    std::this_thread::sleep_for(kPause);
+    if (Lock(file, temporary)) {
+      ::unlink(temporary.c_str());
+      return true;
+    }
+    if (errno == 0) {
+      return true;  // it has been renamed, or is gone
+    }
+  } while (errno == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline);
+  return false;
 }
 
 // Compares what was read with what it should be, the most telling difference first.
@@ -151,23 +214,45 @@ Status CheckHeader(const std::string& path, const Header& found, const Header& e
 
 }  // namespace
 
-Status WriteBlockFile(const std::string& temporary, const std::string& path,
-                      const BlockDescription& block, std::span<const std::byte> payload) {
+Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
+                            const BlockDescription& block, std::span<const std::byte> payload) {
   Header header = DescriptionOf(block, payload.size());
   Put(header, kPayloadChecksumOffset, KeyOf(payload).bytes);
   Put(header, kHeaderChecksumOffset, HeaderChecksum(header).bytes);
-  Status status = WriteTemporary(temporary, header, payload);
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const bool is_gone = errno == ENOENT;
-    status = Failure(path, "cannot rename the finished file to it");
-    if (is_gone && ::access(temporary.c_str(), F_OK) != 0) {
-      status = MakeError(ErrorCode::kNotFound, "{}: was removed while it was written", temporary);
+  const auto is_written = [&] { return IsFileOf(path, kBlockHeaderBytes + std::ssize(payload)); };
+  constexpr int kMostAttempts = 8;
+  Status status;
+  for (int i = 0; i < kMostAttempts; ++i) {
+    if (is_written()) {
+      return false;
+    }
+    Descriptor file = Create(temporary);
+    if (file.get() >= 0) {
+      if (is_written()) {  // another has come to its end in between
+        ::unlink(temporary.c_str());
+        return false;
+      }
+      // Held until the file has its name or is gone; `file` is closed before, as that may fail.
+      const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+      status = WriteAndRename(std::move(file), temporary, path, header, payload);
+      if (status) {
+        return true;
+      }
+      if (status.error().code != ErrorCode::kNotFound) {
+        ::unlink(temporary.c_str());
+        break;
+      }
+    } else if (errno != EEXIST) {
+      return Failure(temporary, "cannot create");
+    } else {
+      status =
+          MakeError(ErrorCode::kResourceExhausted, "{}: is being written for too long", temporary);
+      if (!WaitForWriter(temporary)) {
+        break;
+      }
     }
   }
-  if (!status) {
-    ::unlink(temporary.c_str());
-  }
-  return status;
+  return Unexpected(status.error());
 }
 
 Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
@@ -209,7 +294,7 @@ Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
 
 void RemoveIfAbandoned(const std::string& temporary) {
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
+  if (file.get() >= 0 && Lock(file, temporary)) {
     ::unlink(temporary.c_str());
   }
 }

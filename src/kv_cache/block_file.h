@@ -43,10 +43,14 @@ struct BlockDescription {
 
 // Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing
 // what was there; whatever goes wrong, `temporary` is gone. It does not wait until the disk has the
-// bytes: they survive the process, and what a power cut leaves is told by its checksums. Error
-// kNotFound: someone removed `temporary` meanwhile.
-Status WriteBlockFile(const std::string& temporary, const std::string& path,
-                      const BlockDescription& block, std::span<const std::byte> payload);
+// bytes: they survive the process, and what a power cut leaves is told by its checksums.
+//
+// Of all threads and processes that write a block under the same two names at once one writes; the
+// others wait for it, a second at most, and write themselves if it fails or dies. False: there is a
+// file of the right size at `path`, by another. Errors: kResourceExhausted, also if another does
+// not come to an end; kNotFound, someone has removed `temporary` again and again.
+Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
+                            const BlockDescription& block, std::span<const std::byte> payload);
 
 // Reads the payload and marks the file as used now, if it holds exactly this block. After an error
 // `payload` holds anything. Errors: kNotFound, no file; kInvalidData, another file or a damaged

@@ -77,10 +77,13 @@ struct DiskTier::Impl {
   void RunStore(std::unique_lock<std::mutex>& lock);
   bool Load(std::unique_lock<std::mutex>& lock, const WaitingLoad& load);
   void Refuse(std::unique_lock<std::mutex>& lock, const BlockFileName& name, const Error& error);
-  // Errors: as of WriteBlockFile and MakeRoom; kUnavailable if the tier is off.
-  Status Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store);
+  // False: another process has. Errors: as of WriteBlockFile and MakeRoom; kUnavailable if the tier
+  // is off.
+  Result<bool> Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store);
   // Deletes files until `more_bytes` fit. Error: one cannot be deleted.
   Status MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes);
+  // Learns what other processes have written and deleted, if there may be enough of it to matter.
+  void SeeOthers(std::unique_lock<std::mutex>& lock);
   void TurnOff(std::unique_lock<std::mutex>& lock, const Error& error);
 
   // Constant after construction.
@@ -102,8 +105,8 @@ struct DiskTier::Impl {
   std::condition_variable_any work_came;
   std::condition_variable work_ended;
 
-  std::int64_t n_temporaries = 0;  // the thread's own
-  std::jthread thread;             // last: ends before what it uses
+  std::int64_t unseen_bytes = 0;  // the thread's own: written since it last looked for others'
+  std::jthread thread;            // last: ends before what it uses
 };
 
 void DiskTier::Impl::Run(const std::stop_token& stop) {
@@ -175,10 +178,12 @@ void DiskTier::Impl::Refuse(std::unique_lock<std::mutex>& lock, const BlockFileN
 void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
   const WaitingStore& store = stores.front();
   const BlockFileName name = NameOf(store.key, store.kind);
-  const Status written = Store(lock, store);
+  const std::int64_t bytes = kBlockHeaderBytes + std::ssize(store.payload);
+  const Result<bool> written = Store(lock, store);
   if (written) {
-    files.Use(name, kBlockHeaderBytes + std::ssize(store.payload));
-    ++stats.stored;
+    files.Use(name, bytes);
+    stats.stored += *written ? 1 : 0;
+    unseen_bytes += *written ? bytes : 0;
   } else {
     ++stats.dropped;
     if (written.error().code == ErrorCode::kIo) {
@@ -190,20 +195,50 @@ void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
   stores.pop_front();
 }
 
-Status DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
+Result<bool> DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
   if (!stats.is_on) {
     return MakeError(ErrorCode::kUnavailable, "the tier is off");
   }
+  SeeOthers(lock);
   const BlockFileName name = NameOf(store.key, store.kind);
   if (Status made = MakeRoom(lock, kBlockHeaderBytes + std::ssize(store.payload)); !made) {
-    return made;
+    return Unexpected(made.error());
   }
   lock.unlock();
   directory.MakeFolderOf(name);
-  Status written = WriteBlockFile(directory.TemporaryPath(++n_temporaries), directory.PathOf(name),
-                                  Describe(store), store.payload);
+  Result<bool> written = WriteBlockFile(directory.TemporaryPath(name), directory.PathOf(name),
+                                        Describe(store), store.payload);
   lock.lock();
   return written;
+}
+
+void DiskTier::Impl::SeeOthers(std::unique_lock<std::mutex>& lock) {
+  constexpr std::int64_t kLooks = 8;
+  if (unseen_bytes < max_bytes / kLooks) {
+    return;
+  }
+  unseen_bytes = 0;
+  lock.unlock();
+  const Result<BlockDirectory::Listing> listing = directory.List();
+  lock.lock();
+  if (!listing) {
+    return;  // a directory that is gone shows when it is written to
+  }
+  // In the order that is known here; what is new was written last.
+  std::vector<BlockFileName> gone;
+  for (const BlockFileList::Entry& known : files.entries()) {
+    if (!listing->files.Contains(known.name)) {
+      gone.push_back(known.name);
+    }
+  }
+  for (const BlockFileName& name : gone) {
+    files.Remove(name);
+  }
+  for (const BlockFileList::Entry& found : listing->files.entries()) {
+    if (!files.Contains(found.name)) {
+      files.Use(found.name, found.bytes);
+    }
+  }
 }
 
 Status DiskTier::Impl::MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t more_bytes) {

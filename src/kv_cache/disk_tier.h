@@ -2,8 +2,9 @@
 //
 // One file per block (block_directory.h says where, block_file.h what is in it), written under
 // another name and renamed, so that a file is either whole or not there. What is in it is checked
-// when it is read. Processes may share a directory: each keeps to max_bytes by what it has seen, a
-// file that another one deleted is a miss.
+// when it is read. Processes may share a directory: a file that another one deleted is a miss, one
+// that another one has written, or is writing, is not written again, and each keeps to max_bytes by
+// what is there, whoever wrote it, at the latest when it has written an eighth of them itself.
 #ifndef FATHOM_KV_CACHE_DISK_TIER_H_
 #define FATHOM_KV_CACHE_DISK_TIER_H_
 
@@ -39,7 +40,7 @@ struct DiskTierIdentity {
 struct DiskTierStats {
   std::int64_t files = 0;  // of all fingerprints
   std::int64_t bytes = 0;
-  std::int64_t stored = 0;   // blocks written since the start
+  std::int64_t stored = 0;   // blocks written since the start, by this one
   std::int64_t loaded = 0;   // blocks read since the start
   std::int64_t refused = 0;  // files that were not what they should be
   std::int64_t dropped = 0;  // blocks not written: too many waited, the tier is off, no room
@@ -68,8 +69,9 @@ class DiskTier {
   bool Has(const BlockKey& key, BlockKind kind) const;
 
   // Copies the block and writes it soon; if there is a file already, that has been used now and
-  // nothing else happens. `parent` and `tokens` (128) are kept with it and must be found again by a
-  // load. The first write that fails turns the tier off: it still loads, but stores nothing more.
+  // nothing else happens, whoever wrote it. `parent` and `tokens` (128) are kept with it and must
+  // be found again by a load. The first write that fails turns the tier off: it still loads, but
+  // stores nothing more.
   void Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
              std::span<const Token> tokens, std::span<const std::byte> payload);
 

@@ -157,12 +157,12 @@ TEST(BlockDirectory, IsForItsOwnerOnly) {
   }
 }
 
-TEST(BlockDirectory, NamesDifferBetweenProcessesAndWrites) {
+TEST(BlockDirectory, NamesAreThoseOfTheBlock) {
   const testing::TemporaryDirectory directory;
   const BlockDirectory one = BlockDirectory::Make(directory.path(), Key(0)).value();
   const BlockDirectory two = BlockDirectory::Make(directory.path(), Key(0)).value();
-  EXPECT_NE(one.TemporaryPath(1), two.TemporaryPath(1));
-  EXPECT_NE(one.TemporaryPath(1), one.TemporaryPath(2));
+  EXPECT_EQ(one.TemporaryPath(Name(1)), two.TemporaryPath(Name(1)));
+  EXPECT_NE(one.TemporaryPath(Name(1)), one.TemporaryPath(Name(2)));
   EXPECT_EQ(one.PathOf(Name(1)), two.PathOf(Name(1)));
 }
 

@@ -8,8 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <latch>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "tests/kv_cache/stored_block.h"
 #include "tests/testing/checkpoint_files.h"
@@ -24,7 +29,7 @@ using testing::StoredBlock;
 
 class BlockFile : public ::testing::Test {
  protected:
-  Status Write() const {
+  Result<bool> Write() const {
     return WriteBlockFile(temporary_, path_, Describe(identity_, block_), block_.payload);
   }
   Status Read() { return Read(Describe(identity_, block_)); }
@@ -145,10 +150,79 @@ TEST_F(BlockFile, WhatIsNoFile) {
 
 TEST_F(BlockFile, AWriteThatFailsLeavesNothing) {
   std::filesystem::create_directory(path_);
-  const Status written = Write();
+  const Result<bool> written = Write();
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, ErrorCode::kIo);
   EXPECT_FALSE(std::filesystem::exists(temporary_));
+}
+
+TEST_F(BlockFile, WhatAnotherHasWrittenIsNotWrittenAgain) {
+  EXPECT_EQ(Write().value(), true);
+  struct stat first = {};
+  ASSERT_EQ(::stat(path_.c_str(), &first), 0);
+  EXPECT_EQ(Write().value(), false);
+  struct stat second = {};
+  ASSERT_EQ(::stat(path_.c_str(), &second), 0);
+  EXPECT_EQ(second.st_ino, first.st_ino);
+  std::filesystem::resize_file(path_, 100);
+  EXPECT_EQ(Write().value(), true);
+  EXPECT_TRUE(Read());
+}
+
+TEST_F(BlockFile, OfManyAtOnceOneWrites) {
+  constexpr int kWriters = 6;
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> n_written = 0;
+    {
+      std::latch start(kWriters);
+      std::vector<std::jthread> writers;
+      for (int i = 0; i < kWriters; ++i) {
+        writers.emplace_back([&] {
+          start.arrive_and_wait();
+          const Result<bool> written = Write();
+          EXPECT_TRUE(written) << written.error().message;
+          n_written += written && *written ? 1 : 0;
+        });
+      }
+    }
+    ASSERT_EQ(n_written, 1);
+    ASSERT_TRUE(Read());
+    ASSERT_FALSE(std::filesystem::exists(temporary_));
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(BlockFile, WhatAnotherDoesNotFinishIsWritten) {
+  // It has died.
+  testing::WriteFile(temporary_, "half");
+  EXPECT_EQ(Write().value(), true);
+  EXPECT_TRUE(Read());
+  std::filesystem::remove(path_);
+  // It fails while this one waits.
+  testing::WriteFile(temporary_, "half");
+  const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  {
+    const std::jthread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      std::filesystem::remove(temporary_);
+      ::close(fd);
+    });
+    EXPECT_EQ(Write().value(), true);
+  }
+  EXPECT_TRUE(Read());
+}
+
+TEST_F(BlockFile, OneThatHangsIsNotWaitedForLong) {
+  testing::WriteFile(temporary_, "half");
+  const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  const Result<bool> written = Write();
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(testing::ReadFile(temporary_), "half");
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  ::close(fd);
 }
 
 TEST_F(BlockFile, OnlyAbandonedFilesAreRemoved) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <latch>
 #include <random>
 #include <thread>
@@ -284,6 +285,63 @@ TEST_F(DiskTierTest, AFileThatVanishedIsAMiss) {
   EXPECT_EQ(Load(*tier, Block(0)), Loaded::kRight);
   EXPECT_EQ(tier->stats().refused, 0);
   EXPECT_THAT(warnings_.texts(), IsEmpty());
+}
+
+// As tensor ranks do, which all are told to store the same: each file is written once.
+TEST_F(DiskTierTest, TheSameOnOneDirectoryIsWrittenOnce) {
+  constexpr std::uint32_t kBlocks = 30;
+  const std::array tiers = {Open(), Open(), Open()};
+  for (std::uint32_t i = 0; i < kBlocks; ++i) {
+    for (const std::unique_ptr<DiskTier>& tier : tiers) {
+      Store(*tier, Block(i));
+    }
+  }
+  std::int64_t n_stored = 0;
+  for (const std::unique_ptr<DiskTier>& tier : tiers) {
+    tier->Flush();
+    const DiskTierStats stats = tier->stats();
+    n_stored += stats.stored;
+    EXPECT_EQ(stats.files, kBlocks);
+    EXPECT_EQ(stats.dropped, 0);
+    for (std::uint32_t i = 0; i < kBlocks; ++i) {
+      EXPECT_EQ(Load(*tier, Block(i)), Loaded::kRight);
+    }
+  }
+  EXPECT_EQ(n_stored, kBlocks);
+  EXPECT_EQ(testing::FilesBelow(directory_.path()).size(), kBlocks);
+  // What one has found damaged is gone for all, and written again by whoever comes first.
+  Damage(Block(3));
+  EXPECT_EQ(Load(*tiers[0], Block(3)), Loaded::kMiss);
+  for (const std::unique_ptr<DiskTier>& tier : tiers) {
+    tier->Discard(Block(3).key, Block(3).kind);
+    Store(*tier, Block(3));
+    tier->Flush();
+    EXPECT_EQ(Load(*tier, Block(3)), Loaded::kRight);
+  }
+}
+
+// As stages do, which store other files: together they keep to the size of each.
+TEST_F(DiskTierTest, OthersFilesCount) {
+  constexpr std::int64_t kMost = 40 * (616 + 3001);
+  identity_.window_bytes = identity_.history_bytes;
+  DiskTierIdentity other = identity_;
+  other.fingerprint.bytes[0] ^= 1u;
+  const std::array tiers = {Open(identity_, kMost), Open(other, kMost)};
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    for (const std::unique_ptr<DiskTier>& tier : tiers) {
+      Store(*tier, Block(i));
+      tier->Flush();
+    }
+    std::int64_t bytes = 0;
+    for (const std::filesystem::path& file : testing::FilesBelow(directory_.path())) {
+      bytes += static_cast<std::int64_t>(std::filesystem::file_size(file));
+    }
+    ASSERT_LE(bytes, kMost * 10 / 8) << i;
+  }
+  for (const std::unique_ptr<DiskTier>& tier : tiers) {
+    EXPECT_TRUE(tier->Has(Block(99).key, Block(99).kind));
+    EXPECT_FALSE(tier->Has(Block(0).key, Block(0).kind));
+  }
 }
 
 // Two tiers of the same model and one of another, all with room for a few blocks only, so that each
