@@ -33,7 +33,8 @@ struct Parcel {
 using ParcelRounds = std::vector<std::vector<Parcel>>;
 
 // What a rank sends while a block is computed, and what it is sent, at most. Messages of the block
-// wait behind it, if it is not there when they begin: 26 us on links of 10 GB/s, 0.9 ms on 300 MB/s.
+// wait behind it, if it is not there when they begin: 26 us on links of 10 GB/s, 0.9 ms on 300
+// MB/s.
 inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
 
 // How many blocks carry them.

@@ -108,7 +108,7 @@ struct ModelWeights {
   Weight head;  // [vocab, hidden] BF16
   std::optional<MtpWeights> mtp;
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
-  PageMemory memory;  // of everything else, if it was moved
+  PageMemory memory;  // of everything, if it was moved; there are no other copies then
 };
 
 // The same without bytes: those of another rank.
