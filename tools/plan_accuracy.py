@@ -2,16 +2,18 @@
 """Compares what `fathom plan` expects of this machine with what is measured on it.
 
     tools/plan_accuracy.py [--fathom FILE] [--model DIR] [--threads N] [--rows ROW,...]
-                           [--ranks | --processor-time] [--calibrate ROW,ROW]
+                           [--ranks | --hosts N,... | --processor-time] [--calibrate ROW,ROW]
                            [--hardware FILE]
 
 Measures rows with `fathom bench`, which measures the machine's limits between them, writes these as
 a hardware file (to --hardware, if given), and prints for each row the tokens per second that the
 plan expects of it, those measured, and the error. --ranks does the same with `fathom launch -n 2
 bench`, with tensor ranks and with stages, each device being half of what both ranks measure at the
-same time. --calibrate names a decoding and a prefill row of one rank: the hardware's efficiencies
-become what these two show, as one would do for a machine that is there, and all other rows say how
-far that carries.
+same time. --hosts does it with `mpirun` and N hosts of one rank: network namespaces (root and
+iproute2), whose links are shaped to each of --rates; each device is an N-th of what one rank with
+all threads measures, as more ranks than cores do not measure at the same time. --calibrate names a
+decoding and a prefill row of one rank: the hardware's efficiencies become what these two show, as
+one would do for a machine that is there, and all other rows say how far that carries.
 
 On a machine with other work --processor-time compares with the seconds that one thread has run
 instead of those that went by, and with the best limits that were seen.
@@ -32,9 +34,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+for folder in ("bench", "tests/server"):
+    sys.path.insert(0, str(ROOT / folder))
+from exchange_hosts import shape  # noqa: E402
+from hosts_test import NETWORK, Hosts  # noqa: E402
+
 ROW = re.compile(r"(?P<kind>pp|tg)(?P<tokens>\d+)(@(?P<depth>\d+))?(x(?P<sequences>\d+))?$")
 CHUNK = 512
 CUTS = [["--tp", "2", "--ep", "2"], ["--tp", "2", "--ep", "1"], ["--pp", "2"]]
+LINK_PORT = 20_408
 
 
 def run(arguments):
@@ -45,20 +53,23 @@ def run(arguments):
     return done.stdout
 
 
-def hardware_of(report, n_ranks, link, efficiency, limits="roofline"):
-    """The machine as a hardware file: limits that a report of `fathom bench` has, cut evenly."""
+def hardware_of(report, n_ranks, links, efficiency, limits="roofline"):
+    """The machine as a hardware file: limits that a report of `fathom bench` has, cut evenly.
+
+    links: between ranks of one node, or, if they are of the network, of nodes of one rank.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = report[limits]
     return {
         "name": f"{report['threads']} threads, {report['isa']}",
         "source": "the roofline of fathom bench",
-        "nodes": 1,
-        "devices_per_node": n_ranks,
+        "nodes": n_ranks if "network" in links else 1,
+        "devices_per_node": 1 if "network" in links else n_ranks,
         "device": {"memory_bytes": memory / n_ranks,
                    "memory_gb_s": limits["read_gb_s"] / n_ranks,
                    "gflop_s": limits["fma_gflop_s"] / n_ranks},
         "efficiency": efficiency,
-        "links": {"node": link},
+        "links": links,
     }
 
 
@@ -80,26 +91,60 @@ def echo(link, sizes):
         link.sendall(b"1")
 
 
-def measure_link():
-    """Latency and speed of a Unix socket between two processes."""
-    large, few, many = 4 << 20, 30, 500
-    sizes = [1] * many + [large] * few
-    here, there = socket.socketpair()
-    process = multiprocessing.Process(target=echo, args=(there, sizes))
-    process.start()
-    times = []
-    for size in sizes:
+MESSAGES = [1] * 500 + [4 << 20] * 10
+
+
+def time_messages(link):
+    """Latency and speed of a connection whose other end echoes."""
+    times = {size: [] for size in MESSAGES}
+    for size in MESSAGES:
         message = bytes(size)
         start = time.perf_counter()
-        here.sendall(message)
-        receive(here, bytearray(1))
-        times.append(time.perf_counter() - start)
-    process.join()
-    here.close()
-    there.close()
-    round_trip = statistics.median(times[:many])
-    sending = statistics.median(times[many:]) - round_trip / 2
+        link.sendall(message)
+        receive(link, bytearray(1))
+        times[size].append(time.perf_counter() - start)
+    small, large = min(times), max(times)
+    round_trip = statistics.median(times[small])
+    sending = statistics.median(times[large]) - round_trip / 2
     return {"gb_s": large / sending / 1e9, "latency_us": round_trip / 2 * 1e6}
+
+
+def measure_link():
+    """Of a Unix socket between two processes."""
+    here, there = socket.socketpair()
+    process = multiprocessing.Process(target=echo, args=(there, MESSAGES))
+    process.start()
+    with here, there:
+        link = time_messages(here)
+    process.join()
+    return link
+
+
+def answer_link(address):
+    """The other end of measure_host_link, in a process on that host."""
+    with socket.create_server((address, LINK_PORT)) as server:
+        print("listening", flush=True)
+        link = server.accept()[0]
+        with link:
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            echo(link, MESSAGES)
+
+
+def ask_link(address):
+    with socket.create_connection((address, LINK_PORT)) as link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        print(json.dumps(time_messages(link)))
+
+
+def measure_host_link(hosts):
+    """Of TCP between the first two hosts."""
+    def on(host, what):
+        return ["ip", "netns", "exec", hosts.names[host], sys.executable, __file__, what,
+                f"{NETWORK}.10"]
+
+    with subprocess.Popen(on(0, "--answer-link"), stdout=subprocess.PIPE) as server:
+        server.stdout.readline()
+        return json.loads(run(on(1, "--ask-link")))
 
 
 def expect(options, hardware, arguments):
@@ -116,14 +161,12 @@ def model_of(options):
     return ["--model", options.model] if options.model else []
 
 
-def bench(options, cut, rows):
-    """The report of these rows, on one rank or on two."""
-    n_ranks = 2 if cut else 1
-    launch = ["launch", "-n", str(n_ranks)] if cut else []
-    return json.loads(run([options.fathom, *launch, "bench", *cut, *model_of(options), "--rows",
-                           ",".join(rows), "--threads", str(options.threads // n_ranks), "--reps",
-                           str(options.reps), "--chunk", str(CHUNK), "--bandwidth-mib",
-                           str(options.bandwidth_mib), "--json"]))
+def bench(options, start, n_ranks, cut, rows):
+    """The report of these rows, by `start`, the words that start fathom on so many ranks."""
+    threads = max(options.threads // n_ranks, 1)
+    return json.loads(run([*start, "bench", *cut, *model_of(options), "--rows", ",".join(rows),
+                           "--threads", str(threads), "--reps", str(options.reps), "--chunk",
+                           str(CHUNK), "--bandwidth-mib", str(options.bandwidth_mib), "--json"]))
 
 
 def processor_seconds(options, model, row):
@@ -149,6 +192,17 @@ def rates_of(options, report):
     return rates
 
 
+def planned_cut(cut):
+    """What a row of a plan says of these options."""
+    if "--dp-attention" in cut:
+        n_data = int(cut[cut.index("--ep") + 1])
+        return {"tp": 1, "pp": 1, "ep": n_data, "dp_attention": n_data, "replicas": 1}
+    flags = dict(zip(cut[::2], map(int, cut[1::2])))
+    tensor = flags.get("--tp", 1)
+    return {"tp": tensor, "pp": flags.get("--pp", 1), "ep": flags.get("--ep", tensor),
+            "dp_attention": 1, "replicas": 1}
+
+
 def expected_rate(options, hardware, cut, row):
     """Tokens per second that the plan expects of a row of `fathom bench`."""
     match = ROW.match(row)
@@ -161,11 +215,8 @@ def expected_rate(options, hardware, cut, row):
         arguments = ["--context", middle + 1, "--prompt", 1, "--concurrency", n_sequences]
     else:
         arguments = ["--context", n_tokens, "--prompt", n_tokens, "--chunk", CHUNK]
-    flags = dict(zip(cut[::2], map(int, cut[1::2])))
-    wanted = {"tp": flags.get("--tp", 1), "pp": flags.get("--pp", 1), "ep": flags.get("--ep", 1),
-              "dp_attention": 1, "replicas": 1}
     planned = next(each for each in expect(options, hardware, arguments)
-                   if each.items() >= wanted.items())
+                   if each.items() >= planned_cut(cut).items())
     return planned["tokens_per_s"] if match["kind"] == "tg" else n_tokens / planned["ttft_s"]
 
 
@@ -194,6 +245,45 @@ def compare(options, name, rates, hardware, cut):
         print_row(row, expected_rate(options, hardware, cut, row), measured)
 
 
+def host_cuts(n_hosts):
+    cuts = [["--tp", str(n_hosts)], ["--ep", str(n_hosts), "--dp-attention"]]
+    if n_hosts > 2:
+        cuts.append(["--tp", str(n_hosts // 2), "--pp", "2"])
+    return cuts
+
+
+def busy_rows(cut, rows):
+    """Those of prefill, and those that give each data rank and stage a sequence: on cores that the
+    ranks share, one that has none leaves them to the others, which no devices do."""
+    planned = planned_cut(cut)
+    least = planned["dp_attention"] * planned["pp"]
+
+    def is_busy(row):
+        match = ROW.match(row)
+        return match["kind"] == "pp" or int(match["sequences"] or 1) >= least
+
+    return [row for row in rows if is_busy(row)]
+
+
+def compare_hosts(options, report, efficiency, n_hosts):
+    """report: of one rank with all threads."""
+    hosts = Hosts(n_hosts)
+    try:
+        for rate in options.rates.split(","):
+            shape(hosts, float(rate))
+            link = measure_host_link(hosts)
+            print(f"{n_hosts} hosts, links of {rate} MB/s: {1e3 * link['gb_s']:.1f} MB/s and "
+                  f"{link['latency_us']:.0f} us")
+            start = [*hosts.mpirun()[:-1], options.fathom]
+            for cut in host_cuts(n_hosts):
+                rows = busy_rows(cut, options.rank_rows.split(","))
+                compare(options, " ".join(cut),
+                        rates_of(options, bench(options, start, n_hosts, cut, rows)),
+                        hardware_of(report, n_hosts, {"network": link}, efficiency), cut)
+    finally:
+        hosts.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fathom", default=ROOT / "build/release/fathom")
@@ -205,18 +295,26 @@ def main():
     parser.add_argument("--processor-time", action="store_true")
     parser.add_argument("--bandwidth-mib", type=int, default=1024)
     parser.add_argument("--ranks", action="store_true")
+    parser.add_argument("--hosts", metavar="N,...")
+    parser.add_argument("--rates", default="25,100", help="MB/s of a host's link (default: 25,100)")
     parser.add_argument("--rank-rows", default="pp2048,tg128,tg128x4")
+    for end in ("--answer-link", "--ask-link"):
+        parser.add_argument(end, metavar="ADDRESS", help=argparse.SUPPRESS)
     parser.add_argument("--calibrate", metavar="ROW,ROW")
     parser.add_argument("--hardware", metavar="FILE", help="where the hardware file is written")
     options = parser.parse_args()
+    if options.answer_link:
+        return answer_link(options.answer_link)
+    if options.ask_link:
+        return ask_link(options.ask_link)
 
     if options.processor_time:
         options.threads = 1
-    report = bench(options, [], options.rows.split(","))
+    report = bench(options, [options.fathom], 1, [], options.rows.split(","))
     rates = rates_of(options, report)
     link = measure_link()
     limits = "roofline_best" if options.processor_time else "roofline"
-    hardware = hardware_of(report, 1, link, {}, limits)
+    hardware = hardware_of(report, 1, {"node": link}, {}, limits)
     if options.calibrate:
         hardware["efficiency"] = calibrate(options, hardware, rates)
     if options.hardware:
@@ -226,9 +324,12 @@ def main():
     print(f"{'tokens a second':<16} {'expected':>10} {'measured':>10} {'error':>10}")
     compare(options, "one rank", rates, hardware, [])
     for cut in CUTS if options.ranks else []:
-        on_two = bench(options, cut, options.rank_rows.split(","))
+        on_two = bench(options, [options.fathom, "launch", "-n", "2"], 2, cut,
+                       options.rank_rows.split(","))
         compare(options, " ".join(cut), rates_of(options, on_two),
-                hardware_of(on_two, 2, link, hardware["efficiency"], limits), cut)
+                hardware_of(on_two, 2, {"node": link}, hardware["efficiency"], limits), cut)
+    for n_hosts in map(int, options.hosts.split(",") if options.hosts else []):
+        compare_hosts(options, report, hardware["efficiency"], n_hosts)
     return 0
 
 
