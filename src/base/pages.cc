@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -52,6 +53,33 @@ std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view na
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
   return error == std::errc() ? std::optional(value * 1024) : std::nullopt;
+}
+
+// What the system says of all mappings that overlap with `ranges` under these names, in bytes.
+std::int64_t SumOfMappings(std::span<const std::span<const std::byte>> ranges,
+                           std::initializer_list<std::string_view> names) {
+  std::ifstream file("/proc/self/smaps");
+  std::int64_t sum = 0;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    // A mapping begins with "7f1200000000-7f1240000000 rw-p ...", in hexadecimal.
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    const char* const text_end = line.data() + line.size();
+    const auto dash = std::from_chars(line.data(), text_end, begin, 16);
+    if (dash.ec == std::errc() && dash.ptr != text_end && *dash.ptr == '-') {
+      std::from_chars(dash.ptr + 1, text_end, end, 16);
+      inside = std::ranges::any_of(ranges, [&](std::span<const std::byte> range) {
+        const auto first = reinterpret_cast<std::uintptr_t>(range.data());
+        return begin < first + range.size() && first < end;
+      });
+      continue;
+    }
+    for (const std::string_view name : names) {
+      sum += inside ? Kilobytes(line, name).value_or(0) : 0;
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -174,28 +202,11 @@ std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root) {
 }
 
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes) {
-  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const auto last = first + bytes.size();
-  std::ifstream file("/proc/self/smaps");
-  std::int64_t sum = 0;
-  bool inside = false;
-  for (std::string line; std::getline(file, line);) {
-    // A mapping begins with "7f1200000000-7f1240000000 rw-p ...", in hexadecimal.
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    const char* const text_end = line.data() + line.size();
-    const auto dash = std::from_chars(line.data(), text_end, begin, 16);
-    if (dash.ec == std::errc() && dash.ptr != text_end && *dash.ptr == '-') {
-      std::from_chars(dash.ptr + 1, text_end, end, 16);
-      inside = begin < last && first < end;
-      continue;
-    }
-    if (inside) {
-      sum += Kilobytes(line, "AnonHugePages:").value_or(0) +
-             Kilobytes(line, "Private_Hugetlb:").value_or(0);
-    }
-  }
-  return sum;
+  return SumOfMappings({&bytes, 1}, {"AnonHugePages:", "Private_Hugetlb:"});
+}
+
+std::int64_t ResidentBytes(std::span<const std::span<const std::byte>> mappings) {
+  return SumOfMappings(mappings, {"Rss:", "Private_Hugetlb:"});
 }
 
 }  // namespace fathom

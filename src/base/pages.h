@@ -64,6 +64,10 @@ std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root = 
 // How many of these bytes of private memory lie in huge pages.
 std::int64_t BytesInHugePages(std::span<const std::byte> bytes);
 
+// How many bytes of these mappings are in memory, for this process. Takes milliseconds where there
+// are thousands.
+std::int64_t ResidentBytes(std::span<const std::span<const std::byte>> mappings);
+
 }  // namespace fathom
 
 #endif  // FATHOM_BASE_PAGES_H_

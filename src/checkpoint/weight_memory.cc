@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -137,20 +138,31 @@ Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
   return {};
 }
 
-}  // namespace
-
-void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces) {
+// What of the files is in none of the pieces.
+MemoryPieces RestOf(const Checkpoint& checkpoint, MemoryPieces pieces) {
   const auto begin_of = [](const auto& piece) { return piece.data(); };
   std::ranges::sort(pieces, {}, begin_of);
+  MemoryPieces rest;
   for (const std::span<const std::byte> file : checkpoint.Memory()) {
     const std::byte* const end = file.data() + file.size();
     const std::byte* next = file.data();
     auto piece = std::ranges::lower_bound(pieces, next, {}, begin_of);
     for (; piece != pieces.end() && begin_of(*piece) < end; ++piece) {
-      SetPagesApart({next, std::max(next, begin_of(*piece))});
+      rest.emplace_back(next, std::max(next, begin_of(*piece)));
       next = std::max(next, begin_of(*piece) + piece->size());
     }
-    SetPagesApart({next, end});
+    rest.emplace_back(next, end);
+  }
+  return rest;
+}
+
+}  // namespace
+
+void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most) {
+  MemoryPieces rest = RestOf(checkpoint, std::move(pieces));
+  std::ranges::sort(rest, std::ranges::greater(), [](const auto& bytes) { return bytes.size(); });
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    i < most ? SetPagesApart(rest[i]) : ReleasePages(rest[i]);
   }
 }
 

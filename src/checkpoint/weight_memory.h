@@ -30,9 +30,14 @@ struct WeightMemory {
 // Bytes that lie somewhere.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
-// Pages of the files that hold none of these pieces are from now on not mapped just because they
-// lie beside others: a rank with its own share of a model.
-void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces);
+// Mappings that a process has at most are 65,530 unless the system is told otherwise
+// (vm.max_map_count), and allocators need them too. A gap between pieces takes two.
+inline constexpr std::size_t kMostGaps = 16'384;
+
+// Pages of the files that hold none of these pieces are given back, and from now on not mapped just
+// because they lie beside others: a rank with its own share of a model. Where there are more gaps
+// between the pieces than `most`, those beside the smaller ones may be.
+void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most = kMostGaps);
 
 // Error: they are to be held, and the memory that is available is less than they need.
 Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,

@@ -51,6 +51,8 @@ Log::Log(LogLevel level, LogFormat format) : impl_(std::make_unique<Impl>()) {
 
 Log::~Log() = default;
 
+bool Log::Shows(LogLevel level) const { return impl_->logger.should_log(ToSpdlog(level)); }
+
 void Log::Write(LogLevel level, std::string_view message) {
   if (impl_->format == LogFormat::kJson) {
     Event(level, message, nlohmann::ordered_json::object());

@@ -25,6 +25,8 @@ class Log {
  public:
   explicit Log(LogLevel level, LogFormat format = LogFormat::kText);
   ~Log();
+  // False: a message of this level would be for nothing.
+  bool Shows(LogLevel level) const;
 
   template <class... Args>
   void Debug(fmt::format_string<Args...> format, Args&&... args) {

@@ -56,16 +56,24 @@ Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const R
   for (const std::string& warning : session.model_->warnings()) {
     log.Warn("{}", warning);
   }
-  const std::string rank = options.ranks != nullptr
-                               ? fmt::format("rank {}: ", options.ranks->all->rank())
-                               : std::string();
+  session.log_ = &log;
+  if (options.ranks != nullptr) {
+    session.rank_ = fmt::format("rank {}: ", options.ranks->all->rank());
+  }
   log.Info(
       "{}{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace, "
       "loaded in {:.1f} s",
-      rank, directory.string(), Megabytes(session.model_->weight_bytes()),
+      session.rank_, directory.string(), Megabytes(session.model_->weight_bytes()),
       Megabytes(session.model_->cache_bytes()), options.max_context,
       Megabytes(session.model_->workspace_bytes()), session.load_seconds_);
   return session;
+}
+
+Session::~Session() {
+  if (model_ != nullptr && log_->Shows(LogLevel::kInfo)) {
+    log_->Info("{}in the end {:.1f} MB of weights were in memory", rank_,
+               Megabytes(model_->resident_weight_bytes()));
+  }
 }
 
 // Not earlier: threads that load weights inherit what the thread that starts them is bound to.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -44,6 +45,11 @@ class Session {
   // bound.
   const std::vector<int>& processors() const { return processors_; }
 
+  Session(Session&&) = default;
+  Session& operator=(Session&&) = default;
+  // Tells the log how much of the weights has come into memory.
+  ~Session();
+
  private:
   Session() = default;
 
@@ -51,6 +57,8 @@ class Session {
   std::unique_ptr<Model> model_;
   std::vector<int> processors_;
   double load_seconds_ = 0;
+  Log* log_ = nullptr;
+  std::string rank_;  // before what is said of several ranks
 };
 
 // Binds the calling thread to the first of these processors (Session::processors), where the

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/pages.h"
 #include "base/thread_team.h"
 #include "kv_cache/random_fill.h"
 #include "kv_cache/sequence_cache.h"
@@ -225,6 +226,11 @@ std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 PlacedExperts& Model::experts() { return *impl_->experts; }
 std::int64_t Model::weight_bytes() const { return WeightBytes(impl_->weights); }
+std::int64_t Model::resident_weight_bytes() const {
+  MemoryPieces memory = impl_->checkpoint.Memory();
+  memory.push_back(impl_->weights.memory.bytes());
+  return ResidentBytes(memory);
+}
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const {
   return impl_->workspace->bytes() + (impl_->exchange ? impl_->exchange->bytes() : 0);

@@ -85,6 +85,8 @@ class Model {
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;
+  // How much of the weights is in memory now: pages of the files, or copies in huge pages.
+  std::int64_t resident_weight_bytes() const;
 
   // What Forward and ForwardMtp do first, with their errors: checks the arguments, makes room in
   // the caches. The same call of Forward finds it done.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
@@ -185,6 +186,36 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
   const std::int64_t mapped = MappedPages(whole.subspan(1 << 20, 1 << 20));
   EXPECT_GE(mapped, 2 * std::ssize(pieces));
   EXPECT_LE(mapped, 3 * std::ssize(pieces));
+}
+
+// Of how many mappings some bytes of a file are.
+std::int64_t MappingsOf(std::span<const std::byte> bytes) {
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
+  std::int64_t n = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const auto begin = static_cast<std::uintptr_t>(std::stoull(line, nullptr, 16));
+    n += begin >= first && begin < first + bytes.size() ? 1 : 0;
+  }
+  return n;
+}
+
+TEST(WeightMemory, MappingsAreKeptForTheLargestGaps) {
+  for (const std::size_t most : {0u, 1u, 3u}) {
+    const Checkpoint checkpoint = OpenFairy();
+    const std::span<const std::byte> whole = checkpoint.Memory().front();
+    MemoryPieces pieces = checkpoint.Memory();  // the other files, and of this one
+    pieces.front() = whole.first(100 << 10);
+    for (const std::size_t at : {200, 700, 1000}) {
+      pieces.push_back(whole.subspan(at << 10, 100 << 10));
+    }
+    pieces.push_back(whole.subspan(1200 << 10));
+    Touch(whole);
+    SetRestApart(checkpoint, pieces, most);
+    EXPECT_EQ(MappingsOf(whole), 1 + 2 * static_cast<std::int64_t>(most));
+    const std::int64_t in_gaps = (100 + 400 + 200 + 100) / 4;
+    EXPECT_EQ(MappedPages(whole), std::ssize(whole) / 4096 - in_gaps);
+  }
 }
 
 // In a process of its own, to which the kernel gives no huge pages.

@@ -205,6 +205,32 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
   }
 }
 
+// The number before `what` in each line that has it.
+std::vector<double> NumbersBefore(const std::string& what, const std::string& text) {
+  std::vector<double> numbers;
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+    numbers.push_back(std::stod(text.substr(text.rfind(' ', at - 1))));
+  }
+  return numbers;
+}
+
+TEST_F(LaunchTest, RanksTellHowMuchOfTheirShareIsInMemory) {
+  const ProgramRun run =
+      RunProgram({"launch", "-n", "2", "logits", "--threads", "1", "--preload", "--log-level",
+                  "info", "--tokens", SomeTokens(20), "--out", out()});
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  const std::vector<double> shares = NumbersBefore(" MB of weights, ", run.error);
+  const std::vector<double> resident = NumbersBefore(" MB of weights were in memory", run.error);
+  ASSERT_EQ(shares.size(), 2u) << run.error;
+  ASSERT_EQ(resident.size(), 2u) << run.error;
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_NE(run.error.find(fmt::format("rank {}: in the end", rank)), std::string::npos);
+    // The pieces of this model are small, and lie in whole pages.
+    EXPECT_GE(resident[rank], 0.9 * shares[0]);
+    EXPECT_LE(resident[rank], 1.2 * shares[0]);
+  }
+}
+
 // Without the MTP head, whose logits wait for the others: the first stage is steps ahead of the
 // last one, also where a step has several sets of logits (a chunk of 300) or all have one row.
 TEST_F(LaunchTest, StepsInFlightWriteTheSameBytes) {
