@@ -242,6 +242,11 @@ void AddRanks(CLI::App* command, RankOptions& ranks) {
                  "Ranks of a stage have sequences of their own, and share the routed experts")
       ->group(kRanksGroup);
   command
+      ->add_flag("--decode-context-parallel", ranks.decode_context_parallel,
+                 "Tensor ranks divide the cached rows that queries choose from, instead of caching "
+                 "all of them each")
+      ->group(kRanksGroup);
+  command
       ->add_option("--expert-exchange", ranks.expert_exchange,
                    "How outputs of experts travel: fused (to the token's owner, while others are "
                    "computed) or gather (to all ranks) (default: fused where sizes allow it)")

@@ -23,9 +23,10 @@ struct RankOptions {
   bool mpi = false;  // mpirun or the like has started this process
   int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
   int n_stages = 1;
-  int n_expert = 0;             // 1 or all of a stage; 0: all, if the experts can be cut so
-  bool dp_attention = false;    // the ranks of a stage have sequences of their own
-  std::string expert_exchange;  // "fused" or "gather"; empty: fused where it is possible
+  int n_expert = 0;           // 1 or all of a stage; 0: all, if the experts can be cut so
+  bool dp_attention = false;  // the ranks of a stage have sequences of their own
+  bool decode_context_parallel = false;  // tensor ranks cache some of the compressed rows each
+  std::string expert_exchange;           // "fused" or "gather"; empty: fused where it is possible
   std::int64_t n_redundant_experts = 0;
   std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
   std::filesystem::path expert_placement;       // where they are at first; empty: the initial one
@@ -254,6 +255,7 @@ struct PlanCommand {
   std::int64_t concurrency = 1;
   std::int64_t chunk = 512;
   std::int64_t micro_batches = 0;  // as many as there are stages
+  bool decode_context_parallel = false;
   double zipf = 0;
   std::filesystem::path expert_trace;  // empty: by `zipf`
   std::optional<std::int64_t> n_redundant;

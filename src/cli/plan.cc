@@ -47,6 +47,7 @@ plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config)
           .concurrency = command.concurrency,
           .chunk = command.chunk,
           .micro_batches = command.micro_batches,
+          .decode_context_parallel = command.decode_context_parallel,
           .experts = {.exchange = command.fused ? plan::ExpertExchange::kFused
                                                 : plan::ExpertExchange::kUnfused,
                       .n_redundant = command.n_redundant}};

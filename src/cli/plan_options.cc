@@ -39,6 +39,8 @@ void AddWork(CLI::App* command, PlanCommand& options) {
           "Parts of a batch that are under way at once in a pipeline (default: its stages)")
       ->type_name("N")
       ->check(Integer(1, 1024));
+  command->add_flag("--decode-context-parallel", options.decode_context_parallel,
+                    "Tensor ranks divide the cached rows that queries choose from");
 }
 
 void AddExperts(CLI::App* command, PlanCommand& options) {

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kEndOfAll{5};
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
 // What all ranks must have in common, each in words.
-constexpr std::size_t kFieldBytes = 192;
+constexpr std::size_t kFieldBytes = 256;
 struct Field {
   std::array<char, kFieldBytes> text = {};  // ends with zeros
 
@@ -180,6 +180,7 @@ RankCounts RankSession::Counts(const ModelConfig& config) const {
   counts.expert_parallel = options_.n_expert != 0
                                ? options_.n_expert > 1
                                : counts.n_data > 1 || (counts.n_tensor > 1 && divides);
+  counts.decode_context_parallel = options_.decode_context_parallel;
   if (!options_.expert_exchange.empty()) {
     counts.expert_path =
         options_.expert_exchange == "fused" ? ExpertPath::kFused : ExpertPath::kGather;
@@ -195,10 +196,11 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   const Work mine = {
       .model = FieldOf(*model),
       .options = FieldOf(
-          fmt::format("--tp {} --pp {} --ep {}{} --expert-exchange {} --redundant-experts {} "
+          fmt::format("--tp {} --pp {} --ep {}{}{} --expert-exchange {} --redundant-experts {} "
                       "--eplb-interval {}{}{}",
                       options_.n_tensor, options_.n_stages, options_.n_expert,
                       options_.dp_attention ? " --dp-attention" : "",
+                      options_.decode_context_parallel ? " --decode-context-parallel" : "",
                       options_.expert_exchange.empty() ? "auto" : options_.expert_exchange,
                       options_.n_redundant_experts, options_.eplb_interval,
                       options_.expert_placement.empty() ? "" : " --expert-placement",

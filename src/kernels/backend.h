@@ -69,10 +69,14 @@ struct CompressorInput {
 };
 
 struct AttentionInput {
-  Matrix<const Bf16> q;                 // [t, heads * head_dim], from QueryHeads
-  Matrix<const Bf16> keys;              // [t, head_dim], from WindowKeys: the batch's own keys
+  Matrix<const Bf16> q;  // [t, heads * head_dim], from QueryHeads
+  // From WindowKeys: the batch's own keys [t, head_dim]; of some rows of a batch, the keys of all.
+  Matrix<const Bf16> keys;
   Matrix<const std::int32_t> selected;  // [t, index_topk] from SelectRows; empty: all visible rows
-  std::span<const float> sinks;         // [heads]
+  // Without columns: `selected` are rows of the cache. Else they are rows of this [n, KeyBytes],
+  // where the compressed rows of all ranks are.
+  Matrix<const std::uint8_t> gathered;
+  std::span<const float> sinks;  // [heads]
   std::int64_t sliding_window = 0;
   RopeRows rope;
 };
@@ -131,8 +135,9 @@ class Backend {
   // kv [t, head_dim], in place: RMS norm, RoPE, then FP8 simulation of all but the RoPE dimensions.
   virtual void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
                           const RopeRows& rope) = 0;
-  // Adds the rows that the batch's tokens complete, then stores the tokens' inputs in the tail.
-  // Width and kind of row (FP8-simulated or rotated FP4) are those of the cache.
+  // Adds the rows that the batch's tokens complete, of those that the cache has, then stores the
+  // tokens' inputs in the tail. Width and kind of row (FP8-simulated or rotated FP4) are those of
+  // the cache.
   virtual void Compress(const CompressorInput& input, const BatchView& batch,
                         CompressorCache& cache) = 0;
   // q [t, index_heads * 128]: RoPE, Hadamard rotation, FP4; out [t, index_heads * 68] packed.
@@ -140,15 +145,19 @@ class Backend {
                             Matrix<std::uint8_t> out) = 0;
   // queries as above; head_weights [t, index_heads] (u * weights_proj, not yet scaled);
   // rows [t, index_topk]: the chosen rows of cache, best first (all visible ones ascending, if they
-  // fit; the queries of such tokens are not read), then -1.
+  // fit; the queries of such tokens are not read), then -1. Where not all fit, the cache has all.
   virtual void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                           const BatchView& batch, const CompressorCache& cache,
                           Matrix<std::int32_t> rows) = 0;
-  // The same scores, of those rows alone that ranges[i] has for token i, [t]; of none the queries
-  // are not read. best [t, index_topk]: the best of them, or all, best first, then kNoScoredRow.
+  // The same scores, of those rows alone that are in places ranges[i] of the cache's share for
+  // token i, [t]; of none the queries are not read. best [t, index_topk]: the best of them, or all,
+  // best first, then kNoScoredRow.
   virtual void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                         const BatchView& batch, const CompressorCache& cache,
                         std::span<const RowRange> ranges, Matrix<ScoredRow> best) = 0;
+  // out [n, KeyBytes]: rows that the cache of a main compressor has, as they are.
+  virtual void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                        Matrix<std::uint8_t> out) = 0;
   // out [t, heads * head_dim]: attention over the window and the compressed rows with a sink,
   // rotated back by the query's position. Reads keys before the batch from the cache; writes
   // nothing to it.

@@ -99,6 +99,26 @@ struct WindowCache {
   }
 };
 
+// Which rows of a sequence a cache has: every n-th one, beginning with row `rank`. The others are
+// with other ranks.
+struct RowShare {
+  int rank = 0;
+  int n = 1;
+
+  bool Has(std::int64_t row) const { return row % n == rank; }
+  // Where a row is among those that are here, and which row is there.
+  std::int64_t PlaceOf(std::int64_t row) const { return row / n; }
+  std::int64_t RowIn(std::int64_t place) const { return place * n + rank; }
+  // Of rows [0, end).
+  std::int64_t CountBefore(std::int64_t end) const { return (end + n - 1 - rank) / n; }
+};
+
+// A compressed row of a sequence.
+struct SequenceRow {
+  std::int32_t sequence = 0;
+  std::int32_t row = 0;
+};
+
 // What a compressor was given of one position: a number per channel each.
 struct CompressorInputs {
   float* values = nullptr;
@@ -110,7 +130,9 @@ struct CompressorInputs {
 // before).
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
-  // Finished rows. Exactly one of the two is there:
+  RowShare share;
+  // Finished rows: the row in a place of the share is that row of the blocks. Exactly one of the
+  // two is there:
   KeyRows rows;           // main
   BlockRows packed_rows;  // indexer: 68 bytes a row, see kPackedIndexBytes
   // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
@@ -157,8 +179,9 @@ struct CompressorCache {
   }
 
   bool IsPacked() const { return packed_rows.row_bytes > 0; }
+  // Rows that a sequence can have, those of other ranks included.
   std::int64_t Capacity() const {
-    return IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity();
+    return share.n * (IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity());
   }
   std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
   // Tokens that one row is made of.

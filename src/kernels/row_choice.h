@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// Rows [first, end) of a sequence's compressed rows.
+// Rows [first, end) of a sequence's compressed rows, or of those that a cache has of it.
 struct RowRange {
   std::int64_t first = 0;
   std::int64_t end = 0;

@@ -19,8 +19,11 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t head_dim = input.keys.cols;
   Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
-            out.cols == input.q.cols && input.keys.rows == t,
+            out.cols == input.q.cols && input.keys.rows >= t,
         "SparseAttention: shapes");
+  for (const Segment& segment : batch.segments) {
+    Check(segment.first_row + segment.n_tokens <= input.keys.rows, "SparseAttention: own keys");
+  }
   Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
             input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
         "SparseAttention: shapes of the RoPE rows");
@@ -30,6 +33,12 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
         "SparseAttention: shapes of the window");
   Check(cache.ratio == 0 || Holds(cache.compressor.rows, layout),
         "SparseAttention: shapes of the compressed rows");
+  if (input.gathered.cols > 0) {
+    Check(input.selected.cols > 0 && input.gathered.cols == KeyBytes(layout),
+          "SparseAttention: shapes of the gathered rows");
+  } else {
+    Check(cache.compressor.share.n == 1, "SparseAttention: rows that other ranks have");
+  }
 }
 
 void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache) {
@@ -80,10 +89,21 @@ void CheckRowRanges(std::span<const RowRange> ranges, const BatchView& batch,
   Check(std::ssize(ranges) == batch.n_tokens() && best.rows == batch.n_tokens(),
         "BestRows: shapes");
   for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const std::int64_t visible = VisibleRows(batch.positions[i], cache.ratio);
     Check(ranges[i].first >= 0 && ranges[i].first <= ranges[i].end &&
-              ranges[i].end <= VisibleRows(batch.positions[i], cache.ratio) &&
-              ranges[i].end <= cache.Capacity(),
+              ranges[i].end <= cache.share.CountBefore(visible) && visible <= cache.Capacity(),
           "BestRows: rows that the token does not see");
+  }
+}
+
+void CheckCopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                   Matrix<const std::uint8_t> out) {
+  Check(
+      !cache.IsPacked() && std::ssize(rows) == out.rows && out.cols == cache.rows.blocks.row_bytes,
+      "CopyRows: shapes");
+  for (const SequenceRow& row : rows) {
+    Check(row.row >= 0 && row.row < cache.Capacity() && cache.share.Has(row.row),
+          "CopyRows: a row that the cache does not have");
   }
 }
 

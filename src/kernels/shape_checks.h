@@ -22,6 +22,8 @@ void CheckIndexInput(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head
 // The rows that a token is given must be visible to it.
 void CheckRowRanges(std::span<const RowRange> ranges, const BatchView& batch,
                     const CompressorCache& cache, Matrix<const ScoredRow> best);
+void CheckCopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                   Matrix<const std::uint8_t> out);
 
 }  // namespace fathom
 

@@ -13,11 +13,15 @@ namespace fathom {
 BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
   const std::int64_t n_layers = std::ssize(shape.ratios);
   const std::int64_t end = std::min(shape.end_layer, n_layers);
-  if (shape.first_layer == 0 && end == n_layers) {
+  const RowShare& rows = shape.rows_of_ratio_4;
+  if (shape.first_layer == 0 && end == n_layers && rows.n == 1) {
     return root;
   }
-  const std::string layers = fmt::format("layers {} to {} of {}", shape.first_layer, end, n_layers);
-  const BlockKey part = KeyOf(std::as_bytes(std::span(layers)));
+  std::string share = fmt::format("layers {} to {} of {}", shape.first_layer, end, n_layers);
+  if (rows.n > 1) {
+    share += fmt::format(", rows {} of {}", rows.rank, rows.n);
+  }
+  const BlockKey part = KeyOf(std::as_bytes(std::span(share)));
   std::array<std::uint8_t, 2 * sizeof(root.bytes)> both = {};
   std::ranges::copy(part.bytes, std::ranges::copy(root.bytes, both.begin()).out);
   return KeyOf(std::as_bytes(std::span(both)));

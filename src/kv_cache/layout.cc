@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/integer_math.h"
 
 namespace fathom {
@@ -15,6 +16,10 @@ std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
 }
 
 }  // namespace
+
+RowShare RowsHere(int ratio, const CacheShape& shape) {
+  return ratio == 4 ? shape.rows_of_ratio_4 : RowShare{};
+}
 
 std::span<const int> LayersHere(const CacheShape& shape) {
   const std::int64_t end = std::min(shape.end_layer, std::ssize(shape.ratios));
@@ -36,7 +41,7 @@ LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
     return layout;
   }
   const CompressorCache compressor{.ratio = ratio};
-  layout.compressed_rows = shape.max_context / ratio;
+  layout.compressed_rows = DivideUp(shape.max_context / ratio, RowsHere(ratio, shape).n);
   layout.tail_slots = compressor.Span() + shape.rollback;
   layout.tail_width = compressor.Overlap() * shape.keys.head_dim;
   if (ratio == 4) {
@@ -70,21 +75,28 @@ double BytesPerToken(const CacheShape& shape) {
   for (const int ratio : LayersHere(shape)) {
     if (ratio != 0) {
       const auto row = static_cast<double>(KeyBytes(shape.keys));
-      bytes += (row + (ratio == 4 ? static_cast<double>(kPackedIndexBytes) : 0.0)) / ratio;
+      bytes += (row + (ratio == 4 ? static_cast<double>(kPackedIndexBytes) : 0.0)) /
+               (ratio * RowsHere(ratio, shape).n);
     }
   }
   return bytes;
+}
+
+std::int64_t RowsOfBlock(int ratio, const CacheShape& shape) {
+  const std::int64_t n_rows = kBlockTokens / ratio;
+  const int n_ranks = RowsHere(ratio, shape).n;
+  Check(n_rows % n_ranks == 0, "the ranks divide the rows of a block");
+  return n_rows / n_ranks;
 }
 
 BlockLayout HistoryLayoutOf(const CacheShape& shape) {
   BlockLayout block;
   for (const int ratio : LayersHere(shape)) {
     BlockLayout::Offsets offsets;
-    if (ratio != 0) {
-      offsets.keys = Append(block, kBlockTokens / ratio * KeyBytes(shape.keys));
-    }
+    const std::int64_t n_rows = ratio == 0 ? 0 : RowsOfBlock(ratio, shape);
+    offsets.keys = Append(block, n_rows * KeyBytes(shape.keys));
     if (ratio == 4) {
-      offsets.index = Append(block, kBlockTokens / ratio * kPackedIndexBytes);
+      offsets.index = Append(block, n_rows * kPackedIndexBytes);
     }
     block.offsets.push_back(offsets);
   }

@@ -3,7 +3,8 @@
 //   every layer   window keys     [window_slots, 584 bytes for V4: kernels/key_layout.h]
 //   ratio 4, 128  compressed rows [context / ratio, the same]
 //                 tail            [tail_slots, overlap * head_dim] fp32 values, and as many scores
-//   ratio 4       indexer rows    [context / 4, 68 bytes]
+//   ratio 4       indexer rows    [context / 4, 68 bytes]; of both kinds of rows 1 / n on each of n
+//                                 ranks that divide them
 //                 tail            [tail_slots, 2 * 128] fp32 values, and as many scores
 //
 // Slots are what a position may need plus the positions that may be rolled back. What grows with
@@ -37,6 +38,9 @@ struct CacheShape {
   std::int64_t end_layer = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
+  // Of tensor ranks that divide the rows of layers of ratio 4 among them: those that this one has.
+  // The number of ranks divides the 32 rows of a block.
+  RowShare rows_of_ratio_4{};
   // Of several data ranks: each has memory for its own sequences alone, and as much as the others.
   DataRanks data{};
   std::int64_t rollback = 0;  // newest positions that may be overwritten
@@ -52,6 +56,8 @@ struct CacheShape {
   std::int64_t most_slabs = std::numeric_limits<std::int64_t>::max();
 };
 
+// The rows of a layer that have memory here.
+RowShare RowsHere(int ratio, const CacheShape& shape);
 // The ratios of the layers that have memory here.
 std::span<const int> LayersHere(const CacheShape& shape);
 // Slots of the sequences that have memory here.
@@ -83,6 +89,9 @@ LayerBytes BytesPerSequence(const CacheShape& shape);
 
 // Growing bytes per token of context, over all layers here.
 double BytesPerToken(const CacheShape& shape);
+
+// Compressed rows that a history block has of a layer of ratio 4 or 128.
+std::int64_t RowsOfBlock(int ratio, const CacheShape& shape);
 
 // Where the rows of every layer here begin in a block; each begins at a multiple of 64 bytes.
 struct BlockLayout {

@@ -81,7 +81,7 @@ void FillCompressor(CompressorCache& cache, std::int32_t sequence, std::int64_t 
   if (cache.ratio == 0) {
     return;
   }
-  const std::int64_t n_rows = VisibleRows(n_tokens - 1, cache.ratio);
+  const std::int64_t n_rows = cache.share.CountBefore(VisibleRows(n_tokens - 1, cache.ratio));
   if (cache.IsPacked()) {
     FillIndexRows(cache.packed_rows, sequence, n_rows, words);
   } else {

@@ -177,7 +177,8 @@ void SequenceCache::MakeViews() {
     const bool is_draft = std::ssize(shape_.ratios) - index <= shape_.n_draft_layers;
     layer.window.row_of_position_0 = is_draft ? 1 : 0;
     if (layer.ratio != 0) {
-      const std::int64_t per_block = kBlockTokens / layer.ratio;
+      const std::int64_t per_block = RowsOfBlock(layer.ratio, shape_);
+      layer.compressor.share = layer.indexer.share = RowsHere(layer.ratio, shape_);
       layer.compressor.rows = {rows(BlockKind::kHistory, history.keys, per_block, key_bytes),
                                shape_.keys};
       if (layer.ratio == 4) {

@@ -80,6 +80,39 @@ Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCac
   return {};
 }
 
+// Attention where each tensor rank has some of the chosen rows; input.selected is a.selected.
+Status AttendToGathered(const Step& step, const AttentionInput& input, const LayerCache& cache,
+                        Matrix<Bf16> out) {
+  const Activations& a = step.a;
+  RowGather& gather = step.row_gather;
+  Communicator& ranks = *step.ranks.tensor;
+  std::vector<std::span<std::byte>> pieces;
+  std::int64_t n = 0;
+  for (std::int64_t first = 0; first < out.rows; first += n) {
+    n = gather.Take(step.batch, a.selected, first);
+    const auto rows_of = [&](int rank) {
+      const std::int64_t begin = gather.FirstOf(rank);
+      return a.gathered.Rows(begin, gather.FirstOf(rank + 1) - begin);
+    };
+    step.backend.CopyRows(gather.own_rows(), cache.compressor, rows_of(ranks.rank()));
+    step.backend.Synchronize();
+    pieces.clear();
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      pieces.push_back(BytesOf(rows_of(rank)));
+    }
+    if (Status shared = ranks.ShareInPlace(pieces); !shared) {
+      return shared;
+    }
+    AttentionInput some = input;
+    some.q = input.q.Rows(first, n);
+    some.selected = input.selected.Rows(first, n);
+    some.gathered = a.gathered.Rows(0, gather.n_rows());
+    some.rope = {input.rope.cos.Rows(first, n), input.rope.sin.Rows(first, n)};
+    step.backend.SparseAttention(some, step.batch.Rows(first, n), cache, out.Rows(first, n));
+  }
+  return {};
+}
+
 // a.u -> a.y (spec/model.md 5). A tensor rank has some of the heads and of the output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
@@ -108,13 +141,19 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
     }
     selected = a.selected;
   }
-  backend.SparseAttention({.q = q,
-                           .keys = a.kv,
-                           .selected = selected,
-                           .sinks = weights.attn_sink,
-                           .sliding_window = config.sliding_window,
-                           .rope = rope},
-                          step.batch, cache, heads_out);
+  const AttentionInput input = {.q = q,
+                                .keys = a.kv,
+                                .selected = selected,
+                                .sinks = weights.attn_sink,
+                                .sliding_window = config.sliding_window,
+                                .rope = rope};
+  if (cache.ratio == 4 && step.row_gather.is_needed()) {
+    if (Status ran = AttendToGathered(step, input, cache, heads_out); !ran) {
+      return ran;
+    }
+  } else {
+    backend.SparseAttention(input, step.batch, cache, heads_out);
+  }
   backend.AppendWindow(a.kv, step.batch, cache.window);
 
   backend.GroupedLinear(heads_out, weights.wo_a, weights.wo_a.n / config.o_lora_rank, latent);

@@ -14,6 +14,7 @@
 #include "model/model_ranks.h"
 #include "model/placed_experts.h"
 #include "model/routing_observer.h"
+#include "model/row_gather.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
@@ -30,7 +31,8 @@ struct Step {
   ExpertAdmission& admission;
   PlacedExperts& experts;
   const ModelRanks& ranks;
-  const IndexCut& index_cut;                       // has taken the batch
+  const IndexCut& index_cut;  // has taken the batch
+  RowGather& row_gather;
   ExpertExchange* exchange = nullptr;              // null: this rank has all experts
   std::span<const std::int64_t> tokens_of_rank{};  // of this step, of data ranks
 

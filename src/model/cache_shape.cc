@@ -20,6 +20,7 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
   const ModelShare share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
   const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
   shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
+  shape.rows_of_ratio_4 = share.RowsOfRatio4();
   shape.data = share.data();
   shape.first_layer = share.first_layer;
   if (!share.is_last_stage()) {

@@ -42,7 +42,35 @@ void IndexCut::Take(std::span<const std::int32_t> positions) {
     line_.push_back(line_.back() + RowsToScore(config_, position));
   }
   own_ranges_.clear();
-  is_shared_ = SharesScoring(config_, share_, line_.back());
+  if (share_.RowsOfRatio4().n > 1) {
+    is_shared_ = has_rows();
+    CutByRows();
+  } else {
+    is_shared_ = SharesScoring(config_, share_, line_.back());
+    CutLine();
+  }
+}
+
+void IndexCut::CutByRows() {
+  if (!is_shared_) {
+    return;
+  }
+  const auto has_rows = [&](std::size_t token) { return line_[token] < line_[token + 1]; };
+  std::size_t first = 0, end = positions_.size();
+  while (!has_rows(first)) ++first;
+  while (!has_rows(end - 1)) --end;
+  const auto n_tokens = static_cast<std::int64_t>(end - first);
+  for (int rank = 0; rank < share_.n_tensor; ++rank) {
+    stretches_[static_cast<std::size_t>(rank)] = {.first_token = static_cast<std::int64_t>(first),
+                                                  .n_tokens = n_tokens,
+                                                  .first_list = rank * n_tokens};
+  }
+  for (std::size_t token = first; token < end; ++token) {
+    own_ranges_.push_back({0, share_.RowsOfRatio4().CountBefore(line_[token + 1] - line_[token])});
+  }
+}
+
+void IndexCut::CutLine() {
   if (!is_shared_) {
     return;
   }

@@ -7,6 +7,9 @@
 // which all ranks know. Of each token in its stretch a rank makes a list of the best rows
 // (Backend::BestRows); the lists of a token, from all ranks that have some of its rows, are merged.
 // A score does not depend on who computes it, so the choice is that of one rank.
+//
+// Where the ranks divide the cached rows (ModelShare::RowsOfRatio4), the stretch of each is instead
+// what it has of the rows of all tokens, in every step in which there is something to choose.
 #ifndef FATHOM_MODEL_INDEX_CUT_H_
 #define FATHOM_MODEL_INDEX_CUT_H_
 
@@ -51,12 +54,15 @@ class IndexCut {
   const IndexStretch& StretchOf(int rank) const {
     return stretches_[static_cast<std::size_t>(rank)];
   }
-  std::span<const RowRange> own_ranges() const { return own_ranges_; }  // of the own n_tokens
+  // Of the own n_tokens; places of the rows that this rank has.
+  std::span<const RowRange> own_ranges() const { return own_ranges_; }
   // lists: of all ranks, [StretchOf(last rank).first_list + n_tokens, index_topk]. rows [t,
   // index_topk]: what SelectRows gives.
   void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
 
  private:
+  void CutByRows();
+  void CutLine();
   std::int64_t End(int rank) const;
 
   const ModelConfig& config_;
@@ -68,10 +74,13 @@ class IndexCut {
   std::vector<RowRange> own_ranges_;
 };
 
-// Lists of all ranks for a step of n_tokens: every border between two stretches cuts a token at
-// most.
-constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor) {
-  return n_tensor > 1 ? n_tokens + n_tensor - 1 : 0;
+// Lists of all ranks for a step of n_tokens: one of each token from each rank that has some of its
+// rows; else every border between two stretches cuts a token at most.
+constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor, bool divided_rows) {
+  if (n_tensor == 1) {
+    return 0;
+  }
+  return divided_rows ? n_tokens * n_tensor : n_tokens + n_tensor - 1;
 }
 
 }  // namespace fathom

@@ -52,6 +52,7 @@ struct Model::Impl {
   std::optional<PlacedExperts> experts;
   std::unique_ptr<ExpertExchange> exchange;  // null: this rank has all experts
   std::optional<IndexCut> index_cut;
+  std::optional<RowGather> row_gather;
   // What this data rank has of the last Forward and of the last ForwardMtp.
   std::optional<OwnBatch> own_batch;
   std::optional<OwnBatch> own_mtp_batch;
@@ -144,20 +145,23 @@ Status Model::Impl::Allocate() {
     return Unexpected(caches.error());
   }
   cache = std::move(*caches);
-  Result<Workspace> made = Workspace::Create(backend, config,
-                                             {.max_tokens = options.max_batch_tokens,
-                                              .max_logit_rows = options.max_logit_rows,
-                                              .with_mtp = options.with_mtp,
-                                              .n_tensor = ranks.share.n_tensor,
-                                              .n_data = ranks.share.n_data,
-                                              .n_stages = ranks.share.n_stages,
-                                              .n_logit_places = MostLogitPlaces(ranks.share)});
+  Result<Workspace> made = Workspace::Create(
+      backend, config,
+      {.max_tokens = options.max_batch_tokens,
+       .max_logit_rows = options.max_logit_rows,
+       .with_mtp = options.with_mtp,
+       .n_tensor = ranks.share.n_tensor,
+       .n_data = ranks.share.n_data,
+       .n_stages = ranks.share.n_stages,
+       .n_gathered_rows = GatheredRows(config, ranks.share, options.max_batch_tokens),
+       .n_logit_places = MostLogitPlaces(ranks.share)});
   if (!made) {
     return Unexpected(made.error());
   }
   workspace = std::move(*made);
   logits.emplace(ranks, workspace->activations());
   index_cut.emplace(config, ranks.share, options.max_batch_tokens);
+  row_gather.emplace(config, ranks.share, options.max_batch_tokens, options.max_context);
   rope.emplace(config);
   last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   last_mtp_places.reserve(last_places.capacity());
@@ -259,6 +263,7 @@ Step Model::Impl::MakeStep(const BatchView& batch, const OwnBatch& own) {
       .experts = *experts,
       .ranks = ranks,
       .index_cut = *index_cut,
+      .row_gather = *row_gather,
       .exchange = exchange.get(),
       .tokens_of_rank = own.tokens_of_rank()};
   rope->Fill(batch.positions, step.a);

@@ -77,6 +77,21 @@ Status CheckProduct(const RankCounts& counts, int n_ranks) {
   return {};
 }
 
+Status CheckContextParallel(const RankCounts& counts) {
+  constexpr std::int64_t kRowsOfBlock = kBlockTokens / 4;
+  if (!counts.decode_context_parallel) {
+    return {};
+  }
+  if (counts.n_tensor == 1) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--decode-context-parallel: expected tensor ranks (--tp of 2 or more), found "
+                     "--tp 1{}",
+                     counts.n_data > 1 ? " and --dp-attention" : "");
+  }
+  return CheckDivides("--decode-context-parallel: --tp", counts.n_tensor,
+                      "rows of a block of the cache", kRowsOfBlock);
+}
+
 Status CheckPath(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
   if (counts.expert_path != ExpertPath::kFused) {
     return {};
@@ -135,6 +150,9 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
     return fits;
   }
   if (Status possible = CheckPath(config, counts, n_ranks); !possible) {
+    return possible;
+  }
+  if (Status possible = CheckContextParallel(counts); !possible) {
     return possible;
   }
   if (counts.n_stages > config.num_hidden_layers) {
@@ -207,6 +225,7 @@ ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& w
     share.n_redundant_experts = counts.n_redundant_experts;
   }
   share.expert_path = counts.expert_path.value_or(ExpertPath::kGather);
+  share.decode_context_parallel = counts.decode_context_parallel;
   const std::vector<std::int64_t> ends =
       CutLayers(weights.layers, weights.first, weights.last, counts.n_stages);
   const auto stage = static_cast<std::size_t>(share.stage);

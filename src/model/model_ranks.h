@@ -5,7 +5,8 @@
 //   tensor ranks      of a stage: query heads with their sinks and output groups, the columns of
 //                     the shared expert, the vocabulary. All have the same tokens, share the choice
 //                     of compressed rows (model/index_cut.h), and compute the rest (keys,
-//                     compressors, router, hyper-connections) alike.
+//                     compressors, router, hyper-connections) alike. They cache the same, or divide
+//                     the compressed rows of layers of ratio 4 (model/row_gather.h).
 //   expert ranks      of a stage: the routed experts (model/expert_exchange.h).
 //   data ranks        of a stage: sequences, instead of tensor ranks. Each runs attention and all
 //                     else outside the routed experts for its own sequences, which no other rank
@@ -21,6 +22,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "kernels/layer_cache.h"
 #include "kv_cache/data_ranks.h"
 #include "parallel/communicator.h"
 
@@ -37,6 +39,9 @@ enum class ExpertPath {
 // between processes takes.
 inline constexpr std::int64_t kLeastIndexWork = 256 * 1024;
 
+// Rows of a gathering (model/row_gather.h) at most, or those of one token: 19 MB of V4.
+inline constexpr std::int64_t kMostGatheredRows = 32 * 1024;
+
 // The same members on every rank, but for the ranks in their groups.
 struct ModelShare {
   int tensor_rank = 0;
@@ -51,11 +56,17 @@ struct ModelShare {
   int data_rank = 0;
   int n_data = 1;  // n_tensor is 1 if it is more
   ExpertPath expert_path = ExpertPath::kGather;
+  bool decode_context_parallel = false;  // the tensor ranks divide the rows of layers of ratio 4
   std::int64_t least_index_work = kLeastIndexWork;
+  std::int64_t most_gathered_rows = kMostGatheredRows;
 
   // Of a stage.
   int n_stage_ranks() const { return n_tensor * n_data; }
   int stage_rank() const { return data_rank * n_tensor + tensor_rank; }
+  // The compressed rows that this rank caches in layers of ratio 4.
+  RowShare RowsOfRatio4() const {
+    return decode_context_parallel ? RowShare{.rank = tensor_rank, .n = n_tensor} : RowShare{};
+  }
   // Who runs which sequence.
   DataRanks data() const { return {.rank = data_rank, .n = n_data}; }
   bool is_first_stage() const { return stage == 0; }
@@ -83,6 +94,7 @@ struct RankCounts {
   std::int64_t n_redundant_experts = 0;
   int n_data = 1;                           // only with expert_parallel, and n_tensor = 1
   std::optional<ExpertPath> expert_path{};  // missing: fused where that is possible
+  bool decode_context_parallel = false;     // only with n_tensor > 1
 };
 
 // Bytes of every layer's weights, of what the first stage has besides and of what the last has.

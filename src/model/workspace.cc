@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/key_layout.h"
 #include "model/index_cut.h"
 
 namespace fathom {
@@ -47,8 +48,11 @@ void CarveExchange(Carver& carver, const ModelConfig& config, const WorkspaceSha
   const bool shares_rows = shape.n_tensor * shape.n_data > 1;
   a.packed_rows = carver.Take<Bf16>(
       shares_rows ? std::max(shape.max_tokens, shape.max_logit_rows) : 0, config.hidden_size);
-  a.index_lists =
-      carver.Take<ScoredRow>(MostIndexLists(shape.max_tokens, shape.n_tensor), config.index_topk);
+  a.index_lists = carver.Take<ScoredRow>(
+      MostIndexLists(shape.max_tokens, shape.n_tensor, shape.n_gathered_rows > 0),
+      config.index_topk);
+  a.gathered = carver.Take<std::uint8_t>(shape.n_gathered_rows,
+                                         KeyBytes({config.head_dim, config.qk_rope_head_dim}));
 }
 
 Activations Carve(Carver& carver, const ModelConfig& config, const WorkspaceShape& shape) {

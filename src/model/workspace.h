@@ -20,6 +20,7 @@ struct WorkspaceShape {
   int n_tensor = 1;
   int n_data = 1;
   int n_stages = 1;
+  std::int64_t n_gathered_rows = 0;  // model/row_gather.h; 0: the compressed rows are not divided
   int n_logit_places = 1;  // of logits on their way from other ranks (model/logit_gather.h)
 };
 
@@ -64,6 +65,7 @@ struct Activations {
   Matrix<float> sum;              // [t, d]
   Matrix<Bf16> packed_rows;       // [t, d], or as many rows as logits can have if that is more
   Matrix<ScoredRow> index_lists;  // [MostIndexLists, index_topk]
+  Matrix<std::uint8_t> gathered;  // [n_gathered_rows, KeyBytes]
 
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;  // [rows, 4 d]

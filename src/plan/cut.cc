@@ -29,7 +29,8 @@ bool IsLegal(const ModelConfig& config, const Cut& cut) {
 
 }  // namespace
 
-std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices) {
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices,
+                           bool decode_context_parallel) {
   std::vector<Cut> cuts;
   for (const int n_ranks : Divisors(n_devices)) {
     for (const int n_stages : Divisors(n_ranks)) {
@@ -40,7 +41,12 @@ std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices) {
                            .n_data = n_ranks / n_stages / n_tensor,
                            .expert_parallel = expert_parallel,
                            .n_replicas = static_cast<int>(n_devices) / n_ranks};
-          if (IsLegal(config, cut)) cuts.push_back(cut);
+          if (!IsLegal(config, cut)) continue;
+          Cut divided = cut;
+          divided.decode_context_parallel = true;
+          const bool divides =
+              decode_context_parallel && cut.n_data == 1 && IsLegal(config, divided);
+          cuts.push_back(divides ? divided : cut);
         }
       }
     }
@@ -49,8 +55,9 @@ std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices) {
 }
 
 std::string Flags(const Cut& cut) {
-  return fmt::format("--tp {} --pp {} --ep {}{}", cut.n_tensor, cut.n_stages, cut.n_expert(),
-                     cut.n_data > 1 ? " --dp-attention" : "");
+  return fmt::format("--tp {} --pp {} --ep {}{}{}", cut.n_tensor, cut.n_stages, cut.n_expert(),
+                     cut.n_data > 1 ? " --dp-attention" : "",
+                     cut.decode_context_parallel ? " --decode-context-parallel" : "");
 }
 
 }  // namespace fathom::plan

@@ -24,6 +24,7 @@ struct Cut {
   int n_data = 1;
   bool expert_parallel = false;
   int n_replicas = 1;
+  bool decode_context_parallel = false;  // the tensor ranks divide the cached rows of ratio 4
 
   int stage_ranks() const { return n_tensor * n_data; }
   int replica_ranks() const { return stage_ranks() * n_stages; }
@@ -34,12 +35,15 @@ struct Cut {
     return {.n_tensor = n_tensor,
             .n_stages = n_stages,
             .expert_parallel = n_expert() > 1,
-            .n_data = is_estimate() ? 1 : n_data};
+            .n_data = is_estimate() ? 1 : n_data,
+            .decode_context_parallel = decode_context_parallel};
   }
 };
 
-// All that use every device and that the model can be cut into, smallest replicas first.
-std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
+// All that use every device and that the model can be cut into, smallest replicas first. With
+// decode_context_parallel, tensor ranks divide their cached rows where the program can do that.
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices,
+                           bool decode_context_parallel = false);
 
 // What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
 // is left of the devices of a stage.

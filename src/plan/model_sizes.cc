@@ -10,6 +10,7 @@
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/model.h"
+#include "model/row_gather.h"
 #include "model/workspace.h"
 #include "parallel/communicator.h"
 
@@ -167,13 +168,15 @@ double ModelSizes::CacheBytesPerToken() const {
 
 std::int64_t ModelSizes::WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
-  return WorkspaceBytes(config_, {.max_tokens = n_tokens,
-                                  .max_logit_rows = n_logit_rows,
-                                  .with_mtp = has_draft_,
-                                  .n_tensor = cut.n_tensor,
-                                  .n_data = cut.n_data,
-                                  .n_stages = cut.n_stages,
-                                  .n_logit_places = cut.n_stages});
+  return WorkspaceBytes(config_,
+                        {.max_tokens = n_tokens,
+                         .max_logit_rows = n_logit_rows,
+                         .with_mtp = has_draft_,
+                         .n_tensor = cut.n_tensor,
+                         .n_data = cut.n_data,
+                         .n_stages = cut.n_stages,
+                         .n_gathered_rows = GatheredRows(config_, ShareOf(cut, 0), n_tokens),
+                         .n_logit_places = cut.n_stages});
 }
 
 }  // namespace fathom::plan

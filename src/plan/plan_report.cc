@@ -56,9 +56,9 @@ std::string RowText(const Plan& plan, const PlanRow& row) {
 }
 
 ordered_json ToJson(const WireBytes& bytes) {
-  return {{"embedding", bytes.embedding}, {"sums", bytes.sums},       {"experts", bytes.experts},
-          {"choice", bytes.choice},       {"streams", bytes.streams}, {"logits", bytes.logits},
-          {"total", bytes.Total()}};
+  return {{"embedding", bytes.embedding}, {"sums", bytes.sums},    {"experts", bytes.experts},
+          {"choice", bytes.choice},       {"rows", bytes.rows},    {"streams", bytes.streams},
+          {"logits", bytes.logits},       {"total", bytes.Total()}};
 }
 
 ordered_json ToJson(const StageTime& time) {

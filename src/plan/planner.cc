@@ -234,7 +234,8 @@ Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const E
                .cache_bytes_per_token = model.CacheBytesPerToken(),
                .hardware = hardware,
                .workload = workload};
-  for (const Cut& cut : LegalCuts(model.config(), hardware.n_devices())) {
+  for (const Cut& cut :
+       LegalCuts(model.config(), hardware.n_devices(), workload.decode_context_parallel)) {
     plan.rows.push_back(RowPlanner(model, hardware, workload, cut).Make(load));
   }
   std::stable_sort(plan.rows.begin(), plan.rows.end(), IsBefore);

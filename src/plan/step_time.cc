@@ -149,7 +149,8 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
 }
 
 // Tensor ranks share the heads, each of which reads all keys; and the choice of rows, for which
-// each reads those of its part of the sequences, or of its part of a single token's.
+// each reads those of its part of the sequences, or of its part of a single token's; or its own of
+// all, where they divide them.
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
   const bool is_shared = SharesIndexer(layer, work);
   const double n_ranks = is_shared ? cut_.n_tensor : 1;
@@ -157,17 +158,22 @@ void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime*
   const benchmark::AttentionCost done = model_.costs().LayerAttention(layer, work.position);
   const double n_sequences = Number(work.n_sequences);
   const double n_tokens = Number(work.n_tokens);
+  const double least_read = cut_.decode_context_parallel ? 0 : std::min(1.0, n_tokens / n_ranks);
   time->attention +=
       Seconds({read.core.bytes * n_sequences, done.core.flops * n_tokens / cut_.n_tensor},
               NumberFormat::kBf16) +
-      Seconds(
-          {read.indexer.bytes * std::max(n_sequences / n_ranks, std::min(1.0, n_tokens / n_ranks)),
-           done.indexer.flops * n_tokens / n_ranks},
-          NumberFormat::kFp8);
+      Seconds({read.indexer.bytes * std::max(n_sequences / n_ranks, least_read),
+               done.indexer.flops * n_tokens / n_ranks},
+              NumberFormat::kFp8);
   if (is_shared) {
     time->exchange +=
         RoundSeconds(hardware_, tensor_peers_,
                      ChoiceBytes(model_.config(), cut_, work.n_tokens) / cut_.n_tensor);
+  }
+  if (cut_.decode_context_parallel && model_.costs().layers()[layer].ratio == 4) {
+    const double bytes =
+        RowBytes(model_.config(), cut_, {work.n_tokens, work.last_position, work.n_sequences});
+    time->exchange += RoundSeconds(hardware_, tensor_peers_, bytes / cut_.n_tensor);
   }
 }
 
@@ -182,7 +188,7 @@ double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const benchmark::LayerCosts& of_layer = model_.costs().layers()[layer];
   const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, NumberFormat::kBf16);
   Costs costs = dense_[layer];
-  if (SharesIndexer(layer, work)) {
+  if (SharesIndexer(layer, work) && !cut_.decode_context_parallel) {
     const double own = Number(DivideUp(work.n_tokens, cut_.n_tensor)) / n_tokens;
     costs[static_cast<std::size_t>(Component::kIndexer)].flops -=
         of_layer.by_tokens.flops * (1 - own);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/integer_math.h"
+#include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
@@ -57,17 +58,30 @@ double ExpertBytesFused(const ModelConfig& config, const Cut& cut) {
 }
 
 bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step) {
-  return SharesScoring(config, {.n_tensor = cut.n_tensor},
-                       RowsToScore(config, step.position) * step.n_tokens);
+  const std::int64_t n_rows = RowsToScore(config, step.position) * step.n_tokens;
+  return cut.decode_context_parallel ? n_rows > 0
+                                     : SharesScoring(config, {.n_tensor = cut.n_tensor}, n_rows);
 }
 
 // A list per token and rank that has some of its rows, to all others.
 double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens) {
   std::int64_t n_lists = 0;
   for (int rank = 0; rank < cut.n_tensor; ++rank) {
-    n_lists += DivideUp(n_tokens * (rank + 1), cut.n_tensor) - n_tokens * rank / cut.n_tensor;
+    const std::int64_t first = n_tokens * rank / cut.n_tensor;
+    const std::int64_t end = DivideUp(n_tokens * (rank + 1), cut.n_tensor);
+    n_lists += cut.decode_context_parallel ? n_tokens : end - first;
   }
   return sizeof(ScoredRow) * Number(config.index_topk * n_lists * (cut.n_tensor - 1));
+}
+
+double RowBytes(const ModelConfig& config, const Cut& cut, const StepTokens& step) {
+  if (!cut.decode_context_parallel) return 0;
+  const std::int64_t visible = VisibleRows(step.position, 4);
+  const std::int64_t per_token = std::min(visible, config.index_topk);
+  const std::int64_t n_sequences = step.n_sequences > 0 ? step.n_sequences : step.n_tokens;
+  const std::int64_t n_rows = std::min(visible * n_sequences, per_token * step.n_tokens);
+  const KeyLayout keys = {config.head_dim, config.qk_rope_head_dim};
+  return Number(KeyBytes(keys) * n_rows * (cut.n_tensor - 1));
 }
 
 WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
@@ -85,12 +99,13 @@ WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchang
   }
   bytes.experts = layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, cut)
                                                                : ExpertBytesUnfused(config, cut));
+  const auto first = config.compress_ratios.begin();
+  const auto n_choosing = std::count(first, first + config.num_hidden_layers, 4);
+  const double per_token = Number(n_choosing) / Number(step.n_tokens);
   if (SharesChoice(config, cut, step)) {
-    const auto first = config.compress_ratios.begin();
-    const auto n_choosing = std::count(first, first + config.num_hidden_layers, 4);
-    bytes.choice =
-        Number(n_choosing) * ChoiceBytes(config, cut, step.n_tokens) / Number(step.n_tokens);
+    bytes.choice = per_token * ChoiceBytes(config, cut, step.n_tokens);
   }
+  bytes.rows = per_token * RowBytes(config, cut, step);
   bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (cut.n_stages - 1);
   const int n_heads = cut.stage_ranks();
   const double from = cut.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself

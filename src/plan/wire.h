@@ -24,15 +24,18 @@ struct WireBytes {
   double sums = 0;     // after wo_b and after the shared expert
   double experts = 0;  // as exchanged
   double choice = 0;   // of compressed rows, as far as tensor ranks share it
+  double rows = 0;     // that are chosen, where the tensor ranks divide them
   double streams = 0;
   double logits = 0;  // of a token that has logits
 
-  double Total() const { return embedding + sums + experts + choice + streams + logits; }
+  double Total() const { return embedding + sums + experts + choice + rows + streams + logits; }
 };
-// The step that the token is part of: each of its tokens is at `position`.
+// The step that the token is part of: each of its tokens is at `position`, in a sequence of its own
+// or in one of n_sequences.
 struct StepTokens {
   std::int64_t n_tokens = 1;
   std::int64_t position = 0;
+  std::int64_t n_sequences = 0;
 };
 WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
                         const StepTokens& step = {});
@@ -41,6 +44,9 @@ WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchang
 bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step);
 // Of one layer with an indexer where they do: what all of them send in a step.
 double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens);
+// Of one such layer, what all of them send of the rows that are chosen: of a sequence's tokens no
+// two choose the same, as long as there are others.
+double RowBytes(const ModelConfig& config, const Cut& cut, const StepTokens& step);
 
 // Of one layer: what they are for the experts, both ways.
 double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut);

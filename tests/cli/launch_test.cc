@@ -192,6 +192,8 @@ TEST_F(LaunchTest, AnyNumberOfRanksWritesTheSameBytes) {
       {"4", "--dp-attention", "--pp", "2"},
       {"4", "--tp", "2", "--pp", "2", "--preload"},
       {"2", "--dp-attention", "--preload"},
+      {"2", "--decode-context-parallel"},
+      {"4", "--tp", "2", "--pp", "2", "--decode-context-parallel"},
       {"2", "--huge-pages"},
       {"4", "--tp", "2", "--pp", "2", "--huge-pages"},
   };
@@ -352,8 +354,10 @@ class MpiTest : public LaunchTest {
 
 TEST_F(MpiTest, WritesTheSameBytes) {
   const std::string alone = Logits({}, {});
-  for (const std::vector<std::string>& cut : std::vector<std::vector<std::string>>{
-           {"2"}, {"4", "--tp", "2", "--pp", "2"}, {"4", "--dp-attention"}}) {
+  for (const std::vector<std::string>& cut :
+       std::vector<std::vector<std::string>>{{"2", "--decode-context-parallel"},
+                                             {"4", "--tp", "2", "--pp", "2"},
+                                             {"4", "--dp-attention"}}) {
     const std::string found =
         Logits(Words({"-n", cut[0], ProgramPath()}), {cut.begin() + 1, cut.end()}, kMpirun);
     EXPECT_TRUE(found == alone) << fmt::format("{} ranks", cut[0]);
@@ -582,6 +586,7 @@ TEST_F(LaunchTest, WrongUseIsSaidOnce) {
   refusal({"launch", "-n", "2", "logits", "--ep", "1", "--expert-exchange", "fused", "--tokens",
            "1", "--out", file},
           1, "--expert-exchange fused: needs the routed experts on several ranks");
+  refusal({"logits", "--decode-context-parallel", "--tokens", "1", "--out", file}, 1, "--tp of 2");
   refusal({"logits", "--expert-exchange", "fused", "--tokens", "1", "--out", file}, 1, "use --ep");
   refusal({"logits", "--expert-exchange", "both", "--tokens", "1", "--out", file}, 2, "both");
   refusal({"launch", "-n", "2", "logits", "--tokens", "9999", "--out", file}, 1, "9999");

@@ -62,6 +62,25 @@ TEST(PlanTest, JsonHasEverything) {
   }
 }
 
+TEST(PlanTest, DividedRowsMakeRoomForMoreSequences) {
+  std::vector<std::string> options = {"--shape", "flash",     "--format",
+                                      "json",    "--context", "1000000"};
+  const auto tensor_8 = [&](const nlohmann::json& json) {
+    for (const nlohmann::json& row : json["rows"]) {
+      if (row["tp"] == 8 && row["ep"] == 8) return row;
+    }
+    return nlohmann::json();
+  };
+  const nlohmann::json whole = tensor_8(ParseOutput(Plan(options)));
+  options.emplace_back("--decode-context-parallel");
+  const nlohmann::json divided = tensor_8(ParseOutput(Plan(options)));
+  EXPECT_EQ(divided["flags"], "--tp 8 --pp 1 --ep 8 --decode-context-parallel");
+  EXPECT_EQ(whole["flags"], "--tp 8 --pp 1 --ep 8");
+  EXPECT_GT(divided["capacity_sequences"], 5 * whole["capacity_sequences"].get<int>());
+  EXPECT_GT(divided["wire_bytes_per_token"]["rows"], 0);
+  EXPECT_EQ(whole["wire_bytes_per_token"]["rows"], 0);
+}
+
 TEST(PlanTest, SaysWhatBalancingBrings) {
   std::vector<std::string> options = {"--shape", "flash", "--concurrency", "256", "--zipf", "1"};
   EXPECT_THAT(Plan(options).out, Not(HasSubstr("balancing:")));

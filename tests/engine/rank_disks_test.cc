@@ -123,6 +123,20 @@ TEST_F(RankDisksTest, OtherLayersFindNothing) {
   EXPECT_EQ(again.tokens, stages.tokens);
 }
 
+// Each tensor rank has files of its own, with the rows that it has.
+TEST_F(RankDisksTest, DividedRowsFindTheirBlocksAgain) {
+  constexpr RankCounts kDivided = {.n_tensor = 2, .decode_context_parallel = true};
+  const Told whole = Run(kTensors);
+  EXPECT_EQ(Files().size(), 1u);
+  const Told first = Run(kDivided);
+  EXPECT_EQ(first.cached_tokens, 0);
+  EXPECT_EQ(first.tokens, whole.tokens);
+  EXPECT_EQ(Files().size(), 3u);
+  const Told again = Run(kDivided);
+  EXPECT_EQ(again.cached_tokens, kWhole);
+  EXPECT_EQ(again.tokens, whole.tokens);
+}
+
 TEST_F(RankDisksTest, ABlockThatOneRankCannotReadIsAMissOnAll) {
   const Told first = Run(kStages);
   ASSERT_EQ(Files().size(), 2u);
@@ -178,6 +192,11 @@ TEST_F(RankDisksTest, FingerprintsNameTheLayers) {
   const BlockKey second = FingerprintOfLayers(root, shape);
   EXPECT_NE(second, first);
   EXPECT_NE(FingerprintOfLayers({.bytes = {1, 3}}, shape), second);
+  shape.rows_of_ratio_4 = {.rank = 0, .n = 2};
+  const BlockKey even = FingerprintOfLayers(root, shape);
+  EXPECT_NE(even, second);
+  shape.rows_of_ratio_4.rank = 1;
+  EXPECT_NE(FingerprintOfLayers(root, shape), even);
 }
 
 }  // namespace

@@ -49,6 +49,12 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
 INSTANTIATE_TEST_SUITE_P(
     Cuts, SchedulesOnRanks,
     ::testing::Values(Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
+                      Cut{"fairy_tensor_2_divided_rows",
+                          kFairy,
+                          {.n_tensor = 2, .decode_context_parallel = true}},
+                      Cut{"pro_mini_tensor_4_divided_rows",
+                          kProMini,
+                          {.n_tensor = 4, .decode_context_parallel = true}},
                       Cut{"fairy_stages_2", kFairy, {1, 2, false}},
                       Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
                       Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},

@@ -97,6 +97,7 @@ struct CompressCase {
   std::int64_t width = 128;
   std::int64_t pairs = 32;
   bool boundary = false;  // with rows of the ends of blocks
+  RowShare share{};
 };
 
 class ConformanceCompress : public ConformanceCache {
@@ -106,7 +107,7 @@ class ConformanceCompress : public ConformanceCache {
     shape.ratio = c.ratio;
     const std::int64_t inputs = shape.Overlap() * c.width;
     const std::int64_t slots = shape.Span() + 3;
-    const Blocks blocks(data, 200, 128 / c.ratio);
+    const Blocks blocks(data, 200 / c.share.n, 128 / c.ratio / c.share.n);
     const std::int64_t t = batch.n();
     const Array<float> values = data.Floats(t * inputs, kind);
     const Array<float> scores = data.Floats(t * inputs, kind);
@@ -143,6 +144,7 @@ class ConformanceCompress : public ConformanceCache {
       Array<std::uint8_t> rows(blocks.Bytes(row_bytes));
       CompressorCache cache = {
           .ratio = c.ratio,
+          .share = c.share,
           .rows = c.packed ? KeyRows() : KeyRows{blocks.Rows(rows.data(), row_bytes), layout},
           .packed_rows = c.packed ? blocks.Rows(rows.data(), row_bytes) : BlockRows(),
           .tail_values = new_tail_values.As(kSequences * slots, inputs),
@@ -176,6 +178,17 @@ TEST_P(ConformanceCompress, AllKinds) {
     }
   }
   Compare(data, {}, Batch(), Kind::kNormal);
+}
+
+TEST_P(ConformanceCompress, SomeOfTheRows) {
+  Data data(9);
+  for (const RowShare& share : {RowShare{0, 2}, RowShare{3, 4}, RowShare{31, 32}}) {
+    for (const bool packed : {false, true}) {
+      const CompressCase c = {.packed = packed, .share = share};
+      Compare(data, c, MixedBatch(9, 5, 14, 127), Kind::kNormal);
+      Compare(data, c, MixedBatch(130, 120, 137, 511), Kind::kNormal);
+    }
+  }
 }
 
 // Steps that begin at a border, behind it, and before one; that cross one and two.
@@ -259,17 +272,19 @@ TEST_P(ConformanceIndex, SelectRows) {
 }
 
 // Ranges of any length that begin anywhere, also empty ones and such as have fewer rows than are
-// chosen.
+// chosen; of all rows, and of those that one of several ranks has.
 TEST_P(ConformanceIndex, BestRows) {
   Data data(8);
   ForInputs(data, [&](const Batch& batch, std::int64_t heads, const Array<std::uint8_t>& queries,
-                      const Array<Bf16>& weights, const CompressorCache& cache) {
+                      const Array<Bf16>& weights, CompressorCache cache) {
     const std::int64_t t = batch.n();
     for (const std::int64_t top : {1, 32, 300}) {
+      cache.share = top == 32 ? RowShare{2, 4} : RowShare{};
       std::vector<RowRange> ranges;
       for (const std::int32_t position : batch.positions) {
-        const std::int64_t first = data.Integer(0, VisibleRows(position, 4));
-        ranges.push_back({first, data.Integer(first, VisibleRows(position, 4))});
+        const std::int64_t n_here = cache.share.CountBefore(VisibleRows(position, 4));
+        const std::int64_t first = data.Integer(0, n_here);
+        ranges.push_back({first, data.Integer(first, n_here)});
       }
       ranges.front().end = ranges.front().first;
       ranges.back().first = 0;
@@ -305,10 +320,13 @@ struct AttentionCase {
   std::int64_t window = 64;
   std::int64_t top = 0;  // 0: all visible rows
   std::int64_t row_of_position_0 = 0;
+  bool gathered = false;  // the rows are not in the cache
 };
 
 class ConformanceAttention : public ConformanceCache {
  protected:
+  static constexpr std::int64_t kGathered = 31;  // rows of a block
+
   void Compare(Data& data, const AttentionCase& c, const Batch& batch, Kind kind) {
     const std::int64_t t = batch.n();
     // Positions to 2,020; of the compressed rows those that they can have.
@@ -326,8 +344,9 @@ class ConformanceAttention : public ConformanceCache {
       const std::int64_t visible =
           VisibleRows(batch.positions[static_cast<std::size_t>(row)], c.ratio);
       for (std::int64_t i = 0; i < c.top; ++i) {
+        const std::int64_t n_rows = c.gathered ? kGathered : visible;
         selected.data()[row * c.top + i] =
-            static_cast<std::int32_t>(i < visible ? data.Integer(0, visible - 1) : -1);
+            static_cast<std::int32_t>(i < visible ? data.Integer(0, n_rows - 1) : -1);
       }
     }
     LayerCache cache;
@@ -338,12 +357,17 @@ class ConformanceAttention : public ConformanceCache {
       cache.compressor.ratio = c.ratio;
       cache.compressor.rows = {row_blocks.Rows(compressed.data(), KeyBytes(layout)), layout};
     }
-    const AttentionInput input = {.q = q.As(t, c.heads * c.head_dim),
-                                  .keys = keys.As(t, c.head_dim),
-                                  .selected = selected.As(c.top > 0 ? t : 0, c.top),
-                                  .sinks = sinks.all(),
-                                  .sliding_window = c.window,
-                                  .rope = angles.View()};
+    AttentionInput input = {.q = q.As(t, c.heads * c.head_dim),
+                            .keys = keys.As(t, c.head_dim),
+                            .selected = selected.As(c.top > 0 ? t : 0, c.top),
+                            .sinks = sinks.all(),
+                            .sliding_window = c.window,
+                            .rope = angles.View()};
+    if (c.gathered) {  // not the first rows, of which some are looked for
+      const std::int64_t row_bytes = KeyBytes(layout);
+      input.gathered = {compressed.data() + 5 * row_blocks.Stride(row_bytes), kGathered, row_bytes};
+      cache.compressor.share = {1, 2};
+    }
     ExpectSame(fmt::format("ratio {} heads {} head_dim {} window {} top {} t {} kind {}", c.ratio,
                            c.heads, c.head_dim, c.window, c.top, t, static_cast<int>(kind)),
                [&](Backend& backend) {
@@ -363,6 +387,7 @@ TEST_P(ConformanceAttention, AllLayerKinds) {
       Compare(data, {.ratio = 0}, batch, kind);
       Compare(data, {.ratio = 0, .row_of_position_0 = 1}, batch, kind);
       Compare(data, {.ratio = 4, .top = 32}, batch, kind);
+      Compare(data, {.ratio = 4, .top = 32, .gathered = true}, batch, kind);
       Compare(data, {.ratio = 4}, batch, kind);
       Compare(data, {.ratio = 128}, batch, kind);
     }
@@ -394,6 +419,31 @@ TEST_P(ConformanceAttention, LargeScores) {
     Compare(data, {.ratio = 4, .head_dim = 64, .pairs = 16, .top = 200}, MixedBatch(9, 900, 5, 999),
             kind);
   }
+}
+
+// The rows of each rank are those of one that has all of them.
+TEST_P(ConformanceCache, CopyRows) {
+  Data data(10);
+  const KeyLayout layout = {128, 64};
+  const Blocks blocks(data, 96, 8);
+  Array<std::uint8_t> packed = PackedKeys(data, blocks, layout, Kind::kNormal);
+  const KeyRows rows = {blocks.Rows(packed.data(), KeyBytes(layout)), layout};
+  const CompressorCache cache = {.ratio = 4, .share = {2, 4}, .rows = rows};
+  const std::vector<SequenceRow> wanted = {{0, 2}, {2, 6}, {1, 382}, {2, 6}, {0, 34}};
+  const std::int64_t n = std::ssize(wanted);
+  ExpectSame("five rows, and none", [&](Backend& backend) {
+    Array<std::uint8_t> found(n * KeyBytes(layout));
+    const Matrix<std::uint8_t> out = found.As(n, KeyBytes(layout));
+    backend.CopyRows(wanted, cache, out);
+    backend.CopyRows({}, cache, out.Rows(0, 0));
+    for (std::int64_t i = 0; i < n; ++i) {
+      const SequenceRow& row = wanted[static_cast<std::size_t>(i)];
+      EXPECT_TRUE(
+          std::equal(out.Row(i), out.Row(i) + out.cols, rows.Row(row.sequence, row.row / 4)))
+          << i;
+    }
+    return BytesOf(found);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::ValuesIn(kVectorIsas), IsaName);

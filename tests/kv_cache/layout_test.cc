@@ -74,6 +74,28 @@ TEST(Layout, BytesOfThePublishedModels) {
   }
 }
 
+// What grows with the context is cut, but for the one row in 128 tokens; a block has whole rows.
+TEST(Layout, DividedRowsAreAnEqualShareOnEveryRank) {
+  for (const Published& model : PublishedModels()) {
+    CacheShape shape = Shape(model.ratios, std::int64_t{1} << 20);
+    const CacheShape whole = shape;
+    const double csa = static_cast<double>(model.n_csa * (kRowBytes + 68)) / 4;
+    for (const int n : {2, 8, 32}) {
+      for (const int rank : {0, n - 1}) {
+        shape.rows_of_ratio_4 = {.rank = rank, .n = n};
+        EXPECT_EQ(BytesPerToken(shape), model.bytes_per_token - csa + csa / n) << model.name;
+        EXPECT_EQ(static_cast<double>(BytesPerSequence(shape).growing),
+                  BytesPerToken(shape) * static_cast<double>(shape.max_context));
+        EXPECT_EQ(BytesPerSequence(shape).constant, BytesPerSequence(whole).constant);
+        EXPECT_EQ(RowsOfBlock(4, shape), 32 / n);
+        EXPECT_EQ(RowsOfBlock(128, shape), 1);
+        EXPECT_LT(HistoryLayoutOf(shape).bytes, HistoryLayoutOf(whole).bytes);
+        EXPECT_EQ(WindowLayoutOf(shape).bytes, WindowLayoutOf(whole).bytes);
+      }
+    }
+  }
+}
+
 // The sums that the specification states in megabytes (its window and state rows).
 TEST(Layout, ConstantsAreThoseOfTheSpecification) {
   const auto constant = [](const std::vector<int>& ratios) {

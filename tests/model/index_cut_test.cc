@@ -24,8 +24,11 @@ ModelConfig Config(std::int64_t top = kTop, std::int64_t heads = 4) {
   return config;
 }
 
-ModelShare Share(int rank, int n_ranks) {
-  return {.tensor_rank = rank, .n_tensor = n_ranks, .least_index_work = 0};
+ModelShare Share(int rank, int n_ranks, bool divided_rows = false) {
+  return {.tensor_rank = rank,
+          .n_tensor = n_ranks,
+          .decode_context_parallel = divided_rows,
+          .least_index_work = 0};
 }
 
 struct Positions {
@@ -63,9 +66,11 @@ std::vector<float> RandomScores(std::mt19937& random, std::int64_t n) {
 }
 
 // What BestRows makes of these scores.
-void FillList(const std::vector<float>& scores, const RowRange& range, std::span<ScoredRow> list) {
+void FillList(const std::vector<float>& scores, const RowShare& share, const RowRange& range,
+              std::span<ScoredRow> list) {
   std::vector<ScoredRow> scored;
-  for (std::int64_t row = range.first; row < range.end; ++row) {
+  for (std::int64_t place = range.first; place < range.end; ++place) {
+    const std::int64_t row = share.RowIn(place);
     scored.push_back(ToScoredRow(scores[static_cast<std::size_t>(row)], row));
   }
   std::sort(scored.begin(), scored.end());
@@ -86,8 +91,9 @@ std::vector<std::int32_t> ChoiceOfOne(const std::vector<float>& scores) {
   return rows;
 }
 
-// Every row is scored by one rank, all ranks have as many, and their lists are the choice of one.
-TEST(IndexCut, RanksShareTheLine) {
+// Every row is scored by one rank, all ranks have as many (where rows are divided, to one row of a
+// token), and their lists are the choice of one.
+void ExpectTheChoiceOfOne(bool divided_rows) {
   const ModelConfig config = Config();
   std::mt19937 random(1);
   for (const Positions& positions : Cases()) {
@@ -100,12 +106,15 @@ TEST(IndexCut, RanksShareTheLine) {
     }
     for (const int n_ranks : {2, 3, 4, 8}) {
       SCOPED_TRACE(positions.name + ", ranks: " + std::to_string(n_ranks));
-      std::vector<ScoredRow> memory(static_cast<std::size_t>(MostIndexLists(t, n_ranks) * kTop));
-      const Matrix<ScoredRow> lists = {memory.data(), MostIndexLists(t, n_ranks), kTop};
+      std::vector<ScoredRow> memory(
+          static_cast<std::size_t>(MostIndexLists(t, n_ranks, divided_rows) * kTop));
+      const Matrix<ScoredRow> lists = {memory.data(), MostIndexLists(t, n_ranks, divided_rows),
+                                       kTop};
       std::set<std::pair<std::int64_t, std::int64_t>> scored;  // tokens and rows
       std::int64_t n_lists = 0;
       for (int rank = 0; rank < n_ranks; ++rank) {
-        IndexCut cut(config, Share(rank, n_ranks), t);
+        const ModelShare share = Share(rank, n_ranks, divided_rows);
+        IndexCut cut(config, share, t);
         cut.Take(positions.all);
         ASSERT_TRUE(cut.is_shared());
         const IndexStretch& own = cut.StretchOf(rank);
@@ -117,17 +126,19 @@ TEST(IndexCut, RanksShareTheLine) {
         for (std::int64_t i = 0; i < own.n_tokens; ++i) {
           const std::int64_t token = own.first_token + i;
           const RowRange& range = cut.own_ranges()[static_cast<std::size_t>(i)];
-          for (std::int64_t row = range.first; row < range.end; ++row) {
+          for (std::int64_t place = range.first; place < range.end; ++place) {
+            const std::int64_t row = share.RowsOfRatio4().RowIn(place);
             EXPECT_TRUE(scored.emplace(token, row).second) << token << " " << row;
           }
           n_own += range.n_rows();
-          FillList(scores[static_cast<std::size_t>(token)], range,
+          FillList(scores[static_cast<std::size_t>(token)], share.RowsOfRatio4(), range,
                    lists.RowSpan(own.first_list + i));
         }
-        EXPECT_NEAR(static_cast<double>(n_own), static_cast<double>(n_rows) / n_ranks, 1);
+        EXPECT_NEAR(static_cast<double>(n_own), static_cast<double>(n_rows) / n_ranks,
+                    divided_rows ? static_cast<double>(own.n_tokens) : 1.0);
       }
       EXPECT_EQ(std::ssize(scored), n_rows);
-      IndexCut cut(config, Share(0, n_ranks), t);
+      IndexCut cut(config, Share(0, n_ranks, divided_rows), t);
       cut.Take(positions.all);
       std::vector<std::int32_t> chosen(static_cast<std::size_t>(t * kTop), 7);
       const Matrix<std::int32_t> rows = {chosen.data(), t, kTop};
@@ -140,6 +151,20 @@ TEST(IndexCut, RanksShareTheLine) {
       }
     }
   }
+}
+
+TEST(IndexCut, RanksShareTheLine) { ExpectTheChoiceOfOne(false); }
+TEST(IndexCut, RanksDivideTheRows) { ExpectTheChoiceOfOne(true); }
+
+// However little there is to score.
+TEST(IndexCut, DividedRowsAreAlwaysShared) {
+  ModelShare share = Share(1, 2, true);
+  share.least_index_work = kLeastIndexWork;
+  IndexCut cut(Config(), share, 1);
+  cut.Take(std::vector<std::int32_t>{42});
+  EXPECT_FALSE(cut.is_shared());
+  cut.Take(std::vector<std::int32_t>{43});
+  EXPECT_TRUE(cut.is_shared());
 }
 
 TEST(IndexCut, NobodyScoresWhereAllRowsFit) {

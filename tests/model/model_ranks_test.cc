@@ -37,6 +37,24 @@ TEST(ModelRanksTest, TheErrorNamesTheOptionAndWhatItHasToDivide) {
             "--ep: expected a number that divides 7 (routed experts), found 2");
 }
 
+TEST(ModelRanksTest, TheErrorNamesWhatDividedRowsNeed) {
+  const ModelConfig config = Fairy();
+  RankCounts counts = {.n_tensor = 2, .decode_context_parallel = true};
+  EXPECT_EQ(Refusal(config, counts, 2), "");
+  counts.n_tensor = 3;
+  EXPECT_EQ(Refusal(config, counts, 3),
+            "--decode-context-parallel: --tp: expected a number that divides 32 (rows of a block "
+            "of the cache), found 3");
+  counts.n_tensor = 1;
+  EXPECT_EQ(Refusal(config, counts, 1),
+            "--decode-context-parallel: expected tensor ranks (--tp of 2 or more), found --tp 1");
+  counts.n_data = 2;
+  counts.expert_parallel = true;
+  EXPECT_EQ(Refusal(config, counts, 2),
+            "--decode-context-parallel: expected tensor ranks (--tp of 2 or more), found --tp 1 "
+            "and --dp-attention");
+}
+
 TEST(ModelRanksTest, TheErrorNamesWhatTheExchangeOfExpertsNeeds) {
   const ModelConfig config = Fairy();
   const RankCounts data = {.expert_parallel = true, .n_data = 4};
@@ -95,6 +113,12 @@ TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {
   EXPECT_EQ(share.end_layer, 4);
   EXPECT_FALSE(share.is_first_stage() || share.is_last_stage() || share.is_whole());
   EXPECT_EQ(share.n_expert, 1);
+  EXPECT_EQ(share.RowsOfRatio4().n, 1);
+  const RowShare rows =
+      ShareOfRank(3, {.n_tensor = 2, .n_stages = 3, .decode_context_parallel = true}, weights)
+          .RowsOfRatio4();
+  EXPECT_EQ(rows.n, 2);
+  EXPECT_EQ(rows.rank, 1);
   const ModelShare with_experts = ShareOfRank(3, {2, 3, true}, weights);
   EXPECT_EQ(with_experts.n_expert, 2);
   EXPECT_EQ(with_experts.expert_rank, 1);

@@ -40,7 +40,8 @@ class Ranks : public testing::ExpectedSequence {
            " data ranks, " + std::to_string(counts.n_stages) + " stages, experts " +
            (!counts.expert_parallel                    ? "whole"
             : counts.expert_path == ExpertPath::kFused ? "cut, fused"
-                                                       : "cut, gathered");
+                                                       : "cut, gathered") +
+           (counts.decode_context_parallel ? ", rows divided" : "");
   }
 
   // Calls run(model, rank) on every rank of such a model.
@@ -51,6 +52,7 @@ class Ranks : public testing::ExpectedSequence {
       ASSERT_TRUE(groups.has_value()) << groups.error().message;
       ModelRanks ranks = (*groups)->ranks();
       ranks.share.least_index_work = 0;  // tensor ranks share every choice of rows
+      ranks.share.most_gathered_rows = most_gathered_rows_;
       ModelOptions options = Options(&ranks);
       options.weights = memory_;
       testing::TestModel loaded(*directory_, options, {.n_threads = 1});
@@ -107,6 +109,7 @@ class Ranks : public testing::ExpectedSequence {
   }
 
   WeightMemory memory_;  // of every rank
+  std::int64_t most_gathered_rows_ = kMostGatheredRows;
 };
 
 TEST_P(Ranks, AnyCutGivesTheSameBits) {
@@ -139,6 +142,29 @@ TEST_P(Ranks, TensorRanksGiveTheSameBitsForAnyCompany) {
   EXPECT_GE(ExpectSameCompany(
                 {{.n_tensor = 2, .expert_parallel = true}, {.n_tensor = 4}, {.n_tensor = 8}}),
             1);
+}
+
+// In one gathering a layer, and in as many as there can be.
+TEST_P(Ranks, DividedRowsGiveTheSameBits) {
+  int n_cuts = 0;
+  for (const std::int64_t most_rows : {kMostGatheredRows, std::int64_t{0}}) {
+    most_gathered_rows_ = most_rows;
+    for (const int n_tensor : {2, 4, 8}) {
+      for (const int n_stages : {1, 2}) {
+        const RankCounts counts = {.n_tensor = n_tensor,
+                                   .n_stages = n_stages,
+                                   .expert_parallel = n_stages == 1,
+                                   .decode_context_parallel = true};
+        if (n_tensor * n_stages <= 8 && CheckCounts(config_, counts, n_tensor * n_stages)) {
+          RunCut(counts);
+          ++n_cuts;
+        }
+      }
+    }
+    n_cuts += ExpectSameCompany({{.n_tensor = 2, .decode_context_parallel = true},
+                                 {.n_tensor = 4, .decode_context_parallel = true}});
+  }
+  EXPECT_GE(n_cuts, 6);
 }
 
 TEST_P(Ranks, DataRanksGiveTheSameBitsForAnyCompany) {

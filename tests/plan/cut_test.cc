@@ -24,6 +24,23 @@ TEST(CutTest, FairyOnTwoDevices) {
                                           "--tp 1 --pp 1 --ep 2 --dp-attention"}));
 }
 
+TEST(CutTest, TensorRanksDivideTheirRowsWhereTheyCan) {
+  for (const int n_devices : {2, 3, 8}) {
+    const std::vector<Cut> whole = LegalCuts(FlashConfig(), n_devices);
+    const std::vector<Cut> divided = LegalCuts(FlashConfig(), n_devices, true);
+    ASSERT_EQ(divided.size(), whole.size());
+    for (std::size_t i = 0; i < divided.size(); ++i) {
+      const Cut& cut = divided[i];
+      EXPECT_EQ(cut.decode_context_parallel, cut.n_tensor > 1 && cut.n_data == 1);
+      EXPECT_EQ(Flags(cut), Flags(whole[i]) +
+                                (cut.decode_context_parallel ? " --decode-context-parallel" : ""));
+      if (!cut.is_estimate()) {
+        EXPECT_TRUE(CheckCounts(FlashConfig(), cut.counts(), cut.replica_ranks()).has_value());
+      }
+    }
+  }
+}
+
 // What is listed and no estimate is what the program takes; without data ranks it is all of that.
 TEST(CutTest, LegalIsWhatTheProgramTakes) {
   for (const ModelConfig& config : {FlashConfig(), ProConfig()}) {

@@ -107,6 +107,25 @@ TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
 }
 
 // Where the choice of rows is shared, a rank scores its part of them and tells the best; else all.
+// However little there is to choose from, each rank scores what it has; all of them then wait for
+// the lists and for the rows.
+TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
+  Hardware machine = RoundMachine(1, 4);
+  machine.device.bytes_per_second = kNoLimit;
+  machine.device.bf16_flops = kNoLimit;
+  const Cut whole = {.n_tensor = 4};
+  Cut divided = whole;
+  divided.decode_context_parallel = true;
+  constexpr double kChoosing = 21;  // layers
+  const StepWork work = {.position = 8'191, .last_position = 8'191};
+  const StageTime all = TimeOf(machine, whole, 0, work);
+  const StageTime some = TimeOf(machine, divided, 0, work);
+  EXPECT_NEAR(some.attention, all.attention / 4, 1e-12);
+  const double lists = 1e-6 + 512 * 8 * 3 / 100e9;
+  const double rows = 1e-6 + 512 * 584 * 3 / 4 / 100e9;
+  EXPECT_NEAR(some.exchange - all.exchange, kChoosing * (lists + rows), 1e-12);
+}
+
 TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;

@@ -44,6 +44,25 @@ TEST(WireTest, TensorRanksTellWhichRowsTheyChoose) {
   EXPECT_DOUBLE_EQ(choice(2, {.n_tokens = 5, .position = 60'000}), 21.0 * 4096 * 6 / 5);
 }
 
+// 21 layers of Flash have rows of 584 bytes, of which 512 are chosen; every rank has a list of
+// every token.
+TEST(WireTest, TensorRanksSendTheRowsThatTheyDivide) {
+  const auto bytes = [](int n_tensor, const StepTokens& step) {
+    return BytesPerToken(FlashConfig(), {.n_tensor = n_tensor, .decode_context_parallel = true},
+                         ExpertExchange::kUnfused, step);
+  };
+  EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584);
+  EXPECT_DOUBLE_EQ(bytes(8, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584 * 7);
+  EXPECT_DOUBLE_EQ(bytes(8, {.n_tokens = 8, .position = 60'000}).choice, 21.0 * 4096 * 8 * 7);
+  // All 100 that are visible, and of one sequence's tokens no row twice.
+  EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 399}).rows, 21.0 * 100 * 584);
+  EXPECT_EQ(bytes(2, {.n_tokens = 8, .position = 399}).choice, 0);
+  EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 399, .n_sequences = 1}).rows,
+                   21.0 * 100 * 584 / 8);
+  EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 512, .position = 65'535, .n_sequences = 1}).rows,
+                   21.0 * 16'384 * 584 / 512);
+}
+
 TEST(WireTest, StagesSendTheStreams) {
   const WireBytes bytes = BytesPerToken(FlashConfig(), {.n_stages = 4}, ExpertExchange::kUnfused);
   EXPECT_DOUBLE_EQ(bytes.streams, 3 * 32768);  // 32 KiB a token

@@ -82,5 +82,34 @@ TEST(WireTrafficTest, TheChoiceOfRowsIsWhatTensorRanksSendBesides) {
   }
 }
 
+// Of the last token's 1 and 16 visible rows every one is chosen; of 38 behind 150 tokens, by five
+// tokens, at least the 32 of one.
+TEST(WireTrafficTest, DividedRowsTravelToTheOtherTensorRanks) {
+  const std::filesystem::path directory = testing::ProjectPath("models/fairy");
+  const ModelSizes sizes = ModelSizes::Read(directory).value();
+  const std::vector<int>& ratios = sizes.config().compress_ratios;
+  const auto n_layers = std::count(ratios.begin(), ratios.begin() + 6, 4);
+  ASSERT_EQ(sizes.config().num_hidden_layers, 6);
+  const Cut whole = {.n_tensor = 2};
+  Cut divided = whole;
+  divided.decode_context_parallel = true;
+  const auto tokens = std::ssize(kTokens);
+  const auto rows_at = [&](std::int64_t position) {
+    return static_cast<double>(n_layers) *
+           RowBytes(sizes.config(), divided,
+                    {.n_tokens = tokens, .position = position, .n_sequences = 1});
+  };
+  const auto sent = [&](const Cut& cut, std::int32_t n_before) {
+    return static_cast<double>(BytesSent(directory, sizes, cut.counts(), n_before));
+  };
+  for (const std::int32_t n_before : {0, 60}) {
+    EXPECT_EQ(sent(divided, n_before) - sent(whole, n_before), rows_at(n_before + tokens - 1));
+  }
+  const double lists = static_cast<double>(n_layers) * ChoiceBytes(sizes.config(), divided, tokens);
+  const double rows = sent(divided, 150) - sent(whole, 0) - lists;
+  EXPECT_LE(rows, rows_at(154));
+  EXPECT_GE(rows, rows_at(127));
+}
+
 }  // namespace
 }  // namespace fathom::plan

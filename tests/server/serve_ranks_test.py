@@ -68,6 +68,7 @@ class ServeRanksTest(unittest.TestCase):
         expected = self.stories(alone)
         self.assertEqual(alone.stop(), 0)
         for launch, options in ((launched(2), ()), (launched(2), ("--pp", "2")),
+                                (launched(2), ("--decode-context-parallel",)),
                                 (launched(4), ("--tp", "2", "--pp", "2")),
                                 (launched(2), ("--dp-attention", "--max-sequences", "6")),
                                 (launched(4), ("--dp-attention", "--pp", "2"))):

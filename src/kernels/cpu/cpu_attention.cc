@@ -52,10 +52,14 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   for (; n < static_cast<std::size_t>(input.sliding_window); ++n) {
     keys[n] = nullptr;
   }
+  const bool gathered = input.gathered.cols > 0;
+  const std::int64_t end = gathered ? input.gathered.rows : visible;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t c = all ? i : input.selected.Row(row)[i];
-    Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys[n++] = c < 0 ? nullptr : compressor.rows.Row(segment.sequence, c);
+    Check(c < end, "SparseAttention: a selected row is not visible");
+    keys[n++] = c < 0      ? nullptr
+                : gathered ? input.gathered.Row(c)
+                           : compressor.rows.Row(segment.sequence, c);
   }
   task.n_slots = static_cast<std::int64_t>(n);
 }
@@ -166,14 +170,18 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
       Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
       std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
+        if (!cache.share.Has(w)) {
+          continue;
+        }
+        const std::int64_t place = cache.share.PlaceOf(w);
         PoolRow(kernels_, input, segment, cache, w, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
         RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
         kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});
         if (packed) {
-          kernels_.pack_index(row, cache.packed_rows.Row(segment.sequence, w));
+          kernels_.pack_index(row, cache.packed_rows.Row(segment.sequence, place));
         } else {
-          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(segment.sequence, w));
+          kernels_.pack_key(row, cache.rows.layout, cache.rows.Row(segment.sequence, place));
         }
       }
     });

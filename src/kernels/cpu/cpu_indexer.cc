@@ -93,9 +93,9 @@ Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scor
 }
 
 // best = the best of these rows, in order; at most as many as there are. scores: those of the row
-// `first` and of the following ones.
-void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, std::int64_t first,
-                std::span<ScoredRow> best) {
+// in place `first` of the share and of the following ones.
+void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, const RowShare& share,
+                std::int64_t first, std::span<ScoredRow> best) {
   const Threshold threshold = FindThreshold(kernels, scores, std::ssize(best));
   std::int64_t equal = std::ssize(best) - threshold.above;  // to be taken at the threshold
   std::size_t n = 0;
@@ -103,7 +103,7 @@ void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, std:
     if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
       continue;
     }
-    best[n++] = ToScoredRow(scores[i], first + static_cast<std::int64_t>(i));
+    best[n++] = ToScoredRow(scores[i], share.RowIn(first + static_cast<std::int64_t>(i)));
   }
   std::sort(best.begin(), best.end());
 }
@@ -177,7 +177,7 @@ std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int6
   }
   const std::span<ScoredRow> best =
       order.first(static_cast<std::size_t>(std::min(range.n_rows(), n_best)));
-  ChooseBest(kernels_, scores.first(n), range.first, best);
+  ChooseBest(kernels_, scores.first(n), input.cache.share, range.first, best);
   return best;
 }
 
@@ -217,6 +217,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     if (visible <= rows.cols) {
       return ChooseAll(visible, rows.RowSpan(token));
     }
+    Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
     const auto best = BestOf(input, token, {0, visible}, rows.cols, worker);
     std::transform(best.begin(), best.end(), rows.Row(token), RowOf);
   });

@@ -25,12 +25,15 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 using Key = std::vector<Bf16>;
 using KeyList = std::vector<Key>;
 
-Key Unpack(const KeyRows& rows, std::int32_t sequence, std::int64_t row) {
-  const std::uint8_t* packed = rows.Row(sequence, row);
+Key Unpack(const std::uint8_t* packed, const KeyLayout& layout) {
   Check(packed != nullptr, "SparseAttention: a key is not cached any more");
-  Key key(static_cast<std::size_t>(rows.layout.head_dim));
-  UnpackKey(packed, rows.layout, key.data());
+  Key key(static_cast<std::size_t>(layout.head_dim));
+  UnpackKey(packed, layout, key.data());
   return key;
+}
+
+Key Unpack(const KeyRows& rows, std::int32_t sequence, std::int64_t row) {
+  return Unpack(rows.Row(sequence, row), rows.layout);
 }
 
 // The keys that row `row` of the batch sees.
@@ -59,9 +62,13 @@ KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerC
     }
     return keys;
   }
+  const bool gathered = input.gathered.cols > 0;
   for (const std::int32_t c : input.selected.RowSpan(row)) {
-    Check(c < visible, "SparseAttention: a selected row is not visible");
-    keys.push_back(c < 0 ? Key() : Unpack(compressor.rows, segment.sequence, c));
+    Check(c < (gathered ? input.gathered.rows : visible),
+          "SparseAttention: a selected row is not visible");
+    keys.push_back(c < 0      ? Key()
+                   : gathered ? Unpack(input.gathered.Row(c), compressor.rows.layout)
+                              : Unpack(compressor.rows, segment.sequence, c));
   }
   return keys;
 }
@@ -153,6 +160,15 @@ void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchV
       RotatePairs(o + head_dim - 2 * pairs, pairs, input.rope.cos.Row(row), input.rope.sin.Row(row),
                   -1.0f);
     }
+  }
+}
+
+void ReferenceBackend::CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                                Matrix<std::uint8_t> out) {
+  CheckCopyRows(rows, cache, out);
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    const SequenceRow& row = rows[static_cast<std::size_t>(i)];
+    std::copy_n(cache.rows.Row(row.sequence, cache.share.PlaceOf(row.row)), out.cols, out.Row(i));
   }
 }
 

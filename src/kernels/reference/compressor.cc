@@ -89,9 +89,10 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
   RotatePairs(row.data() + plain, pairs, angles.data(), angles.data() + pairs);
   if (cache.IsPacked()) {
     RotateHadamard(row.data());
-    PackFp4(row.data(), cache.packed_rows.Row(segment.sequence, w));
+    PackFp4(row.data(), cache.packed_rows.Row(segment.sequence, cache.share.PlaceOf(w)));
   } else {
-    PackKey(row.data(), cache.rows.layout, cache.rows.Row(segment.sequence, w));
+    PackKey(row.data(), cache.rows.layout,
+            cache.rows.Row(segment.sequence, cache.share.PlaceOf(w)));
   }
 }
 
@@ -112,7 +113,9 @@ void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& b
     }
     Check(end / cache.ratio <= cache.Capacity(), "Compress: more rows than the cache holds");
     for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
-      MakeRow(input, segment, w, cache);
+      if (cache.share.Has(w)) {
+        MakeRow(input, segment, w, cache);
+      }
     }
     for (std::int64_t position = first; position < end; ++position) {
       const Slot slot = SlotAt(input, segment, cache, position);

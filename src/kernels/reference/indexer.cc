@@ -63,7 +63,7 @@ std::vector<float> ScaledHeadWeights(std::span<const Bf16> head_weights) {
   return scaled;
 }
 
-// The scores of these rows of a sequence for one token.
+// The scores of the rows in these places of a sequence for one token.
 std::vector<float> Scores(std::span<const std::uint8_t> queries, std::span<const Bf16> head_weights,
                           const BlockRows& rows, std::int32_t sequence, const RowRange& range) {
   const std::vector<float> weights = ScaledHeadWeights(head_weights);
@@ -116,6 +116,7 @@ void ReferenceBackend::SelectRows(Matrix<const std::uint8_t> queries,
       ChooseAll(visible, rows.RowSpan(row));
       continue;
     }
+    Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
     const std::vector<std::int32_t> chosen =
         Best(Scores(queries.RowSpan(row), head_weights.RowSpan(row), cache.packed_rows,
                     batch.SegmentOf(row).sequence, {0, visible}),
@@ -137,7 +138,8 @@ void ReferenceBackend::BestRows(Matrix<const std::uint8_t> queries, Matrix<const
     std::fill_n(best.Row(row), best.cols, kNoScoredRow);
     ScoredRow* next = best.Row(row);
     for (const std::int32_t place : Best(scores, std::min(range.n_rows(), best.cols))) {
-      *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)], range.first + place);
+      *next++ = ToScoredRow(scores[static_cast<std::size_t>(place)],
+                            cache.share.RowIn(range.first + place));
     }
   }
 }

@@ -64,6 +64,8 @@ class ReferenceBackend : public Backend {
                 std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
 
   // attention.cc
+  void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                Matrix<std::uint8_t> out) override;
   void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                        Matrix<Bf16> out) override;
   void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
