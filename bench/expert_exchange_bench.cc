@@ -13,7 +13,7 @@
 //
 // Products are paced: a call takes as long as a processor of the given speed needs to read the
 // weights of its experts and to multiply, but not its time on this machine, where ranks would be in
-// each other's way. --real computes.
+// each other's way. --real computes those of the routed experts.
 //
 // A row per number of tokens and rate (MB/s of every rank's port, in and out); ms per layer:
 //
@@ -226,9 +226,24 @@ class Rank {
                   busy_ += Since(start);
                   return Status();
                 },
-            .shared = [] { return Status(); },
+            .shared =
+                [this, t] {
+                  if (computes_) {
+                    PassShared(t);
+                  }
+                  return Status();
+                },
             .rows = {rows_.data(), t * kPerToken, kHidden},
             .y = {y_.data(), t, kHidden}};
+  }
+
+  // The shared expert: E4M3 of the same size, whole for data ranks, a share of its columns for
+  // tensor ranks. What these then add up is no part of the exchange, and left out.
+  void PassShared(std::int64_t n_tokens) {
+    const auto start = Clock::now();
+    const double share = options_.data ? 1.0 : 1.0 / ranks_.size();
+    paced_.Run(share * kMultiplyAdds, share * kMultiplyAdds * static_cast<double>(n_tokens));
+    busy_ += Since(start);
   }
 
   static double Since(Clock::time_point start) {

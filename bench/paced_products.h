@@ -43,17 +43,23 @@ class PacedProducts {
       }
     }
     const auto n_used = static_cast<double>(std::ranges::count(used_, 1));
-    const double seconds = std::max(n_used * n_bytes_ / speed_.bytes_per_second,
-                                    2 * n_pairs * n_multiply_adds_ / speed_.flops_per_second);
-    const double wanted = std::max(seconds - overslept_, 0.0);
-    std::this_thread::sleep_until(start + std::chrono::duration<double>(wanted));
-    overslept_ += std::chrono::duration<double>(Clock::now() - start).count() - seconds;
+    Wait(start, n_used * n_bytes_, n_pairs * n_multiply_adds_);
   }
+  // The same for other weights.
+  void Run(double n_bytes, double n_multiply_adds) { Wait(Clock::now(), n_bytes, n_multiply_adds); }
   // Before a new measurement.
   void Forget() { overslept_ = 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  void Wait(Clock::time_point start, double n_bytes, double n_multiply_adds) {
+    const double seconds =
+        std::max(n_bytes / speed_.bytes_per_second, 2 * n_multiply_adds / speed_.flops_per_second);
+    const double wanted = std::max(seconds - overslept_, 0.0);
+    std::this_thread::sleep_until(start + std::chrono::duration<double>(wanted));
+    overslept_ += std::chrono::duration<double>(Clock::now() - start).count() - seconds;
+  }
 
   ProcessorSpeed speed_;
   std::vector<char> used_;  // by the call
