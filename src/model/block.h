@@ -31,8 +31,8 @@ struct Step {
   ExpertAdmission& admission;
   PlacedExperts& experts;
   const ModelRanks& ranks;
-  const IndexCut& index_cut;  // has taken the batch
-  RowGather& row_gather;
+  const IndexCut& index_cut;                       // has taken the batch
+  RowGather& row_gather;                           // where tensor ranks divide the compressed rows
   ExpertExchange* exchange = nullptr;              // null: this rank has all experts
   std::span<const std::int64_t> tokens_of_rank{};  // of this step, of data ranks
 

@@ -103,6 +103,29 @@ class ServeRanksTest(unittest.TestCase):
                 texts[i] += answer["choices"][0]["text"]
         self.assertEqual(server.stop(), 0)
 
+    def test_ranks_that_share_a_directory_find_their_blocks_again(self):
+        """Ranks that have the same write it once; those that have parts, a file for each part."""
+        body = {**STORY, "prompt": STORY["prompt"] * 60, "max_tokens": 20}
+        texts = set()
+
+        def files_of(launch, *options):
+            with tempfile.TemporaryDirectory() as folder:
+                for n_cached in (0, 128):
+                    server = self.serve("--kv-disk", folder, *options, launch=launch)
+                    answer = post(server.url, "/v1/completions", body)
+                    self.assertEqual(server.stop(), 0)
+                    texts.add(answer["choices"][0]["text"])
+                    cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+                    self.assertEqual(cached, n_cached)
+                return sum(path.is_file() for path in Path(folder).rglob("*"))
+
+        alone = files_of((FATHOM,))
+        self.assertGreater(alone, 1)
+        self.assertEqual(files_of(launched(2)), alone)
+        self.assertEqual(files_of(launched(2), "--decode-context-parallel"), 2 * alone)
+        self.assertEqual(files_of(launched(2), "--pp", "2"), 2 * alone)
+        self.assertEqual(len(texts), 1)
+
     def test_experts_that_move_are_counted_and_saved(self):
         alone = self.serve(launch=(FATHOM,))
         expected = self.stories(alone)
