@@ -40,7 +40,8 @@ void AddWork(CLI::App* command, PlanCommand& options) {
       ->type_name("N")
       ->check(Integer(1, 1024));
   command->add_flag("--decode-context-parallel", options.decode_context_parallel,
-                    "Tensor ranks divide the cached rows that queries choose from");
+                    "Tensor ranks divide the cached rows that queries choose from, not only where "
+                    "memory is short");
 }
 
 void AddExperts(CLI::App* command, PlanCommand& options) {

@@ -29,8 +29,7 @@ bool IsLegal(const ModelConfig& config, const Cut& cut) {
 
 }  // namespace
 
-std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices,
-                           bool decode_context_parallel) {
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices) {
   std::vector<Cut> cuts;
   for (const int n_ranks : Divisors(n_devices)) {
     for (const int n_stages : Divisors(n_ranks)) {
@@ -41,17 +40,21 @@ std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices,
                            .n_data = n_ranks / n_stages / n_tensor,
                            .expert_parallel = expert_parallel,
                            .n_replicas = static_cast<int>(n_devices) / n_ranks};
-          if (!IsLegal(config, cut)) continue;
-          Cut divided = cut;
-          divided.decode_context_parallel = true;
-          const bool divides =
-              decode_context_parallel && cut.n_data == 1 && IsLegal(config, divided);
-          cuts.push_back(divides ? divided : cut);
+          if (IsLegal(config, cut)) cuts.push_back(cut);
         }
       }
     }
   }
   return cuts;
+}
+
+std::optional<Cut> WithDividedRows(const ModelConfig& config, const Cut& cut) {
+  Cut divided = cut;
+  divided.decode_context_parallel = true;
+  if (cut.decode_context_parallel || cut.n_data > 1 || !IsLegal(config, divided)) {
+    return std::nullopt;
+  }
+  return divided;
 }
 
 std::string Flags(const Cut& cut) {

@@ -10,6 +10,7 @@
 #define FATHOM_PLAN_CUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,13 @@ struct Cut {
   }
 };
 
-// All that use every device and that the model can be cut into, smallest replicas first. With
-// decode_context_parallel, tensor ranks divide their cached rows where the program can do that.
-std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices,
-                           bool decode_context_parallel = false);
+// All that use every device and that the model can be cut into, smallest replicas first. Cached
+// rows are not divided.
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
+
+// The same with tensor ranks that divide their cached rows, where the program can do that; none if
+// they do already.
+std::optional<Cut> WithDividedRows(const ModelConfig& config, const Cut& cut);
 
 // What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
 // is left of the devices of a stage.

@@ -52,7 +52,10 @@ std::string RowText(const Plan& plan, const PlanRow& row) {
       Number(row.weights) / kGiga, Number(row.caches) / kGiga, row.most_sequences,
       row.first_token_seconds * kKilo, row.token_seconds * kKilo, row.tokens_per_second,
       Exchanged(plan, row).Total() / kKilo, row.imbalance,
-      row.fits() ? (row.cut.is_estimate() ? "estimate" : "") : row.problem);
+      !row.fits()                   ? row.problem
+      : cut.is_estimate()           ? "estimate"
+      : cut.decode_context_parallel ? "--decode-context-parallel"
+                                    : "");
 }
 
 ordered_json ToJson(const WireBytes& bytes) {
@@ -74,6 +77,7 @@ ordered_json ToJson(const Plan& plan, const PlanRow& row) {
       {"pp", cut.n_stages},
       {"ep", cut.n_expert()},
       {"dp_attention", cut.n_data},
+      {"decode_context_parallel", cut.decode_context_parallel},
       {"replicas", cut.n_replicas},
       {"fits", row.fits()},
       {"problem", row.problem},

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/integer_math.h"
 #include "parallel/expert_balancer.h"
@@ -234,9 +236,19 @@ Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const E
                .cache_bytes_per_token = model.CacheBytesPerToken(),
                .hardware = hardware,
                .workload = workload};
-  for (const Cut& cut :
-       LegalCuts(model.config(), hardware.n_devices(), workload.decode_context_parallel)) {
-    plan.rows.push_back(RowPlanner(model, hardware, workload, cut).Make(load));
+  const auto row_of = [&](const Cut& cut) {
+    return RowPlanner(model, hardware, workload, cut).Make(load);
+  };
+  for (const Cut& cut : LegalCuts(model.config(), hardware.n_devices())) {
+    const std::optional<Cut> divided = WithDividedRows(model.config(), cut);
+    if (divided && workload.decode_context_parallel) {
+      plan.rows.push_back(row_of(*divided));
+      continue;
+    }
+    plan.rows.push_back(row_of(cut));
+    if (divided && !plan.rows.back().fits()) {
+      if (PlanRow row = row_of(*divided); row.fits()) plan.rows.back() = std::move(row);
+    }
   }
   std::stable_sort(plan.rows.begin(), plan.rows.end(), IsBefore);
   return plan;

@@ -25,7 +25,8 @@ struct Workload {
   // Parts of a batch that are under way in a pipeline at once; 0: as many as there are stages, as
   // the engine does.
   std::int64_t micro_batches = 0;
-  bool decode_context_parallel = false;  // of cuts with tensor ranks
+  // Tensor ranks divide their cached rows where they can, also if there is memory for all of them.
+  bool decode_context_parallel = false;
   ExpertOptions experts;
 };
 

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <string>
+#include <vector>
+
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
@@ -77,8 +81,21 @@ TEST(PlanTest, DividedRowsMakeRoomForMoreSequences) {
   EXPECT_EQ(divided["flags"], "--tp 8 --pp 1 --ep 8 --decode-context-parallel");
   EXPECT_EQ(whole["flags"], "--tp 8 --pp 1 --ep 8");
   EXPECT_GT(divided["capacity_sequences"], 5 * whole["capacity_sequences"].get<int>());
+  EXPECT_EQ(divided["decode_context_parallel"], true);
   EXPECT_GT(divided["wire_bytes_per_token"]["rows"], 0);
   EXPECT_EQ(whole["wire_bytes_per_token"]["rows"], 0);
+}
+
+// 8 devices have room for 32 sequences of a million tokens if all cache all rows.
+TEST(PlanTest, RowsAreDividedWhereMemoryIsShort) {
+  const auto table = [](const std::string& concurrency) {
+    return Plan({"--shape", "flash", "--context", "1000000", "--concurrency", concurrency, "--top",
+                 "0"})
+        .out;
+  };
+  const std::regex divided("\n  8 +1 +8 +1 +1 .* --decode-context-parallel\n");
+  EXPECT_FALSE(std::regex_search(table("32"), divided));
+  EXPECT_TRUE(std::regex_search(table("33"), divided));
 }
 
 TEST(PlanTest, SaysWhatBalancingBrings) {

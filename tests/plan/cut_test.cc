@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -26,17 +27,15 @@ TEST(CutTest, FairyOnTwoDevices) {
 
 TEST(CutTest, TensorRanksDivideTheirRowsWhereTheyCan) {
   for (const int n_devices : {2, 3, 8}) {
-    const std::vector<Cut> whole = LegalCuts(FlashConfig(), n_devices);
-    const std::vector<Cut> divided = LegalCuts(FlashConfig(), n_devices, true);
-    ASSERT_EQ(divided.size(), whole.size());
-    for (std::size_t i = 0; i < divided.size(); ++i) {
-      const Cut& cut = divided[i];
-      EXPECT_EQ(cut.decode_context_parallel, cut.n_tensor > 1 && cut.n_data == 1);
-      EXPECT_EQ(Flags(cut), Flags(whole[i]) +
-                                (cut.decode_context_parallel ? " --decode-context-parallel" : ""));
-      if (!cut.is_estimate()) {
-        EXPECT_TRUE(CheckCounts(FlashConfig(), cut.counts(), cut.replica_ranks()).has_value());
-      }
+    for (const Cut& cut : LegalCuts(FlashConfig(), n_devices)) {
+      EXPECT_FALSE(cut.decode_context_parallel);
+      const std::optional<Cut> divided = WithDividedRows(FlashConfig(), cut);
+      ASSERT_EQ(divided.has_value(), cut.n_tensor > 1 && cut.n_data == 1);
+      if (!divided) continue;
+      EXPECT_EQ(Flags(*divided), Flags(cut) + " --decode-context-parallel");
+      EXPECT_TRUE(
+          CheckCounts(FlashConfig(), divided->counts(), divided->replica_ranks()).has_value());
+      EXPECT_FALSE(WithDividedRows(FlashConfig(), *divided));
     }
   }
 }

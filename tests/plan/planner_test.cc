@@ -107,6 +107,7 @@ TEST(PlannerTest, SaysWhatBalancingBrings) {
   const Plan plain = plan(std::nullopt);
   const Plan balanced = plan(64);
   for (const PlanRow& row : balanced.rows) {
+    if (row.cut.decode_context_parallel) continue;  // replicas leave too little for all rows
     const PlanRow& before = RowOf(plain, Flags(row.cut));
     EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.cut);
     EXPECT_EQ(before.plain_tokens_per_second, before.tokens_per_second);
