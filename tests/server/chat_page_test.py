@@ -309,6 +309,9 @@ class ScriptedTest(PageTest):
         self.page.get_by_role("button", name="Settings").click()
         self.page.get_by_label("Thinking").select_option("off")
         self.shot("settings")
+        # Kept before the dialog is closed: nothing is lost if the page is left then.
+        self.assertEqual(self.page.evaluate("JSON.parse(localStorage['fathom.settings']).thinking"),
+                         "off")
         self.page.get_by_role("button", name="Done").click()
         self.page.reload()
         self.ask("plain")

@@ -60,7 +60,8 @@ class Page {
     byId('open-drawer').addEventListener('click', () => this.setDrawer(true));
     byId('scrim').addEventListener('click', () => this.setDrawer(false));
     byId('open-settings').addEventListener('click', () => this.openSettings());
-    byId('settings').addEventListener('close', () => this.applySettings());
+    byId('settings').addEventListener('input', () => this.keepSettings());
+    byId('settings').addEventListener('close', () => this.closeSettings());
     document.addEventListener('keydown', (event) => this.onKey(event));
     window.addEventListener('pagehide', (event) => {
       for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
@@ -266,7 +267,9 @@ class Page {
     byId('settings').showModal();
   }
 
-  applySettings() {
+  // As they are entered: `close` comes some time after the dialog has gone, and not at all if the
+  // page is left before.
+  keepSettings() {
     const form = byId('settings').querySelector('form');
     for (const name of Object.keys(DEFAULT_SETTINGS)) {
       this.chat.settings[name] = form.elements[name].value;
@@ -274,6 +277,9 @@ class Page {
     if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
     this.storage.put('settings', JSON.stringify(this.chat.settings));
     this.storage.put('api_key', form.elements.api_key.value.trim());
+  }
+
+  closeSettings() {
     this.loadModels();
     byId('message').focus();
   }
