@@ -70,7 +70,8 @@ struct CompressorInput {
 
 struct AttentionInput {
   Matrix<const Bf16> q;  // [t, heads * head_dim], from QueryHeads
-  // From WindowKeys: the batch's own keys [t, head_dim]; of some rows of a batch, the keys of all.
+  // From WindowKeys: the batch's own keys [t, head_dim]; with BatchView::Rows those of all its
+  // rows.
   Matrix<const Bf16> keys;
   Matrix<const std::int32_t> selected;  // [t, index_topk] from SelectRows; empty: all visible rows
   // Without columns: `selected` are rows of the cache. Else they are rows of this [n, KeyBytes],

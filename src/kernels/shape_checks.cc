@@ -19,11 +19,13 @@ void CheckAttention(const AttentionInput& input, const BatchView& batch, const L
   const std::int64_t heads = std::ssize(input.sinks);
   const std::int64_t head_dim = input.keys.cols;
   Check(input.q.rows == t && input.q.cols == heads * head_dim && out.rows == t &&
-            out.cols == input.q.cols && input.keys.rows >= t,
+            out.cols == input.q.cols,
         "SparseAttention: shapes");
+  std::int64_t n_own = 0;  // tokens of the whole batch, of which these may be some
   for (const Segment& segment : batch.segments) {
-    Check(segment.first_row + segment.n_tokens <= input.keys.rows, "SparseAttention: own keys");
+    n_own += segment.n_tokens;
   }
+  Check(input.keys.rows == n_own && t <= n_own, "SparseAttention: the batch's own keys");
   Check(input.rope.cos.rows == t && input.rope.sin.rows == t &&
             input.rope.cos.cols == input.rope.sin.cols && 2 * input.rope.cos.cols <= head_dim,
         "SparseAttention: shapes of the RoPE rows");

@@ -1,8 +1,5 @@
 #include "model/block.h"
 
-#include <span>
-#include <vector>
-
 #include "model/rank_exchange.h"
 
 namespace fathom {
@@ -55,12 +52,10 @@ Status SelectSharedRows(const Step& step, const IndexerWeights& weights,
                         step.batch.Rows(own.first_token, own.n_tokens), cache, cut.own_ranges(),
                         a.index_lists.Rows(own.first_list, own.n_tokens));
   step.backend.Synchronize();
-  std::vector<std::span<std::byte>> pieces;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
+  Status shared = SharePieces(ranks, [&](int rank) {
     const IndexStretch& stretch = cut.StretchOf(rank);
-    pieces.push_back(BytesOf(a.index_lists.Rows(stretch.first_list, stretch.n_tokens)));
-  }
-  Status shared = ranks.ShareInPlace(pieces);
+    return BytesOf(a.index_lists.Rows(stretch.first_list, stretch.n_tokens));
+  });
   if (shared) cut.Choose(a.index_lists, a.selected);
   return shared;
 }
@@ -86,7 +81,6 @@ Status AttendToGathered(const Step& step, const AttentionInput& input, const Lay
   const Activations& a = step.a;
   RowGather& gather = step.row_gather;
   Communicator& ranks = *step.ranks.tensor;
-  std::vector<std::span<std::byte>> pieces;
   std::int64_t n = 0;
   for (std::int64_t first = 0; first < out.rows; first += n) {
     n = gather.Take(step.batch, a.selected, first);
@@ -96,11 +90,8 @@ Status AttendToGathered(const Step& step, const AttentionInput& input, const Lay
     };
     step.backend.CopyRows(gather.own_rows(), cache.compressor, rows_of(ranks.rank()));
     step.backend.Synchronize();
-    pieces.clear();
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      pieces.push_back(BytesOf(rows_of(rank)));
-    }
-    if (Status shared = ranks.ShareInPlace(pieces); !shared) {
+    if (Status shared = SharePieces(ranks, [&](int rank) { return BytesOf(rows_of(rank)); });
+        !shared) {
       return shared;
     }
     AttentionInput some = input;

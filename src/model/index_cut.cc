@@ -42,19 +42,14 @@ void IndexCut::Take(std::span<const std::int32_t> positions) {
     line_.push_back(line_.back() + RowsToScore(config_, position));
   }
   own_ranges_.clear();
-  if (share_.RowsOfRatio4().n > 1) {
-    is_shared_ = has_rows();
-    CutByRows();
-  } else {
-    is_shared_ = SharesScoring(config_, share_, line_.back());
-    CutLine();
+  const bool divides_rows = share_.RowsOfRatio4().n > 1;
+  is_shared_ = divides_rows ? has_rows() : SharesScoring(config_, share_, line_.back());
+  if (is_shared_) {
+    divides_rows ? CutByRows() : CutLine();
   }
 }
 
 void IndexCut::CutByRows() {
-  if (!is_shared_) {
-    return;
-  }
   const auto has_rows = [&](std::size_t token) { return line_[token] < line_[token + 1]; };
   std::size_t first = 0, end = positions_.size();
   while (!has_rows(first)) ++first;
@@ -71,9 +66,6 @@ void IndexCut::CutByRows() {
 }
 
 void IndexCut::CutLine() {
-  if (!is_shared_) {
-    return;
-  }
   std::int64_t n_lists = 0;
   for (int rank = 0; rank < share_.n_tensor; ++rank) {
     const std::int64_t first = End(rank - 1), end = End(rank);

@@ -5,6 +5,14 @@
 
 namespace fathom {
 
+Status SharePieces(Communicator& ranks, const PieceOfRank& piece_of) {
+  std::vector<std::span<std::byte>> pieces;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    pieces.push_back(piece_of(rank));
+  }
+  return ranks.ShareInPlace(pieces);
+}
+
 Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                  Matrix<Bf16> packed) {
   // In rank order, so that what one rank has is one piece.
@@ -25,11 +33,11 @@ Status ShareRows(Communicator& ranks, Matrix<Bf16> rows, const RowOwner& owner,
                   row_bytes);
     }
   }
-  std::vector<std::span<std::byte>> pieces;
-  for (std::size_t r = 0; r + 1 < first.size(); ++r) {
-    pieces.push_back(BytesOf(packed.Rows(first[r], first[r + 1] - first[r])));
-  }
-  if (Status moved = ranks.ShareInPlace(pieces); !moved) {
+  const auto piece_of = [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    return BytesOf(packed.Rows(first[r], first[r + 1] - first[r]));
+  };
+  if (Status moved = SharePieces(ranks, piece_of); !moved) {
     return moved;
   }
   next.assign(first.begin(), first.end() - 1);

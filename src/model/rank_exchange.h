@@ -17,6 +17,10 @@
 
 namespace fathom {
 
+// Every rank has written its piece before; after it each has all of them. Empty ones do not travel.
+using PieceOfRank = std::function<std::span<std::byte>(int rank)>;
+Status SharePieces(Communicator& ranks, const PieceOfRank& piece_of);
+
 // Who has row i; negative: nobody, it does not travel.
 using RowOwner = std::function<int(std::int64_t row)>;
 

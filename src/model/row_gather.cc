@@ -47,21 +47,21 @@ std::int64_t RowGather::Take(const BatchView& batch, Matrix<std::int32_t> select
                              std::int64_t first) {
   std::ranges::fill(counts_, 0);
   own_rows_.clear();
-  std::int32_t segment = -1;
+  const auto segment_of = [&](std::int64_t row) {
+    return batch.segment_of_row[static_cast<std::size_t>(row)];
+  };
   std::int64_t token = first;
   for (; token < selected.rows; ++token) {
     const auto n_taken = std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
     if (token > first && n_taken + selected.cols > most_rows_) {
       break;
     }
-    if (const std::int32_t of_token = batch.segment_of_row[static_cast<std::size_t>(token)];
-        token == first || of_token != segment) {
-      segment = of_token;
+    if (token == first || segment_of(token) != segment_of(token - 1)) {
       ++turn_;
     }
+    const std::int32_t sequence = batch.SegmentOf(token).sequence;
     for (std::int32_t& row : selected.RowSpan(token)) {
-      row =
-          row < 0 ? row : PlaceOf(batch.SegmentOf(token).sequence, row) * share_.n + row % share_.n;
+      row = row < 0 ? row : PlaceOf(sequence, row) * share_.n + row % share_.n;
     }
   }
   firsts_[0] = 0;

@@ -355,7 +355,8 @@ class MpiTest : public LaunchTest {
 TEST_F(MpiTest, WritesTheSameBytes) {
   const std::string alone = Logits({}, {});
   for (const std::vector<std::string>& cut :
-       std::vector<std::vector<std::string>>{{"2", "--decode-context-parallel"},
+       std::vector<std::vector<std::string>>{{"2"},
+                                             {"2", "--decode-context-parallel"},
                                              {"4", "--tp", "2", "--pp", "2"},
                                              {"4", "--dp-attention"}}) {
     const std::string found =

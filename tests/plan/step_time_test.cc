@@ -106,7 +106,6 @@ TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
   EXPECT_NEAR(time.experts / alone.experts, 1, 1e-12);
 }
 
-// Where the choice of rows is shared, a rank scores its part of them and tells the best; else all.
 // However little there is to choose from, each rank scores what it has; all of them then wait for
 // the lists and for the rows.
 TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
@@ -126,6 +125,7 @@ TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
   EXPECT_NEAR(some.exchange - all.exchange, kChoosing * (lists + rows), 1e-12);
 }
 
+// Where the choice of rows is shared, a rank scores its part of them and tells the best; else all.
 TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;

@@ -60,7 +60,7 @@ class Page {
     byId('open-drawer').addEventListener('click', () => this.setDrawer(true));
     byId('scrim').addEventListener('click', () => this.setDrawer(false));
     byId('open-settings').addEventListener('click', () => this.openSettings());
-    byId('settings').addEventListener('input', () => this.keepSettings());
+    byId('settings').addEventListener('change', () => this.keepSettings());
     byId('settings').addEventListener('close', () => this.closeSettings());
     document.addEventListener('keydown', (event) => this.onKey(event));
     window.addEventListener('pagehide', (event) => {
@@ -267,8 +267,8 @@ class Page {
     byId('settings').showModal();
   }
 
-  // As they are entered: `close` comes some time after the dialog has gone, and not at all if the
-  // page is left before.
+  // Each when it has been entered: `close` comes some time after the dialog has gone, and not at
+  // all if the page is left before. Not at every key: the chat is saved whole.
   keepSettings() {
     const form = byId('settings').querySelector('form');
     for (const name of Object.keys(DEFAULT_SETTINGS)) {
@@ -280,6 +280,7 @@ class Page {
   }
 
   closeSettings() {
+    this.keepSettings();  // also what Escape has left without a change
     this.loadModels();
     byId('message').focus();
   }
