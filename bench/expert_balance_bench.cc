@@ -41,14 +41,14 @@
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
 #include "kernels/registry.h"
+#include "measure/plan/expert_load.h"
+#include "measure/plan/hardware.h"
+#include "measure/plan/model_sizes.h"
+#include "measure/plan/step_time.h"
+#include "measure/slice/shapes.h"
 #include "model/expert_exchange.h"
 #include "model/expert_placement.h"
 #include "model/expert_shipment.h"
-#include "plan/expert_load.h"
-#include "plan/hardware.h"
-#include "plan/model_sizes.h"
-#include "plan/step_time.h"
-#include "slice/shapes.h"
 
 namespace fathom::bench {
 namespace {

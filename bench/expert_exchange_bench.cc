@@ -46,9 +46,9 @@
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
 #include "bench/tcp_mesh.h"
+#include "comm/socket_mesh.h"
 #include "kernels/registry.h"
 #include "model/expert_exchange.h"
-#include "parallel/socket_mesh.h"
 
 namespace fathom::bench {
 namespace {

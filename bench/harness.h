@@ -1,7 +1,6 @@
 // What the kernel benchmarks share: backends, made-up data, and rates beside the limits of the
 // machine.
-#ifndef FATHOM_BENCH_HARNESS_H_
-#define FATHOM_BENCH_HARNESS_H_
+#pragma once
 
 #include <benchmark/benchmark.h>
 
@@ -41,7 +40,7 @@ struct Setting {
   friend auto operator<=>(const Setting&, const Setting&) = default;
 };
 
-// What one iteration must do; counted as in benchmark/costs.h.
+// What one iteration must do; counted as in measure/bench/costs.h.
 struct Work {
   double bytes = 0;          // of weights, cached rows or activations
   double multiply_adds = 0;  // required for the result
@@ -107,5 +106,3 @@ struct Angles {
 };
 
 }  // namespace fathom::bench
-
-#endif  // FATHOM_BENCH_HARNESS_H_

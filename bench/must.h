@@ -1,6 +1,5 @@
 // Must: what a benchmark cannot go on without.
-#ifndef FATHOM_BENCH_MUST_H_
-#define FATHOM_BENCH_MUST_H_
+#pragma once
 
 #include <utility>
 
@@ -21,5 +20,3 @@ T Must(Result<T> result) {
 }
 
 }  // namespace fathom::bench
-
-#endif  // FATHOM_BENCH_MUST_H_

@@ -1,7 +1,6 @@
 // PacedProducts: the products of experts on a processor of a given speed, by waiting as long as it
 // would need: ranks on one machine are not in each other's way.
-#ifndef FATHOM_BENCH_PACED_PRODUCTS_H_
-#define FATHOM_BENCH_PACED_PRODUCTS_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -69,5 +68,3 @@ class PacedProducts {
 };
 
 }  // namespace fathom::bench
-
-#endif  // FATHOM_BENCH_PACED_PRODUCTS_H_

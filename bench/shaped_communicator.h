@@ -1,6 +1,5 @@
 // ShapedNetwork: ranks of one process whose messages take as long as on a given network.
-#ifndef FATHOM_BENCH_SHAPED_COMMUNICATOR_H_
-#define FATHOM_BENCH_SHAPED_COMMUNICATOR_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/communicator.h"
+#include "comm/communicator.h"
 
 namespace fathom::bench {
 
@@ -73,5 +72,3 @@ class ShapedNetwork {
 std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network);
 
 }  // namespace fathom::bench
-
-#endif  // FATHOM_BENCH_SHAPED_COMMUNICATOR_H_

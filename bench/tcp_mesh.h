@@ -1,13 +1,12 @@
 // Ranks as processes on several hosts, joined two by two over TCP: what fathom launch does with
 // sockets of one machine. For measurements in a network of one's own: whoever comes is believed.
-#ifndef FATHOM_BENCH_TCP_MESH_H_
-#define FATHOM_BENCH_TCP_MESH_H_
+#pragma once
 
 #include <span>
 #include <string>
 
 #include "base/result.h"
-#include "parallel/socket_mesh.h"
+#include "comm/socket_mesh.h"
 
 namespace fathom::bench {
 
@@ -15,5 +14,3 @@ namespace fathom::bench {
 Result<MeshEnds> JoinTcpMesh(int rank, std::span<const std::string> addresses, int port);
 
 }  // namespace fathom::bench
-
-#endif  // FATHOM_BENCH_TCP_MESH_H_

@@ -2,6 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
 
 # -ffp-contract=off: the order and the rounding of every sum is part of the result (docs/numerics.md);
 # the compiler may not fuse what the source does not fuse.
@@ -11,27 +12,58 @@ target_compile_options(fathom_options INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers -Werror -ffp-contract=off)
 target_include_directories(fathom_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
-# fathom_library(NAME SOURCES a.cc ... LINKS folder ... [LIBRARIES third_party ...])
-# One folder of src/ is one target. LINKS names the folders it may include: tools/check_layers.py
-# compares the #includes with it. LIBRARIES are third-party and stay private to the folder.
+# fathom_precompile(NAME OPTIONS options... HEADERS headers...): the headers, parsed once for all
+# targets that are compiled with these options; reading them takes most of the time of a file.
+function(fathom_precompile name)
+  cmake_parse_arguments(ARG "" "" "OPTIONS;HEADERS;LIBRARIES" ${ARGN})
+  set(source ${CMAKE_BINARY_DIR}/${name}.cc)
+  file(CONFIGURE OUTPUT ${source} CONTENT "")
+  add_library(fathom_${name} OBJECT ${source})
+  target_link_libraries(fathom_${name} PRIVATE fathom_options fmt::fmt ${ARG_LIBRARIES})
+  target_compile_options(fathom_${name} PRIVATE ${ARG_OPTIONS})
+  target_precompile_headers(fathom_${name} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
+  <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
+fathom_precompile(headers HEADERS ${standard_headers})
+
+# fathom_library(NAME LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
+#                [EXCLUDE pattern] [PRECOMPILED NO])
+# One folder of src/ is one target: all its .cc files, those that match EXCLUDE left out. LINKS names
+# the folders it may include: tools/check_layers.py compares the #includes with it. LIBRARIES are
+# third-party and stay private to the folder.
 function(fathom_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
-  add_library(fathom_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "EXCLUDE;PRECOMPILED" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
+  endif()
+  add_library(fathom_${name} STATIC ${sources} ${ARG_SOURCES})
   list(TRANSFORM ARG_LINKS PREPEND fathom_)
   target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
   target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  if(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
+    target_precompile_headers(fathom_${name} REUSE_FROM fathom_headers)
+  endif()
 endfunction()
 
-# fathom_test(FOLDER SOURCES a_test.cc ... LINKS folder ... [LIBRARIES third_party ...])
+# fathom_test(FOLDER LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
+#             [EXCLUDE pattern])
 # All tests of one folder are one program, FOLDER_test; each TEST is one ctest entry.
 function(fathom_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LIBRARIES" ${ARGN})
-  add_executable(${name}_test ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
+  endif()
+  add_executable(${name}_test ${sources} ${ARG_SOURCES})
   list(TRANSFORM ARG_LINKS PREPEND fathom_)
   target_link_libraries(${name}_test PRIVATE
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more often than they run
+  target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
   gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600 LABELS ${name})
 endfunction()
 
@@ -56,4 +88,5 @@ function(fathom_embed name function file)
       -DFILE=${file} -DOUTPUT=${output} -P ${script}
     DEPENDS ${file} ${script} VERBATIM)
   target_sources(fathom_${name} PRIVATE ${output})
+  set_source_files_properties(${output} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

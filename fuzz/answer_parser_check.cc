@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "prompt/answer.h"
-#include "prompt/json_value.h"
-#include "prompt/literals.h"
+#include "chat/answer.h"
+#include "chat/literals.h"
+#include "json/json_value.h"
 
 namespace fathom::fuzz {
 namespace {

@@ -1,7 +1,6 @@
 // What must hold for the parser of answers on any input; shared by the fuzz target and the test
 // that replays its seeds.
-#ifndef FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_
-#define FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -16,5 +15,3 @@ namespace fathom::fuzz {
 std::string CheckAnswerParser(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_ANSWER_PARSER_CHECK_H_

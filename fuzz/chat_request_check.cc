@@ -1,8 +1,8 @@
 #include "fuzz/chat_request_check.h"
 
-#include "api/chat_completion_request.h"
-#include "api/completion_request.h"
-#include "api/messages_request.h"
+#include "api/anthropic/messages_request.h"
+#include "api/openai/chat_completion_request.h"
+#include "api/openai/completion_request.h"
 #include "fuzz/request_checks.h"
 
 namespace fathom::fuzz {

@@ -1,6 +1,5 @@
 // What must hold for any body of a request, right or wrong.
-#ifndef FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_
-#define FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -14,5 +13,3 @@ std::string CheckChatRequest(std::string_view input);
 std::string CheckMessagesRequest(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_CHAT_REQUEST_CHECK_H_

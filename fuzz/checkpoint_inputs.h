@@ -1,7 +1,6 @@
 // What must hold for any bytes given to the checkpoint reader: shared by the fuzz targets and by
 // the test that replays their seeds.
-#ifndef FATHOM_FUZZ_CHECKPOINT_INPUTS_H_
-#define FATHOM_FUZZ_CHECKPOINT_INPUTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -85,5 +84,3 @@ inline void ModelConfigInput(std::string_view text) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_FUZZ_CHECKPOINT_INPUTS_H_

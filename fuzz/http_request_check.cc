@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/byte_budget.h"
-#include "server/http_request_parser.h"
+#include "http/byte_budget.h"
+#include "http/http_request_parser.h"
 
 namespace fathom::fuzz {
 namespace {

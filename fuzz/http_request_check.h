@@ -1,6 +1,5 @@
 // What must hold for any bytes that a client sends to the HTTP server.
-#ifndef FATHOM_FUZZ_HTTP_REQUEST_CHECK_H_
-#define FATHOM_FUZZ_HTTP_REQUEST_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -12,5 +11,3 @@ namespace fathom::fuzz {
 std::string CheckHttpRequest(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_HTTP_REQUEST_CHECK_H_

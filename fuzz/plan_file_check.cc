@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "plan/expert_load.h"
-#include "plan/hardware.h"
+#include "measure/plan/expert_load.h"
+#include "measure/plan/hardware.h"
 
 namespace fathom::fuzz {
 namespace {

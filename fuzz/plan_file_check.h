@@ -1,6 +1,5 @@
 // What must hold for any bytes that a user gives as a hardware file or a trace of experts.
-#ifndef FATHOM_FUZZ_PLAN_FILE_CHECK_H_
-#define FATHOM_FUZZ_PLAN_FILE_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -11,5 +10,3 @@ namespace fathom::fuzz {
 std::string CheckPlanFile(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_PLAN_FILE_CHECK_H_

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "api/answer_format.h"
-#include "api/api_error.h"
+#include "api/common/answer_format.h"
+#include "api/common/api_error.h"
 #include "base/utf8.h"
-#include "prompt/encoder.h"
-#include "prompt/json_value.h"
+#include "chat/encoder.h"
+#include "json/json_value.h"
 
 namespace fathom::fuzz {
 

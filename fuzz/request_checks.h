@@ -1,10 +1,9 @@
 // What must hold for the body of a chat, whichever API it came by.
-#ifndef FATHOM_FUZZ_REQUEST_CHECKS_H_
-#define FATHOM_FUZZ_REQUEST_CHECKS_H_
+#pragma once
 
 #include <string>
 
-#include "api/chat_completion_request.h"
+#include "api/openai/chat_completion_request.h"
 #include "base/result.h"
 
 namespace fathom::fuzz {
@@ -19,5 +18,3 @@ std::string CheckFields(const GenerationFields& fields);
 std::string CheckChat(Result<ChatCompletionRequest> request);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_REQUEST_CHECKS_H_

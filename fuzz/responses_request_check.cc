@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "api/responses_request.h"
+#include "api/responses/responses_request.h"
 #include "fuzz/request_checks.h"
-#include "prompt/json_value.h"
+#include "json/json_value.h"
 
 namespace fathom::fuzz {
 namespace {

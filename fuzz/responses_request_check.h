@@ -1,6 +1,5 @@
 // What must hold for any body of POST /v1/responses, right or wrong.
-#ifndef FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_
-#define FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -12,5 +11,3 @@ namespace fathom::fuzz {
 std::string CheckResponsesRequest(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_RESPONSES_REQUEST_CHECK_H_

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "load/completion_stream.h"
-#include "load/load_endpoint.h"
-#include "server/sse_reader.h"
+#include "http/sse_reader.h"
+#include "measure/load/completion_stream.h"
+#include "measure/load/load_endpoint.h"
 
 namespace fathom::fuzz {
 namespace {

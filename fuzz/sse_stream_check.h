@@ -1,6 +1,5 @@
 // What must hold for any bytes that a server sends as the stream of an answer.
-#ifndef FATHOM_FUZZ_SSE_STREAM_CHECK_H_
-#define FATHOM_FUZZ_SSE_STREAM_CHECK_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -13,5 +12,3 @@ namespace fathom::fuzz {
 std::string CheckSseStream(std::string_view input);
 
 }  // namespace fathom::fuzz
-
-#endif  // FATHOM_FUZZ_SSE_STREAM_CHECK_H_

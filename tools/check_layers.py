@@ -15,43 +15,47 @@ from pathlib import Path
 # name only folders above its own line.
 MAY_LINK = {
     "base": [],
-    "checkpoint": ["base"],
-    "tokenizer": ["base"],
-    "prompt": ["base"],
+    "json": ["base"],
+    "checkpoint": ["base", "json"],
+    "tokenizer": ["base", "json"],
+    "chat": ["base", "json"],
     "kernels": ["base"],
-    "parallel": ["base", "kernels"],
+    "comm": ["base"],
     "kv_cache": ["base", "kernels"],
-    "model": ["base", "checkpoint", "kernels", "kv_cache", "parallel"],
-    "constraint": ["base", "tokenizer"],
-    "engine": ["base", "kv_cache", "model", "parallel"],
-    "benchmark": ["base", "checkpoint", "kernels", "kv_cache", "model", "parallel"],
-    "api": ["base", "engine", "prompt", "tokenizer"],
-    "server": ["api", "base", "engine", "prompt", "tokenizer"],
-    "load": ["api", "base", "benchmark", "prompt", "server"],
-    "plan": ["api", "base", "benchmark", "checkpoint", "kernels", "kv_cache", "model", "parallel",
-             "prompt"],
-    "slice": ["base", "checkpoint", "prompt", "tokenizer"],
-    "cli": ["api", "base", "benchmark", "checkpoint", "constraint", "engine", "kernels", "kv_cache",
-            "load", "model", "parallel", "plan", "prompt", "server", "slice", "tokenizer"],
+    "model": ["base", "checkpoint", "comm", "kernels", "kv_cache"],
+    "experts": ["base", "checkpoint", "comm", "json", "kernels", "kv_cache", "model"],
+    "distributed": ["base", "checkpoint", "comm", "kernels", "kv_cache", "model"],
+    "constraint": ["base", "json", "tokenizer"],
+    "engine": ["base", "comm", "kv_cache", "model"],
+    "runtime": ["base", "chat", "checkpoint", "comm", "distributed", "engine", "experts", "json",
+                "kernels", "kv_cache", "model", "tokenizer"],
+    "api": ["base", "chat", "engine", "json", "tokenizer"],
+    "http": ["base"],
+    "server": ["api", "base", "chat", "engine", "http", "json", "tokenizer"],
+    "measure": ["base", "chat", "checkpoint", "comm", "distributed", "experts", "http", "json",
+                "kernels", "kv_cache", "model", "runtime", "tokenizer"],
+    "cli": ["api", "base", "chat", "checkpoint", "comm", "constraint", "distributed", "engine",
+            "experts", "http", "json", "kernels", "kv_cache", "measure", "model", "runtime",
+            "server", "tokenizer"],
 }
 
 # Header (as written between the brackets), the files of src/ that may include it, its name.
 BOXES = [
     (r"(cuda|cublas|cooperative_groups|mma\.h|hip/|hipblas|nccl|rccl)",
-     r"kernels/(gpu|cuda|hip)/|parallel/nccl\.cc$", "CUDA and HIP"),
+     r"kernels/(gpu|cuda|hip)/|comm/nccl\.cc$", "CUDA and HIP"),
     (r"(\w*mmintrin|x86intrin|amxintrin|arm_neon|arm_sve)\.h$",
      r"kernels/cpu/simd\w*\.h$", "vector intrinsics"),
-    (r"boost/", r"server/http_(request_parser|client)\.cc$", "Boost"),
-    (r"mpi\.h$", r"parallel/mpi\.cc$", "MPI"),
+    (r"boost/", r"http/http_(request_parser|client)\.cc$", "Boost"),
+    (r"mpi\.h$", r"comm/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
-    (r"xxh", r"(kv_cache/block_key|api/turn_key)\.cc$", "xxHash"),
+    (r"xxh", r"(kv_cache/block_key|api/common/turn_key)\.cc$", "xxHash"),
 ]
 
 # Word of the source, the files of src/ where it is allowed, what to do instead.
 WORDS = [
     (r"\bthrow\b", r"(?!)", "return a Result instead of throwing"),
-    (r"\b(secure_)?getenv\b", r"cli/options\.cc$", "only cli/options.cc reads the environment"),
+    (r"\b(secure_)?getenv\b", r"cli/options/options\.cc$", "only cli/options/options.cc reads the environment"),
 ]
 
 MAX_LINES = 600
@@ -85,7 +89,7 @@ def read_links(cmake_text):
         links[name] = []
         keyword = ""
         for word in words:
-            if word in ("SOURCES", "LINKS", "LIBRARIES"):
+            if word.isupper():
                 keyword = word
             elif keyword == "LINKS":
                 links[name].append(word)

@@ -62,8 +62,8 @@ class CheckLayersTest(unittest.TestCase):
         self.expect("'util' is not in the table")
 
     def test_a_folder_without_a_library(self):
-        self.write("src/prompt/encoder.cc", "")
-        self.expect("src/prompt/CMakeLists.txt: expected one fathom_library(prompt ...), found []")
+        self.write("src/chat/encoder.cc", "")
+        self.expect("src/chat/CMakeLists.txt: expected one fathom_library(chat ...), found []")
 
     def test_an_include_that_is_not_a_path_from_src(self):
         self.write("src/base/check.cc", '#include "check.h"\n#include "../base/check.h"\n')
@@ -82,13 +82,13 @@ class CheckLayersTest(unittest.TestCase):
         self.expect(*(f"<{header}>" for header in headers))
 
     def test_vendor_headers_in_their_box(self):
-        for folder in ("kernels", "parallel", "server", "tokenizer"):
+        for folder in ("kernels", "comm", "http", "tokenizer"):
             self.write_folder(folder, "base")
         for path, header in [("kernels/gpu/gpu_runtime.h", "cuda_runtime.h"),
                              ("kernels/hip/gemm.cu", "hip/hip_runtime.h"),
                              ("kernels/cpu/simd_avx2.h", "immintrin.h"),
-                             ("parallel/nccl.cc", "nccl.h"), ("parallel/mpi.cc", "mpi.h"),
-                             ("server/http_client.cc", "boost/asio.hpp"),
+                             ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
+                             ("http/http_client.cc", "boost/asio.hpp"),
                              ("tokenizer/pretokenizer.cc", "pcre2.h")]:
             self.write(f"src/{path}", f"#include <{header}>\n")
         self.expect()
@@ -102,7 +102,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_options_may_read_the_environment(self):
         self.write_folder("cli", "base")
-        self.write("src/cli/options.cc", 'std::getenv("HOME");\n')
+        self.write("src/cli/options/options.cc", 'std::getenv("HOME");\n')
         self.write("src/cli/main.cc", 'std::getenv("HOME");\n')
         self.expect("src/cli/main.cc:1: 'getenv'")
 

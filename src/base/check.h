@@ -1,6 +1,5 @@
 // Check: abort on a broken invariant of our own. What the outside world can cause is a Result.
-#ifndef FATHOM_BASE_CHECK_H_
-#define FATHOM_BASE_CHECK_H_
+#pragma once
 
 #include <string_view>
 
@@ -17,5 +16,3 @@ inline void Check(bool ok, std::string_view what, const char* file = __builtin_F
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_CHECK_H_

@@ -1,6 +1,5 @@
 // Descriptor: owns a file descriptor, or none (-1), and closes it.
-#ifndef FATHOM_BASE_DESCRIPTOR_H_
-#define FATHOM_BASE_DESCRIPTOR_H_
+#pragma once
 
 #include <unistd.h>
 
@@ -33,5 +32,3 @@ class Descriptor {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_DESCRIPTOR_H_

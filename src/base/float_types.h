@@ -2,8 +2,7 @@
 //
 // Portable bit arithmetic only: these functions define the values; vector code must agree with them
 // to the bit. All conversions to a narrower format round to nearest, ties to even.
-#ifndef FATHOM_BASE_FLOAT_TYPES_H_
-#define FATHOM_BASE_FLOAT_TYPES_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -99,5 +98,3 @@ inline constexpr float kE2m1Maximum = 6.0f;
 inline constexpr float kE2m1Floor = 6.0f * 0x1p-126f;
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_FLOAT_TYPES_H_

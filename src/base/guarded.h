@@ -1,6 +1,5 @@
 // Where exceptions end: at the beginning of a thread.
-#ifndef FATHOM_BASE_GUARDED_H_
-#define FATHOM_BASE_GUARDED_H_
+#pragma once
 
 #include <exception>
 #include <new>
@@ -23,5 +22,3 @@ Status Guarded(const Work& work) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_GUARDED_H_

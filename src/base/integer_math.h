@@ -1,6 +1,5 @@
 // Quotients and multiples that are not below.
-#ifndef FATHOM_BASE_INTEGER_MATH_H_
-#define FATHOM_BASE_INTEGER_MATH_H_
+#pragma once
 
 #include <concepts>
 #include <type_traits>
@@ -20,5 +19,3 @@ constexpr T RoundUp(T value, std::type_identity_t<T> unit) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_INTEGER_MATH_H_

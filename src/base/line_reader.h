@@ -1,6 +1,5 @@
 // LineReader: the lines of a text, one after the other.
-#ifndef FATHOM_BASE_LINE_READER_H_
-#define FATHOM_BASE_LINE_READER_H_
+#pragma once
 
 #include <algorithm>
 #include <string_view>
@@ -26,5 +25,3 @@ class LineReader {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_LINE_READER_H_

@@ -1,6 +1,5 @@
 // MappedFile: a whole file, read-only, in memory. Pages are read from disk when first touched.
-#ifndef FATHOM_BASE_MAPPED_FILE_H_
-#define FATHOM_BASE_MAPPED_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -31,5 +30,3 @@ class MappedFile {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_MAPPED_FILE_H_

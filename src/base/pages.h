@@ -1,6 +1,5 @@
 // Memory as pages: where it comes from, and when it is there.
-#ifndef FATHOM_BASE_PAGES_H_
-#define FATHOM_BASE_PAGES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -69,5 +68,3 @@ std::int64_t BytesInHugePages(std::span<const std::byte> bytes);
 std::int64_t ResidentBytes(std::span<const std::span<const std::byte>> mappings);
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_PAGES_H_

@@ -1,6 +1,5 @@
 // The processors this process may use: affinity mask, cores, quota.
-#ifndef FATHOM_BASE_PROCESSORS_H_
-#define FATHOM_BASE_PROCESSORS_H_
+#pragma once
 
 #include <filesystem>
 #include <span>
@@ -30,5 +29,3 @@ int AvailableCores();
 bool BindThisThread(int processor);
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_PROCESSORS_H_

@@ -5,8 +5,7 @@
 //
 //   Result<Config> config = ReadConfig(path);
 //   if (!config) return Unexpected(config.error());
-#ifndef FATHOM_BASE_RESULT_H_
-#define FATHOM_BASE_RESULT_H_
+#pragma once
 
 #include <fmt/format.h>
 
@@ -48,5 +47,3 @@ tl::unexpected<Error> MakeError(ErrorCode code, fmt::format_string<Args...> form
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_RESULT_H_

@@ -1,7 +1,6 @@
 // SignalsBlocked: threads that are started meanwhile are sent no signals: those are for the thread
-// that waits for them (cli/interrupt.h).
-#ifndef FATHOM_BASE_SIGNAL_MASK_H_
-#define FATHOM_BASE_SIGNAL_MASK_H_
+// that waits for them (cli/terminal/interrupt.h).
+#pragma once
 
 #include <signal.h>
 
@@ -24,5 +23,3 @@ class SignalsBlocked {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_SIGNAL_MASK_H_

@@ -3,8 +3,7 @@
 // TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is
 // what kernels take: the type is known at compile time, the shape is [rows, cols]. Neither owns
 // anything; whoever made the memory (a MappedFile, a Buffer) keeps it alive.
-#ifndef FATHOM_BASE_TENSOR_H_
-#define FATHOM_BASE_TENSOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -87,5 +86,3 @@ std::span<const std::byte> BytesOf(Matrix<const T> matrix) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_TENSOR_H_

@@ -4,8 +4,7 @@
 // libraries.md suggests OpenMP behind one function. We use our own hundred lines instead: GCC's
 // OpenMP runtime is invisible to ThreadSanitizer (every barrier is reported as a race), and its
 // spinning barrier cannot be bounded from inside a library.
-#ifndef FATHOM_BASE_THREAD_TEAM_H_
-#define FATHOM_BASE_THREAD_TEAM_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -99,5 +98,3 @@ class ThreadTeam {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_THREAD_TEAM_H_

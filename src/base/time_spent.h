@@ -1,6 +1,5 @@
 // TimeSpent: adds the seconds until its end of life to a sum.
-#ifndef FATHOM_BASE_TIME_SPENT_H_
-#define FATHOM_BASE_TIME_SPENT_H_
+#pragma once
 
 #include <chrono>
 
@@ -21,5 +20,3 @@ class TimeSpent {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_TIME_SPENT_H_

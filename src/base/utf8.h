@@ -1,8 +1,7 @@
 // UTF-8 as this project accepts and repairs it: well-formed sequences only (no surrogates, nothing
 // overlong, nothing above U+10FFFF); every broken sequence becomes one U+FFFD, where a sequence is
 // the longest prefix of a well-formed one ("maximal subpart"), as Python's errors="replace" does.
-#ifndef FATHOM_BASE_UTF8_H_
-#define FATHOM_BASE_UTF8_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -58,5 +57,3 @@ class Utf8Stream {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_BASE_UTF8_H_

@@ -1,6 +1,5 @@
 // ConfigFields: reads typed fields of a JSON object and remembers everything wrong with them.
-#ifndef FATHOM_CHECKPOINT_CONFIG_FIELDS_H_
-#define FATHOM_CHECKPOINT_CONFIG_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -64,5 +63,3 @@ class ConfigFields {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_CONFIG_FIELDS_H_

@@ -1,8 +1,7 @@
 // What the tensors of a checkpoint say about themselves, where its configuration may be silent or
 // wrong: the draft head (spec/mtp.md 0) and the format of the routed experts (spec/checkpoint.md
 // 4).
-#ifndef FATHOM_CHECKPOINT_HEAD_KIND_H_
-#define FATHOM_CHECKPOINT_HEAD_KIND_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -46,5 +45,3 @@ std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
                                                const ExpertFormats& formats);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_HEAD_KIND_H_

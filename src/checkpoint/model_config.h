@@ -1,6 +1,5 @@
 // ModelConfig: config.json of a native DeepSeek-V4 checkpoint, validated (spec/model.md 1).
-#ifndef FATHOM_CHECKPOINT_MODEL_CONFIG_H_
-#define FATHOM_CHECKPOINT_MODEL_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -84,5 +83,3 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_MODEL_CONFIG_H_

@@ -1,6 +1,5 @@
 // Many problems, one error: a user with a broken download wants the whole list, not its first line.
-#ifndef FATHOM_CHECKPOINT_PROBLEMS_H_
-#define FATHOM_CHECKPOINT_PROBLEMS_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -38,5 +37,3 @@ Error SummarizeProblems(std::string_view subject, std::span<const Error> problem
 std::string Quoted(std::string_view text);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_PROBLEMS_H_

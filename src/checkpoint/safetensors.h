@@ -1,6 +1,5 @@
 // Checkpoint: the tensors of a native DeepSeek-V4 checkpoint, in place (spec/checkpoint.md 1).
-#ifndef FATHOM_CHECKPOINT_SAFETENSORS_H_
-#define FATHOM_CHECKPOINT_SAFETENSORS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -85,5 +84,3 @@ struct Checkpoint::Inspection {
 bool IsAligned(const TensorView& view);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_SAFETENSORS_H_

@@ -8,8 +8,7 @@
 //
 // The JSON is read as a stream of events: a full-size checkpoint has 145,116 tensors, and a tree of
 // their headers would cost more than everything else that happens at open.
-#ifndef FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_
-#define FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -57,5 +56,3 @@ std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte>
                                                       std::vector<Error>& problems);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_SAFETENSORS_HEADER_H_

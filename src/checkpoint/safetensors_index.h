@@ -2,8 +2,7 @@
 //
 //   {"metadata": {"total_size": 17164792}, "weight_map": {"embed.weight": "model-00001-of-...",
 //   ...}}
-#ifndef FATHOM_CHECKPOINT_SAFETENSORS_INDEX_H_
-#define FATHOM_CHECKPOINT_SAFETENSORS_INDEX_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -33,5 +32,3 @@ std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::vector<Error>& problems);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_SAFETENSORS_INDEX_H_

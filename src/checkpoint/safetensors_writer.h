@@ -1,6 +1,5 @@
 // SafetensorsWriter: writes one safetensors file as a stream, all of it or none.
-#ifndef FATHOM_CHECKPOINT_SAFETENSORS_WRITER_H_
-#define FATHOM_CHECKPOINT_SAFETENSORS_WRITER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -52,5 +51,3 @@ class SafetensorsWriter {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_SAFETENSORS_WRITER_H_

@@ -1,7 +1,6 @@
 // WeightBinder: asks a checkpoint for tensors by name, and is asked once at the end whether all
 // were there.
-#ifndef FATHOM_CHECKPOINT_WEIGHT_BINDER_H_
-#define FATHOM_CHECKPOINT_WEIGHT_BINDER_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -56,5 +55,3 @@ class WeightBinder {
 bool IsUnusedDraftCopy(std::string_view name);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_WEIGHT_BINDER_H_

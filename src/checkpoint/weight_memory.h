@@ -3,8 +3,7 @@
 //
 // Without any of this they are pages of the mapped files, read from disk when they are first used
 // and dropped by the system when it needs memory for something else.
-#ifndef FATHOM_CHECKPOINT_WEIGHT_MEMORY_H_
-#define FATHOM_CHECKPOINT_WEIGHT_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <functional>
@@ -55,5 +54,3 @@ Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory,
                                std::vector<std::string>& warnings);
 
 }  // namespace fathom
-
-#endif  // FATHOM_CHECKPOINT_WEIGHT_MEMORY_H_

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "prompt/parser.h"
+#include "chat/parser.h"
 
 namespace fathom::cli {
 namespace {

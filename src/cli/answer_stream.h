@@ -1,6 +1,5 @@
 // AnswerStream: what a chat shows and keeps of an answer while it is generated.
-#ifndef FATHOM_CLI_ANSWER_STREAM_H_
-#define FATHOM_CLI_ANSWER_STREAM_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -37,5 +36,3 @@ class AnswerStream {
 };
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_ANSWER_STREAM_H_

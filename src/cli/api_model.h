@@ -1,15 +1,14 @@
 // A model as the APIs see it.
-#ifndef FATHOM_CLI_API_MODEL_H_
-#define FATHOM_CLI_API_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
-#include "api/api_call.h"
+#include "api/common/api_call.h"
 #include "base/result.h"
-#include "cli/log.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "cli/terminal/log.h"
 #include "cli/text_model.h"
 
 namespace fathom::cli {
@@ -26,5 +25,3 @@ struct ApiModelOptions {
 Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const TextModel& model, Log& log);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_API_MODEL_H_

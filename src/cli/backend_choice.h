@@ -1,14 +1,13 @@
 // Which backend runs the model, and on which processors.
-#ifndef FATHOM_CLI_BACKEND_CHOICE_H_
-#define FATHOM_CLI_BACKEND_CHOICE_H_
+#pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "cli/log.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "cli/terminal/log.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
 
@@ -28,5 +27,3 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors, Log& log);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_BACKEND_CHOICE_H_

@@ -1,6 +1,5 @@
 // From which sources and with what this program was built.
-#ifndef FATHOM_CLI_BUILD_INFO_H_
-#define FATHOM_CLI_BUILD_INFO_H_
+#pragma once
 
 #include <string_view>
 
@@ -16,5 +15,3 @@ struct BuildInfo {
 BuildInfo GetBuildInfo();
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_BUILD_INFO_H_

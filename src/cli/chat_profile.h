@@ -1,13 +1,12 @@
 // Which chat format a model was trained on.
-#ifndef FATHOM_CLI_CHAT_PROFILE_H_
-#define FATHOM_CLI_CHAT_PROFILE_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
 
 #include "base/result.h"
-#include "cli/log.h"
-#include "prompt/profile.h"
+#include "chat/profile.h"
+#include "cli/terminal/log.h"
 
 namespace fathom::cli {
 
@@ -17,5 +16,3 @@ Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesyst
                                     Log& log);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_CHAT_PROFILE_H_

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/output.h"
+#include "cli/terminal/output.h"
 #include "kv_cache/block_key.h"
 
 namespace fathom::cli {

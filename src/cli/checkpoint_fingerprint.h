@@ -1,6 +1,5 @@
 // What tells one checkpoint from another without reading its weights.
-#ifndef FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_
-#define FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_
+#pragma once
 
 #include <string>
 
@@ -23,5 +22,3 @@ Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
 Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_CHECKPOINT_FINGERPRINT_H_

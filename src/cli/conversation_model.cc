@@ -3,10 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include "api/chat_tokens.h"
-#include "api/prompt_tokens.h"
+#include "api/common/chat_tokens.h"
+#include "api/common/prompt_tokens.h"
+#include "chat/encoder.h"
 #include "cli/chat_profile.h"
-#include "prompt/encoder.h"
 
 namespace fathom::cli {
 namespace {

@@ -1,7 +1,6 @@
 // ConversationModel: messages in, an answer out; the engine's prefix cache keeps what the turns
 // share.
-#ifndef FATHOM_CLI_CONVERSATION_MODEL_H_
-#define FATHOM_CLI_CONVERSATION_MODEL_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -11,14 +10,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "chat/chat.h"
+#include "chat/profile.h"
 #include "cli/answer_stream.h"
 #include "cli/engine_session.h"
-#include "cli/interrupt.h"
-#include "cli/log.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/log.h"
 #include "cli/text_model.h"
-#include "prompt/chat.h"
-#include "prompt/profile.h"
 
 namespace fathom::cli {
 
@@ -62,5 +61,3 @@ class ConversationModel {
 };
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_CONVERSATION_MODEL_H_

@@ -13,9 +13,9 @@
 #include "cli/checkpoint_fingerprint.h"
 #include "cli/model_path.h"
 #include "engine/model_adapter.h"
-#include "engine/rank_calls.h"
-#include "engine/rank_follower.h"
-#include "engine/rank_leader.h"
+#include "engine/ranks/rank_calls.h"
+#include "engine/ranks/rank_follower.h"
+#include "engine/ranks/rank_leader.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 

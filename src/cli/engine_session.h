@@ -1,7 +1,6 @@
 // A model that answers requests: what generate, chat and every other command with an engine begin
 // with.
-#ifndef FATHOM_CLI_ENGINE_SESSION_H_
-#define FATHOM_CLI_ENGINE_SESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -10,11 +9,11 @@
 
 #include "base/result.h"
 #include "cli/expert_balance.h"
-#include "cli/interrupt.h"
-#include "cli/log.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "cli/rank_session.h"
 #include "cli/session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/log.h"
 #include "cli/text_model.h"
 #include "engine/engine.h"
 #include "engine/language_model.h"
@@ -70,5 +69,3 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
                              bool prefix_cache);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_ENGINE_SESSION_H_

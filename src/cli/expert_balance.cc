@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/checkpoint_fingerprint.h"
-#include "cli/output.h"
+#include "cli/terminal/output.h"
 
 namespace fathom::cli {
 namespace {

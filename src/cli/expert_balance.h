@@ -1,8 +1,7 @@
 // Where the routed experts of a run are: at first, while it runs and in the end, by
 // --expert-placement, --eplb-interval and --save-expert-placement, which is written anew after
 // every rebalancing.
-#ifndef FATHOM_CLI_EXPERT_BALANCE_H_
-#define FATHOM_CLI_EXPERT_BALANCE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -13,9 +12,9 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "cli/log.h"
-#include "cli/options.h"
-#include "engine/rank_calls.h"
+#include "cli/options/options.h"
+#include "cli/terminal/log.h"
+#include "engine/ranks/rank_calls.h"
 #include "model/expert_placement_file.h"
 #include "model/expert_rebalancer.h"
 #include "model/model.h"
@@ -67,5 +66,3 @@ class ExpertBalance {
 };
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_EXPERT_BALANCE_H_

@@ -5,7 +5,7 @@
 #include <string>
 #include <system_error>
 
-#include "cli/output.h"
+#include "cli/terminal/output.h"
 
 namespace fathom::cli {
 namespace {

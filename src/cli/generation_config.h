@@ -1,6 +1,5 @@
 // generation_config.json: how the makers of a model want it sampled (spec/sampling.md 1).
-#ifndef FATHOM_CLI_GENERATION_CONFIG_H_
-#define FATHOM_CLI_GENERATION_CONFIG_H_
+#pragma once
 
 #include <filesystem>
 #include <string_view>
@@ -8,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
 #include "engine/request.h"
 
 namespace fathom::cli {
@@ -30,5 +29,3 @@ SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
                                           std::optional<std::int64_t> max_tokens);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_GENERATION_CONFIG_H_

@@ -1,6 +1,5 @@
 // Inspection: all there is to know about a checkpoint without running it.
-#ifndef FATHOM_CLI_INSPECTION_H_
-#define FATHOM_CLI_INSPECTION_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -69,5 +68,3 @@ std::string DescribeInspection(const Inspection& inspection);
 std::string InspectionToJson(const Inspection& inspection);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_INSPECTION_H_

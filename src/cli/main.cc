@@ -5,12 +5,12 @@
 #include <variant>
 
 #include "base/guarded.h"
-#include "cli/commands.h"
+#include "cli/commands/commands.h"
 #include "cli/engine_session.h"
-#include "cli/log.h"
-#include "cli/options.h"
-#include "cli/output.h"
+#include "cli/options/options.h"
 #include "cli/rank_session.h"
+#include "cli/terminal/log.h"
+#include "cli/terminal/output.h"
 
 namespace fathom::cli {
 namespace {

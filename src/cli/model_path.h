@@ -1,6 +1,5 @@
 // Where the embedded model is.
-#ifndef FATHOM_CLI_MODEL_PATH_H_
-#define FATHOM_CLI_MODEL_PATH_H_
+#pragma once
 
 #include <filesystem>
 
@@ -19,5 +18,3 @@ Result<std::filesystem::path> FindModel(const std::filesystem::path& chosen);
 Result<std::filesystem::path> FindEmbeddedModel(const std::filesystem::path& binary);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_MODEL_PATH_H_

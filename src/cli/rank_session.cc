@@ -16,11 +16,11 @@
 #include "base/signal_mask.h"
 #include "cli/build_info.h"
 #include "cli/checkpoint_fingerprint.h"
-#include "cli/output.h"
-#include "engine/rank_calls.h"
-#include "parallel/mpi_module.h"
-#include "parallel/rank_controls.h"
-#include "parallel/socket_mesh.h"
+#include "cli/terminal/output.h"
+#include "comm/mpi_module.h"
+#include "comm/rank_controls.h"
+#include "comm/socket_mesh.h"
+#include "engine/ranks/rank_calls.h"
 
 namespace fathom::cli {
 namespace {

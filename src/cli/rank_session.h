@@ -1,7 +1,6 @@
 // The ranks of a run as this rank sees them: how it came to be one of them, and what it has of the
 // model.
-#ifndef FATHOM_CLI_RANK_SESSION_H_
-#define FATHOM_CLI_RANK_SESSION_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -11,12 +10,12 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "comm/alarm.h"
+#include "comm/communicator.h"
+#include "comm/rank_link.h"
+#include "comm/rank_watch.h"
 #include "model/model_ranks.h"
-#include "parallel/alarm.h"
-#include "parallel/communicator.h"
-#include "parallel/rank_link.h"
-#include "parallel/rank_watch.h"
 
 namespace fathom::cli {
 
@@ -37,7 +36,7 @@ class RankSession {
   Status Check() const { return alarm_.Check(); }
   // From now on they have to. Any thread.
   void Fail(const Error& error) { alarm_.Raise(error); }
-  // On the first rank: lets the others go, which wait for a call (engine/rank_calls.h).
+  // On the first rank: lets the others go, which wait for a call (engine/ranks/rank_calls.h).
   void End();
   // What is to be told of the end of this rank's command, once for all ranks: a failure is told to
   // who watches the ranks, and is quiet here (output.h: IsQuiet) unless this is who says it. Also
@@ -68,5 +67,3 @@ class RankSession {
 };
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_RANK_SESSION_H_

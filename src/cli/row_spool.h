@@ -1,6 +1,5 @@
 // RowSpool: rows that belong at the end of a file which is still being written at its front.
-#ifndef FATHOM_CLI_ROW_SPOOL_H_
-#define FATHOM_CLI_ROW_SPOOL_H_
+#pragma once
 
 #include <cstddef>
 #include <filesystem>
@@ -32,5 +31,3 @@ class RowSpool {
 };
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_ROW_SPOOL_H_

@@ -6,7 +6,7 @@
 
 #include "base/processors.h"
 #include "cli/backend_choice.h"
-#include "cli/progress.h"
+#include "cli/terminal/progress.h"
 
 namespace fathom::cli {
 namespace {

@@ -1,6 +1,5 @@
 // A model that is ready to run, and what stands between its files and that.
-#ifndef FATHOM_CLI_SESSION_H_
-#define FATHOM_CLI_SESSION_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -13,9 +12,9 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "cli/interrupt.h"
-#include "cli/log.h"
-#include "cli/options.h"
+#include "cli/options/options.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/log.h"
 #include "kernels/backend.h"
 #include "model/model.h"
 
@@ -71,5 +70,3 @@ Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
                                    const ModelConfig& config);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_SESSION_H_

@@ -1,7 +1,6 @@
 // A model with its tokenizer and the defaults of its makers: what an engine does not know
 // of it.
-#ifndef FATHOM_CLI_TEXT_MODEL_H_
-#define FATHOM_CLI_TEXT_MODEL_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -38,5 +37,3 @@ double PrefillRate(const RequestStats& stats);
 double DecodeRate(const RequestStats& stats);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_TEXT_MODEL_H_

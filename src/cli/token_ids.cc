@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "cli/output.h"
+#include "cli/terminal/output.h"
 
 namespace fathom::cli {
 namespace {

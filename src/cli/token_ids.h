@@ -1,6 +1,5 @@
 // Token ids as people write them.
-#ifndef FATHOM_CLI_TOKEN_IDS_H_
-#define FATHOM_CLI_TOKEN_IDS_H_
+#pragma once
 
 #include <cstdint>
 #include <string_view>
@@ -21,5 +20,3 @@ Result<std::vector<Token>> ReadTokenIds(std::string_view argument, std::int64_t 
 std::string FormatTokenIds(std::span<const Token> tokens);
 
 }  // namespace fathom::cli
-
-#endif  // FATHOM_CLI_TOKEN_IDS_H_

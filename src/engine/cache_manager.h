@@ -1,6 +1,5 @@
 // CacheManager: which sequences have memory, what they share, and who gives it up.
-#ifndef FATHOM_ENGINE_CACHE_MANAGER_H_
-#define FATHOM_ENGINE_CACHE_MANAGER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -94,5 +93,3 @@ class CacheManager {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_CACHE_MANAGER_H_

@@ -1,6 +1,5 @@
 // DiskRestore: between the prefix cache and the blocks on disk, of one rank or of several.
-#ifndef FATHOM_ENGINE_DISK_RESTORE_H_
-#define FATHOM_ENGINE_DISK_RESTORE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -88,5 +87,3 @@ class DiskRestore {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_DISK_RESTORE_H_

@@ -6,8 +6,7 @@
 // Drafts of one token pay where (1 + a1) / T(D, 1) > 1 / T(D, 0), which is
 //
 //   a1 > T(D, 1) / T(D, 0) - 1.
-#ifndef FATHOM_ENGINE_DRAFT_POLICY_H_
-#define FATHOM_ENGINE_DRAFT_POLICY_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -92,5 +91,3 @@ class DraftPolicy {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_DRAFT_POLICY_H_

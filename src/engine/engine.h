@@ -7,8 +7,7 @@
 // One thread of its own runs the model; any thread may submit. What a request's answer is depends
 // on its tokens, its sampling parameters and the model, and on nothing else: not on what runs
 // beside it, how its prompt was cut, what the caches held, or whether it was drafted or preempted.
-#ifndef FATHOM_ENGINE_ENGINE_H_
-#define FATHOM_ENGINE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -96,5 +95,3 @@ class Engine {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_ENGINE_H_

@@ -8,8 +8,7 @@
 //
 // Tests drive it step by step, so that a schedule can be repeated; Engine (engine.h) gives it a
 // thread.
-#ifndef FATHOM_ENGINE_ENGINE_CORE_H_
-#define FATHOM_ENGINE_ENGINE_CORE_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -113,5 +112,3 @@ class EngineCore {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_ENGINE_CORE_H_

@@ -1,6 +1,5 @@
 // LanguageModel: what the engine asks of a model. The seam where tests put a model without weights.
-#ifndef FATHOM_ENGINE_LANGUAGE_MODEL_H_
-#define FATHOM_ENGINE_LANGUAGE_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -59,5 +58,3 @@ class LanguageModel {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_LANGUAGE_MODEL_H_

@@ -1,6 +1,5 @@
 // Log-probabilities of one row of raw logits (spec/sampling.md 7).
-#ifndef FATHOM_ENGINE_LOGPROBS_H_
-#define FATHOM_ENGINE_LOGPROBS_H_
+#pragma once
 
 #include <span>
 
@@ -14,5 +13,3 @@ namespace fathom {
 void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out);
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_LOGPROBS_H_

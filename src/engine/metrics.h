@@ -1,6 +1,5 @@
 // EngineMetrics: what the engine counts, for /metrics, for the summary of a batch, for tests.
-#ifndef FATHOM_ENGINE_METRICS_H_
-#define FATHOM_ENGINE_METRICS_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -95,5 +94,3 @@ class EngineMetrics {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_METRICS_H_

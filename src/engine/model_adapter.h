@@ -1,6 +1,5 @@
 // ModelAdapter: a Model as the engine's LanguageModel.
-#ifndef FATHOM_ENGINE_MODEL_ADAPTER_H_
-#define FATHOM_ENGINE_MODEL_ADAPTER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -46,5 +45,3 @@ class ModelAdapter : public LanguageModel {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_MODEL_ADAPTER_H_

@@ -1,8 +1,7 @@
 // Philox4x32-10: random numbers without a state. The numbers are a function of key and counter, so
 // a draw depends on where it is made and not on what was drawn before.
 // Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-#ifndef FATHOM_ENGINE_PHILOX_H_
-#define FATHOM_ENGINE_PHILOX_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -28,5 +27,3 @@ constexpr std::array<std::uint32_t, 4> Philox(PhiloxKey key, PhiloxCounter count
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_PHILOX_H_

@@ -3,8 +3,7 @@
 //
 // kernels/math.h has them in fp32 for activations. The tails of the noise need more: the largest
 // of 129,280 draws is decided in the last of 32 random bits.
-#ifndef FATHOM_ENGINE_PORTABLE_MATH_H_
-#define FATHOM_ENGINE_PORTABLE_MATH_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -67,5 +66,3 @@ inline double GumbelBound(std::uint32_t bits) {
 inline constexpr double kGumbelMaximum = 33 * kLn2 + 1e-9;
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_PORTABLE_MATH_H_

@@ -1,6 +1,5 @@
 // What a request asks for, and what it gets back: the value types of the engine.
-#ifndef FATHOM_ENGINE_REQUEST_H_
-#define FATHOM_ENGINE_REQUEST_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -93,5 +92,3 @@ struct TokenLogprobs {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_REQUEST_H_

@@ -12,8 +12,7 @@
 // The last step draws from softmax(z) without ever summing it. The noise of a token is a function
 // of (seed, position in the sequence, choice, token id): the draw depends on nothing else than the
 // logits, so not on batches, chunks or what was drawn before.
-#ifndef FATHOM_ENGINE_SAMPLER_H_
-#define FATHOM_ENGINE_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -93,5 +92,3 @@ class Sampler {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_SAMPLER_H_

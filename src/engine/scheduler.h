@@ -18,8 +18,7 @@
 // only. A waiting sequence goes where most of its text is cached, else where the fewest run
 // (data_rank_slots.h). A step waits for the rank with the most tokens, so prompts get their tokens
 // in equal shares of ranks first.
-#ifndef FATHOM_ENGINE_SCHEDULER_H_
-#define FATHOM_ENGINE_SCHEDULER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -27,9 +26,9 @@
 #include <vector>
 
 #include "engine/cache_manager.h"
-#include "engine/data_rank_slots.h"
 #include "engine/language_model.h"
 #include "engine/metrics.h"
+#include "engine/ranks/data_rank_slots.h"
 #include "engine/sequence.h"
 
 namespace fathom {
@@ -116,5 +115,3 @@ class Scheduler {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_SCHEDULER_H_

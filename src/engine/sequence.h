@@ -1,6 +1,5 @@
 // Sequence: one choice of a request, from its prompt to its end.
-#ifndef FATHOM_ENGINE_SEQUENCE_H_
-#define FATHOM_ENGINE_SEQUENCE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -90,5 +89,3 @@ void EndWithoutToken(Sequence& sequence, FinishReason reason,
                      const std::optional<Error>& error = std::nullopt);
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_SEQUENCE_H_

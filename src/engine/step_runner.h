@@ -1,6 +1,5 @@
 // StepRunner: the steps of the model: the batch, the logits, the tokens, the drafts.
-#ifndef FATHOM_ENGINE_STEP_RUNNER_H_
-#define FATHOM_ENGINE_STEP_RUNNER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -136,5 +135,3 @@ class StepRunner {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_STEP_RUNNER_H_

@@ -1,6 +1,5 @@
 // StopStrings: ends a text before the first stop string, however the text arrives in pieces.
-#ifndef FATHOM_ENGINE_STOP_STRINGS_H_
-#define FATHOM_ENGINE_STOP_STRINGS_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -47,5 +46,3 @@ class StopStrings {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_STOP_STRINGS_H_

@@ -1,6 +1,5 @@
 // StreamState: what the reader of a TokenStream and the engine share.
-#ifndef FATHOM_ENGINE_STREAM_STATE_H_
-#define FATHOM_ENGINE_STREAM_STATE_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -94,5 +93,3 @@ class StreamNotifier {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_STREAM_STATE_H_

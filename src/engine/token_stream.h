@@ -1,6 +1,5 @@
 // TokenStream: the answers to one request, event by event, from the engine's thread to another.
-#ifndef FATHOM_ENGINE_TOKEN_STREAM_H_
-#define FATHOM_ENGINE_TOKEN_STREAM_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -73,5 +72,3 @@ class TokenStream {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_TOKEN_STREAM_H_

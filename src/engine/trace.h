@@ -1,6 +1,5 @@
 // TraceWriter: what the engine did when, in the trace event format of Chrome and Perfetto.
-#ifndef FATHOM_ENGINE_TRACE_H_
-#define FATHOM_ENGINE_TRACE_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -47,5 +46,3 @@ class TraceWriter {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_TRACE_H_

@@ -2,8 +2,7 @@
 //
 // Tokens are ordered by descending logit, ties by ascending id: a strict order, so the kept set is
 // unique. Weights are fixed-point integers, so their sums do not depend on the order of addition.
-#ifndef FATHOM_ENGINE_TRUNCATION_H_
-#define FATHOM_ENGINE_TRUNCATION_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -27,5 +26,3 @@ bool Truncates(const SamplingParameters& parameters);
 void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates);
 
 }  // namespace fathom
-
-#endif  // FATHOM_ENGINE_TRUNCATION_H_

@@ -8,8 +8,7 @@
 // are given as [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
 // said; nothing is allocated; calls are ordered, and their results are visible to the host after
 // Synchronize. One thread at a time.
-#ifndef FATHOM_KERNELS_BACKEND_H_
-#define FATHOM_KERNELS_BACKEND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -187,5 +186,3 @@ class Backend {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_BACKEND_H_

@@ -1,6 +1,5 @@
 // Carved: matrices and the memory that they lie in.
-#ifndef FATHOM_KERNELS_CARVED_H_
-#define FATHOM_KERNELS_CARVED_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -43,5 +42,3 @@ Result<Carved<std::invoke_result_t<Carve, Carver&>>> AllocateCarved(Backend& bac
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_CARVED_H_

@@ -2,8 +2,7 @@
 //
 // The same code that hands out the matrices measures the memory they need: run it once on a Carver
 // without memory, allocate bytes(), run it again on the memory.
-#ifndef FATHOM_KERNELS_CARVER_H_
-#define FATHOM_KERNELS_CARVER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -43,5 +42,3 @@ class Carver {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_CARVER_H_

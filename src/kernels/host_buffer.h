@@ -1,6 +1,5 @@
 // Host memory for backends that compute on the CPU.
-#ifndef FATHOM_KERNELS_HOST_BUFFER_H_
-#define FATHOM_KERNELS_HOST_BUFFER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -16,5 +15,3 @@ namespace fathom {
 Result<std::unique_ptr<Buffer>> AllocateHostBuffer(std::int64_t bytes);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_HOST_BUFFER_H_

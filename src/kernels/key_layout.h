@@ -13,8 +13,7 @@
 // PowerOfTwoScale gives for infinite numbers, so even these come back as the simulation has them.
 //
 // `static`: see kernels/math.h.
-#ifndef FATHOM_KERNELS_KEY_LAYOUT_H_
-#define FATHOM_KERNELS_KEY_LAYOUT_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ static constexpr int64_t KeyBytes(const KeyLayout& layout) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_KEY_LAYOUT_H_

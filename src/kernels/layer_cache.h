@@ -1,7 +1,6 @@
 // What one step reads and writes of the sequences it runs: the batch, and the cached state of a
 // layer. Plain views; kv_cache owns the memory.
-#ifndef FATHOM_KERNELS_LAYER_CACHE_H_
-#define FATHOM_KERNELS_LAYER_CACHE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -215,5 +214,3 @@ constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_LAYER_CACHE_H_

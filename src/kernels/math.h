@@ -9,8 +9,7 @@
 //
 // `static`: every translation unit has its own copy. An object compiled for AVX-512 must not export
 // one that the linker could choose for everybody.
-#ifndef FATHOM_KERNELS_MATH_H_
-#define FATHOM_KERNELS_MATH_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -110,5 +109,3 @@ static inline typename Ops::F Softplus(typename Ops::F x) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_MATH_H_

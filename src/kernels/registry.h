@@ -1,6 +1,5 @@
 // Makes backends by name.
-#ifndef FATHOM_KERNELS_REGISTRY_H_
-#define FATHOM_KERNELS_REGISTRY_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -21,5 +20,3 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_th
                                                 std::span<const int> processors = {});
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_REGISTRY_H_

@@ -1,7 +1,6 @@
 // What the machine can do at best: how fast its threads together read memory, and how fast they
 // multiply. The measure of every speed that Fathom reports, taken in the same run.
-#ifndef FATHOM_KERNELS_ROOFLINE_H_
-#define FATHOM_KERNELS_ROOFLINE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -68,5 +67,3 @@ class RooflineProbe {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_ROOFLINE_H_

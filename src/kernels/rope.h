@@ -1,8 +1,7 @@
 // Rotary position embedding: frequencies, and cos/sin of an angle (spec/model.md 4).
 //
 // Everything is IEEE arithmetic on float and double, no libm: the same bits on every machine.
-#ifndef FATHOM_KERNELS_ROPE_H_
-#define FATHOM_KERNELS_ROPE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -26,5 +25,3 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
 void RopeAngles(std::int64_t position, std::span<const float> frequencies, float* cos, float* sin);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_ROPE_H_

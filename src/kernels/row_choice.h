@@ -1,6 +1,5 @@
 // The order in which compressed rows are chosen (docs/numerics.md 7).
-#ifndef FATHOM_KERNELS_ROW_CHOICE_H_
-#define FATHOM_KERNELS_ROW_CHOICE_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -42,5 +41,3 @@ inline void ChooseAll(std::int64_t visible, std::span<std::int32_t> rows) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_ROW_CHOICE_H_

@@ -1,6 +1,5 @@
 // The shapes that operations with many operands demand, checked the same way by every backend.
-#ifndef FATHOM_KERNELS_SHAPE_CHECKS_H_
-#define FATHOM_KERNELS_SHAPE_CHECKS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -26,5 +25,3 @@ void CheckCopyRows(std::span<const SequenceRow> rows, const CompressorCache& cac
                    Matrix<const std::uint8_t> out);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_SHAPE_CHECKS_H_

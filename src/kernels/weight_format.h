@@ -9,8 +9,7 @@
 //                value(i, j) = e2m1 * scale[i][j / 32].
 //
 // Nothing is converted or repacked: a Weight points into the mapped file (spec/checkpoint.md 3).
-#ifndef FATHOM_KERNELS_WEIGHT_FORMAT_H_
-#define FATHOM_KERNELS_WEIGHT_FORMAT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -98,5 +97,3 @@ struct HcWeights {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_WEIGHT_FORMAT_H_

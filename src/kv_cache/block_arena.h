@@ -7,8 +7,7 @@
 //
 // so that whatever is free can become either kind, and a block's number times the size of its kind
 // is where it begins.
-#ifndef FATHOM_KV_CACHE_BLOCK_ARENA_H_
-#define FATHOM_KV_CACHE_BLOCK_ARENA_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -86,5 +85,3 @@ class BlockArena {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_BLOCK_ARENA_H_

@@ -5,8 +5,7 @@
 //   DIR/FINGERPRINT/partial-KEY.history   being written; the same name for all processes
 //
 // FINGERPRINT and KEY are 32 hexadecimal digits in lower case.
-#ifndef FATHOM_KV_CACHE_BLOCK_DIRECTORY_H_
-#define FATHOM_KV_CACHE_BLOCK_DIRECTORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -100,5 +99,3 @@ class BlockDirectory {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_BLOCK_DIRECTORY_H_

@@ -13,8 +13,7 @@
 //   616  payload
 //
 // No byte is unused, so any damage shows; nothing may follow the payload.
-#ifndef FATHOM_KV_CACHE_BLOCK_FILE_H_
-#define FATHOM_KV_CACHE_BLOCK_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -62,5 +61,3 @@ Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
 void RemoveIfAbandoned(const std::string& temporary);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_BLOCK_FILE_H_

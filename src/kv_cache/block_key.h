@@ -1,6 +1,5 @@
 // BlockKey: the name of 128 tokens and of everything before them.
-#ifndef FATHOM_KV_CACHE_BLOCK_KEY_H_
-#define FATHOM_KV_CACHE_BLOCK_KEY_H_
+#pragma once
 
 #include <array>
 #include <compare>
@@ -39,5 +38,3 @@ BlockKey KeyOf(std::span<const std::byte> bytes);
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_BLOCK_KEY_H_

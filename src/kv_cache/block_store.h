@@ -1,7 +1,6 @@
 // BlockStore: where blocks of a SequenceCache go when they leave memory, and come back from: the
-// disk of one rank (disk_blocks.h) or of several (engine/rank_disks.h).
-#ifndef FATHOM_KV_CACHE_BLOCK_STORE_H_
-#define FATHOM_KV_CACHE_BLOCK_STORE_H_
+// disk of one rank (disk_blocks.h) or of several (engine/ranks/rank_disks.h).
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -45,5 +44,3 @@ class BlockStore {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_BLOCK_STORE_H_

@@ -1,6 +1,5 @@
 // DataRanks: which of several ranks runs a sequence, and keeps what is cached of it.
-#ifndef FATHOM_KV_CACHE_DATA_RANKS_H_
-#define FATHOM_KV_CACHE_DATA_RANKS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -27,5 +26,3 @@ struct DataRanks {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_DATA_RANKS_H_

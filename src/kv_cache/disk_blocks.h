@@ -1,6 +1,5 @@
 // DiskBlocks: the blocks of one rank's cache, on its disk.
-#ifndef FATHOM_KV_CACHE_DISK_BLOCKS_H_
-#define FATHOM_KV_CACHE_DISK_BLOCKS_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -57,5 +56,3 @@ class DiskBlocks : public BlockStore {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_DISK_BLOCKS_H_

@@ -5,8 +5,7 @@
 // when it is read. Processes may share a directory: a file that another one deleted is a miss, one
 // that another one has written, or is writing, is not written again, and each keeps to max_bytes by
 // what is there, whoever wrote it, at the latest when it has written an eighth of them itself.
-#ifndef FATHOM_KV_CACHE_DISK_TIER_H_
-#define FATHOM_KV_CACHE_DISK_TIER_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -107,5 +106,3 @@ class DiskTier {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_DISK_TIER_H_

@@ -13,8 +13,7 @@
 //   history block  per layer its compressed rows, then its indexer rows
 //   window block   per layer its window keys, then the boundary rows of its compressors of ratio 4
 //                  (kernels/layer_cache.h); then the hidden streams of the last position
-#ifndef FATHOM_KV_CACHE_LAYOUT_H_
-#define FATHOM_KV_CACHE_LAYOUT_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -126,5 +125,3 @@ std::int64_t Reach(const CacheShape& shape);
 std::int64_t MostWindowBlocks(const CacheShape& shape);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_LAYOUT_H_

@@ -1,6 +1,5 @@
 // LruList: small numbers in the order in which they were last used.
-#ifndef FATHOM_KV_CACHE_LRU_LIST_H_
-#define FATHOM_KV_CACHE_LRU_LIST_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -58,5 +57,3 @@ class LruList {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_LRU_LIST_H_

@@ -15,8 +15,7 @@
 //
 // Of several data ranks each has a prefix cache of its own, whose blocks only its own sequences may
 // use: to another rank a number of a block says nothing.
-#ifndef FATHOM_KV_CACHE_PREFIX_CACHE_H_
-#define FATHOM_KV_CACHE_PREFIX_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -170,5 +169,3 @@ class PrefixCache {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_PREFIX_CACHE_H_

@@ -1,6 +1,5 @@
 // A cache as if a long text had been read, without reading it: for measurements at a depth.
-#ifndef FATHOM_KV_CACHE_RANDOM_FILL_H_
-#define FATHOM_KV_CACHE_RANDOM_FILL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -23,5 +22,3 @@ void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_to
                   std::uint64_t seed);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_RANDOM_FILL_H_

@@ -14,8 +14,7 @@
 // Of several data ranks (data_ranks.h) each has its own memory, and blocks in it that belong to its
 // sequences; numbers of blocks mean something within a rank only. Every rank keeps account of the
 // blocks of all, but has the bytes of its own.
-#ifndef FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
-#define FATHOM_KV_CACHE_SEQUENCE_CACHE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -110,7 +109,8 @@ class SequenceCache {
   void Replace(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
 
   // --- Several ranks: the first decides which blocks its sequences have, the others have the same
-  //     in the memory of their layers (engine/rank_leader.h, engine/rank_follower.h). ---
+  //     in the memory of their layers (engine/ranks/rank_leader.h, engine/ranks/rank_follower.h).
+  //     ---
 
   // From now on what is copied is noted there, in order, whichever data rank has it; null: not any
   // more.
@@ -226,5 +226,3 @@ class SequenceCache {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KV_CACHE_SEQUENCE_CACHE_H_

@@ -1,6 +1,5 @@
 // Batch: the tokens of one step, put together piece by piece.
-#ifndef FATHOM_MODEL_BATCH_H_
-#define FATHOM_MODEL_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -34,5 +33,3 @@ class Batch {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_BATCH_H_

@@ -1,7 +1,6 @@
 // One transformer block of DeepSeek-V4 (spec/model.md 2): the same code for every layer kind, for
 // prefill and decoding, and for the MTP head.
-#ifndef FATHOM_MODEL_BLOCK_H_
-#define FATHOM_MODEL_BLOCK_H_
+#pragma once
 
 #include <span>
 
@@ -55,5 +54,3 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
                 Matrix<Bf16> streams);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_BLOCK_H_

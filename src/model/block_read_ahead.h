@@ -3,8 +3,7 @@
 // Only what every token reads, once per layer: pages that are touched one after the other come from
 // disk in small pieces, and a disk is fast only if much is asked for at once. Routed experts are
 // asked for when they have been chosen (ExpertAdmission).
-#ifndef FATHOM_MODEL_BLOCK_READ_AHEAD_H_
-#define FATHOM_MODEL_BLOCK_READ_AHEAD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -30,5 +29,3 @@ class BlockReadAhead {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_BLOCK_READ_AHEAD_H_

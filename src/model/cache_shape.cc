@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "base/float_types.h"
+#include "comm/communicator.h"
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 

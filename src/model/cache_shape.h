@@ -1,6 +1,5 @@
 // The caches that a model has, known before it is loaded.
-#ifndef FATHOM_MODEL_CACHE_SHAPE_H_
-#define FATHOM_MODEL_CACHE_SHAPE_H_
+#pragma once
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -17,5 +16,3 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options);
 Result<CacheShape> AgreedCacheShape(const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_CACHE_SHAPE_H_

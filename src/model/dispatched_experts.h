@@ -4,8 +4,7 @@
 // travel it computes what it has of its own tokens' experts, if they are many, and the shared
 // expert; then the tokens of others, as they have come by then, whose outputs it sends back chunk
 // by chunk.
-#ifndef FATHOM_MODEL_DISPATCHED_EXPERTS_H_
-#define FATHOM_MODEL_DISPATCHED_EXPERTS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -88,5 +87,3 @@ class DispatchedExperts : public ExpertExchange {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_DISPATCHED_EXPERTS_H_

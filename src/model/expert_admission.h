@@ -4,8 +4,7 @@
 // their scales at load would read a sixteenth of the files; so an expert's scales are checked when
 // it is first chosen, and the disk is asked for all experts that a layer needs before the first of
 // them is waited for.
-#ifndef FATHOM_MODEL_EXPERT_ADMISSION_H_
-#define FATHOM_MODEL_EXPERT_ADMISSION_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -46,5 +45,3 @@ class ExpertAdmission {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_ADMISSION_H_

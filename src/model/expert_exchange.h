@@ -25,8 +25,7 @@
 // The result has the bits of a single rank: what travels as E4M3 are the numbers that the product
 // would make of the activation (model/expert_message.h), and a row of an expert does not depend on
 // the rows it is computed with.
-#ifndef FATHOM_MODEL_EXPERT_EXCHANGE_H_
-#define FATHOM_MODEL_EXPERT_EXCHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -36,9 +35,9 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/model_config.h"
+#include "comm/communicator.h"
 #include "kernels/backend.h"
 #include "model/model_ranks.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -97,5 +96,3 @@ Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend,
 ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_EXCHANGE_H_

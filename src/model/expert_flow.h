@@ -4,8 +4,7 @@
 // A rank computes its experts in chunks, every chunk for many tokens: each expert's weights are
 // read once for all of them, and the rows of a chunk travel while the next one is computed. Which
 // rows a message holds follows from the tokens' experts, so both sides know it.
-#ifndef FATHOM_MODEL_EXPERT_FLOW_H_
-#define FATHOM_MODEL_EXPERT_FLOW_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -14,9 +13,9 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "comm/communicator.h"
 #include "model/expert_exchange.h"
 #include "model/expert_order.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -111,5 +110,3 @@ class RowReceiver {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_FLOW_H_

@@ -1,6 +1,5 @@
 // ExpertLoads: how many tokens each routed expert of this rank has computed in the last steps.
-#ifndef FATHOM_MODEL_EXPERT_LOADS_H_
-#define FATHOM_MODEL_EXPERT_LOADS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -46,5 +45,3 @@ class ExpertLoads {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_LOADS_H_

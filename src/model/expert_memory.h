@@ -1,6 +1,5 @@
 // ExpertMemory: where the weights of experts lie that have moved to this rank.
-#ifndef FATHOM_MODEL_EXPERT_MEMORY_H_
-#define FATHOM_MODEL_EXPERT_MEMORY_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -51,5 +50,3 @@ class ExpertMemory {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_MEMORY_H_

@@ -11,8 +11,7 @@
 // more by the product, and nothing is lost: the scale is the same, or half of it where the largest
 // code is 224, and then every code is twice what it was. Both are powers of two, which commute
 // with every rounding of the products.
-#ifndef FATHOM_MODEL_EXPERT_MESSAGE_H_
-#define FATHOM_MODEL_EXPERT_MESSAGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -55,5 +54,3 @@ void PackToken(std::span<const Bf16> x, std::uint8_t* codes, std::uint8_t* scale
 void UnpackToken(const std::uint8_t* codes, const std::uint8_t* scales, std::span<Bf16> x);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_MESSAGE_H_

@@ -3,8 +3,7 @@
 // The outputs of a chunk travel while the next one is computed, those of the last one when nothing
 // is computed any more. Which rows a message holds follows from the order, so it is the same on all
 // ranks.
-#ifndef FATHOM_MODEL_EXPERT_ORDER_H_
-#define FATHOM_MODEL_EXPERT_ORDER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -54,5 +53,3 @@ class ExpertOrder {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_ORDER_H_

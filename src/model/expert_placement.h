@@ -4,15 +4,14 @@
 // which are cut evenly among the expert ranks: rank r has [r * P / ranks, (r + 1) * P / ranks). All
 // ranks of a stage have the same maps, and a token finds its replica by its position in its
 // sequence, so that all agree without a word; who computes an expert changes no bit of it.
-#ifndef FATHOM_MODEL_EXPERT_PLACEMENT_H_
-#define FATHOM_MODEL_EXPERT_PLACEMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "parallel/expert_balancer.h"
+#include "comm/expert_balancer.h"
 
 namespace fathom {
 
@@ -68,5 +67,3 @@ std::vector<ReplicaMap> MapsOf(const BlockPlacements& placements, std::int64_t n
                                const ExpertCounts& counts);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_PLACEMENT_H_

@@ -6,8 +6,7 @@
 //    "blocks": 44,                          // layers and the MTP block
 //    "placement": {"0": [17, 0, ...],       // of each physical expert: the logical one it holds
 //                  "1": [...], ...}}
-#ifndef FATHOM_MODEL_EXPERT_PLACEMENT_FILE_H_
-#define FATHOM_MODEL_EXPERT_PLACEMENT_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -32,5 +31,3 @@ Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view f
                                        const PlacementOwner& owner);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_PLACEMENT_FILE_H_

@@ -9,8 +9,7 @@
 // Blocks move one after the other, each into spare memory, a piece beside every block that the
 // steps compute (model/expert_shipment.h); then all ranks change its map and its weights between
 // the same two steps. No step sees a block half moved.
-#ifndef FATHOM_MODEL_EXPERT_REBALANCER_H_
-#define FATHOM_MODEL_EXPERT_REBALANCER_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -94,5 +93,3 @@ class ExpertRebalancer {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_REBALANCER_H_

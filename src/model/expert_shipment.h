@@ -7,8 +7,7 @@
 //   between two later steps     if (shipment.is_done()) ...
 //
 // Between blocks nothing is on its way: steps may end at any time, or not come for a while.
-#ifndef FATHOM_MODEL_EXPERT_SHIPMENT_H_
-#define FATHOM_MODEL_EXPERT_SHIPMENT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +16,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/communicator.h"
 #include "model/expert_transfer.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -80,5 +79,3 @@ class ExpertShipment {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_SHIPMENT_H_

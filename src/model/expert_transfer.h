@@ -1,6 +1,5 @@
 // What has to travel when the replicas of a block move, and where it lies on arrival.
-#ifndef FATHOM_MODEL_EXPERT_TRANSFER_H_
-#define FATHOM_MODEL_EXPERT_TRANSFER_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -50,5 +49,3 @@ std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> 
 std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_EXPERT_TRANSFER_H_

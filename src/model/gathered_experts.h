@@ -1,7 +1,6 @@
 // GatheredExperts: the exchange that is not fused. What every rank computes, every rank gets, and
 // nothing is computed while anything travels: the baseline, and for sizes that the others refuse.
-#ifndef FATHOM_MODEL_GATHERED_EXPERTS_H_
-#define FATHOM_MODEL_GATHERED_EXPERTS_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -50,5 +49,3 @@ class GatheredExperts : public ExpertExchange {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_GATHERED_EXPERTS_H_

@@ -1,6 +1,5 @@
 // What Model::Load makes of a checkpoint's draft head and of what its files say of themselves.
-#ifndef FATHOM_MODEL_HEAD_CHOICE_H_
-#define FATHOM_MODEL_HEAD_CHOICE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -18,5 +17,3 @@ Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& co
                              std::vector<std::string>& warnings);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_HEAD_CHOICE_H_

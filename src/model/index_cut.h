@@ -10,8 +10,7 @@
 //
 // Where the ranks divide the cached rows (ModelShare::RowsOfRatio4), the stretch of each is instead
 // what it has of the rows of all tokens, in every step in which there is something to choose.
-#ifndef FATHOM_MODEL_INDEX_CUT_H_
-#define FATHOM_MODEL_INDEX_CUT_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -84,5 +83,3 @@ constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor, bool 
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_INDEX_CUT_H_

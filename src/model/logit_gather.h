@@ -2,8 +2,7 @@
 //
 // In a pipeline those of several steps may be on their way: while the last stage computes a step,
 // the first can run the next ones.
-#ifndef FATHOM_MODEL_LOGIT_GATHER_H_
-#define FATHOM_MODEL_LOGIT_GATHER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +10,9 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "comm/communicator.h"
 #include "model/model_ranks.h"
 #include "model/workspace.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -56,5 +55,3 @@ inline int MostLogitPlaces(const ModelShare& share) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_LOGIT_GATHER_H_

@@ -9,8 +9,7 @@
 //
 // The first stage of a pipeline computes the next steps while the others are busy with these; a
 // model in one piece has its logits before the next step begins.
-#ifndef FATHOM_MODEL_LOGIT_QUEUE_H_
-#define FATHOM_MODEL_LOGIT_QUEUE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -48,5 +47,3 @@ class LogitQueue {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_LOGIT_QUEUE_H_

@@ -7,8 +7,7 @@
 //
 // The token sequence -> logits function does not depend on how the tokens were cut into batches, on
 // what shared a batch, on threads or instruction sets (docs/numerics.md).
-#ifndef FATHOM_MODEL_MODEL_H_
-#define FATHOM_MODEL_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -152,5 +151,3 @@ class Model {
 inline constexpr std::int64_t kRollbackTokens = 8;
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_MODEL_H_

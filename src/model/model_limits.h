@@ -1,6 +1,5 @@
 // What the options of a model and its configuration allow.
-#ifndef FATHOM_MODEL_MODEL_LIMITS_H_
-#define FATHOM_MODEL_MODEL_LIMITS_H_
+#pragma once
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -24,5 +23,3 @@ Status CheckBatch(const BatchView& batch, const ModelConfig& config, const Model
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_MODEL_LIMITS_H_

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "comm/expert_balancer.h"
 #include "kernels/weight_format.h"
-#include "parallel/expert_balancer.h"
 
 namespace fathom {
 namespace {

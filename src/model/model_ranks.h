@@ -11,8 +11,7 @@
 //   data ranks        of a stage: sequences, instead of tensor ranks. Each runs attention and all
 //                     else outside the routed experts for its own sequences, which no other rank
 //                     caches; they share the experts, and the vocabulary of the head.
-#ifndef FATHOM_MODEL_MODEL_RANKS_H_
-#define FATHOM_MODEL_MODEL_RANKS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -22,9 +21,9 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "comm/communicator.h"
 #include "kernels/layer_cache.h"
 #include "kv_cache/data_ranks.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -137,5 +136,3 @@ class RankGroups {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_MODEL_RANKS_H_

@@ -1,7 +1,6 @@
 // OwnBatch: the part of a batch that a data rank computes, its own sequences by their own slots. Of
 // the whole batch, which all ranks know, it remembers who has which row.
-#ifndef FATHOM_MODEL_OWN_BATCH_H_
-#define FATHOM_MODEL_OWN_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -38,5 +37,3 @@ class OwnBatch {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_OWN_BATCH_H_

@@ -1,6 +1,5 @@
 // Which position of which sequence a row of a batch is.
-#ifndef FATHOM_MODEL_PLACE_H_
-#define FATHOM_MODEL_PLACE_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -27,5 +26,3 @@ inline void ListPlaces(const BatchView& batch, std::vector<Place>& places) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_PLACE_H_

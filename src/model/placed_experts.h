@@ -1,7 +1,6 @@
 // PlacedExperts: the routed experts of this rank: which they are, where their weights lie, and how
 // much they have had to compute.
-#ifndef FATHOM_MODEL_PLACED_EXPERTS_H_
-#define FATHOM_MODEL_PLACED_EXPERTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -104,5 +103,3 @@ class PlacedExperts {
 Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_PLACED_EXPERTS_H_

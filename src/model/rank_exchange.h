@@ -1,7 +1,6 @@
 // What the ranks of a stage tell each other within a layer. The same calls on all of them; every
 // result has the bits that a single rank would compute.
-#ifndef FATHOM_MODEL_RANK_EXCHANGE_H_
-#define FATHOM_MODEL_RANK_EXCHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -9,11 +8,11 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "comm/communicator.h"
 #include "kernels/backend.h"
 #include "model/model_ranks.h"
 #include "model/weights.h"
 #include "model/workspace.h"
-#include "parallel/communicator.h"
 
 namespace fathom {
 
@@ -51,5 +50,3 @@ Status ShareOwnRows(const ModelRanks& ranks, const RowOwner& owner, const Activa
                     Matrix<Bf16> out);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_RANK_EXCHANGE_H_

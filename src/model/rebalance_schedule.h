@@ -1,6 +1,5 @@
 // RebalanceSchedule: when experts are balanced anew.
-#ifndef FATHOM_MODEL_REBALANCE_SCHEDULE_H_
-#define FATHOM_MODEL_REBALANCE_SCHEDULE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -36,5 +35,3 @@ class RebalanceSchedule {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_REBALANCE_SCHEDULE_H_

@@ -1,6 +1,5 @@
 // RopeTables: the frequencies of the two kinds of RoPE, and the rows of a step.
-#ifndef FATHOM_MODEL_ROPE_TABLES_H_
-#define FATHOM_MODEL_ROPE_TABLES_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -26,5 +25,3 @@ class RopeTables {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_ROPE_TABLES_H_

@@ -1,6 +1,5 @@
 // Who is told which experts ran: measurements need to know what a step has read.
-#ifndef FATHOM_MODEL_ROUTING_OBSERVER_H_
-#define FATHOM_MODEL_ROUTING_OBSERVER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -14,5 +13,3 @@ namespace fathom {
 using RoutingObserver = std::function<void(Matrix<const std::int32_t> ids)>;
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_ROUTING_OBSERVER_H_

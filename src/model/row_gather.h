@@ -5,8 +5,7 @@
 // go to the others, each once for all tokens of a sequence, into a buffer whose rows the attention
 // reads in the order of the choice: the sums are those of a rank that has all rows. A step whose
 // rows do not fit is cut into several gatherings, in the same way by all.
-#ifndef FATHOM_MODEL_ROW_GATHER_H_
-#define FATHOM_MODEL_ROW_GATHER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -62,5 +61,3 @@ class RowGather {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_ROW_GATHER_H_

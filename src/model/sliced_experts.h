@@ -10,8 +10,7 @@
 //
 // Rows, sums and what the shared expert says travel at the same time, each in a fixed order, but
 // which of the three comes first depends on who is faster: so each has a communicator of its own.
-#ifndef FATHOM_MODEL_SLICED_EXPERTS_H_
-#define FATHOM_MODEL_SLICED_EXPERTS_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -93,5 +92,3 @@ class SlicedExperts : public ExpertExchange {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_SLICED_EXPERTS_H_

@@ -1,7 +1,6 @@
 // The bytes of bound weights, of a whole model or of a rank's share: which they are, and moving
 // them.
-#ifndef FATHOM_MODEL_WEIGHT_PIECES_H_
-#define FATHOM_MODEL_WEIGHT_PIECES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ std::int64_t WeightBytes(const ModelWeights& weights);
 void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory memory);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_WEIGHT_PIECES_H_

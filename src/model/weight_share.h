@@ -1,6 +1,5 @@
 // The weights of one rank: what remains of all the model's weights (model/model_ranks.h).
-#ifndef FATHOM_MODEL_WEIGHT_SHARE_H_
-#define FATHOM_MODEL_WEIGHT_SHARE_H_
+#pragma once
 
 #include <span>
 
@@ -19,5 +18,3 @@ void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShar
                std::span<const ReplicaMap> experts);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_WEIGHT_SHARE_H_

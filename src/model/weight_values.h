@@ -1,6 +1,5 @@
 // What only the bytes of a tensor can tell: scales that are no numbers, experts that do not exist.
-#ifndef FATHOM_MODEL_WEIGHT_VALUES_H_
-#define FATHOM_MODEL_WEIGHT_VALUES_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
@@ -33,5 +32,3 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
                          WeightValues which, ThreadTeam& team, const MemoryPieces* share = nullptr);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_WEIGHT_VALUES_H_

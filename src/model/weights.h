@@ -7,8 +7,7 @@
 // pages (model/weight_pieces.h). The one exception: a tensor whose address is not a multiple of its
 // element size (the format allows it) is copied to one that is.
 // The format of every matrix follows from the types of its own tensors, never from config.json.
-#ifndef FATHOM_MODEL_WEIGHTS_H_
-#define FATHOM_MODEL_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -121,5 +120,3 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
                          WeightBinder& binder);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_WEIGHTS_H_

@@ -1,6 +1,5 @@
 // Workspace: every activation of one step, allocated once.
-#ifndef FATHOM_MODEL_WORKSPACE_H_
-#define FATHOM_MODEL_WORKSPACE_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -98,5 +97,3 @@ class Workspace {
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape);
 
 }  // namespace fathom
-
-#endif  // FATHOM_MODEL_WORKSPACE_H_

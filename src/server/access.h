@@ -1,12 +1,11 @@
 // Access: who may ask, from which page, under which name of the host.
-#ifndef FATHOM_SERVER_ACCESS_H_
-#define FATHOM_SERVER_ACCESS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "server/http.h"
+#include "http/http.h"
 
 namespace fathom {
 
@@ -50,5 +49,3 @@ class Access {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_ACCESS_H_

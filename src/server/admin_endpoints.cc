@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "api/field_reader.h"
-#include "api/generation_fields.h"
-#include "api/sse.h"
+#include "api/common/generation_fields.h"
+#include "api/common/sse.h"
+#include "json/field_reader.h"
 
 namespace fathom {
 namespace {

@@ -1,12 +1,11 @@
 // What only those may ask who run the server. spec/serving.md section 4.
-#ifndef FATHOM_SERVER_ADMIN_ENDPOINTS_H_
-#define FATHOM_SERVER_ADMIN_ENDPOINTS_H_
+#pragma once
 
 #include <string_view>
 
-#include "api/api_error.h"
+#include "api/common/api_error.h"
+#include "http/http.h"
 #include "server/generation_table.h"
-#include "server/http.h"
 
 namespace fathom {
 
@@ -18,5 +17,3 @@ HttpResponse SlotsResponse(const GenerationTable& table);
 ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body);
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_ADMIN_ENDPOINTS_H_

@@ -1,6 +1,5 @@
 // The names under which dashboards look for what a server of language models counts.
-#ifndef FATHOM_SERVER_COMMON_METRICS_H_
-#define FATHOM_SERVER_COMMON_METRICS_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -16,5 +15,3 @@ std::string WithCommonNames(std::string_view text, const MetricsSnapshot& now,
                             std::string_view model_name);
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_COMMON_METRICS_H_

@@ -1,6 +1,5 @@
 // The files that are part of the program. Constant.
-#ifndef FATHOM_SERVER_EMBEDDED_FILES_H_
-#define FATHOM_SERVER_EMBEDDED_FILES_H_
+#pragma once
 
 #include <string_view>
 
@@ -14,5 +13,3 @@ std::string_view ChatPagePolicy();
 std::string_view OpenApiJson();
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_EMBEDDED_FILES_H_

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "api/answer_format.h"
-#include "api/forced_call.h"
-#include "api/responses_json.h"
-#include "api/sse.h"
-#include "api/written_turn.h"
+#include "api/common/answer_format.h"
+#include "api/common/forced_call.h"
+#include "api/common/sse.h"
+#include "api/common/written_turn.h"
+#include "api/responses/responses_json.h"
 
 namespace fathom {
 namespace {

@@ -1,16 +1,15 @@
 // Generation: one call, from the engine to the client.
-#ifndef FATHOM_SERVER_GENERATION_H_
-#define FATHOM_SERVER_GENERATION_H_
+#pragma once
 
 #include <chrono>
 #include <optional>
 
-#include "api/api_answer.h"
-#include "api/api_call.h"
-#include "api/request_runner.h"
-#include "prompt/call_ids.h"
+#include "api/common/api_answer.h"
+#include "api/common/api_call.h"
+#include "api/common/request_runner.h"
+#include "chat/call_ids.h"
+#include "http/http.h"
 #include "server/generation_table.h"
-#include "server/http.h"
 #include "server/served_request.h"
 
 namespace fathom {
@@ -42,5 +41,3 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
 HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_GENERATION_H_

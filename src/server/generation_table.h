@@ -1,6 +1,5 @@
 // GenerationTable: the requests that generate now, for whoever runs the server.
-#ifndef FATHOM_SERVER_GENERATION_TABLE_H_
-#define FATHOM_SERVER_GENERATION_TABLE_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -63,5 +62,3 @@ class GenerationTable {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_GENERATION_TABLE_H_

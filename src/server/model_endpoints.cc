@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "api/field_reader.h"
-#include "api/generation_fields.h"
-#include "api/sse.h"
+#include "api/common/generation_fields.h"
+#include "api/common/sse.h"
+#include "json/field_reader.h"
 
 namespace fathom {
 namespace {

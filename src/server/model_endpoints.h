@@ -1,18 +1,17 @@
 // What is told without generating anything: models, health, tokens of a text.
 // spec/serving.md section 4.
-#ifndef FATHOM_SERVER_MODEL_ENDPOINTS_H_
-#define FATHOM_SERVER_MODEL_ENDPOINTS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "api/api_call.h"
-#include "api/api_error.h"
-#include "api/request_runner.h"
+#include "api/common/api_call.h"
+#include "api/common/api_error.h"
+#include "api/common/request_runner.h"
 #include "engine/metrics.h"
-#include "server/http.h"
+#include "http/http.h"
 
 namespace fathom {
 
@@ -51,5 +50,3 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
 ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body);
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_MODEL_ENDPOINTS_H_

@@ -1,12 +1,11 @@
 // RecordedExchange: an exchange that adds the same fields to every response and remembers what was
 // answered.
-#ifndef FATHOM_SERVER_RECORDED_EXCHANGE_H_
-#define FATHOM_SERVER_RECORDED_EXCHANGE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
 
-#include "server/http.h"
+#include "http/http.h"
 #include "server/served_request.h"
 
 namespace fathom {
@@ -37,5 +36,3 @@ class RecordedExchange final : public HttpExchange {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_RECORDED_EXCHANGE_H_

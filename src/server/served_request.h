@@ -1,12 +1,11 @@
 // ServedRequest: what is told of one request once it has been answered.
-#ifndef FATHOM_SERVER_SERVED_REQUEST_H_
-#define FATHOM_SERVER_SERVED_REQUEST_H_
+#pragma once
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
-#include "api/api_answer.h"
+#include "api/common/api_answer.h"
 
 namespace fathom {
 
@@ -37,5 +36,3 @@ struct ServedRequest {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_SERVED_REQUEST_H_

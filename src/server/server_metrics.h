@@ -1,11 +1,10 @@
 // ServerMetrics: what the server counts, beside what the engine counts.
-#ifndef FATHOM_SERVER_SERVER_METRICS_H_
-#define FATHOM_SERVER_SERVER_METRICS_H_
+#pragma once
 
 #include <memory>
 #include <string>
 
-#include "server/http.h"
+#include "http/http.h"
 #include "server/served_request.h"
 
 namespace fathom {
@@ -28,5 +27,3 @@ class ServerMetrics {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_SERVER_METRICS_H_

@@ -9,9 +9,9 @@
 #include <span>
 #include <utility>
 
-#include "api/answer_format.h"
-#include "api/messages_format.h"
-#include "api/responses_json.h"
+#include "api/anthropic/messages_format.h"
+#include "api/common/answer_format.h"
+#include "api/responses/responses_json.h"
 #include "server/admin_endpoints.h"
 #include "server/common_metrics.h"
 #include "server/embedded_files.h"

@@ -1,7 +1,6 @@
 // Service: which path answers what. Everything of the server but the transport and the command
 // line.
-#ifndef FATHOM_SERVER_SERVICE_H_
-#define FATHOM_SERVER_SERVICE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -12,10 +11,10 @@
 #include <string>
 #include <string_view>
 
+#include "http/http.h"
 #include "server/access.h"
 #include "server/generation.h"
 #include "server/generation_table.h"
-#include "server/http.h"
 #include "server/model_endpoints.h"
 #include "server/served_request.h"
 #include "server/server_metrics.h"
@@ -94,5 +93,3 @@ class Service {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_SERVER_SERVICE_H_

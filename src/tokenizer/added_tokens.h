@@ -1,6 +1,5 @@
 // AddedTokenFinder: finds the added tokens (control tokens and markers) in text.
-#ifndef FATHOM_TOKENIZER_ADDED_TOKENS_H_
-#define FATHOM_TOKENIZER_ADDED_TOKENS_H_
+#pragma once
 
 #include <bitset>
 #include <cstddef>
@@ -44,5 +43,3 @@ class AddedTokenFinder {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_ADDED_TOKENS_H_

@@ -2,8 +2,7 @@
 //
 // A piece begins as one token per byte. Of all adjacent pairs that have a merge, the one of lowest
 // rank is replaced by its product, the leftmost among equals, until no pair has one.
-#ifndef FATHOM_TOKENIZER_BPE_H_
-#define FATHOM_TOKENIZER_BPE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -78,5 +77,3 @@ class BytePairEncoder {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_BPE_H_

@@ -2,8 +2,7 @@
 //
 // Bytes that are printable in Latin-1 (21..7E, A1..AC, AE..FF) stand for themselves; the other 68,
 // in ascending order, are U+0100, U+0101, ... (spec/tokenizer.md 2). A space is U+0120.
-#ifndef FATHOM_TOKENIZER_BYTE_LEVEL_H_
-#define FATHOM_TOKENIZER_BYTE_LEVEL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -19,5 +18,3 @@ std::string ByteToSymbol(std::uint8_t byte);
 std::optional<std::string> SymbolsToBytes(std::string_view symbols);
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_BYTE_LEVEL_H_

@@ -1,6 +1,5 @@
 // Detokenizer: a stream of tokens to a stream of valid UTF-8 (spec/tokenizer.md 6).
-#ifndef FATHOM_TOKENIZER_DETOKENIZER_H_
-#define FATHOM_TOKENIZER_DETOKENIZER_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -47,5 +46,3 @@ class Detokenizer {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_DETOKENIZER_H_

@@ -3,8 +3,7 @@
 // A list of regular expressions, applied one after another: each cuts every piece of the previous
 // step on its own (look-ahead does not see past a piece). Matches become pieces, and so does the
 // text between two matches ("Split, Isolated" of tokenizer.json).
-#ifndef FATHOM_TOKENIZER_PRETOKENIZER_H_
-#define FATHOM_TOKENIZER_PRETOKENIZER_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -40,5 +39,3 @@ class PreTokenizer {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_PRETOKENIZER_H_

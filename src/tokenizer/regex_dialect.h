@@ -6,8 +6,7 @@
 //
 //   rewritten   \s \S    PCRE2 counts U+180E as white space, Unicode (and Oniguruma) does not
 //   refused     \w \b \h \v \x ^ $ . (?<..) (?i) [a&&b] [a[b]] \p{Han} {,n} and the like
-#ifndef FATHOM_TOKENIZER_REGEX_DIALECT_H_
-#define FATHOM_TOKENIZER_REGEX_DIALECT_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -20,5 +19,3 @@ namespace fathom {
 Result<std::string> ToPcre2Pattern(std::string_view pattern);
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_REGEX_DIALECT_H_

@@ -3,8 +3,7 @@
 // Encoding finds the added tokens first (spec/tokenizer.md 4); what lies between two of them is cut
 // into pieces (pretokenizer.h), and each piece is byte-pair encoded (bpe.h). Nothing is added:
 // begin and end of a sequence are the business of whoever builds the prompt.
-#ifndef FATHOM_TOKENIZER_TOKENIZER_H_
-#define FATHOM_TOKENIZER_TOKENIZER_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -75,5 +74,3 @@ class Tokenizer {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_TOKENIZER_H_

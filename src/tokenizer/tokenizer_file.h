@@ -9,8 +9,7 @@
 //                  byte_level.h; no dropout, byte_fallback, prefix or suffix
 //   post_processor, decoder  null or ByteLevel
 // truncation and padding are settings of a caller and are not read.
-#ifndef FATHOM_TOKENIZER_TOKENIZER_FILE_H_
-#define FATHOM_TOKENIZER_TOKENIZER_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -58,5 +57,3 @@ inline constexpr Token kTokenLimit = 1 << 24;
 Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view file_name);
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_TOKENIZER_FILE_H_

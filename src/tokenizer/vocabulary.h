@@ -1,6 +1,5 @@
 // Vocabulary: what bytes each token stands for; BpeModel: which tokens merge into which.
-#ifndef FATHOM_TOKENIZER_VOCABULARY_H_
-#define FATHOM_TOKENIZER_VOCABULARY_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -62,5 +61,3 @@ struct BpeModel {
 Result<BpeModel> ResolveMerges(const TokenizerFile& file);
 
 }  // namespace fathom
-
-#endif  // FATHOM_TOKENIZER_VOCABULARY_H_

@@ -1,4 +1,4 @@
-#include "api/answer_collector.h"
+#include "api/common/answer_collector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "api/token_sections.h"
+#include "api/common/token_sections.h"
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
 

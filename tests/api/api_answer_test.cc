@@ -1,4 +1,4 @@
-#include "api/answer_format.h"
+#include "api/common/answer_format.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "api/api_call.h"
+#include "api/common/api_call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "api/api_error.h"
+#include "api/common/api_error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 // A model to prepare requests for, without weights: the tokenizer of the embedded model.
-#ifndef FATHOM_TESTS_API_API_MODEL_H_
-#define FATHOM_TESTS_API_API_MODEL_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -11,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/api_call.h"
+#include "api/common/api_call.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
@@ -65,5 +64,3 @@ inline RandomBits CountingBits() {
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_API_API_MODEL_H_

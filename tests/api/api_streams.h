@@ -1,6 +1,5 @@
 // Answers as clients get them: the stream of a call, and what a client makes of it.
-#ifndef FATHOM_TESTS_API_API_STREAMS_H_
-#define FATHOM_TESTS_API_API_STREAMS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -11,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/answer_format.h"
+#include "api/common/answer_format.h"
 #include "tests/api/api_model.h"
 
 namespace fathom::testing {
@@ -168,5 +167,3 @@ inline nlohmann::ordered_json JoinChoices(const std::vector<nlohmann::ordered_js
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_API_API_STREAMS_H_

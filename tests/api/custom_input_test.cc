@@ -1,4 +1,4 @@
-#include "api/custom_input.h"
+#include "api/common/custom_input.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "prompt/python_json.h"
+#include "json/python_json.h"
 
 namespace fathom {
 namespace {

@@ -1,4 +1,4 @@
-#include "api/forced_call.h"
+#include "api/common/forced_call.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

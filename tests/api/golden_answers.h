@@ -1,12 +1,11 @@
 // The golden answers of data/encoding/extra/robust_parse_cases.json.
-#ifndef FATHOM_TESTS_API_GOLDEN_ANSWERS_H_
-#define FATHOM_TESTS_API_GOLDEN_ANSWERS_H_
+#pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "prompt/tool_schemas.h"
+#include "chat/tool_schemas.h"
 
 namespace fathom::testing {
 
@@ -31,5 +30,3 @@ inline ToolSchemas ToolsOf(const nlohmann::ordered_json& golden) {
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_API_GOLDEN_ANSWERS_H_

@@ -1,4 +1,4 @@
-#include "api/stable_system.h"
+#include "api/common/stable_system.h"
 
 #include <gtest/gtest.h>
 

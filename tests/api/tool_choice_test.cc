@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "api/api_call.h"
+#include "api/common/api_call.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {

@@ -1,4 +1,4 @@
-#include "api/turn_store.h"
+#include "api/common/turn_store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Answers that come back in the next request, through each API.
-#include "api/written_turn.h"
+#include "api/common/written_turn.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "api/answer_format.h"
+#include "api/common/answer_format.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {

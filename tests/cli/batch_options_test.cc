@@ -1,5 +1,5 @@
 // The command line of batch.
-#include "cli/batch_options.h"
+#include "cli/options/batch_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

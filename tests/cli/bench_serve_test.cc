@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/bench_serve_options.h"
+#include "cli/options/bench_serve_options.h"
 #include "tests/cli/program.h"
 #include "tests/testing/scripted_peer.h"
 #include "tests/testing/shared_data.h"

@@ -11,9 +11,9 @@
 
 #include "cli/checkpoint_fingerprint.h"
 #include "cli/engine_session.h"
-#include "slice/write_slice.h"
+#include "measure/slice/write_slice.h"
 #include "tests/cli/program.h"
-#include "tests/slice/tiny.h"
+#include "tests/measure/slice/tiny.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 

@@ -1,7 +1,6 @@
 // FakeRunner: a thread that plays the engine. Each request is answered with the last token of its
 // prompt, several times.
-#ifndef FATHOM_TESTS_CLI_FAKE_RUNNER_H_
-#define FATHOM_TESTS_CLI_FAKE_RUNNER_H_
+#pragma once
 
 #include <condition_variable>
 #include <deque>
@@ -11,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "api/request_runner.h"
+#include "api/common/request_runner.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
@@ -158,5 +157,3 @@ class FakeRunner final : public RequestRunner {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_CLI_FAKE_RUNNER_H_

@@ -1,6 +1,5 @@
 // Runs the built binary as a user does.
-#ifndef FATHOM_TESTS_CLI_PROGRAM_H_
-#define FATHOM_TESTS_CLI_PROGRAM_H_
+#pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -35,5 +34,3 @@ void ExpectRefusal(const ProgramRun& run, int exit_code, std::string_view part_o
 nlohmann::json ParseOutput(const ProgramRun& run);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_CLI_PROGRAM_H_

@@ -4,11 +4,11 @@
 
 #include <fstream>
 
-#include "cli/chat_file.h"
 #include "cli/generation_config.h"
 #include "cli/model_path.h"
-#include "cli/progress.h"
 #include "cli/row_spool.h"
+#include "cli/terminal/chat_file.h"
+#include "cli/terminal/progress.h"
 #include "cli/token_ids.h"
 #include "tests/testing/shared_data.h"
 

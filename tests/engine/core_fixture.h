@@ -1,6 +1,5 @@
 // What tests of an EngineCore on a FakeModel do: start it, submit texts, run it, read the answers.
-#ifndef FATHOM_TESTS_ENGINE_CORE_FIXTURE_H_
-#define FATHOM_TESTS_ENGINE_CORE_FIXTURE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -72,5 +71,3 @@ class CoreFixture {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_CORE_FIXTURE_H_

@@ -5,8 +5,7 @@
 //
 // Of several data ranks each has a cache of its own in it, which knows what the engine's cache was
 // decided to be as a rank that follows does.
-#ifndef FATHOM_TESTS_ENGINE_FAKE_MODEL_H_
-#define FATHOM_TESTS_ENGINE_FAKE_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +13,7 @@
 #include <vector>
 
 #include "engine/language_model.h"
-#include "engine/rank_calls.h"
+#include "engine/ranks/rank_calls.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom::testing {
@@ -94,5 +93,3 @@ class FakeModel final : public LanguageModel {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_FAKE_MODEL_H_

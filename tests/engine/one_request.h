@@ -1,6 +1,5 @@
 // One request to a fake model: its prompt, what it must be answered, and what its stream said.
-#ifndef FATHOM_TESTS_ENGINE_ONE_REQUEST_H_
-#define FATHOM_TESTS_ENGINE_ONE_REQUEST_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -87,5 +86,3 @@ struct Answer {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_ONE_REQUEST_H_

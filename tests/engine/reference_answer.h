@@ -1,7 +1,6 @@
 // What a request must be answered, by the shortest way there is: one sequence, one token after the
 // other, nothing cached.
-#ifndef FATHOM_TESTS_ENGINE_REFERENCE_ANSWER_H_
-#define FATHOM_TESTS_ENGINE_REFERENCE_ANSWER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -38,5 +37,3 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
 std::string Compare(const ReferenceAnswer& expected, const ReferenceAnswer& found);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_REFERENCE_ANSWER_H_

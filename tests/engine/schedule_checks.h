@@ -1,7 +1,6 @@
 // Runs random schedules (schedules.h) and expects of each that every request has the answer that it
 // would have alone.
-#ifndef FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_
-#define FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -40,5 +39,3 @@ void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadMod
                            std::uint64_t n_schedules, bool with_disk = true, int n_data = 1);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_SCHEDULE_CHECKS_H_

@@ -1,7 +1,6 @@
 // Random schedules: requests that arrive, are cancelled, read slowly, share prefixes, run short of
 // memory, are drafted, kept on disk and restored; each must be answered as if it were alone.
-#ifndef FATHOM_TESTS_ENGINE_SCHEDULES_H_
-#define FATHOM_TESTS_ENGINE_SCHEDULES_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -61,5 +60,3 @@ std::string RunSchedule(std::uint64_t seed, const ScheduleLimits& limits, const 
                         ScheduleCounts& counts);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_ENGINE_SCHEDULES_H_

@@ -1,7 +1,6 @@
 // What the conformance tests share: backends to compare, data to feed them. In a namespace of its
 // own: the tests of the reference backend, in the same program, have helpers of the same names.
-#ifndef FATHOM_TESTS_KERNELS_CONFORMANCE_H_
-#define FATHOM_TESTS_KERNELS_CONFORMANCE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -126,5 +125,3 @@ inline constexpr Isa kVectorIsas[] = {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16
 std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
 
 }  // namespace fathom::conformance
-
-#endif  // FATHOM_TESTS_KERNELS_CONFORMANCE_H_

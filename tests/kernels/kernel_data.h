@@ -1,6 +1,5 @@
 // Inputs for tests of backends: owned matrices, random numbers, batches, rotation tables.
-#ifndef FATHOM_TESTS_KERNELS_KERNEL_DATA_H_
-#define FATHOM_TESTS_KERNELS_KERNEL_DATA_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -160,5 +159,3 @@ const std::byte* AsBytes(const Owned<T>& m) {
 inline double ToDouble(Bf16 x) { return static_cast<double>(ToFloat(x)); }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_KERNELS_KERNEL_DATA_H_

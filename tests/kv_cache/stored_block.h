@@ -1,6 +1,5 @@
 // Blocks for the tests of what is kept on disk: any number of them, each made from its number.
-#ifndef FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_
-#define FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_
+#pragma once
 
 #include <chrono>
 #include <cstddef>
@@ -53,5 +52,3 @@ Loaded Load(DiskTier& tier, const StoredBlock& block);
 std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& directory);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_KV_CACHE_STORED_BLOCK_H_

@@ -1,7 +1,6 @@
 // The checkpoints that tests of whole models run on: the embedded one, and small ones of every kind
 // from the golden data.
-#ifndef FATHOM_TESTS_MODEL_CHECKPOINT_CASE_H_
-#define FATHOM_TESTS_MODEL_CHECKPOINT_CASE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -35,5 +34,3 @@ inline std::string NameOfCase(const ::testing::TestParamInfo<CheckpointCase>& in
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_CHECKPOINT_CASE_H_

@@ -1,6 +1,5 @@
 // Copies of a checkpoint with some tensors changed.
-#ifndef FATHOM_TESTS_MODEL_EDITED_CHECKPOINT_H_
-#define FATHOM_TESTS_MODEL_EDITED_CHECKPOINT_H_
+#pragma once
 
 #include <filesystem>
 #include <string>
@@ -38,5 +37,3 @@ class EditedCheckpoint {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_EDITED_CHECKPOINT_H_

@@ -1,6 +1,5 @@
 // What one rank makes of a sequence, for tests that compare it with what several do.
-#ifndef FATHOM_TESTS_MODEL_EXPECTED_SEQUENCE_H_
-#define FATHOM_TESTS_MODEL_EXPECTED_SEQUENCE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -41,5 +40,3 @@ class ExpectedSequence : public ::testing::TestWithParam<CheckpointCase> {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_EXPECTED_SEQUENCE_H_

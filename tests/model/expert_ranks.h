@@ -1,11 +1,10 @@
 // Ranks that share nothing but the routed experts: any number of them, whatever the heads allow.
-#ifndef FATHOM_TESTS_MODEL_EXPERT_RANKS_H_
-#define FATHOM_TESTS_MODEL_EXPERT_RANKS_H_
+#pragma once
 
 #include <memory>
 
+#include "comm/communicator.h"
 #include "model/model_ranks.h"
-#include "parallel/communicator.h"
 
 namespace fathom::testing {
 
@@ -31,5 +30,3 @@ class ExpertRanks {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_EXPERT_RANKS_H_

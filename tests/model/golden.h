@@ -1,6 +1,5 @@
 // What the official code computed, and how far a result is from it.
-#ifndef FATHOM_TESTS_MODEL_GOLDEN_H_
-#define FATHOM_TESTS_MODEL_GOLDEN_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -55,5 +54,3 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
 Divergence KlDivergence(Matrix<const float> expected, const std::vector<float>& actual);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_GOLDEN_H_

@@ -1,6 +1,5 @@
 // Sequences run piece by piece through a model, alone or in company, with all their logits kept.
-#ifndef FATHOM_TESTS_MODEL_SEQUENCE_H_
-#define FATHOM_TESTS_MODEL_SEQUENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ void ExpectSameBits(const Sequence& expected, const Sequence& actual, std::int64
                     const std::string& what);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_SEQUENCE_H_

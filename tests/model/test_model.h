@@ -1,6 +1,5 @@
 // A loaded model and the CPU backend it runs on, for tests.
-#ifndef FATHOM_TESTS_MODEL_TEST_MODEL_H_
-#define FATHOM_TESTS_MODEL_TEST_MODEL_H_
+#pragma once
 
 #include <filesystem>
 #include <memory>
@@ -36,5 +35,3 @@ class TestModel {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_MODEL_TEST_MODEL_H_

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "engine/metrics.h"
-#include "server/http_client.h"
+#include "http/http_client.h"
+#include "http/sse_reader.h"
 #include "server/service.h"
-#include "server/sse_reader.h"
 #include "tests/api/api_model.h"
-#include "tests/prompt/golden.h"
+#include "tests/chat/golden.h"
 #include "tests/server/scripted_runner.h"
 
 namespace fathom::testing {

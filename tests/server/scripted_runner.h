@@ -1,7 +1,6 @@
 // ScriptedRunner: answers as they stand in a script, with the events an engine would send. Where
 // what matters is the way from text to client, no model writes reasoning and calls on demand.
-#ifndef FATHOM_TESTS_SERVER_SCRIPTED_RUNNER_H_
-#define FATHOM_TESTS_SERVER_SCRIPTED_RUNNER_H_
+#pragma once
 
 #include <atomic>
 #include <chrono>
@@ -11,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "api/request_runner.h"
+#include "api/common/request_runner.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::testing {
@@ -57,5 +56,3 @@ class ScriptedRunner final : public RequestRunner {
 std::string LastUserText(const std::string& prompt);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_SERVER_SCRIPTED_RUNNER_H_

@@ -13,7 +13,7 @@
 
 #include "engine/metrics.h"
 #include "tests/api/api_model.h"
-#include "tests/server/fake_exchange.h"
+#include "tests/http/fake_exchange.h"
 #include "tests/server/scripted_runner.h"
 
 namespace fathom::testing {

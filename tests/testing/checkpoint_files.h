@@ -1,7 +1,6 @@
 // Checkpoint files for tests: small ones byte by byte, well formed or not, and full-size ones that
 // take no disk.
-#ifndef FATHOM_TESTS_TESTING_CHECKPOINT_FILES_H_
-#define FATHOM_TESTS_TESTING_CHECKPOINT_FILES_H_
+#pragma once
 
 #include <cstdint>
 #include <filesystem>
@@ -59,5 +58,3 @@ void WriteSparseCheckpoint(const std::filesystem::path& directory, std::string_v
                            const NativeOptions& options);
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TESTING_CHECKPOINT_FILES_H_

@@ -2,8 +2,7 @@
 //
 // For one file of a test, which says what its targets are:
 //   INSTANTIATE_TEST_SUITE_P(Targets, FuzzSeedsTest, ::testing::Values(...), NameOfTarget);
-#ifndef FATHOM_TESTS_TESTING_FUZZ_SEEDS_H_
-#define FATHOM_TESTS_TESTING_FUZZ_SEEDS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -76,5 +75,3 @@ TEST_P(FuzzSeedsTest, SeedsWithAPieceOfAnotherInThem) {
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TESTING_FUZZ_SEEDS_H_

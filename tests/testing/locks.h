@@ -1,6 +1,5 @@
 // What this process may lock in memory, and has.
-#ifndef FATHOM_TESTS_TESTING_LOCKS_H_
-#define FATHOM_TESTS_TESTING_LOCKS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ bool LimitLocks(std::int64_t bytes);
 std::int64_t LockedKilobytes();
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TESTING_LOCKS_H_

@@ -1,6 +1,5 @@
 // RunRanks: several ranks in one process, a thread each, joined as processes would be.
-#ifndef FATHOM_TESTING_RANKS_H_
-#define FATHOM_TESTING_RANKS_H_
+#pragma once
 
 #include <functional>
 #include <thread>
@@ -8,9 +7,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "parallel/alarm.h"
-#include "parallel/communicator.h"
-#include "parallel/socket_mesh.h"
+#include "comm/alarm.h"
+#include "comm/communicator.h"
+#include "comm/socket_mesh.h"
 
 namespace fathom::testing {
 
@@ -31,5 +30,3 @@ inline void RunRanks(int n_ranks, const std::function<void(Communicator&)>& run,
 }
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTING_RANKS_H_

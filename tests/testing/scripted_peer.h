@@ -1,6 +1,5 @@
 // ScriptedPeer: a TCP server that says exactly the bytes a test wants, when it wants.
-#ifndef FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_
-#define FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_
+#pragma once
 
 #include <functional>
 #include <mutex>
@@ -67,5 +66,3 @@ class ScriptedPeer {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TESTING_SCRIPTED_PEER_H_

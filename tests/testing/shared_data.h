@@ -1,6 +1,5 @@
 // Where tests find their data.
-#ifndef FATHOM_TESTS_TESTING_SHARED_DATA_H_
-#define FATHOM_TESTS_TESTING_SHARED_DATA_H_
+#pragma once
 
 #include <filesystem>
 #include <optional>
@@ -38,5 +37,3 @@ class TemporaryDirectory {
 };
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TESTING_SHARED_DATA_H_

@@ -1,6 +1,5 @@
 // What the tests of the tokenizer share: golden cases, the two real tokenizers, small helpers.
-#ifndef FATHOM_TESTS_TOKENIZER_GOLDEN_H_
-#define FATHOM_TESTS_TOKENIZER_GOLDEN_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -45,5 +44,3 @@ std::string Repeat(std::string_view unit, std::size_t n_bytes);
 std::string SmallTokenizerJson();
 
 }  // namespace fathom::testing
-
-#endif  // FATHOM_TESTS_TOKENIZER_GOLDEN_H_

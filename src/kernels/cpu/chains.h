@@ -1,7 +1,6 @@
 // Chain products of many rows with many columns (docs/numerics.md 1): what the scores of attention
 // and the gates of the hyper-connections have in common.
-#ifndef FATHOM_KERNELS_CPU_CHAINS_H_
-#define FATHOM_KERNELS_CPU_CHAINS_H_
+#pragma once
 
 #include "kernels/cpu/simd.h"
 
@@ -81,5 +80,3 @@ void AddAllChains(const float* rows, int64_t n_rows, const float* columns, int64
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_CHAINS_H_

@@ -5,8 +5,7 @@
 // checks shapes, cuts the work into ranges for the threads and lays out scratch memory. Shapes the
 // kernels are not made for (a head dimension that 32 does not divide, experts of mixed formats) go
 // to the reference implementation, which is slow, single-threaded and may allocate.
-#ifndef FATHOM_KERNELS_CPU_CPU_BACKEND_H_
-#define FATHOM_KERNELS_CPU_CPU_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -139,5 +138,3 @@ inline cpu::RotaryRow RotaryOf(const RopeRows& rope, std::int64_t row) {
 cpu::Product ProductOf(const Weight& w, bool quantize);
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_CPU_CPU_BACKEND_H_

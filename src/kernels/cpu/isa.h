@@ -1,6 +1,5 @@
 // The instruction sets the CPU kernels are built for, and which of them this machine has.
-#ifndef FATHOM_KERNELS_CPU_ISA_H_
-#define FATHOM_KERNELS_CPU_ISA_H_
+#pragma once
 
 #include <string_view>
 #include <vector>
@@ -26,5 +25,3 @@ Result<Isa> ParseIsa(std::string_view text);
 std::vector<Isa> AvailableIsas();
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_CPU_ISA_H_

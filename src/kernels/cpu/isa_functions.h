@@ -1,6 +1,5 @@
 // The kernels of one instruction set: what table.cc collects. Contracts: kernels.h.
-#ifndef FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_
-#define FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 
@@ -43,5 +42,3 @@ int32_t ReadMemory(const void* data, int64_t bytes, const cpu::ReadPattern& patt
 float MultiplyAdds(int64_t count);
 
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_ISA_FUNCTIONS_H_

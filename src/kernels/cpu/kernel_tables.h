@@ -1,6 +1,5 @@
 // Which table of kernels belongs to which instruction set.
-#ifndef FATHOM_KERNELS_CPU_KERNEL_TABLES_H_
-#define FATHOM_KERNELS_CPU_KERNEL_TABLES_H_
+#pragma once
 
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/kernels.h"
@@ -11,5 +10,3 @@ namespace fathom::cpu {
 const Kernels& TableOf(Isa isa);
 
 }  // namespace fathom::cpu
-
-#endif  // FATHOM_KERNELS_CPU_KERNEL_TABLES_H_

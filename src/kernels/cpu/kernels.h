@@ -4,8 +4,7 @@
 // anything that others instantiate too (simd.h). bf16 numbers are uint16_t here. Every function is
 // a pure function of its arguments, touches only the range it is given and may run on several
 // threads at once, on disjoint ranges. Orders of sums and roundings: docs/numerics.md.
-#ifndef FATHOM_KERNELS_CPU_KERNELS_H_
-#define FATHOM_KERNELS_CPU_KERNELS_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -215,5 +214,3 @@ const cpu::Kernels& Table();
 namespace fathom::avx512_bf16 {
 const cpu::Kernels& Table();
 }
-
-#endif  // FATHOM_KERNELS_CPU_KERNELS_H_

@@ -16,8 +16,7 @@
 // kIntegers: sums stay in registers from block to block (AddTo).
 // kWholeBlocks: Add leaves the chains of one block, which Close adds to one more register, kTotal,
 // the same number in every lane.
-#ifndef FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
-#define FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd.h"
@@ -360,5 +359,3 @@ struct Plain : Bf16Pairs {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_PRODUCT_FORMATS_H_

@@ -15,8 +15,7 @@
 //   kLanes floats: what a sum is worth,
 //   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j.
 // The row's scale of the block tells whether it is marked: 1, or else 0.
-#ifndef FATHOM_KERNELS_CPU_PRODUCT_INTEGERS_H_
-#define FATHOM_KERNELS_CPU_PRODUCT_INTEGERS_H_
+#pragma once
 
 #include "kernels/cpu/product_formats.h"
 
@@ -172,5 +171,3 @@ using Fp4 = typename ChooseFp4<Value>::Format;
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_PRODUCT_INTEGERS_H_

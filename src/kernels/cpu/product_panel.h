@@ -2,8 +2,7 @@
 // first-level cache, some blocks of k at a time, and tiles of rows of activations pass over it.
 // Sums live in memory between the panels of a k range; they are the same sums in the same order as
 // those of product.cc.
-#ifndef FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_
-#define FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_
+#pragma once
 
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_rows.h"
@@ -290,5 +289,3 @@ void MultiplyManyRows(const cpu::Product& product, int64_t first, int64_t end, i
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_PRODUCT_PANEL_H_

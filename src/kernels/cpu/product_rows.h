@@ -1,6 +1,5 @@
 // What both ways through a product share: rows of weights and activations, the end of a sum.
-#ifndef FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_
-#define FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_
+#pragma once
 
 #include "kernels/cpu/product_formats.h"
 #include "kernels/cpu/product_integers.h"
@@ -90,5 +89,3 @@ inline void WriteValue(const cpu::Product& product, int64_t i, int64_t column, f
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_PRODUCT_ROWS_H_

@@ -1,6 +1,5 @@
 // Rotation of pairs (docs/numerics.md 3), shared by the kernels that rotate.
-#ifndef FATHOM_KERNELS_CPU_ROTARY_H_
-#define FATHOM_KERNELS_CPU_ROTARY_H_
+#pragma once
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd.h"
@@ -29,5 +28,3 @@ inline void RotatePairs(uint16_t* x, const cpu::RotaryRow& rope, float direction
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_ROTARY_H_

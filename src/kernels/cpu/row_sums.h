@@ -1,6 +1,5 @@
 // Sums over one row of numbers (docs/numerics.md 1).
-#ifndef FATHOM_KERNELS_CPU_ROW_SUMS_H_
-#define FATHOM_KERNELS_CPU_ROW_SUMS_H_
+#pragma once
 
 #include "kernels/cpu/simd.h"
 
@@ -69,5 +68,3 @@ inline float InverseNorm(const uint16_t* x, int64_t n, float eps) {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_ROW_SUMS_H_

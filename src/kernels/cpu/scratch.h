@@ -1,6 +1,5 @@
 // The memory that the CPU backend works in: sized once from the StepLimits, carved from one buffer.
-#ifndef FATHOM_KERNELS_CPU_SCRATCH_H_
-#define FATHOM_KERNELS_CPU_SCRATCH_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -54,5 +53,3 @@ std::span<T> Piece(std::span<T> all, int index, int count) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_CPU_SCRATCH_H_

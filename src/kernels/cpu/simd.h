@@ -7,8 +7,7 @@
 // Everything here has internal linkage: an object built for AVX-512 must not export a function that
 // the linker could pick for everybody. For the same reason files that include this one include
 // nothing of the standard library beyond integers.
-#ifndef FATHOM_KERNELS_CPU_SIMD_H_
-#define FATHOM_KERNELS_CPU_SIMD_H_
+#pragma once
 
 #include <immintrin.h>
 #include <stddef.h>
@@ -200,5 +199,3 @@ inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 #else
 #include "kernels/cpu/simd_float_operands.h"
 #endif
-
-#endif  // FATHOM_KERNELS_CPU_SIMD_H_

@@ -1,7 +1,6 @@
 // The vocabulary on AVX2 with FMA: two registers are the 16 lanes. Included by simd.h only.
 // The contract of every function is in simd_avx512.h.
-#ifndef FATHOM_KERNELS_CPU_SIMD_AVX2_H_
-#define FATHOM_KERNELS_CPU_SIMD_AVX2_H_
+#pragma once
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -254,5 +253,3 @@ inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_SIMD_AVX2_H_

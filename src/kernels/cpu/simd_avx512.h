@@ -1,6 +1,5 @@
 // The vocabulary on AVX-512 (F, BW, VL, DQ): a register is the 16 lanes. Included by simd.h only.
-#ifndef FATHOM_KERNELS_CPU_SIMD_AVX512_H_
-#define FATHOM_KERNELS_CPU_SIMD_AVX512_H_
+#pragma once
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -271,5 +270,3 @@ inline I32 LookUpBytes(const uint8_t (&table)[16], I32 index) {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_SIMD_AVX512_H_

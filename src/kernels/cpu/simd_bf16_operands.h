@@ -5,8 +5,7 @@
 // the architecture defines it so, and the tests of the products compare it with fma chains. It
 // takes subnormal numbers as zero and makes none, which no quantised product meets: codes are
 // multiples of 2^-9 and the scales folded into activations are at least 2^-22.
-#ifndef FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_
-#define FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_
+#pragma once
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -122,5 +121,3 @@ inline Operand ScaledFp8(Operand w, float factor) {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_SIMD_BF16_OPERANDS_H_

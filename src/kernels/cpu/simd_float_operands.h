@@ -1,7 +1,6 @@
 // Operands of quantised products where the instruction set multiplies fp32 only: one column per
 // lane. Included by simd.h only.
-#ifndef FATHOM_KERNELS_CPU_SIMD_FLOAT_OPERANDS_H_
-#define FATHOM_KERNELS_CPU_SIMD_FLOAT_OPERANDS_H_
+#pragma once
 
 namespace fathom::KERNEL_ISA {
 namespace {
@@ -29,5 +28,3 @@ inline Operand ScaledFp8(Operand w, float factor) {
 
 }  // namespace
 }  // namespace fathom::KERNEL_ISA
-
-#endif  // FATHOM_KERNELS_CPU_SIMD_FLOAT_OPERANDS_H_

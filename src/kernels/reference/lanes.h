@@ -1,8 +1,7 @@
 // The lanes and trees in which every sum is taken (docs/numerics.md 1).
 //
 // `static`: see kernels/math.h.
-#ifndef FATHOM_KERNELS_REFERENCE_LANES_H_
-#define FATHOM_KERNELS_REFERENCE_LANES_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -63,5 +62,3 @@ static inline float ChainProduct(std::int64_t n, std::int64_t block, const X& x,
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_REFERENCE_LANES_H_

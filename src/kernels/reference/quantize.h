@@ -2,8 +2,7 @@
 // index vectors.
 //
 // `static`: see kernels/math.h.
-#ifndef FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
-#define FATHOM_KERNELS_REFERENCE_QUANTIZE_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -120,5 +119,3 @@ static inline void PackFp4(const Bf16* x, std::uint8_t* packed) {
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_REFERENCE_QUANTIZE_H_

@@ -3,8 +3,7 @@
 // It is the specification, not an engine: one thread, no instruction set beyond the baseline, and,
 // unlike other backends, it may allocate inside an operation. Other backends are tested against it;
 // the CPU backend inherits from it and overrides what it does faster.
-#ifndef FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
-#define FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -84,5 +83,3 @@ class ReferenceBackend : public Backend {
 };
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_REFERENCE_REFERENCE_BACKEND_H_

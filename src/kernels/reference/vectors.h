@@ -1,8 +1,7 @@
 // What several operations do to one vector: RMS norm and rotation (docs/numerics.md 3 and 4).
 //
 // `static`: see kernels/math.h.
-#ifndef FATHOM_KERNELS_REFERENCE_VECTORS_H_
-#define FATHOM_KERNELS_REFERENCE_VECTORS_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -37,5 +36,3 @@ static inline void RotatePairs(Bf16* x, std::int64_t pairs, const float* cos, co
 }
 
 }  // namespace fathom
-
-#endif  // FATHOM_KERNELS_REFERENCE_VECTORS_H_

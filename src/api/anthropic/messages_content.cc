@@ -1,0 +1,263 @@
+#include "api/anthropic/messages_content.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "api/common/stable_system.h"
+#include "chat/literals.h"
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+// One message, taken apart.
+struct Blocks {
+  std::vector<std::string> texts;
+  std::string reasoning;
+  std::vector<ToolCall> calls;
+  std::vector<Message> results;
+};
+
+std::string Join(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (i > 0) joined += kBlockJoiner;
+    joined += texts[i];
+  }
+  return joined;
+}
+
+// Calls of tools that Anthropic runs, and what came of them: server_tool_use, mcp_tool_use,
+// web_search_tool_result, ... Only its own models can read them.
+bool IsDropped(std::string_view type) {
+  return type == "redacted_thinking" || type == "server_tool_use" || type == "mcp_tool_use" ||
+         type.ends_with("_tool_result");
+}
+
+std::string_view ExpectedTypes(Role role) {
+  switch (role) {
+    case Role::kUser:
+      return "text, document or tool_result (this model reads text only)";
+    case Role::kAssistant:
+      return "text, thinking or tool_use";
+    default:
+      return "text";
+  }
+}
+
+class ConversationReader {
+ public:
+  ConversationReader(FieldReader& reader, std::string_view body, bool stable_system)
+      : reader_(reader), body_(body), stable_system_(stable_system) {}
+
+  std::vector<Message> Read() {
+    const JsonValue* system = reader_.Find("system");
+    if (system != nullptr) AddSystem(ReadContent(*system, Role::kSystem, "system").texts);
+    const JsonValue* messages = reader_.Find("messages");
+    if (messages == nullptr || !messages->IsArray() || messages->items.empty()) {
+      reader_.Fail("messages", "a list of at least one message", Found(messages));
+      return {};
+    }
+    for (std::size_t i = 0; i < messages->items.size() && !reader_.error(); ++i) {
+      AddMessage(messages->items[i], fmt::format("messages[{}]", i));
+    }
+    if (!messages_.empty() && messages_.back().role == Role::kAssistant) {
+      messages_.back().wo_eos = true;
+    }
+    return std::move(messages_);
+  }
+
+ private:
+  static std::string Found(const JsonValue* value) {
+    if (value == nullptr) return "nothing";
+    return value->IsArray() && value->items.empty() ? "an empty list" : DescribeFound(*value);
+  }
+
+  // A string, or "" if the key is absent or null.
+  std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
+    FieldReader fields(object, path);
+    std::string text;
+    fields.ReadString(key, &text);
+    if (fields.error()) reader_.Fail(*fields.error());
+    return text;
+  }
+
+  // "" after an error.
+  std::string ReadType(const JsonValue& block, const std::string& path) {
+    if (!block.IsObject()) {
+      reader_.Fail(path, "an object with a type", block);
+      return "";
+    }
+    std::string type = ReadText(block, "type", path);
+    if (type.empty())
+      reader_.Fail(path + ".type", "the type of a block", Found(block.Find("type")));
+    return type;
+  }
+
+  void AddMessage(const JsonValue& value, const std::string& path) {
+    const JsonValue* role = value.Find("role");
+    const JsonValue* content = value.Find("content");
+    const std::string name = role != nullptr && role->IsString() ? role->text : "";
+    if (!value.IsObject()) {
+      reader_.Fail(path, "an object", value);
+    } else if (content == nullptr || content->IsNull()) {
+      reader_.Fail(path + ".content", "a string or a list of blocks", Found(content));
+    } else if (name == "user") {
+      AddUser(ReadContent(*content, Role::kUser, path + ".content"));
+    } else if (name == "assistant") {
+      Blocks blocks = ReadContent(*content, Role::kAssistant, path + ".content");
+      messages_.push_back({.role = Role::kAssistant,
+                           .content = Join(blocks.texts),
+                           .reasoning_content = std::move(blocks.reasoning),
+                           .tool_calls = std::move(blocks.calls)});
+    } else if (name == "system") {
+      AddSystem(ReadContent(*content, Role::kSystem, path + ".content").texts);
+    } else {
+      reader_.Fail(path + ".role", "user, assistant or system", Found(role));
+    }
+  }
+
+  void AddUser(Blocks blocks) {
+    const bool has_text = !blocks.texts.empty() || blocks.results.empty();
+    std::move(blocks.results.begin(), blocks.results.end(), std::back_inserter(messages_));
+    if (has_text) messages_.push_back({.role = Role::kUser, .content = Join(blocks.texts)});
+  }
+
+  // Before any other message all of it is one system prompt. Between others it is a turn of its
+  // own, which Claude Code sends once and does not change any more.
+  void AddSystem(std::vector<std::string> texts) {
+    const bool is_head = messages_.empty() || messages_.back().role == Role::kSystem;
+    if (is_head && messages_.size() <= 1) {
+      if (stable_system_) {
+        for (std::string& text : texts) text = StableSystemText(text);
+      }
+      std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+      if (texts.empty()) return;
+      if (messages_.empty()) {
+        messages_.push_back({.role = Role::kSystem, .content = Join(texts)});
+      } else {
+        messages_[0].content.append(kBlockJoiner).append(Join(texts));
+      }
+      return;
+    }
+    messages_.push_back({.role = Role::kSystem, .content = Join(texts)});
+  }
+
+  Blocks ReadContent(const JsonValue& content, Role role, const std::string& path) {
+    Blocks blocks;
+    if (content.IsString()) {
+      blocks.texts.push_back(content.text);
+    } else if (!content.IsArray()) {
+      reader_.Fail(path, "a string or a list of blocks", content);
+    }
+    for (std::size_t i = 0; i < content.items.size() && content.IsArray() && !reader_.error();
+         ++i) {
+      ReadBlock(content.items[i], role, fmt::format("{}[{}]", path, i), &blocks);
+    }
+    return blocks;
+  }
+
+  void ReadBlock(const JsonValue& block, Role role, const std::string& path, Blocks* blocks) {
+    const std::string type = ReadType(block, path);
+    if (reader_.error() || IsDropped(type)) return;
+    if (type == "text") {
+      blocks->texts.push_back(ReadText(block, "text", path));
+    } else if (type == "document" && role == Role::kUser) {
+      blocks->texts.push_back(ReadDocument(block, path));
+    } else if (type == "tool_result" && role == Role::kUser) {
+      blocks->results.push_back({.role = Role::kTool,
+                                 .content = ReadToolResult(block, path),
+                                 .tool_call_id = ReadText(block, "tool_use_id", path)});
+    } else if (type == "thinking" && role == Role::kAssistant) {
+      blocks->reasoning += ReadText(block, "thinking", path);
+    } else if (type == "tool_use" && role == Role::kAssistant) {
+      blocks->calls.push_back(ReadToolUse(block, path));
+    } else {
+      reader_.Fail(path + ".type", ExpectedTypes(role), PythonJsonString(type));
+    }
+  }
+
+  ToolCall ReadToolUse(const JsonValue& block, const std::string& path) {
+    ToolCall call = {.id = ReadText(block, "id", path), .name = ReadText(block, "name", path)};
+    if (call.name.empty()) {
+      reader_.Fail(path + ".name", "a string that is not empty", Found(block.Find("name")));
+    }
+    const JsonValue* input = block.Find("input");
+    if (input == nullptr || input->IsNull()) return call;
+    if (!input->IsObject()) reader_.Fail(path + ".input", "an object", *input);
+    call.arguments = SourceOf(*input, body_);
+    return call;
+  }
+
+  // Whether the tool failed (is_error) is for its text to say: the format has no place for it.
+  std::string ReadToolResult(const JsonValue& block, const std::string& path) {
+    const JsonValue* content = block.Find("content");
+    if (content == nullptr || content->IsNull()) return "";
+    if (content->IsString()) return content->text;
+    if (!content->IsArray()) {
+      reader_.Fail(path + ".content", "a string or a list of blocks", *content);
+      return "";
+    }
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < content->items.size() && !reader_.error(); ++i) {
+      const JsonValue& part = content->items[i];
+      const std::string part_path = fmt::format("{}.content[{}]", path, i);
+      const std::string type = ReadType(part, part_path);
+      if (type == "text") {
+        texts.push_back(ReadText(part, "text", part_path));
+      } else if (type == "document" && IsTextDocument(part)) {
+        texts.push_back(ReadDocument(part, part_path));
+      } else {
+        texts.push_back(fmt::format("[Unsupported {}]", type));
+      }
+    }
+    return Join(texts);
+  }
+
+  static bool IsTextDocument(const JsonValue& block) {
+    const JsonValue* source = block.Find("source");
+    const JsonValue* type = source == nullptr ? nullptr : source->Find("type");
+    return type != nullptr && type->IsString() && (type->text == "text" || type->text == "content");
+  }
+
+  // Its title, what the client says about it, and its text.
+  std::string ReadDocument(const JsonValue& block, const std::string& path) {
+    const JsonValue* source = block.Find("source");
+    if (!IsTextDocument(block)) {
+      const JsonValue* type = source == nullptr ? nullptr : source->Find("type");
+      reader_.Fail(path + ".source.type", "text or content (this model reads text only)",
+                   Found(type));
+      return "";
+    }
+    std::vector<std::string> texts = {ReadText(block, "title", path),
+                                      ReadText(block, "context", path),
+                                      ReadText(*source, "data", path + ".source")};
+    const JsonValue* content = source->Find("content");
+    if (content != nullptr && !content->IsNull()) {
+      texts.push_back(Join(ReadContent(*content, Role::kSystem, path + ".source.content").texts));
+    }
+    std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+    return Join(texts);
+  }
+
+  FieldReader& reader_;
+  const std::string_view body_;
+  const bool stable_system_;
+  std::vector<Message> messages_;
+};
+
+}  // namespace
+
+std::string SourceOf(const JsonValue& value, std::string_view body) {
+  return std::string(body.substr(value.source_begin, value.source_end - value.source_begin));
+}
+
+std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,
+                                      bool stable_system) {
+  return ConversationReader(reader, body, stable_system).Read();
+}
+
+}  // namespace fathom

@@ -1,0 +1,133 @@
+#include "api/anthropic/messages_format.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "api/anthropic/messages_blocks.h"
+#include "api/anthropic/messages_error.h"
+#include "api/common/sse.h"
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Here the tokens of the prompt are those that were computed; the cached ones stand apart.
+Json UsageJson(const Usage& usage) {
+  return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
+          {"cache_creation_input_tokens", 0},
+          {"cache_read_input_tokens", usage.cached_tokens},
+          {"output_tokens", usage.completion_tokens}};
+}
+
+struct StopReason {
+  std::string_view reason;
+  Json sequence;  // the stop string, or null
+};
+
+// A client runs the calls it is told of only if they are the reason.
+StopReason StopReasonOf(const CollectedAnswer& answer) {
+  if (answer.answer.finish_reason == ChatFinishReason::kToolCalls) return {"tool_use", nullptr};
+  if (answer.stop_string) return {"stop_sequence", *answer.stop_string};
+  const bool is_cut = answer.answer.finish_reason == ChatFinishReason::kLength;
+  return {is_cut ? "max_tokens" : "end_turn", nullptr};
+}
+
+// Newlines in valid JSON stand between its parts only.
+std::string OnOneLine(std::string json) {
+  for (char& c : json) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return json;
+}
+
+std::string ContentJson(const Answer& answer, const std::string& signature) {
+  std::string content;
+  const auto add = [&content](const std::string& block) {
+    content.append(content.empty() ? "" : ",").append(block);
+  };
+  if (!answer.reasoning_content.empty()) {
+    add(DumpJson(
+        {{"type", "thinking"}, {"thinking", answer.reasoning_content}, {"signature", signature}}));
+  }
+  if (!answer.content.empty()) add(DumpJson({{"type", "text"}, {"text", answer.content}}));
+  for (const ToolCall& call : answer.tool_calls) {
+    // The arguments as they are: a JSON library would round their numbers.
+    add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", DumpJson(call.id),
+                    DumpJson(call.name), OnOneLine(call.arguments)));
+  }
+  return "[" + content + "]";
+}
+
+// The message with an empty content.
+Json StartedMessage(const ApiAnswer& answer) {
+  return {{"id", answer.head().id},   {"type", "message"},
+          {"role", "assistant"},      {"model", answer.head().model},
+          {"content", Json::array()}, {"stop_reason", nullptr},
+          {"stop_sequence", nullptr}, {"usage", UsageJson(answer.usage())}};
+}
+
+const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
+  Check(answer.choices().size() == 1, "a message is one answer");
+  return answer.choices()[0].collected();
+}
+
+// Any text that is not empty would do; this one tells in a log whose thoughts they were.
+std::string SignatureOf(const ApiAnswer& answer) { return "fathom-" + answer.head().id; }
+
+class MessagesFormat final : public AnswerFormat {
+ public:
+  std::string Whole(const ApiAnswer& answer) override {
+    const CollectedAnswer& collected = CollectedOf(answer);
+    const StopReason stop = StopReasonOf(collected);
+    return fmt::format(R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
+                       R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
+                       DumpJson(answer.head().id), DumpJson(answer.head().model),
+                       ContentJson(collected.answer, SignatureOf(answer)), stop.reason,
+                       DumpJson(stop.sequence), DumpJson(UsageJson(answer.usage())));
+  }
+
+  void Begin(const ApiAnswer& answer, std::string* out) override {
+    blocks_.emplace(SignatureOf(answer));
+    AppendSse("message_start", {{"type", "message_start"}, {"message", StartedMessage(answer)}},
+              out);
+    AppendSse("ping", {{"type", "ping"}}, out);
+  }
+
+  void Add(const ApiAnswer&, const AnswerPiece& piece, std::string* out) override {
+    for (const AnswerEvent& event : piece.events) blocks_->Add(event, out);
+  }
+
+  void End(const ApiAnswer& answer, std::string* out) override {
+    blocks_->End(out);
+    const StopReason stop = StopReasonOf(CollectedOf(answer));
+    AppendSse("message_delta",
+              {{"type", "message_delta"},
+               {"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
+               {"usage", UsageJson(answer.usage())}},
+              out);
+    AppendSse("message_stop", {{"type", "message_stop"}}, out);
+  }
+
+  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
+    AppendSse("error", MessagesErrorJson(error), out);
+  }
+
+ private:
+  std::optional<MessageBlocks> blocks_;  // of a stream, from Begin on
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> MakeMessagesFormat() { return std::make_unique<MessagesFormat>(); }
+
+std::string CountTokensBody(std::int64_t input_tokens) {
+  return DumpJson({{"input_tokens", input_tokens}});
+}
+
+}  // namespace fathom

@@ -1,0 +1,167 @@
+#include "api/anthropic/messages_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/anthropic/messages_content.h"
+#include "api/common/reasoning_fields.h"
+
+namespace fathom {
+namespace {
+
+void ReadGeneration(FieldReader& reader, const RequestLimits& limits, GenerationFields* fields) {
+  reader.ReadString("model", &fields->model);
+  ReadSampling(reader, limits, &fields->sampling);
+  ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
+  ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
+  reader.ReadBool("ignore_eos", &fields->sampling.ignore_eos);  // ours: a load asks for lengths
+  reader.ReadBool("stream", &fields->stream);
+  fields->sampling.top_logprobs.reset();  // there is no place for them in the answer
+}
+
+void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path) {
+  if (format == nullptr || format->IsNull()) return;
+  const JsonValue* type = format->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail(path, "an object with a type", *format);
+  } else if (type->text == "json_schema") {
+    reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", path)});
+  } else if (type->text != "text") {
+    reader.Fail(fmt::format("{}.type", path), "text or json_schema", *type);
+  }
+}
+
+void ReadOutput(FieldReader& reader, EncodeOptions* encoding) {
+  ReasoningFields reasoning;
+  reasoning.thinks = ReadThinkingType(reader);
+  const JsonValue* output = reader.FindObject("output_config");
+  if (output != nullptr) {
+    FieldReader inner(*output, "output_config");
+    inner.ReadString("effort", &reasoning.effort);
+    if (inner.error()) reader.Fail(*inner.error());
+    RefuseFormat(reader, output->Find("format"), "output_config.format");
+  }
+  RefuseFormat(reader, reader.Find("output_format"), "output_format");  // its older name
+  ApplyReasoning(reasoning, encoding);
+}
+
+// The function object that the prompt shows, of the client's own text.
+std::string FunctionJson(const JsonValue& tool, std::string_view body) {
+  struct Key {
+    std::string_view theirs;
+    std::string_view shown;
+  };
+  std::string json;
+  for (const auto& [theirs, shown] : {Key{"name", "name"}, Key{"description", "description"},
+                                      Key{"input_schema", "parameters"}, Key{"strict", "strict"}}) {
+    const JsonValue* value = tool.Find(theirs);
+    if (value == nullptr || value->IsNull()) continue;
+    if (theirs == "strict" && !IsStrict(tool)) continue;
+    json += fmt::format("{}\"{}\": {}", json.empty() ? "{" : ", ", shown, SourceOf(*value, body));
+  }
+  return json + "}";
+}
+
+// Of tools of other types the model knows nothing: they are names of what Anthropic runs or has
+// trained its own models on.
+bool IsFunction(const JsonValue& tool) {
+  const JsonValue* type = tool.Find("type");
+  return type == nullptr || type->IsNull() || (type->IsString() && type->text == "custom");
+}
+
+void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& path,
+              std::string_view body, ChatCompletionRequest* request) {
+  if (!tool.IsObject()) {
+    reader.Fail(path, "an object", tool);
+    return;
+  }
+  if (!IsFunction(tool)) return;
+  FieldReader fields(tool, path);
+  std::string name;
+  fields.ReadString("name", &name);
+  if (name.empty()) fields.Fail("name", "a string that is not empty", "nothing");
+  std::string description;
+  fields.ReadString("description", &description);
+  const JsonValue* schema = fields.Find("input_schema");
+  if (schema == nullptr || !schema->IsObject()) {
+    fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());
+  }
+  if (fields.error()) {
+    reader.Fail(*fields.error());
+    return;
+  }
+  if (request->strict_field.empty() && IsStrict(tool)) request->strict_field = path + ".strict";
+  request->chat.tools.push_back(
+      {.name = std::move(name), .function_json = FunctionJson(tool, body)});
+}
+
+void ReadTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
+               ChatCompletionRequest* request) {
+  CheckToolCount(reader, "tools", limits);
+  const JsonValue* list = reader.Find("tools");
+  if (list == nullptr) return;
+  if (!list->IsArray()) reader.Fail("tools", "a list of tools", *list);
+  for (std::size_t i = 0; i < list->items.size() && !reader.error(); ++i) {
+    ReadTool(reader, list->items[i], fmt::format("tools[{}]", i), body, request);
+  }
+}
+
+// After the tools.
+void ReadToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
+  const JsonValue* choice = reader.Find("tool_choice");
+  if (choice == nullptr) return;
+  FieldReader fields(*choice, "tool_choice");
+  std::string type;
+  fields.ReadString("type", &type);
+  bool disable_parallel = false;
+  fields.ReadBool("disable_parallel_tool_use", &disable_parallel);
+  request->parallel_tool_calls = !disable_parallel;
+  std::vector<ToolSpec>& tools = request->chat.tools;
+  ToolChoice& read = request->tool_choice;
+  if (type == "none") {
+    read.kind = ToolChoice::Kind::kNone;
+    tools.clear();
+  } else if (type == "any") {
+    read.kind = ToolChoice::Kind::kRequired;
+    if (tools.empty()) fields.Fail("type", "auto or none without tools", "\"any\"");
+  } else if (type == "tool") {
+    read.kind = ToolChoice::Kind::kNamed;
+    fields.ReadString("name", &read.name);
+    const bool is_known = std::any_of(tools.begin(), tools.end(),
+                                      [&](const ToolSpec& tool) { return tool.name == read.name; });
+    const JsonValue* name = fields.Find("name");
+    if (!is_known) {
+      fields.Fail("name", "the name of one of the tools",
+                  name == nullptr ? "nothing" : name->Describe());
+    }
+  } else if (type != "auto") {
+    const JsonValue* found = fields.Find("type");
+    fields.Fail("type", "auto, any, tool or none",
+                found == nullptr ? "nothing" : found->Describe());
+  }
+  if (fields.error()) reader.Fail(*fields.error());
+}
+
+}  // namespace
+
+Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
+                                                   const RequestLimits& limits,
+                                                   const RequestDefaults& defaults) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Unexpected(json.error());
+  ChatCompletionRequest request = DefaultChat(defaults);
+  FieldReader reader(*json);
+  ReadGeneration(reader, limits, &request.generation);
+  ReadOutput(reader, &request.encoding);
+  ReadTools(reader, limits, body, &request);
+  ReadToolChoice(reader, &request);
+  request.chat.messages = ReadConversation(reader, body, defaults.stable_system);
+  if (reader.error()) return Unexpected(*reader.error());
+  return request;
+}
+
+}  // namespace fathom

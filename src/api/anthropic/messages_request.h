@@ -1,0 +1,22 @@
+// The body of POST /v1/messages, Anthropic's API. spec/serving.md section 9.
+#pragma once
+
+#include <string_view>
+
+#include "api/common/generation_fields.h"
+#include "api/openai/chat_completion_request.h"
+#include "base/result.h"
+
+namespace fathom {
+
+// Also the body of POST /v1/messages/count_tokens. max_tokens may be absent; the temperature may go
+// to 2; the engine's own sampling fields count beside Anthropic's; unknown keys are ignored, as are
+// those that only inform (metadata, cache_control, ...). Tools that Anthropic would run are left
+// out.
+//
+// Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
+Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
+                                                   const RequestLimits& limits,
+                                                   const RequestDefaults& defaults);
+
+}  // namespace fathom

@@ -1,0 +1,115 @@
+#include "api/common/answer_collector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+std::unique_ptr<AnswerParser> MakeParser(const AnswerOptions& options,
+                                         const RandomBits& random_bits) {
+  if (!options.is_chat) return nullptr;
+  return std::make_unique<AnswerParser>(
+      AnswerParserOptions{.starts_in_reasoning = options.starts_in_reasoning,
+                          .tools = options.tools,
+                          .begins_with_call = options.begins_with_call,
+                          .stream_arguments = options.stream_arguments,
+                          .call_id_prefix = options.call_id_prefix,
+                          .random_bits = random_bits});
+}
+
+AnswerEnd EndOf(FinishReason finish) {
+  return finish == FinishReason::kStop || finish == FinishReason::kStopString ? AnswerEnd::kStop
+                                                                              : AnswerEnd::kLength;
+}
+
+void Append(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* events) {
+  std::move(more.begin(), more.end(), std::back_inserter(*events));
+}
+
+bool Contains(const std::vector<Token>& tokens, Token token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+bool IsCall(const AnswerEvent& event) {
+  return event.kind == AnswerEvent::Kind::kCallBegin ||
+         event.kind == AnswerEvent::Kind::kArgumentsDelta ||
+         event.kind == AnswerEvent::Kind::kCallEnd;
+}
+
+bool IsCallEnd(const AnswerEvent& event) { return event.kind == AnswerEvent::Kind::kCallEnd; }
+
+}  // namespace
+
+AnswerCollector::AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits)
+    : options_(options), parser_(MakeParser(options, random_bits)) {}
+
+std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
+  if (wants_no_more_) return {};
+  Check(!finished(), "an event after the end of its choice");
+  if (event.token != StreamEvent::kNoToken) {
+    collected_.tokens.push_back(event.token);
+    if (event.logprobs) collected_.logprobs.push_back(*event.logprobs);
+  } else if (!event.finish && !event.text.empty()) {
+    collected_.given.push_back({.n_before = collected_.tokens.size(), .text = event.text});
+  }
+  if (event.finish) SetFinish(event);
+  std::vector<AnswerEvent> events = parser_ != nullptr ? ParseText(event) : TakeText(event);
+  for (const AnswerEvent& piece : events) {
+    AddToAnswer(piece, &collected_.answer);
+  }
+  return events;
+}
+
+std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
+  std::vector<AnswerEvent> events = parser_->Feed(event.text);
+  bool has_all_calls = parser_->calls_complete();
+  if (!options_.parallel_tool_calls) {  // the first is all, and the beginning of a second is none
+    has_all_calls = has_all_calls || std::any_of(events.begin(), events.end(), IsCallEnd);
+  }
+  if (has_all_calls && !collected_.error) {
+    wants_no_more_ = !event.finish;
+    collected_.finish = FinishReason::kStop;
+  }
+  if (finished()) Append(parser_->Finish(EndOf(*collected_.finish)), &events);
+  if (!options_.parallel_tool_calls) {
+    std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
+  }
+  collected_.answer.stats = parser_->stats();
+  return events;
+}
+
+std::vector<AnswerEvent> AnswerCollector::TakeText(const StreamEvent& event) {
+  AnswerEvents events;
+  std::string text;
+  utf8_.Push(event.text, text);
+  if (event.finish) utf8_.Finish(text);
+  events.AddDelta(AnswerEvent::Kind::kContentDelta, text);
+  if (event.finish) {
+    const bool stopped = EndOf(*event.finish) == AnswerEnd::kStop;
+    events.Add({.kind = AnswerEvent::Kind::kFinish,
+                .finish = stopped ? ChatFinishReason::kStop : ChatFinishReason::kLength});
+  }
+  return events.Take();
+}
+
+void AnswerCollector::SetFinish(const StreamEvent& event) {
+  collected_.finish = event.finish;
+  if (event.finish == FinishReason::kStop && Contains(options_.stop_tokens, event.token)) {
+    collected_.stop_token = event.token;
+  } else if (event.finish == FinishReason::kStop) {
+    collected_.ends_at_turn = Contains(options_.turn_tokens, event.token);
+  } else if (event.finish == FinishReason::kStopString && event.stop_string &&
+             *event.stop_string < options_.stop_strings.size()) {
+    collected_.stop_string = options_.stop_strings[*event.stop_string];
+  } else if (event.finish == FinishReason::kError) {
+    collected_.error =
+        event.error.value_or(Error{ErrorCode::kIo, "the engine failed and does not say why"});
+  } else if (event.finish == FinishReason::kCancelled) {
+    collected_.error = Error{ErrorCode::kUnavailable, "the request was cancelled"};
+  }
+}
+
+}  // namespace fathom

@@ -1,0 +1,42 @@
+// AnswerFormat: how one API tells the answers to a call, whole or as a stream of server-sent
+// events.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/common/api_answer.h"
+#include "api/common/api_error.h"
+
+namespace fathom {
+
+// One call; one thread. `answer` is the same one in all calls.
+class AnswerFormat {
+ public:
+  virtual ~AnswerFormat() = default;
+
+  // The body of the response: JSON on one line. All choices have finished, without errors.
+  virtual std::string Whole(const ApiAnswer& answer) = 0;
+
+  // A stream: Begin, then Add for each piece, then End or Fail. Each appends whole events (sse.h).
+  // Before the first piece, so that the usage of the prompt is known.
+  virtual void Begin(const ApiAnswer& answer, std::string* out) = 0;
+  virtual void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) = 0;
+  // All choices have finished, without errors.
+  virtual void End(const ApiAnswer& answer, std::string* out) = 0;
+  // Something went wrong after the stream had begun; this ends it.
+  virtual void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) = 0;
+};
+
+// The format of call.endpoint. The answer knows call and model, which must outlive the format.
+std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer);
+
+// Call once all requests have ended. An error of one choice is the error of the call.
+ApiReply WholeReply(const ApiAnswer& answer);
+
+// An error response, in the form and with the status of the API that was asked.
+ApiReply ErrorReply(Endpoint endpoint, const ApiError& error);
+// Its body alone.
+std::string ErrorBody(Endpoint endpoint, const ApiError& error);
+
+}  // namespace fathom

@@ -1,0 +1,101 @@
+#include "api/common/api_answer.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+std::string_view IdPrefix(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChatCompletions:
+      return "chatcmpl-";
+    case Endpoint::kCompletions:
+      return "cmpl-";
+    case Endpoint::kResponses:
+      return "resp_";
+    case Endpoint::kMessages:
+      break;
+  }
+  return "msg_";
+}
+
+}  // namespace
+
+ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
+                     const RandomBits& random_bits)
+    : call_(call),
+      model_(model),
+      random_bits_(random_bits),
+      head_{.id = MakeId(IdPrefix(call.endpoint), random_bits),
+            .created = created,
+            .model = call.model,
+            .fingerprint = model.fingerprint},
+      started_(call.requests.size(), false) {
+  for (const Request& request : call.requests) {
+    for (int i = 0; i < request.n_choices; ++i) {
+      choices_.emplace_back(call.answers, random_bits);
+      sections_.emplace_back(*model.tokenizer);
+    }
+  }
+}
+
+std::size_t ApiAnswer::FirstChoice(std::size_t request) const {
+  // All requests of a call have as many choices.
+  return request * static_cast<std::size_t>(call_.requests[request].n_choices);
+}
+
+void ApiAnswer::Start(std::size_t request, const RequestStats& stats) {
+  if (started_[request]) return;
+  started_[request] = true;
+  usage_.prompt_tokens += stats.prompt_tokens;
+  usage_.cached_tokens += stats.cached_tokens;
+}
+
+std::span<const AnswerCollector> ApiAnswer::ChoicesOf(std::size_t request) const {
+  return choices().subspan(FirstChoice(request),
+                           static_cast<std::size_t>(call_.requests[request].n_choices));
+}
+
+AnswerPiece ApiAnswer::Add(std::size_t request, const StreamEvent& event) {
+  Check(event.choice < static_cast<std::uint32_t>(call_.requests[request].n_choices),
+        "an event of a choice that was not asked for");
+  const std::size_t choice = FirstChoice(request) + event.choice;
+  AnswerPiece piece = {.choice = choice, .event = event, .events = choices_[choice].Add(event)};
+  sections_[choice].Advance(choices_[choice].collected());
+  return piece;
+}
+
+void ApiAnswer::End(std::size_t request, const RequestStats& stats) {
+  Start(request, stats);
+  usage_.drafted_tokens += stats.drafted_tokens;
+  usage_.accepted_tokens += stats.accepted_tokens;
+}
+
+bool ApiAnswer::WantsNoMore(std::size_t request) const {
+  const std::span<const AnswerCollector> choices = ChoicesOf(request);
+  const auto is_finished = [](const AnswerCollector& choice) { return choice.finished(); };
+  const auto wants_no_more = [](const AnswerCollector& choice) { return choice.wants_no_more(); };
+  return std::all_of(choices.begin(), choices.end(), is_finished) &&
+         std::any_of(choices.begin(), choices.end(), wants_no_more);
+}
+
+// Tokens are counted here, not by the engine: it may have gone on after the end of an answer.
+Usage ApiAnswer::usage() const {
+  Usage usage = usage_;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    usage.completion_tokens += static_cast<std::int64_t>(choices_[i].collected().tokens.size());
+    usage.reasoning_tokens += sections_[i].n_reasoning();
+  }
+  return usage;
+}
+
+std::optional<ApiError> ApiAnswer::error() const {
+  for (const AnswerCollector& choice : choices_) {
+    if (choice.collected().error) return ToApiError(*choice.collected().error);
+  }
+  return std::nullopt;
+}
+
+}  // namespace fathom

@@ -1,0 +1,69 @@
+// ApiCall: the body of a request -> what the engine is asked, and what it takes to answer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/common/answer_collector.h"
+#include "api/common/api_error.h"
+#include "api/common/forced_call.h"
+#include "api/common/generation_fields.h"
+#include "api/common/turn_store.h"
+#include "api/responses/responses_context.h"
+#include "base/tensor.h"
+#include "chat/profile.h"
+#include "chat/tool_schemas.h"
+#include "engine/request.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+enum class Endpoint { kChatCompletions, kCompletions, kResponses, kMessages };
+
+// By path: "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages" and their
+// aliases; nullopt: no such endpoint.
+std::optional<Endpoint> FindEndpoint(std::string_view path);
+
+// What is the same for all requests to one model. Constant; the tokenizer and the stores must
+// outlive it.
+struct ApiModel {
+  const Tokenizer* tokenizer = nullptr;
+  PromptProfile profile;
+  Token bos = 0;
+  std::string name;         // in answers to requests that name no model
+  std::string fingerprint;  // "system_fingerprint" of answers
+  RequestLimits limits;
+  RequestDefaults defaults;
+  ResponseStore* responses = nullptr;  // of the Responses API; null: nothing is kept
+  TurnStore* turns = nullptr;          // of chats; null: prompts depend on their requests alone
+};
+
+struct ApiCall {
+  Endpoint endpoint = Endpoint::kChatCompletions;
+  std::string model;              // as the client called it
+  std::vector<Request> requests;  // one per prompt; a chat has one
+  AnswerOptions answers;          // of every choice
+  // Of completions that repeat their prompts: what the answers to each request begin with.
+  std::vector<std::string> echoes{};
+  // Of a chat whose answers may be remembered (RememberTurns).
+  std::optional<OpenConversation> conversation{};
+  std::size_t n_replayed = 0;               // turns that the prompt has as they were written
+  std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;                // in every chunk
+  std::optional<ResponsesContext> responses{};  // of Endpoint::kResponses
+};
+
+// Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.
+ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const ApiModel& model);
+
+// The length of the prompt that a body of POST /v1/messages becomes, in tokens; it may be longer
+// than limits.max_context.
+ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
+
+}  // namespace fathom

@@ -1,0 +1,43 @@
+// ApiError: an error in the form OpenAI clients know. spec/serving.md section 7.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "base/result.h"
+
+namespace fathom {
+
+// A prompt that does not fit.
+struct ContextOverflow {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t max_context = 0;  // tokens
+};
+
+struct ApiError {
+  int status = 500;     // of HTTP
+  std::string message;  // UTF-8
+  std::string type;     // "invalid_request_error", "server_error", ...
+  std::string param;    // the field of the request that is wrong; may be empty
+  std::string code;     // may be empty
+  std::optional<ContextOverflow> overflow{};
+  std::string request_id{};  // told where the API has a place for it; may be empty
+};
+
+template <class T>
+using ApiResult = tl::expected<T, ApiError>;
+
+// What a client is told of an error of ours. Where the message begins with the path of a field and
+// a colon, as those about requests do, that field becomes `param`.
+ApiError ToApiError(const Error& error);
+
+// The prompt does not fit. Clients look for the words "maximum context length".
+ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context);
+
+// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; what is empty is
+// null.
+std::string ToJson(const ApiError& error);
+
+}  // namespace fathom

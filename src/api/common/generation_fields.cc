@@ -1,0 +1,236 @@
+#include "api/common/generation_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+// They would change the answer. What Python calls false (null, false, 0, "", [], {}) asks for
+// nothing; but for web_search_options, where {} asks for a search as it is.
+constexpr std::string_view kNotYet[] = {
+    "allowed_token_ids",
+    "audio",
+    "bad_words",
+    "cache_salt",
+    "guided_choice",
+    "guided_grammar",
+    "guided_json",
+    "guided_regex",
+    "grammar",
+    "include_stop_str_in_output",
+    "logits_processors",
+    "prompt_logprobs",
+    "return_token_ids",
+    "structured_outputs",
+    "thinking_token_budget",
+    "truncate_prompt_tokens",
+    "use_beam_search",
+    "web_search_options",
+};
+
+void RefuseUnsupported(FieldReader& reader) {
+  for (const std::string_view key : kNotYet) {
+    const JsonValue* value = reader.Find(key);
+    if (value != nullptr && (value->Truthy() || key == "web_search_options")) {
+      reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", key)});
+    }
+  }
+}
+
+void ReadResponseFormat(FieldReader& reader) {
+  const JsonValue* format = reader.Find("response_format");
+  if (format == nullptr) return;
+  const JsonValue* type = format->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail("response_format", "an object with a type", *format);
+  } else if (type->text == "json_object" || type->text == "json_schema") {
+    reader.Fail({ErrorCode::kUnsupported,
+                 fmt::format("response_format: {} is not supported yet", type->text)});
+  } else if (type->text != "text") {
+    reader.Fail("response_format.type", "text, json_object or json_schema", *type);
+  }
+}
+
+void ReadSeed(FieldReader& reader, SamplingParameters* sampling) {
+  if (reader.Find("seed") == nullptr) return;
+  std::int64_t seed = -1;
+  reader.ReadInteger("seed", {}, &seed);
+  sampling->seed.reset();  // -1 asks for a new one, as some clients have it
+  if (seed != -1) sampling->seed = static_cast<std::uint64_t>(seed);
+}
+
+void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
+  const JsonValue* biases = reader.Find("logit_bias");
+  if (biases == nullptr) return;
+  if (!biases->IsObject() || biases->keys.size() > limits.max_logit_biases) {
+    reader.Fail("logit_bias",
+                fmt::format("an object of at most {} token ids", limits.max_logit_biases),
+                biases->IsObject() ? fmt::format("{} of them", biases->keys.size())
+                                   : DescribeFound(*biases));
+    return;
+  }
+  sampling->logit_bias.clear();
+  for (std::size_t i = 0; i < biases->keys.size() && !reader.error(); ++i) {
+    const std::string& key = biases->keys[i];
+    Token token = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error != std::errc() || end != key.data() + key.size() || token < 0 ||
+        token >= limits.vocab_size) {
+      reader.Fail("logit_bias", fmt::format("token ids from 0 to {}", limits.vocab_size - 1),
+                  JsonValue{.kind = JsonValue::Kind::kString, .text = key});
+      return;
+    }
+    const std::optional<double> bias =
+        reader.NumberOf(biases->items[i], fmt::format("logit_bias.{}", token), {-100, 100});
+    sampling->logit_bias[token] = bias.value_or(0);
+  }
+}
+
+void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
+                    SamplingParameters* sampling) {
+  const JsonValue* stop = reader.Find("stop_token_ids");
+  if (stop == nullptr) return;
+  if (!stop->IsArray() || stop->items.size() > limits.max_stop_tokens) {
+    reader.Fail(
+        "stop_token_ids", fmt::format("a list of at most {} token ids", limits.max_stop_tokens),
+        stop->IsArray() ? fmt::format("{} of them", stop->items.size()) : DescribeFound(*stop));
+    return;
+  }
+  sampling->stop_tokens.clear();
+  for (std::size_t i = 0; i < stop->items.size() && !reader.error(); ++i) {
+    const std::optional<std::int64_t> token =
+        reader.IntegerOf(stop->items[i], fmt::format("stop_token_ids[{}]", i),
+                         {.low = 0, .high = limits.vocab_size - 1});
+    sampling->stop_tokens.push_back(static_cast<Token>(token.value_or(0)));
+  }
+}
+
+void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
+  // All three say the same; the last of them counts where there are several.
+  for (const std::string_view key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
+    ReadMaxTokens(reader, key, may_be_empty ? 0 : 1, sampling);
+  }
+  reader.ReadInteger("min_tokens", {.low = 0}, &sampling->min_tokens);
+  if (sampling->max_tokens && sampling->min_tokens > *sampling->max_tokens) {
+    reader.Fail("min_tokens", fmt::format("at most max_tokens, which is {}", *sampling->max_tokens),
+                fmt::format("{}", sampling->min_tokens));
+  }
+  reader.ReadBool("ignore_eos", &sampling->ignore_eos);
+}
+
+void ReadStream(FieldReader& reader, GenerationFields* fields) {
+  reader.ReadBool("stream", &fields->stream);
+  const JsonValue* options = reader.FindObject("stream_options");
+  if (options == nullptr) return;
+  FieldReader inner(*options, "stream_options");
+  inner.ReadBool("include_usage", &fields->include_usage);
+  inner.ReadBool("continuous_usage_stats", &fields->continuous_usage);
+  if (inner.error()) reader.Fail(*inner.error());
+}
+
+}  // namespace
+
+void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
+  reader.ReadNumber("temperature", {0, 2}, &sampling->temperature);
+  reader.ReadNumber("top_p", {0, 1}, &sampling->top_p);
+  if (sampling->top_p == 0) {
+    reader.Fail("top_p", "a number above 0 and at most 1", "0");
+  }
+  // -1 is off, as for many clients; more than there are is all of them.
+  reader.ReadInteger("top_k", {.low = -1}, &sampling->top_k);
+  sampling->top_k =
+      std::clamp(sampling->top_k, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
+  reader.ReadNumber("min_p", {0, 1}, &sampling->min_p);
+  reader.ReadNumber("repetition_penalty", {0.01, 100}, &sampling->repetition_penalty);
+  reader.ReadNumber("presence_penalty", {-2, 2}, &sampling->presence_penalty);
+  reader.ReadNumber("frequency_penalty", {-2, 2}, &sampling->frequency_penalty);
+}
+
+void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
+                     SamplingParameters* sampling) {
+  const JsonValue* stop = reader.Find(key);
+  if (stop == nullptr) return;
+  if (!stop->IsString() && !stop->IsArray()) {
+    reader.Fail(key, "a string or a list of strings", *stop);
+    return;
+  }
+  const std::vector<JsonValue>& list = stop->items;
+  if (list.size() > limits.max_stop_strings) {
+    reader.Fail(key, fmt::format("at most {} strings", limits.max_stop_strings),
+                fmt::format("{}", list.size()));
+    return;
+  }
+  sampling->stop_strings.clear();
+  for (std::size_t i = 0; i < (stop->IsString() ? 1 : list.size()) && !reader.error(); ++i) {
+    const JsonValue& entry = stop->IsString() ? *stop : list[i];
+    if (!entry.IsString() || entry.text.empty() ||
+        entry.text.size() > limits.max_stop_string_bytes) {
+      reader.Fail(stop->IsString() ? std::string(key) : fmt::format("{}[{}]", key, i),
+                  fmt::format("a string of 1 to {} bytes", limits.max_stop_string_bytes),
+                  DescribeFound(entry));
+    }
+    sampling->stop_strings.push_back(entry.text);
+  }
+}
+
+void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
+                   SamplingParameters* sampling) {
+  if (reader.Find(key) == nullptr) return;
+  std::int64_t max_tokens = least;
+  reader.ReadInteger(key, {.low = least}, &max_tokens);
+  sampling->max_tokens = max_tokens;
+}
+
+void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits) {
+  const JsonValue* tools = reader.Find(key);
+  if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
+    reader.Fail(key, fmt::format("at most {}", limits.max_tools),
+                fmt::format("{}", tools->items.size()));
+  }
+}
+
+void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
+                          GenerationFields* fields) {
+  reader.ReadString("model", &fields->model);
+  ReadSampling(reader, limits, &fields->sampling);
+  ReadSeed(reader, &fields->sampling);
+  ReadLogitBias(reader, limits, &fields->sampling);
+  ReadStopStrings(reader, "stop", limits, &fields->sampling);
+  ReadStopTokens(reader, limits, &fields->sampling);
+  ReadLengths(reader, fields->may_be_empty, &fields->sampling);
+  std::int64_t n_choices = fields->n_choices;
+  reader.ReadInteger("n", {.low = 1, .high = limits.max_choices}, &n_choices);
+  fields->n_choices = static_cast<int>(n_choices);
+  std::int64_t best_of = n_choices;
+  reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
+  std::int64_t priority = -fields->priority;
+  reader.ReadInteger("priority", {.low = -kMaxPriority, .high = kMaxPriority}, &priority);
+  fields->priority = static_cast<int>(-priority);
+  ReadStream(reader, fields);
+  ReadResponseFormat(reader);
+  RefuseUnsupported(reader);
+}
+
+bool IsStrict(const JsonValue& function) {
+  const JsonValue* strict = function.Find("strict");
+  return strict != nullptr && strict->Truthy();
+}
+
+Result<JsonValue> ParseBody(std::string_view body) {
+  Result<JsonValue> json = ParseJson(body);
+  if (!json) return Unexpected(json.error());
+  if (!json->IsObject()) {
+    return MakeError(ErrorCode::kInvalidArgument, "the body of a request is an object, found {}",
+                     DescribeFound(*json));
+  }
+  return json;
+}
+
+}  // namespace fathom

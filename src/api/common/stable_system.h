@@ -1,0 +1,15 @@
+// What Claude Code changes in its system prompt from request to request, left out. A prompt that
+// differs at its head shares nothing with the one before. spec/serving.md section 9.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fathom {
+
+// The text without
+//   lines that begin with "x-anthropic-billing-header:", and the newlines after them;
+//   markers <total_tokens>N tokens left</total_tokens>, and the newlines before them.
+std::string StableSystemText(std::string_view text);
+
+}  // namespace fathom

@@ -1,0 +1,254 @@
+#include "api/openai/chat_completion_request.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/common/reasoning_fields.h"
+#include "chat/messages.h"
+
+namespace fathom {
+namespace {
+
+Error NotYet(std::string_view field, std::string_view what) {
+  return {ErrorCode::kUnsupported, fmt::format("{}: {}", field, what)};
+}
+
+void CheckTools(FieldReader& reader, const RequestLimits& limits) {
+  for (const std::string_view key : {"tools", "functions"}) {
+    CheckToolCount(reader, key, limits);
+  }
+}
+
+// The name in {"function": {"name": ...}}, or in {"name": ...} where that is how it is said.
+std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
+                           bool is_legacy) {
+  const JsonValue* function = is_legacy ? &choice : choice.Find("function");
+  const JsonValue* name = function == nullptr ? nullptr : function->Find("name");
+  if (name != nullptr && name->IsString()) return name->text;
+  reader.Fail(fmt::format("{}{}", key, is_legacy ? ".name" : ".function.name"),
+              "the name of a tool", name == nullptr ? "nothing" : DescribeFound(*name));
+  return "";
+}
+
+// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the Responses
+// API the tools only matter where a call is required.
+void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* choice) {
+  const std::string path = "tool_choice.allowed_tools";
+  const JsonValue* allowed = value.Find("allowed_tools");
+  const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
+  if (mode != nullptr && mode->IsString() && mode->text == "auto") return;
+  if (mode == nullptr || !mode->IsString() || mode->text != "required") {
+    reader.Fail(path + ".mode", "auto or required",
+                mode == nullptr ? "nothing" : DescribeFound(*mode));
+    return;
+  }
+  const JsonValue* tools = allowed->Find("tools");
+  if (tools == nullptr || !tools->IsArray() || tools->items.empty()) {
+    reader.Fail(path + ".tools", "a list of tools",
+                tools == nullptr ? "nothing" : DescribeFound(*tools));
+    return;
+  }
+  choice->kind = ToolChoice::Kind::kRequired;
+  for (std::size_t i = 0; i < tools->items.size(); ++i) {
+    choice->allowed.push_back(
+        ReadChosenName(reader, fmt::format("{}.tools[{}]", path, i), tools->items[i], false));
+  }
+}
+
+// tool_choice, or function_call, which it was called once and where there is no "required".
+void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
+  const bool is_legacy = reader.Find("tool_choice") == nullptr;
+  const std::string_view key = is_legacy ? "function_call" : "tool_choice";
+  const JsonValue* value = reader.Find(key);
+  if (value == nullptr) return;
+  using Kind = ToolChoice::Kind;
+  const JsonValue* type = is_legacy ? nullptr : value->Find("type");
+  if (type != nullptr && type->IsString() && type->text == "allowed_tools") {
+    ReadAllowedTools(reader, *value, choice);
+  } else if (value->IsObject()) {
+    *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
+  } else if (value->IsString() && value->text == "none") {
+    choice->kind = Kind::kNone;
+  } else if (value->IsString() && value->text == "required" && !is_legacy) {
+    choice->kind = Kind::kRequired;
+  } else if (!value->IsString() || value->text != "auto") {
+    reader.Fail(key, is_legacy ? "none, auto or a function" : "none, auto, required or a tool",
+                *value);
+  }
+}
+
+// "functions" are what "tools" were called once, without the object around each of them.
+Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest* chat) {
+  const JsonValue* functions = body.Find("functions");
+  if (functions == nullptr || !functions->Truthy() || !chat->tools.empty()) return {};
+  if (!functions->IsArray()) {
+    return MakeError(ErrorCode::kInvalidArgument, "functions: expected a list, found {}",
+                     DescribeFound(*functions));
+  }
+  std::string tools;
+  for (const JsonValue& function : functions->items) {
+    tools += fmt::format(
+        R"({}{{"type": "function", "function": {}}})", tools.empty() ? "" : ", ",
+        source.substr(function.source_begin, function.source_end - function.source_begin));
+  }
+  Result<std::vector<ToolSpec>> specs = ParseTools("[" + tools + "]", "functions");
+  if (!specs) return Unexpected(specs.error());
+  chat->tools = *std::move(specs);
+  return {};
+}
+
+// The path of the first "strict": true; "" if there is none. The tools have been read.
+std::string StrictField(const JsonValue* tools, std::string_view path) {
+  for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
+    const JsonValue& tool = tools->items[i];
+    const JsonValue* function = tool.Find("function");
+    if (function != nullptr && IsStrict(*function)) {
+      return fmt::format("{}[{}].function.strict", path, i);
+    }
+    if (function == nullptr && IsStrict(tool)) return fmt::format("{}[{}].strict", path, i);
+  }
+  return "";
+}
+
+std::string StrictField(const JsonValue& body) {
+  for (const std::string_view key : {"tools", "functions"}) {
+    std::string field = StrictField(body.Find(key), key);
+    if (!field.empty()) return field;
+  }
+  const JsonValue* messages = body.Find("messages");
+  for (std::size_t i = 0; messages != nullptr && i < messages->items.size(); ++i) {
+    std::string field =
+        StrictField(messages->items[i].Find("tools"), fmt::format("messages[{}].tools", i));
+    if (!field.empty()) return field;
+  }
+  return "";
+}
+
+// A text model: only text comes out, and nothing but text may be asked for.
+void CheckModalities(FieldReader& reader) {
+  const JsonValue* modalities = reader.Find("modalities");
+  if (modalities == nullptr) return;
+  for (const JsonValue& entry : modalities->items) {
+    if (!entry.IsString() || entry.text != "text") {
+      reader.Fail("modalities", "[\"text\"]", entry);
+    }
+  }
+}
+
+void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
+  bool logprobs = sampling->top_logprobs.has_value();
+  reader.ReadBool("logprobs", &logprobs);
+  std::int64_t top_logprobs = sampling->top_logprobs.value_or(0);
+  reader.ReadInteger("top_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &top_logprobs);
+  if (!logprobs && reader.Find("top_logprobs") != nullptr && top_logprobs > 0) {
+    reader.Fail("logprobs", "true where top_logprobs is given", "false or nothing");
+  }
+  sampling->top_logprobs.reset();
+  if (logprobs) sampling->top_logprobs = static_cast<int>(top_logprobs);
+}
+
+std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
+  if (reader.Find(key) == nullptr) return std::nullopt;
+  bool value = false;
+  reader.ReadBool(key, &value);
+  return value;
+}
+
+void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
+                           EncodeOptions* encoding) {
+  const JsonValue* arguments = reader.FindObject("chat_template_kwargs");
+  if (arguments == nullptr) return;
+  FieldReader inner(*arguments, "chat_template_kwargs");
+  for (const std::string_view key : {"thinking", "enable_thinking"}) {
+    const std::optional<bool> thinks = ReadFlag(inner, key);
+    if (!reasoning->thinks) reasoning->thinks = thinks;
+  }
+  std::string effort;
+  inner.ReadString("reasoning_effort", &effort);
+  if (reasoning->effort.empty()) reasoning->effort = effort;
+  inner.ReadBool("drop_thinking", &encoding->drop_thinking);
+  if (inner.error()) reader.Fail(*inner.error());
+}
+
+void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
+  ReasoningFields reasoning;
+  reasoning.thinks = ReadThinkingType(reader);
+  const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
+  if (!reasoning.thinks) reasoning.thinks = enable_thinking;
+  reader.ReadString("reasoning_effort", &reasoning.effort);
+  const JsonValue* object = reader.FindObject("reasoning");
+  if (object != nullptr) {
+    std::string effort;
+    FieldReader inner(*object, "reasoning");
+    inner.ReadString("effort", &effort);
+    bool exclude = false;
+    inner.ReadBool("exclude", &exclude);
+    if (exclude) request->include_reasoning = false;
+    if (inner.error()) reader.Fail(*inner.error());
+    if (reasoning.effort.empty()) reasoning.effort = effort;
+  }
+  ReadTemplateArguments(reader, &reasoning, &request->encoding);
+  reader.ReadBool("include_reasoning", &request->include_reasoning);
+  ApplyReasoning(reasoning, &request->encoding);
+}
+
+// The model goes on with the last message, which is its own.
+void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
+  bool continues = false;
+  reader.ReadBool("continue_final_message", &continues);
+  if (continues && !chat->messages.empty()) {
+    if (chat->messages.back().role != Role::kAssistant) {
+      reader.Fail("continue_final_message", "an assistant message at the end", "another role");
+    }
+    chat->messages.back().wo_eos = true;
+  }
+  const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
+  if (!continues && add_prompt == false) {
+    reader.Fail(NotYet("add_generation_prompt", "false is not supported"));
+  }
+}
+
+}  // namespace
+
+ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
+  return {.generation = {.sampling = defaults.sampling}, .encoding = defaults.encoding};
+}
+
+Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+                                                         const RequestLimits& limits,
+                                                         const RequestDefaults& defaults) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Unexpected(json.error());
+  ChatCompletionRequest request = DefaultChat(defaults);
+  FieldReader reader(*json);
+  ReadGenerationFields(reader, limits, &request.generation);
+  CheckTools(reader, limits);
+  CheckModalities(reader);
+  ReadLogprobs(reader, &request.generation.sampling);
+  ReadReasoning(reader, &request);
+  ReadToolChoice(reader, &request.tool_choice);
+  reader.ReadBool("parallel_tool_calls", &request.parallel_tool_calls);
+  reader.ReadBool("stop_in_reasoning", &request.stop_in_reasoning);
+  if (reader.error()) return Unexpected(*reader.error());
+
+  Result<ChatRequest> chat = ReadChatRequest(*json, body);
+  if (!chat) return Unexpected(chat.error());
+  request.chat = *std::move(chat);
+  request.chat.context.clear();  // a means of the encoder; a server has no context to refer to
+  const Status functions = ReadFunctions(*json, body, &request.chat);
+  if (!functions) return Unexpected(functions.error());
+  request.strict_field = StrictField(*json);
+  if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();
+  if (request.chat.messages.empty()) {
+    reader.Fail("messages", "at least one message", "none");
+  }
+  ReadContinuation(reader, &request.chat);
+  if (reader.error()) return Unexpected(*reader.error());
+  return request;
+}
+
+}  // namespace fathom

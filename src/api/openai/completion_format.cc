@@ -1,0 +1,92 @@
+#include "api/openai/completion_format.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/common/sse.h"
+#include "api/openai/logprobs_json.h"
+#include "api/responses/response_json.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kObject = "text_completion";
+
+// What the text of a choice begins with.
+std::string EchoOf(const ApiAnswer& answer, std::size_t choice) {
+  const ApiCall& call = answer.call();
+  if (call.echoes.empty()) return "";
+  return call.echoes[choice / static_cast<std::size_t>(call.requests[0].n_choices)];
+}
+
+class CompletionFormat final : public AnswerFormat {
+ public:
+  std::string Whole(const ApiAnswer& answer) override {
+    choices_.resize(answer.choices().size());
+    Json list = Json::array();
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      const CollectedAnswer& collected = answer.choices()[i].collected();
+      list.push_back(ChoiceJson(answer, i, EchoOf(answer, i) + collected.answer.content, true));
+    }
+    Json json = ResponseJson(kObject, answer.head(), std::move(list));
+    json["usage"] = UsageJson(answer.usage());
+    return DumpJson(json);
+  }
+
+  void Begin(const ApiAnswer& answer, std::string*) override {
+    choices_.resize(answer.choices().size());
+  }
+
+  void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
+    std::string text;
+    if (!std::exchange(choices_[piece.choice].has_begun, true)) text = EchoOf(answer, piece.choice);
+    for (const AnswerEvent& event : piece.events) text += event.text;
+    const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
+    const bool ends = collected.finish && !collected.error;
+    if (text.empty() && !ends) return;
+    Json chunk = ResponseJson(kObject, answer.head(),
+                              Json::array({ChoiceJson(answer, piece.choice, text, ends)}));
+    AddChunkUsage(answer, &chunk);
+    AppendSse(chunk, out);
+  }
+
+  void End(const ApiAnswer& answer, std::string* out) override {
+    AppendStreamEnd(kObject, answer, out);
+  }
+
+  void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
+    out->append("data: ").append(ErrorBody(answer.call().endpoint, error)).append("\n\n");
+  }
+
+ private:
+  struct Choice {
+    bool has_begun = false;
+    CompletionLogprobs logprobs;
+  };
+
+  Json ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::string_view text, bool ends) {
+    const CollectedAnswer& collected = answer.choices()[choice].collected();
+    return {
+        {"index", choice},
+        {"text", text},
+        {"logprobs", choices_[choice].logprobs.Next(collected, answer.sections(choice).sections(),
+                                                    *answer.model().tokenizer)},
+        {"finish_reason",
+         ends ? Json(ChatFinishReasonName(collected.answer.finish_reason)) : Json(nullptr)},
+        {"stop_reason", ends ? StopReasonJson(collected) : Json(nullptr)}};
+  }
+
+  std::vector<Choice> choices_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> MakeCompletionFormat() {
+  return std::make_unique<CompletionFormat>();
+}
+
+}  // namespace fathom

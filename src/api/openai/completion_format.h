@@ -1,0 +1,12 @@
+// The responses of OpenAI's completions, whole and streamed. spec/serving.md section 6.
+#pragma once
+
+#include <memory>
+
+#include "api/common/answer_format.h"
+
+namespace fathom {
+
+std::unique_ptr<AnswerFormat> MakeCompletionFormat();
+
+}  // namespace fathom

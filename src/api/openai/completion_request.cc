@@ -1,0 +1,98 @@
+#include "api/openai/completion_request.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view kPromptKinds =
+    "a string, a list of strings, a list of token ids or a list of such lists";
+
+std::vector<Token> ReadTokens(FieldReader& reader, const JsonValue& list, const std::string& path,
+                              const RequestLimits& limits) {
+  std::vector<Token> tokens;
+  tokens.reserve(list.items.size());
+  for (std::size_t i = 0; i < list.items.size() && !reader.error(); ++i) {
+    const JsonValue& item = list.items[i];
+    const std::optional<std::int64_t> token =
+        reader.IntegerOf(item, fmt::format("{}[{}]", path, i), {0, limits.vocab_size - 1});
+    tokens.push_back(static_cast<Token>(token.value_or(0)));
+  }
+  if (list.items.empty()) reader.Fail(path, "at least one token", "none");
+  return tokens;
+}
+
+std::vector<CompletionPrompt> ReadPrompts(FieldReader& reader, const RequestLimits& limits) {
+  std::vector<CompletionPrompt> prompts;
+  const JsonValue* prompt = reader.Find("prompt");
+  if (prompt == nullptr) {
+    reader.Fail("prompt", kPromptKinds, "nothing");
+    return prompts;
+  }
+  if (prompt->IsString()) {
+    prompts.emplace_back(prompt->text);
+    return prompts;
+  }
+  if (!prompt->IsArray() || prompt->items.empty()) {
+    reader.Fail("prompt", kPromptKinds,
+                prompt->IsArray() ? "an empty list" : DescribeFound(*prompt));
+    return prompts;
+  }
+  if (!prompt->items.front().IsString() && !prompt->items.front().IsArray()) {
+    prompts.emplace_back(ReadTokens(reader, *prompt, "prompt", limits));
+    return prompts;
+  }
+  if (prompt->items.size() > limits.max_prompts) {
+    reader.Fail("prompt", fmt::format("at most {} prompts", limits.max_prompts),
+                fmt::format("{}", prompt->items.size()));
+  }
+  for (std::size_t i = 0; i < prompt->items.size() && !reader.error(); ++i) {
+    const JsonValue& item = prompt->items[i];
+    const std::string path = fmt::format("prompt[{}]", i);
+    if (item.IsString()) {
+      prompts.emplace_back(item.text);
+    } else if (item.IsArray()) {
+      prompts.emplace_back(ReadTokens(reader, item, path, limits));
+    } else {
+      reader.Fail(path, "a string or a list of token ids", item);
+    }
+  }
+  return prompts;
+}
+
+void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
+  if (reader.Find("logprobs") == nullptr) return;
+  std::int64_t n_logprobs = 0;
+  reader.ReadInteger("logprobs", {.low = 0, .high = kMaxTopLogprobs}, &n_logprobs);
+  sampling->top_logprobs = static_cast<int>(n_logprobs);
+}
+
+}  // namespace
+
+Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const RequestLimits& limits,
+                                                 const RequestDefaults& defaults) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Unexpected(json.error());
+  CompletionRequest request = {.generation = {.sampling = defaults.sampling}};
+  FieldReader reader(*json);
+  request.prompts = ReadPrompts(reader, limits);
+  reader.ReadBool("echo", &request.echo);
+  request.generation.may_be_empty = request.echo;  // a prompt, as it is read: what vLLM allows
+  ReadGenerationFields(reader, limits, &request.generation);
+  ReadLogprobs(reader, &request.generation.sampling);
+  reader.ReadBool("add_special_tokens", &request.add_special_tokens);
+  std::string suffix;
+  reader.ReadString("suffix", &suffix);
+  if (!suffix.empty()) request.suffix = std::move(suffix);
+  if (request.echo && request.generation.sampling.top_logprobs) {
+    reader.Fail({ErrorCode::kUnsupported,
+                 "echo: not supported with logprobs, which would have to be those of the prompt"});
+  }
+  if (reader.error()) return Unexpected(*reader.error());
+  return request;
+}
+
+}  // namespace fathom

@@ -1,0 +1,32 @@
+// The body of POST /v1/completions: texts or tokens to continue as they are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/common/generation_fields.h"
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace fathom {
+
+// Special tokens written in a text become tokens: whoever sends it writes the whole prompt.
+using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
+
+struct CompletionRequest {
+  GenerationFields generation;
+  std::vector<CompletionPrompt> prompts;  // at least one
+  // Put the begin token before texts that do not begin with it; tokens are taken as they are.
+  bool add_special_tokens = true;
+  bool echo = false;                  // the answers begin with their prompts
+  std::optional<std::string> suffix;  // fill the gap between each prompt and this
+};
+
+// Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
+Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const RequestLimits& limits,
+                                                 const RequestDefaults& defaults);
+
+}  // namespace fathom

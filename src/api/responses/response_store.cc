@@ -1,0 +1,68 @@
+#include "api/responses/response_store.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+// Of nodes, strings and tables around one entry or item; what matters is that many empty items are
+// not free.
+constexpr std::size_t kOverheadBytes = 128;
+
+std::size_t BytesOf(const StoredResponse& response) {
+  std::size_t bytes = 2 * kOverheadBytes + response.id.size() + response.json.size();
+  for (const ResponseItem& item : response.items) {
+    bytes += kOverheadBytes + item.id.size() + item.json.size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void ResponseStore::Put(StoredResponse response) {
+  const std::size_t bytes = BytesOf(response);
+  const std::string id = response.id;
+  const std::lock_guard lock(mutex_);
+  entries_.Put(id, std::move(response), bytes);
+}
+
+std::optional<std::string> ResponseStore::FindResponse(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  const StoredResponse* response = entries_.Use(std::string(id));
+  if (response == nullptr) return std::nullopt;
+  return response->json;
+}
+
+std::optional<std::vector<ResponseItem>> ResponseStore::FindConversation(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  const StoredResponse* response = entries_.Use(std::string(id));
+  if (response == nullptr) return std::nullopt;
+  return response->items;
+}
+
+// References to items are rare, and a table of them would have to know of every conversation that
+// holds the same one.
+std::optional<ResponseItem> ResponseStore::FindItem(std::string_view id) {
+  if (id.empty()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  const ResponseItem* item = entries_.Find([id](const StoredResponse& response) {
+    const auto found = std::find_if(response.items.begin(), response.items.end(),
+                                    [id](const ResponseItem& entry) { return entry.id == id; });
+    return found == response.items.end() ? nullptr : &*found;
+  });
+  if (item == nullptr) return std::nullopt;
+  return *item;
+}
+
+bool ResponseStore::Remove(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  return entries_.Remove(std::string(id));
+}
+
+std::size_t ResponseStore::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.bytes();
+}
+
+}  // namespace fathom

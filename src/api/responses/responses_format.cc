@@ -1,0 +1,232 @@
+// How the events of one answer follow each other:
+//
+//   response.created, response.in_progress
+//   output_item.added                      an item, empty
+//     reasoning, message                   content_part.added, deltas, text.done, content_part.done
+//     calls                                deltas, done
+//   output_item.done                       the item with all it has: Codex reads only this one
+//   ...                                    the next item
+//   response.completed | response.incomplete | response.failed
+//
+// What is open when the answer fails is not done either.
+//
+// Reasoning is told in one of the two ways the API has. The plain one is reasoning_text: it is what
+// the model wrote, and summary says that somebody shortened it. Both openai-python and Codex read
+// both, but Codex shows reasoning_text only if it is set to show raw reasoning, and other clients
+// read nothing but summaries. So a client that asks for a summary gets the reasoning as one, in
+// place of the text and never besides: clients show or send back whatever they get, and would have
+// it twice.
+#include "api/responses/responses_format.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "api/common/custom_input.h"
+#include "api/common/sse.h"
+#include "api/openai/logprobs_json.h"
+#include "api/responses/responses_json.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = OutputItem::Kind;
+
+// The names of the two ways.
+struct ReasoningEvents {
+  std::string_view part_added;
+  std::string_view delta;
+  std::string_view done;
+  std::string_view part_done;
+  std::string_view part_type;
+  std::string_view index;
+};
+
+constexpr ReasoningEvents kPlain = {"response.content_part.added",
+                                    "response.reasoning_text.delta",
+                                    "response.reasoning_text.done",
+                                    "response.content_part.done",
+                                    "reasoning_text",
+                                    "content_index"};
+constexpr ReasoningEvents kSummary = {"response.reasoning_summary_part.added",
+                                      "response.reasoning_summary_text.delta",
+                                      "response.reasoning_summary_text.done",
+                                      "response.reasoning_summary_part.done",
+                                      "summary_text",
+                                      "summary_index"};
+
+class ResponsesFormat final : public AnswerFormat {
+ public:
+  std::string Whole(const ApiAnswer& answer) override { return DumpJson(FinishedResponse(answer)); }
+
+  void Begin(const ApiAnswer& answer, std::string* out) override {
+    const Json response = {{"response", StartedResponse(answer)}};
+    Emit("response.created", response, out);
+    Emit("response.in_progress", response, out);
+  }
+
+  void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
+    for (const AnswerEvent& event : piece.events) {
+      switch (event.kind) {
+        case AnswerEvent::Kind::kReasoningDelta:
+          TellReasoning(answer, event, out);
+          break;
+        case AnswerEvent::Kind::kContentDelta:
+          TellContent(answer, event, out);
+          break;
+        case AnswerEvent::Kind::kCallBegin:
+        case AnswerEvent::Kind::kArgumentsDelta:
+          TellCall(answer, event, out);
+          break;
+        case AnswerEvent::Kind::kCallEnd:  // whether the call is complete shows what comes next
+        case AnswerEvent::Kind::kFinish:
+          break;
+      }
+    }
+  }
+
+  void End(const ApiAnswer& answer, std::string* out) override {
+    if (open_ && !IsCutCall(answer)) CloseItem(answer, FinishedStatus(answer, *open_), out);
+    Emit(IsComplete(answer) ? "response.completed" : "response.incomplete",
+         {{"response", FinishedResponse(answer)}}, out);
+  }
+
+  void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
+    Emit("response.failed", {{"response", FailedResponse(answer, error)}}, out);
+  }
+
+ private:
+  void Emit(std::string_view type, Json fields, std::string* out) {
+    Json json = {{"type", type}, {"sequence_number", sequence_number_++}};
+    json.update(std::move(fields));
+    AppendSse(type, json, out);
+  }
+
+  // What an event about the open item says, with `fields` behind it.
+  void EmitOfItem(const ApiAnswer& answer, std::string_view type, Json fields, std::string* out) {
+    Json json = {{"item_id", ItemId(answer, *open_)}, {"output_index", open_->index}};
+    json.update(std::move(fields));
+    Emit(type, std::move(json), out);
+  }
+
+  // Opens the item that the event belongs to, unless it is the open one; true if it did.
+  bool OpenItem(const ApiAnswer& answer, Kind kind, std::size_t call, std::string* out) {
+    if (open_ && open_->kind == kind && open_->call == call) return false;
+    const std::size_t index = open_ ? open_->index + 1 : 0;
+    if (open_) CloseItem(answer, "completed", out);
+    open_ = OutputItem{.kind = kind, .index = index, .call = call};
+    Emit("response.output_item.added",
+         {{"output_index", index}, {"item", StartedItem(answer, *open_)}}, out);
+    return true;
+  }
+
+  void TellReasoning(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+    const ReasoningEvents& names = NamesOf(answer);
+    if (OpenItem(answer, Kind::kReasoning, 0, out)) {
+      EmitOfItem(answer, names.part_added, ReasoningPart(names, ""), out);
+    }
+    EmitOfItem(answer, names.delta, {{names.index, 0}, {"delta", event.text}}, out);
+  }
+
+  void TellContent(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+    if (OpenItem(answer, Kind::kMessage, 0, out)) {
+      EmitOfItem(answer, "response.content_part.added",
+                 {{"content_index", 0}, {"part", TextPart("", Json::array())}}, out);
+    }
+    EmitTextDelta(answer, event.text, TextLogprobs(answer, &text_logprobs_), out);
+  }
+
+  void EmitTextDelta(const ApiAnswer& answer, std::string_view text, Json logprobs,
+                     std::string* out) {
+    EmitOfItem(answer, "response.output_text.delta",
+               {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
+  }
+
+  void TellCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+    if (OpenItem(answer, KindOfCall(answer, event.call), event.call, out)) {
+      input_ = {};
+      n_input_told_ = 0;
+    }
+    if (event.kind != AnswerEvent::Kind::kArgumentsDelta) return;
+    if (open_->kind == Kind::kFunctionCall) {
+      EmitOfItem(answer, "response.function_call_arguments.delta", {{"delta", event.text}}, out);
+    } else {
+      EmitInputDelta(answer, input_.Feed(event.text), out);
+    }
+  }
+
+  void EmitInputDelta(const ApiAnswer& answer, std::string_view text, std::string* out) {
+    if (text.empty()) return;
+    n_input_told_ += text.size();
+    EmitOfItem(answer, "response.custom_tool_call_input.delta", {{"delta", text}}, out);
+  }
+
+  void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
+    const Json item = FinishedItem(answer, *open_, status);
+    switch (open_->kind) {
+      case Kind::kReasoning: {
+        const ReasoningEvents& names = NamesOf(answer);
+        const std::string& text = answer.choices().front().collected().answer.reasoning_content;
+        EmitOfItem(answer, names.done, {{names.index, 0}, {"text", text}}, out);
+        EmitOfItem(answer, names.part_done, ReasoningPart(names, text), out);
+        break;
+      }
+      case Kind::kMessage: {
+        const Json& part = item["content"][0];
+        // Of a token whose end was dropped (a call or a stop string follows) it is only known now
+        // that it is text.
+        Json late = TextLogprobs(answer, &text_logprobs_);
+        if (!late.empty()) EmitTextDelta(answer, "", std::move(late), out);
+        EmitOfItem(answer, "response.output_text.done",
+                   {{"content_index", 0}, {"text", part["text"]}, {"logprobs", part["logprobs"]}},
+                   out);
+        EmitOfItem(answer, "response.content_part.done", {{"content_index", 0}, {"part", part}},
+                   out);
+        break;
+      }
+      case Kind::kFunctionCall:
+        EmitOfItem(answer, "response.function_call_arguments.done",
+                   {{"name", item["name"]}, {"arguments", item["arguments"]}}, out);
+        break;
+      case Kind::kCustomCall: {
+        const auto input = item["input"].get<std::string>();
+        EmitInputDelta(answer, input.substr(std::min(n_input_told_, input.size())), out);
+        EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", input}}, out);
+        break;
+      }
+    }
+    Emit("response.output_item.done", {{"output_index", open_->index}, {"item", item}}, out);
+  }
+
+  static Json ReasoningPart(const ReasoningEvents& names, std::string_view text) {
+    return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
+  }
+
+  // A call that was cut off is not done: Codex runs whatever comes as done, and half a command may
+  // do what the whole would not.
+  bool IsCutCall(const ApiAnswer& answer) const {
+    const bool is_call = open_->kind == Kind::kFunctionCall || open_->kind == Kind::kCustomCall;
+    return is_call && !IsComplete(answer);
+  }
+
+  static const ReasoningEvents& NamesOf(const ApiAnswer& answer) {
+    return answer.call().responses->summarizes ? kSummary : kPlain;
+  }
+
+  std::int64_t sequence_number_ = 0;
+  std::optional<OutputItem> open_;
+  ChatLogprobs text_logprobs_;    // told in deltas
+  CustomInputStream input_;       // of the open item, if it is a custom call
+  std::size_t n_input_told_ = 0;  // bytes
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> MakeResponsesFormat() { return std::make_unique<ResponsesFormat>(); }
+
+}  // namespace fathom

@@ -1,0 +1,293 @@
+#include "api/responses/responses_items.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "api/common/reasoning_token.h"
+#include "api/responses/responses_tools.h"
+#include "chat/literals.h"
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
+                                           "reasoning_text"};
+
+// What becomes of a part that is no text.
+enum class OtherParts {
+  kRefuse,  // the model would answer without having seen it
+  kName,    // a tool returned it, and the client can do nothing about it
+};
+
+void AppendParagraph(std::string_view text, std::string* to) {
+  if (!to->empty() && !text.empty()) to->append(kBlockJoiner);
+  to->append(text);
+}
+
+std::string PartText(FieldReader& reader, const JsonValue& part, const std::string& path,
+                     OtherParts others) {
+  if (!part.IsObject()) {
+    reader.Fail(path, "an object", part);
+    return "";
+  }
+  const JsonValue* type = part.Find("type");
+  const std::string name = type != nullptr && type->IsString() ? type->text : "";
+  const bool is_refusal = name == "refusal";
+  if (is_refusal ||
+      std::find(std::begin(kTextTypes), std::end(kTextTypes), name) != std::end(kTextTypes)) {
+    const std::string key = is_refusal ? "refusal" : "text";
+    const JsonValue* text = part.Find(key);
+    if (text != nullptr && text->IsString()) return text->text;
+    reader.Fail(fmt::format("{}.{}", path, key), "a string",
+                text == nullptr ? "nothing" : DescribeFound(*text));
+  } else if (others == OtherParts::kRefuse) {
+    reader.Fail(path + ".type", "input_text or output_text (this model reads text only)",
+                type == nullptr ? "nothing" : DescribeFound(*type));
+  }
+  return fmt::format("[Unsupported {}]", name);
+}
+
+// A string, or a list of parts.
+std::string ReadText(FieldReader& reader, std::string_view key, OtherParts others) {
+  const JsonValue* value = reader.Find(key);
+  if (value == nullptr) return "";
+  if (value->IsString()) return value->text;
+  if (!value->IsArray()) {
+    reader.Fail(key, "a string or a list of parts", *value);
+    return "";
+  }
+  std::string text;
+  for (std::size_t i = 0; i < value->items.size() && !reader.error(); ++i) {
+    if (i > 0) text += kBlockJoiner;
+    text += PartText(reader, value->items[i], fmt::format("{}[{}]", key, i), others);
+  }
+  return text;
+}
+
+std::string ReadRequired(FieldReader& reader, std::string_view key) {
+  std::string text;
+  reader.ReadString(key, &text);
+  if (text.empty()) {
+    const JsonValue* found = reader.Find(key);
+    reader.Fail(key, "a string that is not empty",
+                found == nullptr ? "nothing" : DescribeFound(*found));
+  }
+  return text;
+}
+
+// Of reasoning: whichever form of it the client kept, the fullest first.
+std::string ReadReasoningText(FieldReader& reader) {
+  std::string token;
+  reader.ReadString("encrypted_content", &token);
+  std::optional<std::string> reasoning = ReadReasoningToken(token);
+  if (reasoning) return *std::move(reasoning);
+  std::string text = ReadText(reader, "content", OtherParts::kRefuse);
+  if (text.empty()) text = ReadText(reader, "summary", OtherParts::kRefuse);
+  return text;
+}
+
+std::string SourceOf(const JsonValue& value, std::string_view source) {
+  return std::string(source.substr(value.source_begin, value.source_end - value.source_begin));
+}
+
+// Clients leave out the types of the two plainest items.
+std::string TypeOf(FieldReader& reader) {
+  std::string type;
+  reader.ReadString("type", &type);
+  if (!type.empty()) return type;
+  if (reader.Find("role") != nullptr) return "message";
+  return reader.Find("id") != nullptr ? "item_reference" : "";
+}
+
+}  // namespace
+
+struct ResponsesItems::Kind {
+  std::string_view type;
+  void (ResponsesItems::*read)(FieldReader&, std::string_view);
+};
+
+void ResponsesItems::Add(const JsonValue& item, std::string_view source, const std::string& path) {
+  static constexpr Kind kKinds[] = {
+      {"message", &ResponsesItems::ReadMessage},
+      {"reasoning", &ResponsesItems::ReadReasoning},
+      {"function_call", &ResponsesItems::ReadFunctionCall},
+      {"function_call_output", &ResponsesItems::ReadOutput},
+      {"custom_tool_call", &ResponsesItems::ReadCustomCall},
+      {"custom_tool_call_output", &ResponsesItems::ReadOutput},
+      {"local_shell_call", &ResponsesItems::ReadShellCall},
+      {"local_shell_call_output", &ResponsesItems::ReadOutput},
+      {"compaction", &ResponsesItems::ReadCompaction},
+      {"compaction_summary", &ResponsesItems::ReadCompaction},
+      {"code_interpreter_call", &ResponsesItems::ReadNothing},
+      {"computer_call", &ResponsesItems::ReadNothing},
+      {"computer_call_output", &ResponsesItems::ReadNothing},
+      {"file_search_call", &ResponsesItems::ReadNothing},
+      {"ghost_snapshot", &ResponsesItems::ReadNothing},
+      {"image_generation_call", &ResponsesItems::ReadNothing},
+      {"mcp_approval_request", &ResponsesItems::ReadNothing},
+      {"mcp_approval_response", &ResponsesItems::ReadNothing},
+      {"mcp_call", &ResponsesItems::ReadNothing},
+      {"mcp_list_tools", &ResponsesItems::ReadNothing},
+      {"tool_search_call", &ResponsesItems::ReadNothing},
+      {"tool_search_output", &ResponsesItems::ReadNothing},
+      {"web_search_call", &ResponsesItems::ReadNothing},
+  };
+  if (error_) return;
+  if (!item.IsObject()) {
+    error_ = Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
+    return;
+  }
+  FieldReader reader(item, path);
+  const std::string type = TypeOf(reader);
+  std::string id;
+  reader.ReadString("id", &id);
+  if (type == "item_reference") {
+    const std::optional<ResponseItem> stored =
+        store_ == nullptr ? std::nullopt : store_->FindItem(id);
+    if (stored) return AddJson(*stored, path);
+    reader.Fail("id", "the id of an item of a stored response", PythonJsonString(id));
+  } else {
+    const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                    [&](const Kind& entry) { return entry.type == type; });
+    if (kind != std::end(kKinds)) {
+      (this->*kind->read)(reader, source);
+      items_.push_back({.id = std::move(id), .json = SourceOf(item, source)});
+    } else {
+      reader.Fail("type", "message, function_call, function_call_output or another kind of item",
+                  type.empty() ? "nothing" : PythonJsonString(type));
+    }
+  }
+  error_ = reader.error();
+}
+
+void ResponsesItems::AddStored(const std::vector<ResponseItem>& items, const std::string& path) {
+  for (const ResponseItem& item : items) AddJson(item, path);
+}
+
+void ResponsesItems::AddJson(const ResponseItem& item, const std::string& path) {
+  if (error_) return;
+  const Result<JsonValue> json = ParseJson(item.json);
+  if (!json) {
+    error_ = json.error();
+    return;
+  }
+  Add(*json, item.json, path);
+}
+
+void ResponsesItems::AddUserText(std::string_view text) {
+  messages_.push_back({.role = Role::kUser, .content = std::string(text)});
+  items_.push_back({.json = fmt::format(R"({{"type": "message", "role": "user", "content": {}}})",
+                                        PythonJsonString(text))});
+}
+
+std::vector<Message> ResponsesItems::TakeMessages() {
+  const bool is_open = !messages_.empty() && (messages_.back().role == Role::kUser ||
+                                              messages_.back().role == Role::kTool);
+  if (!is_open) messages_.push_back({.role = Role::kUser});
+  return std::move(messages_);
+}
+
+void ResponsesItems::ReadMessage(FieldReader& reader, std::string_view) {
+  std::string role;
+  reader.ReadString("role", &role);
+  std::string text = ReadText(reader, "content", OtherParts::kRefuse);
+  if (role == "assistant") {
+    AppendParagraph(text, &AssistantTurn().content);
+  } else if (role == "system" || role == "developer") {
+    const bool goes_on = !messages_.empty() && messages_.back().role == Role::kSystem;
+    if (!goes_on) messages_.push_back({.role = Role::kSystem});
+    AppendParagraph(text, &messages_.back().content);
+  } else if (role == "user") {
+    messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+  } else {
+    reader.Fail("role", "one of user, assistant, system, developer",
+                role.empty() ? "nothing" : PythonJsonString(role));
+  }
+}
+
+void ResponsesItems::ReadReasoning(FieldReader& reader, std::string_view) {
+  // The model reasons before it speaks, so this begins another turn of it.
+  const Message& open = AssistantTurn();
+  if (!open.content.empty() || !open.tool_calls.empty()) {
+    messages_.push_back({.role = Role::kAssistant});
+  }
+  AppendParagraph(ReadReasoningText(reader), &messages_.back().reasoning_content);
+}
+
+void ResponsesItems::ReadFunctionCall(FieldReader& reader, std::string_view source) {
+  std::string space;
+  reader.ReadString("namespace", &space);
+  ToolCall call = {.id = ReadRequired(reader, "call_id"),
+                   .name = FlatToolName(space, ReadRequired(reader, "name"))};
+  const JsonValue* arguments = reader.Find("arguments");
+  if (arguments != nullptr) {
+    call.arguments = arguments->IsString() ? arguments->text : SourceOf(*arguments, source);
+  }
+  if (call.arguments.empty()) call.arguments = "{}";
+  AddCall(std::move(call));
+}
+
+void ResponsesItems::ReadCustomCall(FieldReader& reader, std::string_view) {
+  std::string space;
+  reader.ReadString("namespace", &space);
+  std::string input;
+  reader.ReadString("input", &input);
+  AddCall({.id = ReadRequired(reader, "call_id"),
+           .name = FlatToolName(space, ReadRequired(reader, "name")),
+           .arguments = fmt::format("{{\"{}\": {}}}", kCustomInput, PythonJsonString(input))});
+}
+
+void ResponsesItems::ReadShellCall(FieldReader& reader, std::string_view source) {
+  const JsonValue* action = reader.Find("action");
+  if (action == nullptr || !action->IsObject()) {
+    reader.Fail("action", "an object", action == nullptr ? "nothing" : DescribeFound(*action));
+    return;
+  }
+  const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
+  AddCall({.id = ReadRequired(reader, id_key),
+           .name = "local_shell",
+           .arguments = SourceOf(*action, source)});
+}
+
+void ResponsesItems::ReadOutput(FieldReader& reader, std::string_view) {
+  const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
+  std::string call_id;
+  reader.ReadString(id_key, &call_id);
+  if (call_ids_.find(call_id) == call_ids_.end()) {
+    reader.Fail("call_id", "the call_id of a call before it",
+                call_id.empty() ? "nothing" : PythonJsonString(call_id));
+  }
+  const JsonValue* output = reader.Find("output");
+  const bool is_text = output == nullptr || output->IsString() || output->IsArray();
+  messages_.push_back(
+      {.role = Role::kTool,
+       .content = is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output),
+       .tool_call_id = std::move(call_id)});
+}
+
+// Another server's summary of what it left out cannot be read; a text can.
+void ResponsesItems::ReadCompaction(FieldReader& reader, std::string_view) {
+  std::string text = ReadReasoningText(reader);
+  if (!text.empty()) messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+}
+
+void ResponsesItems::ReadNothing(FieldReader&, std::string_view) {}
+
+void ResponsesItems::AddCall(ToolCall call) {
+  call_ids_.insert(call.id);
+  AssistantTurn().tool_calls.push_back(std::move(call));
+}
+
+Message& ResponsesItems::AssistantTurn() {
+  if (messages_.empty() || messages_.back().role != Role::kAssistant) {
+    messages_.push_back({.role = Role::kAssistant});
+  }
+  return messages_.back();
+}
+
+}  // namespace fathom

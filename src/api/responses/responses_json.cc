@@ -1,0 +1,242 @@
+#include "api/responses/responses_json.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/common/custom_input.h"
+#include "api/common/reasoning_token.h"
+#include "api/common/sse.h"
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = OutputItem::Kind;
+
+const CollectedAnswer& Collected(const ApiAnswer& answer) {
+  return answer.choices().front().collected();
+}
+
+const ResponsesContext& ContextOf(const ApiAnswer& answer) {
+  Check(answer.call().responses.has_value(), "the answer to a call of another API");
+  return *answer.call().responses;
+}
+
+std::string_view IdPrefix(Kind kind) {
+  switch (kind) {
+    case Kind::kReasoning:
+      return "rs_";
+    case Kind::kMessage:
+      return "msg_";
+    case Kind::kFunctionCall:
+      return "fc_";
+    case Kind::kCustomCall:
+      break;
+  }
+  return "ctc_";
+}
+
+const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
+  return Collected(answer).answer.tool_calls[item.call];
+}
+
+// What the client calls the tool of a call.
+ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
+  const ClientTools& tools = ContextOf(answer).client_tools;
+  const auto found = tools.find(call.name);
+  return found == tools.end() ? ClientTool{.name = call.name} : found->second;
+}
+
+Json CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+              std::string text) {
+  const ToolCall& call = CallOf(answer, item);
+  const ClientTool tool = ClientToolOf(answer, call);
+  Json json = {
+      {"id", ItemId(answer, item)}, {"type", tool.is_custom ? "custom_tool_call" : "function_call"},
+      {"status", status},           {"call_id", call.id},
+      {"name", tool.name},          {tool.is_custom ? "input" : "arguments", std::move(text)}};
+  if (!tool.space.empty()) json["namespace"] = tool.space;
+  return json;
+}
+
+Json MessageItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+                 Json content) {
+  return {{"id", ItemId(answer, item)},
+          {"type", "message"},
+          {"status", status},
+          {"role", "assistant"},
+          {"content", std::move(content)}};
+}
+
+Json ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+                   std::string_view text) {
+  const bool summarizes = ContextOf(answer).summarizes;
+  const Json part = {{"type", summarizes ? "summary_text" : "reasoning_text"}, {"text", text}};
+  const Json none = Json::array();
+  const Json parts = text.empty() ? none : Json::array({part});
+  Json json = {{"id", ItemId(answer, item)},
+               {"type", "reasoning"},
+               {"status", status},
+               {"summary", summarizes ? parts : none}};
+  if (!summarizes) json["content"] = parts;
+  if (ContextOf(answer).includes_encrypted_reasoning && !text.empty()) {
+    json["encrypted_content"] = MakeReasoningToken(text);
+  }
+  return json;
+}
+
+Json UsageJson(const Usage& usage) {
+  // Clients require cache_write_tokens, which here cost nothing and are not counted.
+  return {
+      {"input_tokens", usage.prompt_tokens},
+      {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
+      {"output_tokens", usage.completion_tokens},
+      {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
+      {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+}
+
+Json ResponseJson(const ApiAnswer& answer, std::string_view status, Json output) {
+  Json json = {{"id", answer.head().id},
+               {"object", "response"},
+               {"created_at", answer.head().created},
+               {"status", status},
+               {"background", false},
+               {"error", nullptr},
+               {"incomplete_details", nullptr},
+               {"model", answer.head().model},
+               {"output", std::move(output)},
+               {"usage", nullptr}};
+  json.update(Json::parse(ContextOf(answer).echo, nullptr, false));
+  return json;
+}
+
+// One of the codes that OpenAI has for a response; Codex asks again after a server_error.
+std::string_view FailureCode(const ApiError& error) {
+  if (error.status == 429) return "rate_limit_exceeded";
+  return error.status >= 500 ? "server_error" : "invalid_prompt";
+}
+
+}  // namespace
+
+std::vector<OutputItem> OutputItems(const ApiAnswer& answer) {
+  const Answer& said = Collected(answer).answer;
+  std::vector<OutputItem> items;
+  const auto add = [&items](Kind kind, std::size_t call) {
+    items.push_back({.kind = kind, .index = items.size(), .call = call});
+  };
+  if (!said.reasoning_content.empty()) add(Kind::kReasoning, 0);
+  if (!said.content.empty()) add(Kind::kMessage, 0);
+  for (std::size_t i = 0; i < said.tool_calls.size(); ++i) add(KindOfCall(answer, i), i);
+  return items;
+}
+
+Kind KindOfCall(const ApiAnswer& answer, std::size_t call) {
+  const ToolCall& made = Collected(answer).answer.tool_calls[call];
+  return ClientToolOf(answer, made).is_custom ? Kind::kCustomCall : Kind::kFunctionCall;
+}
+
+std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
+  const std::string_view id = answer.head().id;
+  const std::string_view unique = id.substr(id.find('_') + 1);
+  return fmt::format("{}{}{}", IdPrefix(item.kind), unique, item.index);
+}
+
+Json TextPart(std::string_view text, Json logprobs) {
+  return {{"type", "output_text"},
+          {"text", text},
+          {"annotations", Json::array()},
+          {"logprobs", std::move(logprobs)}};
+}
+
+Json TextLogprobs(const ApiAnswer& answer) {
+  ChatLogprobs none_told;
+  return TextLogprobs(answer, &none_told);
+}
+
+Json TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
+  const Json logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
+                                   *answer.model().tokenizer);
+  return logprobs.is_null() ? Json::array() : logprobs["content"];
+}
+
+Json StartedItem(const ApiAnswer& answer, const OutputItem& item) {
+  switch (item.kind) {
+    case Kind::kReasoning:
+      return ReasoningItem(answer, item, "in_progress", "");
+    case Kind::kMessage:
+      return MessageItem(answer, item, "in_progress", Json::array());
+    case Kind::kFunctionCall:
+    case Kind::kCustomCall:
+      break;
+  }
+  return CallItem(answer, item, "in_progress", "");
+}
+
+Json FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
+  const Answer& said = Collected(answer).answer;
+  switch (item.kind) {
+    case Kind::kReasoning:
+      return ReasoningItem(answer, item, status, said.reasoning_content);
+    case Kind::kMessage:
+      return MessageItem(answer, item, status,
+                         Json::array({TextPart(said.content, TextLogprobs(answer))}));
+    case Kind::kFunctionCall:
+      return CallItem(answer, item, status, CallOf(answer, item).arguments);
+    case Kind::kCustomCall:
+      break;
+  }
+  return CallItem(answer, item, status, CustomInput(CallOf(answer, item).arguments));
+}
+
+std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item) {
+  const bool is_last = item.index + 1 == OutputItems(answer).size();
+  return is_last && !IsComplete(answer) ? "incomplete" : "completed";
+}
+
+bool IsComplete(const ApiAnswer& answer) {
+  const CollectedAnswer& collected = Collected(answer);
+  return collected.finish && !collected.error &&
+         collected.answer.finish_reason != ChatFinishReason::kLength;
+}
+
+Json StartedResponse(const ApiAnswer& answer) {
+  return ResponseJson(answer, "in_progress", Json::array());
+}
+
+Json FinishedResponse(const ApiAnswer& answer) {
+  Json output = Json::array();
+  for (const OutputItem& item : OutputItems(answer)) {
+    output.push_back(FinishedItem(answer, item, FinishedStatus(answer, item)));
+  }
+  const bool is_complete = IsComplete(answer);
+  Json json = ResponseJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
+  if (!is_complete) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
+  json["usage"] = UsageJson(answer.usage());
+  return json;
+}
+
+Json FailedResponse(const ApiAnswer& answer, const ApiError& error) {
+  Json json = FinishedResponse(answer);
+  json["status"] = "failed";
+  json["error"] = {{"code", FailureCode(error)}, {"message", error.message}};
+  json["incomplete_details"] = nullptr;
+  json["usage"] = nullptr;
+  return json;
+}
+
+void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
+  if (!answer.call().responses || !answer.call().responses->store) return;
+  if (!answer.choices().front().finished() || answer.error()) return;
+  const Json json = FinishedResponse(answer);
+  StoredResponse stored = {
+      .id = answer.head().id, .json = DumpJson(json), .items = answer.call().responses->input};
+  for (const Json& item : json["output"]) {
+    stored.items.push_back({.id = item["id"].get<std::string>(), .json = DumpJson(item)});
+  }
+  store.Put(std::move(stored));
+}
+
+}  // namespace fathom

@@ -1,0 +1,218 @@
+#include "api/responses/responses_request.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "api/responses/responses_items.h"
+#include "api/responses/responses_tools.h"
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The server would have to go on without a client, or know what only OpenAI has.
+constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
+
+void RefuseUnsupported(FieldReader& reader) {
+  for (const std::string_view key : kUnsupported) {
+    const JsonValue* value = reader.Find(key);
+    if (value != nullptr && value->Truthy()) {
+      reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported", key)});
+    }
+  }
+}
+
+void ReadGeneration(FieldReader& reader, const RequestLimits& limits, GenerationFields* fields) {
+  ReadGenerationFields(reader, limits, fields);
+  if (fields->n_choices != 1) {
+    reader.Fail("n", "1: a response is one answer", fmt::format("{}", fields->n_choices));
+  }
+  std::int64_t max_tokens = fields->sampling.max_tokens.value_or(1);
+  reader.ReadInteger("max_output_tokens", {.low = 1}, &max_tokens);
+  if (reader.Find("max_output_tokens") != nullptr) fields->sampling.max_tokens = max_tokens;
+}
+
+// include: what the client wants besides; what it names that we do not have is just not there.
+void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
+  bool includes_logprobs = false;
+  const JsonValue* include = reader.Find("include");
+  if (include != nullptr && !include->IsArray()) reader.Fail("include", "a list", *include);
+  for (std::size_t i = 0; include != nullptr && i < include->items.size(); ++i) {
+    const JsonValue& entry = include->items[i];
+    if (!entry.IsString()) {
+      reader.Fail(fmt::format("include[{}]", i), "a string", entry);
+    } else if (entry.text == "reasoning.encrypted_content") {
+      request->context.includes_encrypted_reasoning = true;
+    } else if (entry.text == "message.output_text.logprobs") {
+      includes_logprobs = true;
+    }
+  }
+  std::int64_t top_logprobs = 0;
+  reader.ReadInteger("top_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &top_logprobs);
+  SamplingParameters& sampling = request->chat.generation.sampling;
+  sampling.top_logprobs.reset();
+  if (includes_logprobs) sampling.top_logprobs = static_cast<int>(top_logprobs);
+}
+
+void ReadReasoning(FieldReader& reader, ResponsesRequest* request) {
+  const JsonValue* reasoning = reader.FindObject("reasoning");
+  if (reasoning == nullptr) return;
+  FieldReader inner(*reasoning, "reasoning");
+  std::string effort;
+  inner.ReadString("effort", &effort);
+  if (!effort.empty()) {
+    request->chat.encoding.effort = effort;
+    request->chat.encoding.thinking = ThinkingMode::kThinking;  // unless the effort is none
+  }
+  std::string summary;
+  inner.ReadString("summary", &summary);
+  if (summary.empty()) inner.ReadString("generate_summary", &summary);  // its first name
+  request->context.summarizes = !summary.empty() && summary != "none";
+  if (inner.error()) reader.Fail(*inner.error());
+}
+
+void CheckTextFormat(FieldReader& reader) {
+  const JsonValue* text = reader.FindObject("text");
+  if (text == nullptr) return;
+  const JsonValue* format = FieldReader(*text).Find("format");
+  if (format == nullptr) return;
+  const JsonValue* type = format->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail("text.format", "an object with a type", *format);
+  } else if (type->text == "json_schema" || type->text == "json_object") {
+    reader.Fail(
+        {ErrorCode::kUnsupported, fmt::format("text.format: {} is not supported yet", type->text)});
+  } else if (type->text != "text") {
+    reader.Fail("text.format.type", "text, json_object or json_schema", *type);
+  }
+}
+
+void ReadTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
+               ResponsesRequest* request) {
+  ResponsesTools tools = ReadResponsesTools(reader, body, limits);
+  request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
+  reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
+  if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
+  request->chat.chat.tools = std::move(tools.tools);
+  request->chat.strict_field = std::move(tools.strict_field);
+  request->context.client_tools = std::move(tools.client_tools);
+}
+
+void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* items) {
+  std::string id;
+  reader.ReadString("previous_response_id", &id);
+  if (id.empty()) return;
+  const std::optional<std::vector<ResponseItem>> conversation =
+      store == nullptr ? std::nullopt : store->FindConversation(id);
+  if (conversation) return items->AddStored(*conversation, "previous_response_id");
+  reader.Fail("previous_response_id",
+              "the id of a stored response (only the latest are kept, and none with store: false)",
+              PythonJsonString(id));
+}
+
+void ReadInput(FieldReader& reader, std::string_view body, ResponseStore* store,
+               ResponsesRequest* request) {
+  ResponsesItems items(store);
+  ReadPrevious(reader, store, &items);
+  const JsonValue* input = reader.Find("input");
+  if (input != nullptr && input->IsString()) {
+    items.AddUserText(input->text);
+  } else if (input != nullptr && input->IsArray()) {
+    for (std::size_t i = 0; i < input->items.size() && !items.error(); ++i) {
+      items.Add(input->items[i], body, fmt::format("input[{}]", i));
+    }
+  } else if (input != nullptr || reader.Find("previous_response_id") == nullptr) {
+    reader.Fail("input", "a string or a list of items",
+                input == nullptr ? "nothing" : DescribeFound(*input));
+  }
+  if (items.error()) reader.Fail(*items.error());
+  request->chat.chat.messages = items.TakeMessages();
+  if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
+}
+
+// They stand before all that was said, and before the tools.
+void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
+  std::string instructions;
+  reader.ReadString("instructions", &instructions);
+  if (instructions.empty()) return;
+  if (messages->front().role == Role::kSystem) {
+    std::string& content = messages->front().content;
+    content = content.empty() ? instructions : fmt::format("{}\n\n{}", instructions, content);
+  } else {
+    messages->insert(messages->begin(),
+                     Message{.role = Role::kSystem, .content = std::move(instructions)});
+  }
+}
+
+// A value of the client as it can be sent back: null if JSON has no such number.
+Json EchoOf(const JsonValue* value) {
+  if (value == nullptr) return nullptr;
+  Json json = Json::parse(PythonJson(*value), nullptr, false);
+  return json.is_discarded() ? Json(nullptr) : json;
+}
+
+// With the defaults that OpenAI fills in, as clients look for the keys.
+std::string Echo(const FieldReader& reader, const ResponsesRequest& request) {
+  const SamplingParameters& sampling = request.chat.generation.sampling;
+  const auto echo = [&reader](std::string_view key) { return EchoOf(reader.Find(key)); };
+  const auto echo_or = [&echo](std::string_view key, Json otherwise) {
+    Json json = echo(key);
+    return json.is_null() ? std::move(otherwise) : json;
+  };
+  Json text = {{"format", {{"type", "text"}}}};
+  text.update(echo_or("text", Json::object()));
+  Json reasoning = {{"effort", nullptr}, {"summary", nullptr}};
+  reasoning.update(echo_or("reasoning", Json::object()));
+  Json json = {{"instructions", echo("instructions")},
+               {"max_output_tokens", echo("max_output_tokens")},
+               {"max_tool_calls", echo("max_tool_calls")},
+               {"metadata", echo_or("metadata", Json::object())},
+               {"parallel_tool_calls", request.chat.parallel_tool_calls},
+               {"previous_response_id", echo("previous_response_id")},
+               {"prompt_cache_key", echo("prompt_cache_key")},
+               {"reasoning", std::move(reasoning)},
+               {"safety_identifier", echo("safety_identifier")},
+               {"service_tier", "default"},
+               {"store", request.context.store},
+               {"temperature", sampling.temperature},
+               {"text", std::move(text)},
+               {"tool_choice", echo_or("tool_choice", "auto")},
+               {"tools", echo_or("tools", Json::array())},
+               {"top_logprobs", sampling.top_logprobs.value_or(0)},
+               {"top_p", sampling.top_p},
+               {"truncation", echo_or("truncation", "disabled")},
+               {"user", echo("user")}};
+  return json.dump();
+}
+
+}  // namespace
+
+Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const RequestLimits& limits,
+                                               const RequestDefaults& defaults,
+                                               ResponseStore* store) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return Unexpected(json.error());
+  ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
+  FieldReader reader(*json);
+  ReadGeneration(reader, limits, &request.chat.generation);
+  RefuseUnsupported(reader);
+  ReadInclude(reader, &request);
+  ReadReasoning(reader, &request);
+  CheckTextFormat(reader);
+  ReadTools(reader, body, limits, &request);
+  reader.ReadBool("store", &request.context.store);
+  ReadInput(reader, body, store, &request);
+  if (reader.error()) return Unexpected(*reader.error());
+  AddInstructions(reader, &request.chat.chat.messages);
+  if (reader.error()) return Unexpected(*reader.error());
+  request.context.echo = Echo(reader, request);
+  return request;
+}
+
+}  // namespace fathom

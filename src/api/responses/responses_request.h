@@ -1,0 +1,25 @@
+// The body of POST /v1/responses. spec/serving.md section 10.
+#pragma once
+
+#include <string_view>
+
+#include "api/common/generation_fields.h"
+#include "api/openai/chat_completion_request.h"
+#include "api/responses/response_store.h"
+#include "api/responses/responses_context.h"
+#include "base/result.h"
+
+namespace fathom {
+
+struct ResponsesRequest {
+  ChatCompletionRequest chat;
+  ResponsesContext context;
+};
+
+// Errors name the field: kInvalidArgument if it is wrong (or names what is not in `store`, which
+// may be null), kUnsupported if this build cannot do it. Unknown fields are ignored.
+Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const RequestLimits& limits,
+                                               const RequestDefaults& defaults,
+                                               ResponseStore* store);
+
+}  // namespace fathom

@@ -1,0 +1,69 @@
+#include "chat/answer.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "chat/literals.h"
+#include "json/python_json.h"
+
+namespace fathom {
+
+void AddToAnswer(const AnswerEvent& event, Answer* answer) {
+  switch (event.kind) {
+    case AnswerEvent::Kind::kReasoningDelta:
+      answer->reasoning_content += event.text;
+      break;
+    case AnswerEvent::Kind::kContentDelta:
+      answer->content += event.text;
+      break;
+    case AnswerEvent::Kind::kCallBegin:
+      answer->tool_calls.push_back({.id = event.id, .name = event.name, .arguments = ""});
+      break;
+    case AnswerEvent::Kind::kArgumentsDelta:
+      answer->tool_calls[event.call].arguments += event.text;
+      break;
+    case AnswerEvent::Kind::kCallEnd:
+      break;
+    case AnswerEvent::Kind::kFinish:
+      answer->finish_reason = event.finish;
+      break;
+  }
+}
+
+Answer ParseAnswer(std::string_view text, AnswerParserOptions options, AnswerEnd end) {
+  options.stream_arguments = false;
+  if (text.ends_with(kEndOfSentence)) {
+    text.remove_suffix(kEndOfSentence.size());
+    end = AnswerEnd::kStop;
+  }
+  AnswerParser parser(std::move(options));
+  Answer answer;
+  for (const AnswerEvent& event : parser.Feed(text)) AddToAnswer(event, &answer);
+  for (const AnswerEvent& event : parser.Finish(end)) AddToAnswer(event, &answer);
+  answer.stats = parser.stats();
+  return answer;
+}
+
+std::string AnswerToJson(const Answer& answer) {
+  const bool has_content = !answer.content.empty() || answer.tool_calls.empty();
+  std::string json = R"({"role": "assistant", "content": )";
+  json += has_content ? PythonJsonString(answer.content) : "null";
+  if (!answer.reasoning_content.empty()) {
+    json += ", \"reasoning_content\": ";
+    json += PythonJsonString(answer.reasoning_content);
+  }
+  for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
+    const ToolCall& call = answer.tool_calls[i];
+    json += i == 0 ? ", \"tool_calls\": [" : ", ";
+    json += fmt::format(
+        R"({{"id": {}, "type": "function", "function": {{"name": {}, "arguments": {}}}}})",
+        PythonJsonString(call.id), PythonJsonString(call.name), PythonJsonString(call.arguments));
+  }
+  if (!answer.tool_calls.empty()) json += "]";
+  json += fmt::format(", \"finish_reason\": \"{}\"}}", ChatFinishReasonName(answer.finish_reason));
+  return json;
+}
+
+}  // namespace fathom

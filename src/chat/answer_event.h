@@ -1,0 +1,69 @@
+// What the parser of answers reports, piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fathom {
+
+// Why an answer ended, as OpenAI clients know it. What ended the generation is FinishReason of the
+// engine, which knows nothing of calls.
+enum class ChatFinishReason {
+  kStop,       // the model ended its answer, or a stop condition did
+  kLength,     // no room for more tokens
+  kToolCalls,  // the model ended and made at least one complete call
+};
+
+// As OpenAI clients spell it: "stop", "length", "tool_calls".
+constexpr std::string_view ChatFinishReasonName(ChatFinishReason reason) {
+  switch (reason) {
+    case ChatFinishReason::kLength:
+      return "length";
+    case ChatFinishReason::kToolCalls:
+      return "tool_calls";
+    case ChatFinishReason::kStop:
+      break;
+  }
+  return "stop";
+}
+
+struct AnswerEvent {
+  enum class Kind {
+    kReasoningDelta,  // text
+    kContentDelta,    // text
+    kCallBegin,       // call, id, name
+    kArgumentsDelta,  // call, text: joined over the call they are a JSON object
+    kCallEnd,         // call
+    kFinish,          // finish; the last event
+  };
+  Kind kind = Kind::kFinish;
+  std::size_t call = 0;  // counts the calls of the answer from 0
+  std::string text{};    // whole code points, never empty
+  std::string id{};
+  std::string name{};
+  ChatFinishReason finish = ChatFinishReason::kStop;
+};
+
+// The events of one step in order; neighbouring deltas of one kind become one.
+class AnswerEvents {
+ public:
+  void AddDelta(AnswerEvent::Kind kind, std::string_view text, std::size_t call = 0) {
+    if (text.empty()) return;
+    if (events_.empty() || events_.back().kind != kind || events_.back().call != call) {
+      events_.push_back({.kind = kind, .call = call});
+    }
+    events_.back().text.append(text);
+  }
+
+  void Add(AnswerEvent event) { events_.push_back(std::move(event)); }
+
+  std::vector<AnswerEvent> Take() { return std::exchange(events_, {}); }
+
+ private:
+  std::vector<AnswerEvent> events_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,203 @@
+#include "chat/dsml_scanner.h"
+
+#include "chat/literals.h"
+
+namespace fathom {
+namespace {
+
+enum class Match { kYes, kNo, kIncomplete };
+
+constexpr std::string_view kWideBar = "｜";
+
+// Reads a tag from left to right. Each function moves past what it matches; where the text ends in
+// the middle of a possible match it says kIncomplete.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) {}
+
+  Match Literal(std::string_view literal) {
+    const std::string_view rest = text_.substr(position_);
+    if (rest.starts_with(literal)) {
+      position_ += literal.size();
+      return Match::kYes;
+    }
+    return literal.starts_with(rest) ? Match::kIncomplete : Match::kNo;
+  }
+
+  // Up to two bars of either kind.
+  Match Bars() {
+    for (int i = 0; i < 2; ++i) {
+      const Match wide = Literal(kWideBar);
+      if (wide == Match::kYes) continue;
+      if (wide == Match::kIncomplete) return wide;
+      if (Literal("|") != Match::kYes) break;
+    }
+    return Match::kYes;
+  }
+
+  // Any number of blanks, at least `least`.
+  Match Blanks(std::size_t least) {
+    const std::size_t begin = position_;
+    while (position_ < text_.size() &&
+           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\n')) {
+      ++position_;
+    }
+    if (position_ == text_.size()) return Match::kIncomplete;
+    return position_ - begin >= least ? Match::kYes : Match::kNo;
+  }
+
+  std::size_t position() const { return position_; }
+  void set_position(std::size_t position) { position_ = position; }
+  std::string_view text() const { return text_; }
+
+ private:
+  std::string_view text_;
+  std::size_t position_ = 0;
+};
+
+// The end of a parameter opener after its name: `>` or ` string="true">`.
+Match ReadStringAttribute(Cursor* cursor, std::optional<bool>* is_string) {
+  const std::size_t begin = cursor->position();
+  if (cursor->Blanks(0) == Match::kIncomplete) return Match::kIncomplete;
+  if (cursor->Literal(">") == Match::kYes) return Match::kYes;
+  if (cursor->position() == begin) return Match::kNo;
+  for (const bool value : {true, false}) {
+    Cursor attempt = *cursor;
+    Match match = attempt.Literal(value ? "string=\"true\"" : "string=\"false\"");
+    if (match == Match::kYes) match = attempt.Blanks(0);
+    if (match == Match::kYes) match = attempt.Literal(">");
+    if (match == Match::kNo) continue;
+    if (match == Match::kYes) {
+      *is_string = value;
+      *cursor = attempt;
+    }
+    return match;
+  }
+  return Match::kNo;
+}
+
+// ` name="...">`, for a parameter with its other attribute. Nothing is escaped: the name ends at
+// the first quote after which the tag ends as it should.
+Match ReadAttributes(Cursor* cursor, Tag* tag) {
+  Match match = cursor->Blanks(1);
+  if (match == Match::kYes) match = cursor->Literal("name=\"");
+  if (match != Match::kYes) return match;
+  const std::size_t begin = cursor->position();
+  std::size_t quote = begin;
+  while (true) {
+    quote =
+        cursor->text().find_first_of(tag->kind == TagKind::kInvokeOpen ? "\"<>\n" : "\"", quote);
+    if (quote == std::string_view::npos) return Match::kIncomplete;
+    if (cursor->text()[quote] != '"') return Match::kNo;
+    cursor->set_position(quote + 1);
+    if (tag->kind == TagKind::kParameterOpen) {
+      match = ReadStringAttribute(cursor, &tag->is_string);
+    } else {
+      match = cursor->Blanks(0);
+      if (match == Match::kYes) match = cursor->Literal(">");
+    }
+    if (match == Match::kNo) {
+      ++quote;
+      continue;
+    }
+    tag->name = cursor->text().substr(begin, quote - begin);
+    return match;
+  }
+}
+
+struct TagName {
+  std::string_view name;
+  TagKind open;
+  TagKind close;
+};
+constexpr TagName kTagNames[] = {
+    {"tool_calls", TagKind::kBlockOpen, TagKind::kBlockClose},
+    {"function_calls", TagKind::kBlockOpen, TagKind::kBlockClose},
+    {"calls", TagKind::kBlockOpen, TagKind::kBlockClose},
+    {"invoke", TagKind::kInvokeOpen, TagKind::kInvokeClose},
+    {"parameter", TagKind::kParameterOpen, TagKind::kParameterClose},
+};
+
+// After the name: nothing but blanks for closers and blocks, else the attributes.
+Match ReadRest(Cursor* cursor, Tag* tag) {
+  if (tag->kind != TagKind::kInvokeOpen && tag->kind != TagKind::kParameterOpen) {
+    const Match blanks = cursor->Blanks(0);
+    return blanks == Match::kYes ? cursor->Literal(">") : blanks;
+  }
+  const Match match = ReadAttributes(cursor, tag);
+  if (match == Match::kYes && tag->kind == TagKind::kInvokeOpen && tag->name.empty()) {
+    return Match::kNo;
+  }
+  return match;
+}
+
+// From the bracket to the name of a DSML or plain tag.
+Match ReadMarkup(Cursor* cursor, Tag* tag) {
+  if (cursor->Literal("<") != Match::kYes) return Match::kNo;
+  const bool is_closer = cursor->Literal("/") == Match::kYes;
+  const std::size_t begin = cursor->position();
+  if (cursor->Bars() == Match::kIncomplete) return Match::kIncomplete;
+  const bool has_bars = cursor->position() > begin;
+  Match dsml = cursor->Literal("DSML");
+  if (dsml == Match::kIncomplete) return dsml;
+  tag->is_dsml = dsml == Match::kYes;
+  if (tag->is_dsml) {
+    if (cursor->Bars() == Match::kIncomplete) return Match::kIncomplete;
+    Match blank = cursor->Literal(" ");
+    if (blank == Match::kIncomplete) return blank;
+  } else if (has_bars) {
+    return Match::kNo;
+  }
+  for (const TagName& name : kTagNames) {
+    if (name.name == "calls" && !tag->is_dsml) continue;
+    const Match match = cursor->Literal(name.name);
+    if (match == Match::kNo) continue;
+    if (match == Match::kIncomplete) return match;
+    tag->kind = is_closer ? name.close : name.open;
+    return ReadRest(cursor, tag);
+  }
+  return Match::kNo;
+}
+
+TagScan FromMatch(Match match, const Cursor& cursor, Tag tag) {
+  using Outcome = TagScan::Outcome;
+  if (match == Match::kNo) return {Outcome::kNoTag, {}};
+  if (match == Match::kIncomplete) return {Outcome::kIncomplete, {}};
+  tag.bytes = cursor.position();
+  return {Outcome::kTag, tag};
+}
+
+}  // namespace
+
+TagScan ScanTag(std::string_view text) {
+  const bool is_cut = text.size() > kMaxTagBytes;
+  text = text.substr(0, kMaxTagBytes);
+  bool is_prefix = false;
+  for (const bool is_closer : {false, true}) {
+    Cursor cursor(text);
+    const Match match = cursor.Literal(is_closer ? kThinkCloseToken : kThinkOpenToken);
+    const TagKind kind = is_closer ? TagKind::kThinkClose : TagKind::kThinkOpen;
+    if (match == Match::kYes) return FromMatch(match, cursor, {.kind = kind});
+    is_prefix = is_prefix || match == Match::kIncomplete;
+  }
+  Cursor cursor(text);
+  Tag tag;
+  TagScan scan = FromMatch(ReadMarkup(&cursor, &tag), cursor, tag);
+  if (scan.outcome == TagScan::Outcome::kNoTag && is_prefix) {
+    scan.outcome = TagScan::Outcome::kIncomplete;
+  }
+  if (scan.outcome == TagScan::Outcome::kIncomplete && (is_cut || text.size() == kMaxTagBytes)) {
+    scan.outcome = TagScan::Outcome::kNoTag;
+  }
+  return scan;
+}
+
+bool IsPlainTail(std::string_view text) {
+  if (text == "<" || text == "</") return true;
+  const auto is_prefix = [&](std::string_view tag) { return tag.starts_with(text); };
+  const bool is_marker = is_prefix(kThinkOpenToken) || is_prefix(kThinkCloseToken);
+  const char first = text.size() > 1 && text[1] == '/' ? text[2] : text[1];
+  return !is_marker && first >= 'a' && first <= 'z';
+}
+
+}  // namespace fathom

@@ -1,0 +1,313 @@
+#include "chat/encoder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+#include "chat/conversation.h"
+#include "chat/literals.h"
+#include "json/json_value.h"
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+const TaskToken* FindTask(std::string_view task) {
+  const auto* found = std::find_if(std::begin(kTaskTokens), std::end(kTaskTokens),
+                                   [&](const TaskToken& entry) { return entry.task == task; });
+  return found == std::end(kTaskTokens) ? nullptr : found;
+}
+
+// Collects the spans of one prompt and keeps the first error.
+class Writer {
+ public:
+  explicit Writer(bool trust_client_text) : trust_client_text_(trust_client_text) {}
+
+  void Template(std::string_view text) { Append(text, true); }
+  void Client(std::string_view text) { Append(text, trust_client_text_); }
+  void Written(const std::vector<Token>& tokens) {
+    if (!tokens.empty()) spans_.push_back({.trusted = true, .tokens = tokens});
+  }
+
+  // The client's JSON as Python prints it. `what` names it in an error.
+  void ClientJson(std::string_view json, std::string_view what) {
+    const Result<std::string> text = ReserializeLikePython(json);
+    if (text) {
+      Client(*text);
+    } else if (!error_) {
+      error_ =
+          Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, text.error().message)};
+    }
+  }
+
+  void SetError(std::string message) {
+    if (!error_) error_ = Error{ErrorCode::kInvalidArgument, std::move(message)};
+  }
+
+  const std::optional<Error>& error() const { return error_; }
+  std::vector<PromptSpan> TakeSpans() { return std::move(spans_); }
+
+ private:
+  void Append(std::string_view text, bool trusted) {
+    if (text.empty()) return;
+    if (spans_.empty() || spans_.back().trusted != trusted || !spans_.back().tokens.empty()) {
+      spans_.push_back({.text = "", .trusted = trusted});
+    }
+    spans_.back().text.append(text);
+  }
+
+  bool trust_client_text_;
+  std::vector<PromptSpan> spans_;
+  std::optional<Error> error_;
+};
+
+void WriteTag(std::string_view opening, std::string_view name, Writer* out) {
+  out->Template(opening);
+  out->Template(kDsml);
+  out->Template(name);
+}
+
+void WriteParameter(std::string_view name, std::string_view value, bool is_string, Writer* out) {
+  WriteTag("<", "parameter name=\"", out);
+  out->Client(name);
+  out->Template(is_string ? "\" string=\"true\">" : "\" string=\"false\">");
+  out->Client(value);
+  WriteTag("</", "parameter>", out);
+}
+
+// One parameter a line; no arguments are an empty line.
+void WriteArguments(const std::string& arguments, Writer* out) {
+  const Result<JsonValue> parsed = ParseJson(arguments);
+  if (!parsed || !parsed->IsObject()) {
+    WriteParameter("arguments", arguments, true, out);
+    return;
+  }
+  for (std::size_t i = 0; i < parsed->items.size(); ++i) {
+    const JsonValue& value = parsed->items[i];
+    if (i > 0) out->Template("\n");
+    WriteParameter(parsed->keys[i], value.IsString() ? value.text : PythonJson(value),
+                   value.IsString(), out);
+  }
+}
+
+void WriteInvoke(std::string_view name, Writer* out) {
+  WriteTag("<", "invoke name=\"", out);
+  out->Client(name);
+  out->Template("\">\n");
+}
+
+void WriteToolCalls(const std::vector<ToolCall>& calls, Writer* out) {
+  WriteTag("<", "tool_calls>\n", out);
+  for (const ToolCall& call : calls) {
+    WriteInvoke(call.name, out);
+    WriteArguments(call.arguments, out);
+    out->Template("\n");
+    WriteTag("</", "invoke>\n", out);
+  }
+  WriteTag("</", "tool_calls>", out);
+}
+
+// What system and developer messages say after their text.
+void WriteAppendices(const Message& message, Writer* out) {
+  if (!message.tools.empty()) {
+    out->Template(kToolsBlockPrefix);
+    out->Template(kToolsBlockBefore);
+    for (std::size_t i = 0; i < message.tools.size(); ++i) {
+      if (i > 0) out->Template(kToolSchemaJoiner);
+      out->ClientJson(message.tools[i].function_json, fmt::format("tools[{}].function", i));
+    }
+    out->Template(kToolsBlockAfter);
+  }
+  if (message.response_format) {
+    out->Template(kResponseFormatPrefix);
+    out->ClientJson(*message.response_format, "response_format");
+  }
+}
+
+void WriteBlocks(const std::vector<ContentBlock>& blocks, Writer* out) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (i > 0) out->Template(kBlockJoiner);
+    const bool is_result = blocks[i].kind == ContentBlock::Kind::kToolResult;
+    if (is_result) out->Template(kToolResultOpen);
+    out->Client(blocks[i].text);
+    if (is_result) out->Template(kToolResultClose);
+  }
+}
+
+// Renders one turn after another. The fields are constant after construction.
+class Renderer {
+ public:
+  Renderer(const Conversation& conversation, const EncodeOptions& options, Writer* out)
+      : turns_(conversation.turns),
+        last_user_(conversation.last_user),
+        thinks_(options.thinking == ThinkingMode::kThinking),
+        drops_(conversation.drops_reasoning),
+        continue_reasoning_(options.continue_reasoning),
+        out_(out) {}
+
+  void RenderBody(std::size_t index) {
+    const Message& message = turns_[index].message;
+    switch (message.role) {
+      case Role::kSystem:
+        out_->Client(message.content);
+        WriteAppendices(message, out_);
+        break;
+      case Role::kDeveloper:
+        if (message.content.empty()) {
+          out_->SetError("developer message: expected a content that is not empty, found none");
+        }
+        out_->Template(kUserToken);
+        out_->Client(message.content);
+        WriteAppendices(message, out_);
+        break;
+      case Role::kUser:
+        out_->Template(kUserToken);
+        WriteBlocks(message.blocks, out_);
+        break;
+      case Role::kLatestReminder:
+        out_->Template(kLatestReminderToken);
+        out_->Client(message.content);
+        break;
+      case Role::kAssistant:
+        RenderAssistant(index);
+        break;
+      case Role::kTool:
+        Check(false, "tool messages are merged before rendering");
+    }
+  }
+
+  // What stands between this turn and an answer, written or still to come.
+  void RenderTransition(std::size_t index) {
+    if (index + 1 < turns_.size()) {
+      const Role next = turns_[index + 1].message.role;
+      if (next != Role::kAssistant && next != Role::kLatestReminder) return;
+    }
+    const Message& message = turns_[index].message;
+    if (message.task) {
+      const TaskToken* task = FindTask(*message.task);
+      Check(task != nullptr, "tasks are checked before rendering");
+      if (task->task == "action") {
+        out_->Template(kAssistantToken);
+        out_->Template(thinks_ ? kThinkOpenToken : kThinkCloseToken);
+      }
+      out_->Template(task->token);
+      ends_in_reasoning_ = false;
+    } else if (message.role == Role::kUser || message.role == Role::kDeveloper) {
+      out_->Template(kAssistantToken);
+      ends_in_reasoning_ = thinks_ && (!drops_ || Signed(index) >= last_user_);
+      out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
+    }
+  }
+
+  bool ends_in_reasoning() const { return ends_in_reasoning_; }
+
+ private:
+  static std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
+
+  void RenderAssistant(std::size_t index) {
+    const Message& message = turns_[index].message;
+    const bool answers_task = index > 0 && turns_[index - 1].message.task.has_value();
+    const bool shows_reasoning =
+        thinks_ && !answers_task && (!drops_ || Signed(index) > last_user_);
+    ends_in_reasoning_ = false;
+    if (message.written && message.written->has_reasoning == shows_reasoning && !message.wo_eos) {
+      out_->Written(message.written->tokens);
+      return;
+    }
+    if (shows_reasoning) {
+      out_->Client(message.reasoning_content);
+      const bool has_answer = !message.content.empty() || !message.tool_calls.empty();
+      if (continue_reasoning_ && message.wo_eos && index + 1 == turns_.size() && !has_answer &&
+          !message.reasoning_content.empty()) {
+        ends_in_reasoning_ = true;
+        return;
+      }
+      out_->Template(kThinkCloseToken);
+    }
+    out_->Client(message.content);
+    if (!message.tool_calls.empty()) {
+      out_->Template("\n\n");
+      WriteToolCalls(message.tool_calls, out_);
+    }
+    if (!message.wo_eos) out_->Template(kEndOfSentence);
+  }
+
+  const std::vector<Turn>& turns_;
+  const std::ptrdiff_t last_user_;
+  const bool thinks_;
+  const bool drops_;
+  const bool continue_reasoning_;
+  Writer* const out_;
+  bool ends_in_reasoning_ = false;  // after the last turn that was rendered
+};
+
+Status CheckTasks(const std::vector<Message>& messages) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].task || FindTask(*messages[i].task) != nullptr) continue;
+    std::string known;
+    for (const TaskToken& entry : kTaskTokens) {
+      known += known.empty() ? "" : ", ";
+      known += entry.task;
+    }
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "messages[{}].task: expected one of {}, found \"{}\"", i, known,
+                     *messages[i].task);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string EncodedPrompt::Text() const {
+  std::string text;
+  for (const PromptSpan& span : spans) text += span.text;
+  return text;
+}
+
+Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& options,
+                                 const PromptProfile& profile) {
+  const Result<EffortLevel> effort = FindEffort(profile, options.effort);
+  if (!effort) return Unexpected(effort.error());
+  Status tasks = CheckTasks(request.context);
+  if (tasks) tasks = CheckTasks(request.messages);
+  if (!tasks) return Unexpected(tasks.error());
+
+  EncodeOptions effective = options;
+  if (!effort->thinks) effective.thinking = ThinkingMode::kChat;
+  const bool has_context = !request.context.empty();
+  PlaceRequestTools(&request);
+  const Conversation conversation = PrepareConversation(request, effective);
+
+  Writer out(options.trust_client_text);
+  if (options.add_bos && !has_context) out.Template(kBeginOfSentence);
+  Renderer renderer(conversation, effective, &out);
+  for (std::size_t i = 0; i < conversation.turns.size(); ++i) {
+    if (conversation.turns[i].is_context) continue;
+    if (i == 0 && effective.thinking == ThinkingMode::kThinking) out.Template(effort->prefix);
+    renderer.RenderBody(i);
+    renderer.RenderTransition(i);
+  }
+  if (out.error()) return Unexpected(*out.error());
+  return EncodedPrompt{.spans = out.TakeSpans(), .ends_in_reasoning = renderer.ends_in_reasoning()};
+}
+
+std::string RenderToolCalls(const std::vector<ToolCall>& calls) {
+  Writer out(true);
+  WriteToolCalls(calls, &out);
+  const std::vector<PromptSpan> spans = out.TakeSpans();
+  return spans.front().text;
+}
+
+EncodedPrompt RenderCallOpening(std::string_view name) {
+  Writer out(false);
+  out.Template("\n\n");
+  WriteTag("<", "tool_calls>\n", &out);
+  WriteInvoke(name, &out);
+  return {.spans = out.TakeSpans()};
+}
+
+}  // namespace fathom

@@ -1,0 +1,364 @@
+#include "chat/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "chat/literals.h"
+#include "json/json_value.h"
+#include "json/python_json.h"
+
+namespace fathom {
+namespace {
+
+// Reads fields and keeps the first error; every function returns something usable after one, so
+// that the code can go on and ask once.
+class Reader {
+ public:
+  Reader(std::string_view source, const MessageOptions& options)
+      : source_(source), options_(options) {}
+
+  const std::optional<Error>& error() const { return error_; }
+
+  std::vector<Message> ReadMessages(const JsonValue& list, const std::string& path) {
+    std::vector<Message> messages;
+    if (!list.IsArray()) {
+      Fail(path, "a list of messages", list.Describe());
+      return messages;
+    }
+    for (std::size_t i = 0; i < list.items.size() && !error_; ++i) {
+      messages.push_back(ReadMessage(list.items[i], fmt::format("{}[{}]", path, i)));
+    }
+    return messages;
+  }
+
+  std::vector<ToolSpec> ReadTools(const JsonValue* list, const std::string& path) {
+    std::vector<ToolSpec> tools;
+    if (list == nullptr || list->IsNull()) return tools;
+    if (!list->IsArray()) {
+      Fail(path, "a list of tools", list->Describe());
+      return tools;
+    }
+    for (std::size_t i = 0; i < list->items.size() && !error_; ++i) {
+      tools.push_back(ReadTool(list->items[i], fmt::format("{}[{}]", path, i)));
+    }
+    return tools;
+  }
+
+  // The JSON text, or nothing if there is none to show.
+  std::optional<std::string> ReadResponseFormat(const JsonValue* format, const std::string& path) {
+    if (format == nullptr || !format->Truthy()) return std::nullopt;
+    if (!format->IsObject()) {
+      Fail(path, "an object", format->Describe());
+      return std::nullopt;
+    }
+    return Source(*format);
+  }
+
+  void Fail(const std::string& path, std::string_view expected, std::string_view found) {
+    if (error_) return;
+    error_ = Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: expected {}, found {}", path, expected, found)};
+  }
+
+ private:
+  std::string Source(const JsonValue& value) const {
+    return std::string(source_.substr(value.source_begin, value.source_end - value.source_begin));
+  }
+
+  // A string, or "" if the key is absent or null.
+  std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
+    const JsonValue* value = object.Find(key);
+    if (value == nullptr || value->IsNull()) return "";
+    if (!value->IsString()) Fail(fmt::format("{}.{}", path, key), "a string", value->Describe());
+    return value->text;
+  }
+
+  bool ReadFlag(const JsonValue& object, std::string_view key, const std::string& path) {
+    const JsonValue* value = object.Find(key);
+    if (value == nullptr || value->IsNull()) return false;
+    if (value->kind != JsonValue::Kind::kBool) {
+      Fail(fmt::format("{}.{}", path, key), "true or false", value->Describe());
+    }
+    return value->boolean;
+  }
+
+  Message ReadMessage(const JsonValue& value, const std::string& path) {
+    Message message;
+    if (!value.IsObject()) {
+      Fail(path, "an object", value.Describe());
+      return message;
+    }
+    message.role = ReadRole(value.Find("role"), path + ".role");
+    if (message.role == Role::kTool) {
+      message.content = ReadToolContent(value.Find("content"), path + ".content");
+      message.tool_call_id = ReadText(value, "tool_call_id", path);
+    } else {
+      ReadContent(value.Find("content"), path + ".content", &message);
+    }
+    if (message.role == Role::kAssistant) {
+      ReadReasoning(value, path, &message);
+      message.tool_calls = ReadToolCalls(value.Find("tool_calls"), path + ".tool_calls");
+    }
+    message.tools = ReadTools(value.Find("tools"), path + ".tools");
+    message.response_format =
+        ReadResponseFormat(value.Find("response_format"), path + ".response_format");
+    const JsonValue* task = value.Find("task");
+    if (task != nullptr && !task->IsNull()) message.task = ReadTask(*task, path + ".task");
+    message.wo_eos = ReadFlag(value, "wo_eos", path);
+    if (message.role == Role::kAssistant && ReadFlag(value, "prefix", path)) message.wo_eos = true;
+    return message;
+  }
+
+  Role ReadRole(const JsonValue* value, const std::string& path) {
+    if (value != nullptr && value->IsString()) {
+      const auto* found =
+          std::find(std::begin(kRoleNames), std::end(kRoleNames), std::string_view(value->text));
+      if (found != std::end(kRoleNames)) {
+        const Role role = static_cast<Role>(found - std::begin(kRoleNames));
+        const bool is_system = role == Role::kDeveloper && options_.developer_is_system;
+        return is_system ? Role::kSystem : role;
+      }
+    }
+    std::string known;
+    for (const std::string_view name : kRoleNames) {
+      known += known.empty() ? "" : ", ";
+      known += name;
+    }
+    Fail(path, "one of " + known, value == nullptr ? "nothing" : value->Describe());
+    return Role::kUser;
+  }
+
+  std::string ReadTask(const JsonValue& value, const std::string& path) {
+    std::string known;
+    for (const TaskToken& entry : kTaskTokens) {
+      if (value.IsString() && value.text == entry.task) return value.text;
+      known += known.empty() ? "" : ", ";
+      known += entry.task;
+    }
+    Fail(path, "one of " + known, value.Describe());
+    return "";
+  }
+
+  // Content of any role but tool: a string, or parts that are all text (an assistant's may also be
+  // reasoning).
+  void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
+    if (content == nullptr || content->IsNull()) return;
+    if (content->IsString()) {
+      message->content = content->text;
+      return;
+    }
+    if (!content->IsArray()) {
+      Fail(path, "a string, a list of parts or null", content->Describe());
+      return;
+    }
+    bool is_first = true;
+    for (std::size_t i = 0; i < content->items.size() && !error_; ++i) {
+      const JsonValue& part = content->items[i];
+      const std::string part_path = fmt::format("{}[{}]", path, i);
+      const std::string type = ReadPartType(part, part_path);
+      if (type == "thinking" && message->role == Role::kAssistant) {
+        message->reasoning_content += ReadText(part, "thinking", part_path);
+        continue;
+      }
+      if (!IsTextType(type)) {
+        Fail(part_path + ".type", "text, input_text or output_text (this model reads text only)",
+             PythonJsonString(type));
+      }
+      if (!is_first) message->content += kBlockJoiner;
+      is_first = false;
+      message->content += ReadText(part, "text", part_path);
+    }
+  }
+
+  static bool IsTextType(std::string_view type) {
+    return type == "text" || type == "input_text" || type == "output_text";
+  }
+
+  std::string ReadPartType(const JsonValue& part, const std::string& path) {
+    if (!part.IsObject()) {
+      Fail(path, "an object", part.Describe());
+      return "";
+    }
+    return ReadText(part, "type", path);
+  }
+
+  std::string ReadToolContent(const JsonValue* content, const std::string& path) {
+    if (content == nullptr || content->IsNull()) return "";
+    if (content->IsString()) return content->text;
+    if (!content->IsArray()) return PythonJson(*content);
+    std::string joined;
+    for (std::size_t i = 0; i < content->items.size() && !error_; ++i) {
+      const JsonValue& part = content->items[i];
+      const std::string part_path = fmt::format("{}[{}]", path, i);
+      const std::string type = ReadPartType(part, part_path);
+      if (i > 0) joined += kBlockJoiner;
+      joined += IsTextType(type) ? ReadText(part, "text", part_path)
+                                 : fmt::format("[Unsupported {}]", type);
+    }
+    return joined;
+  }
+
+  void ReadReasoning(const JsonValue& value, const std::string& path, Message* message) {
+    for (const std::string_view key : {"reasoning_content", "reasoning"}) {
+      std::string text = ReadText(value, key, path);
+      if (text.empty()) continue;
+      message->reasoning_content = std::move(text);
+      return;
+    }
+    const JsonValue* details = value.Find("reasoning_details");
+    if (details == nullptr || !details->IsArray()) return;
+    for (std::size_t i = 0; i < details->items.size(); ++i) {
+      message->reasoning_content +=
+          ReadText(details->items[i], "text", fmt::format("{}.reasoning_details[{}]", path, i));
+    }
+  }
+
+  std::vector<ToolCall> ReadToolCalls(const JsonValue* list, const std::string& path) {
+    std::vector<ToolCall> calls;
+    if (list == nullptr || list->IsNull()) return calls;
+    if (!list->IsArray()) {
+      Fail(path, "a list of tool calls", list->Describe());
+      return calls;
+    }
+    for (std::size_t i = 0; i < list->items.size() && !error_; ++i) {
+      calls.push_back(ReadToolCall(list->items[i], fmt::format("{}[{}]", path, i)));
+    }
+    return calls;
+  }
+
+  ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
+    ToolCall call;
+    const JsonValue* function = value.Find("function");
+    if (function == nullptr || !function->IsObject()) {
+      Fail(path + ".function", "an object", function == nullptr ? "nothing" : function->Describe());
+      return call;
+    }
+    call.id = ReadText(value, "id", path);
+    if (call.id.empty()) call.id = ReadText(*function, "id", path + ".function");
+    call.name = ReadName(*function, path + ".function");
+    call.arguments = ReadArguments(function->Find("arguments"));
+    return call;
+  }
+
+  std::string ReadName(const JsonValue& function, const std::string& path) {
+    const JsonValue* name = function.Find("name");
+    if (name == nullptr || !name->IsString() || name->text.empty()) {
+      Fail(path + ".name", "a string that is not empty",
+           name == nullptr ? "nothing" : name->Describe());
+      return "";
+    }
+    return name->text;
+  }
+
+  // JSON text; what is not an object in any of the accepted forms stays as it is, for the encoder
+  // to show as one parameter.
+  std::string ReadArguments(const JsonValue* value) const {
+    if (value == nullptr || value->IsNull()) return "{}";
+    if (!value->IsString()) return Source(*value);
+    if (value->text.empty()) return "{}";
+    const Result<JsonValue> once = ParseJson(value->text);
+    if (once && once->IsNull()) return "{}";
+    if (once && once->IsString()) {
+      const Result<JsonValue> twice = ParseJson(once->text);
+      if (twice && twice->IsObject()) return once->text;
+    }
+    return value->text;
+  }
+
+  ToolSpec ReadTool(const JsonValue& value, const std::string& path) {
+    if (!value.IsObject()) {
+      Fail(path, "an object", value.Describe());
+      return {};
+    }
+    const JsonValue* type = value.Find("type");
+    if (type != nullptr && (!type->IsString() || type->text != "function")) {
+      Fail(path + ".type", "\"function\"", type->Describe());
+    }
+    const JsonValue* function = value.Find("function");
+    if (function == nullptr) {
+      Fail(path + ".function", "an object", "nothing");
+      return {};
+    }
+    if (!function->IsObject()) {
+      Fail(path + ".function", "an object", function->Describe());
+      return {};
+    }
+    return {.name = ReadName(*function, path + ".function"), .function_json = Source(*function)};
+  }
+
+  std::string_view source_;
+  MessageOptions options_;
+  std::optional<Error> error_;
+};
+
+// Whether the client forbids tools. Anything but the string "none" leaves them.
+bool ForbidsTools(const JsonValue* tool_choice) {
+  return tool_choice != nullptr && tool_choice->IsString() && tool_choice->text == "none";
+}
+
+// {"type": "text"} is how OpenAI clients say that they want no particular form.
+bool AsksForText(const JsonValue* response_format) {
+  const JsonValue* type = response_format == nullptr ? nullptr : response_format->Find("type");
+  return type != nullptr && type->IsString() && type->text == "text";
+}
+
+Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) {
+  Result<JsonValue> value = ParseJson(json);
+  if (!value) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: {}", what, value.error().message);
+  }
+  return value;
+}
+
+}  // namespace
+
+Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options) {
+  const Result<JsonValue> root = ParseClientJson(json, "messages");
+  if (!root) return Unexpected(root.error());
+  return ReadChatRequest(*root, json, options);
+}
+
+Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
+                                    const MessageOptions& options) {
+  Reader reader(json, options);
+  ChatRequest request;
+  if (!root.IsObject()) {
+    request.messages = reader.ReadMessages(root, "messages");
+  } else {
+    const JsonValue* messages = root.Find("messages");
+    if (messages == nullptr) {
+      reader.Fail("messages", "a list of messages", "nothing");
+    } else {
+      request.messages = reader.ReadMessages(*messages, "messages");
+    }
+    const JsonValue* context = root.Find("context");
+    if (context != nullptr && !context->IsNull()) {
+      request.context = reader.ReadMessages(*context, "context");
+    }
+    request.tools = reader.ReadTools(root.Find("tools"), "tools");
+    if (ForbidsTools(root.Find("tool_choice"))) request.tools.clear();
+    const JsonValue* format = root.Find("response_format");
+    if (!AsksForText(format)) {
+      request.response_format = reader.ReadResponseFormat(format, "response_format");
+    }
+  }
+  if (reader.error()) return Unexpected(*reader.error());
+  return request;
+}
+
+Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path) {
+  const Result<JsonValue> root = ParseClientJson(json, path);
+  if (!root) return Unexpected(root.error());
+  Reader reader(json, {});
+  std::vector<ToolSpec> tools = reader.ReadTools(&*root, std::string(path));
+  if (reader.error()) return Unexpected(*reader.error());
+  return tools;
+}
+
+}  // namespace fathom

@@ -1,0 +1,46 @@
+// What the parser of answers needs to know about the tools of a request: names and the types of
+// their parameters.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "chat/chat.h"
+
+namespace fathom {
+
+enum class ParameterType {
+  kUnknown,  // no schema, or one that allows several types
+  kString,
+  kOther,
+};
+
+// Constant after construction; may be read from many threads.
+class ToolSchemas {
+ public:
+  // No tools at all.
+  ToolSchemas() = default;
+
+  // Error (kInvalidArgument): a function object that is not JSON.
+  static Result<ToolSchemas> Make(std::span<const ToolSpec> tools);
+
+  bool empty() const { return tools_.empty(); }
+  bool Knows(std::string_view tool) const { return tools_.find(tool) != tools_.end(); }
+
+  ParameterType TypeOf(std::string_view tool, std::string_view parameter) const;
+
+  // Whether the tool lists its parameters and this one is not among them.
+  bool Lacks(std::string_view tool, std::string_view parameter) const;
+
+ private:
+  using Properties = std::map<std::string, ParameterType, std::less<>>;
+
+  // nullopt: the tool's schema does not list its parameters.
+  std::map<std::string, std::optional<Properties>, std::less<>> tools_;
+};
+
+}  // namespace fathom

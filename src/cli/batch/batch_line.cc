@@ -1,0 +1,108 @@
+#include "cli/batch/batch_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "json/field_reader.h"
+#include "json/json_value.h"
+
+namespace fathom::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Every line of the output begins like this; the id of a line that never ran goes on with its
+// number in the input.
+constexpr std::string_view kOutputBegin = R"({"id":")";
+constexpr std::string_view kLineId = "batch_line_";
+
+std::string Quoted(std::string_view text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+tl::unexpected<BatchLineError> LineError(std::string custom_id, std::string code,
+                                         std::string message) {
+  return tl::unexpected<BatchLineError>(BatchLineError{
+      .custom_id = std::move(custom_id), .code = std::move(code), .message = std::move(message)});
+}
+
+}  // namespace
+
+tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view line) {
+  const Result<JsonValue> json = ParseJson(line);
+  if (!json) return LineError("", "invalid_json_line", json.error().message);
+  if (!json->IsObject()) {
+    return LineError("", "invalid_json_line",
+                     fmt::format("expected an object, found {}", DescribeFound(*json)));
+  }
+  const JsonValue* id = json->Find("custom_id");
+  if (id == nullptr || !id->IsString() || id->text.empty()) {
+    return LineError("", "missing_custom_id",
+                     fmt::format("custom_id: expected a string that is not empty, found {}",
+                                 id == nullptr ? "nothing" : DescribeFound(*id)));
+  }
+  FieldReader reader(*json);
+  std::string method = "POST";
+  std::string url;
+  reader.ReadString("method", &method);
+  reader.ReadString("url", &url);
+  if (method != "POST") reader.Fail("method", "POST", Quoted(method));
+  const std::optional<Endpoint> endpoint = FindEndpoint(url);
+  if (!endpoint) {
+    reader.Fail("url", "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages",
+                url.empty() ? "nothing" : Quoted(url));
+  }
+  const JsonValue* body = json->Find("body");
+  if (body == nullptr || !body->IsObject()) {
+    reader.Fail("body", "an object", body == nullptr ? "nothing" : DescribeFound(*body));
+  }
+  if (reader.error()) return LineError(id->text, "invalid_request", reader.error()->message);
+  return BatchInputLine{
+      .custom_id = id->text,
+      .endpoint = *endpoint,
+      .body = std::string(line.substr(body->source_begin, body->source_end - body->source_begin))};
+}
+
+Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const bool is_output = json.is_object() && json.contains("id") && json["id"].is_string() &&
+                         json.contains("custom_id") && json.contains("response") &&
+                         json.contains("error");
+  if (!is_output) {
+    return MakeError(ErrorCode::kInvalidData, "expected a line of a batch's output, found {}",
+                     json.is_discarded() ? "text that is not JSON" : "other JSON");
+  }
+  BatchOutputKey key;
+  const std::string id = json["id"].get<std::string>();
+  if (id.starts_with(kLineId)) {
+    std::from_chars(id.data() + kLineId.size(), id.data() + id.size(), key.line_number);
+  }
+  if (json["custom_id"].is_string()) key.custom_id = json["custom_id"].get<std::string>();
+  return key;
+}
+
+std::string BatchReplyLine(std::string_view custom_id, std::string_view request_id,
+                           const ApiReply& reply) {
+  return fmt::format(
+      "{}batch_req_{}\",\"custom_id\":{},\"response\":{{\"status_code\":{},\"request_id\":\"req_{}"
+      "\",\"body\":{}}},\"error\":null}}\n",
+      kOutputBegin, request_id, Quoted(custom_id), reply.status, request_id, reply.body);
+}
+
+std::string BatchErrorLine(const BatchLineError& error, std::int64_t line_number) {
+  return fmt::format(
+      "{}{}{}\",\"custom_id\":{},\"response\":null,\"error\":{{\"code\":{},\"message\":{}}}}}\n",
+      kOutputBegin, kLineId, line_number,
+      error.custom_id.empty() ? "null" : Quoted(error.custom_id), Quoted(error.code),
+      Quoted(fmt::format("line {}: {}", line_number, error.message)));
+}
+
+bool MayBeginBatchOutput(std::string_view text) {
+  const std::size_t n_bytes = std::min(text.size(), kOutputBegin.size());
+  return text.substr(0, n_bytes) == kOutputBegin.substr(0, n_bytes);
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,52 @@
+// The lines of a batch, as OpenAI defines them (docs/batch.md).
+//
+//   in:  {"custom_id": ID, "method": "POST", "url": "/v1/chat/completions", "body": {...}}
+//   out: {"id": ..., "custom_id": ID, "response": {"status_code", "request_id", "body"},
+//         "error": null}
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/common/api_answer.h"
+#include "api/common/api_call.h"
+#include "base/result.h"
+
+namespace fathom::cli {
+
+struct BatchInputLine {
+  std::string custom_id;
+  Endpoint endpoint = Endpoint::kChatCompletions;
+  std::string body;  // the JSON as it stands in the line
+};
+
+// Why a line of the input asks for nothing that could be run.
+struct BatchLineError {
+  std::string custom_id;  // empty: the line has none that can be read
+  std::string code;
+  std::string message;
+};
+
+tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view line);
+
+// What a line of the output answers: a line of the input by its id, or, where that has none of its
+// own, by its number.
+struct BatchOutputKey {
+  std::string custom_id;
+  std::int64_t line_number = 0;  // from 1; 0: the line is known by its custom_id
+};
+// Error: not a line of a batch's output.
+Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line);
+
+// Lines of the output, each with its newline. `request_id` makes the ids.
+std::string BatchReplyLine(std::string_view custom_id, std::string_view request_id,
+                           const ApiReply& reply);
+// Of a line that never ran. `line_number` is its place in the input, from 1.
+std::string BatchErrorLine(const BatchLineError& error, std::int64_t line_number);
+
+// Whether `text` could be the beginning of a line of the output: what a torn last line looks like.
+bool MayBeginBatchOutput(std::string_view text);
+
+}  // namespace fathom::cli

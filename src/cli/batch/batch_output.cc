@@ -1,0 +1,140 @@
+#include "cli/batch/batch_output.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "cli/batch/batch_line.h"
+#include "cli/terminal/output.h"
+
+namespace fathom::cli {
+namespace {
+
+tl::unexpected<Error> FileError(const std::string& path, const char* what) {
+  return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", path, what, std::strerror(errno));
+}
+
+}  // namespace
+
+Result<BatchOutput> BatchOutput::Open(const std::string& path, const std::string& input) {
+  if (path == "-") {
+    return BatchOutput(STDOUT_FILENO, path);
+  }
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    return FileError(path, "write");
+  }
+  BatchOutput output(descriptor, path);
+  const Status checked = output.CheckFile(input);
+  if (!checked) return Unexpected(checked.error());
+  const Status locked = output.Lock();
+  if (!locked) return Unexpected(locked.error());
+  const Status recovered = output.Recover();
+  if (!recovered) return Unexpected(recovered.error());
+  return output;
+}
+
+BatchOutput::BatchOutput(BatchOutput&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      path_(std::move(other.path_)),
+      n_bytes_(other.n_bytes_),
+      answered_(std::move(other.answered_)),
+      failed_lines_(std::move(other.failed_lines_)) {}
+
+BatchOutput& BatchOutput::operator=(BatchOutput&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  std::swap(n_bytes_, other.n_bytes_);
+  std::swap(answered_, other.answered_);
+  std::swap(failed_lines_, other.failed_lines_);
+  return *this;
+}
+
+BatchOutput::~BatchOutput() {
+  if (descriptor_ >= 0 && is_file()) {
+    ::close(descriptor_);
+  }
+}
+
+Status BatchOutput::CheckFile(const std::string& input) const {
+  struct stat out = {};
+  if (::fstat(descriptor_, &out) != 0) {
+    return FileError(path_, "write");
+  }
+  if (!S_ISREG(out.st_mode)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: expected a regular file, which a later run can go on with; for a pipe "
+                     "write to -",
+                     path_);
+  }
+  struct stat in = {};
+  const int read = input == "-" ? ::fstat(STDIN_FILENO, &in) : ::stat(input.c_str(), &in);
+  if (read == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: expected another file than the input, found the same", path_);
+  }
+  return {};
+}
+
+Status BatchOutput::Lock() const {
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+    return {};
+  }
+  if (errno == EWOULDBLOCK) {
+    return MakeError(ErrorCode::kResourceExhausted, "{}: another batch is writing to it", path_);
+  }
+  return FileError(path_, "lock");
+}
+
+Status BatchOutput::Recover() {
+  const Result<std::string> content = ReadInput(path_);
+  if (!content) return Unexpected(content.error());
+  std::string_view rest = *content;
+  for (std::int64_t number = 1;; ++number) {
+    const std::size_t end = rest.find('\n');
+    if (end == std::string_view::npos) break;
+    const Result<BatchOutputKey> key = ParseBatchOutputLine(rest.substr(0, end));
+    if (!key) {
+      return MakeError(ErrorCode::kInvalidData, "{}: line {}: {}", path_, number,
+                       key.error().message);
+    }
+    if (key->line_number > 0) {
+      failed_lines_.insert(key->line_number);
+    } else {
+      answered_.insert(key->custom_id);
+    }
+    rest.remove_prefix(end + 1);
+  }
+  if (!MayBeginBatchOutput(rest)) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "{}: expected the output of a batch, found another text at its end", path_);
+  }
+  n_bytes_ = static_cast<off_t>(content->size() - rest.size());
+  if (!rest.empty() && ::ftruncate(descriptor_, n_bytes_) != 0) {
+    return FileError(path_, "cut off its last line, which is not complete");
+  }
+  return {};
+}
+
+Status BatchOutput::Append(std::string_view line) {
+  const Status written =
+      WriteAll(descriptor_, is_file() ? std::string_view(path_) : "standard output", line);
+  if (written) {
+    n_bytes_ += static_cast<off_t>(line.size());
+    return {};
+  }
+  if (!is_file()) return written;
+  const bool is_whole = ::ftruncate(descriptor_, n_bytes_) == 0;
+  return MakeError(written.error().code,
+                   "{}; what was written before is {}; the same command goes "
+                   "on from there",
+                   written.error().message,
+                   is_whole ? "complete" : "complete but for its last line");
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,76 @@
+// BatchRun: the lines of a batch through an engine, many at once, each result written as it comes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "api/common/api_answer.h"
+#include "api/common/api_call.h"
+#include "api/common/request_runner.h"
+#include "base/result.h"
+#include "chat/call_ids.h"
+#include "cli/batch/batch_line.h"
+#include "cli/batch/batch_output.h"
+
+namespace fathom::cli {
+
+// Lines of the input that are not blank, and those of them that the output does not answer yet.
+struct BatchPlan {
+  std::int64_t n_lines = 0;
+  std::int64_t n_open = 0;
+};
+BatchPlan PlanBatch(std::string_view input, const BatchOutput& output);
+
+// Of this run.
+struct BatchTotals {
+  std::int64_t n_done = 0;       // lines written
+  std::int64_t n_errors = 0;     // of those, with anything but status 200
+  Usage usage;                   // of what is done
+  std::int64_t n_generated = 0;  // tokens, also of what is not done
+};
+
+// Asked again and again, every few milliseconds; false stops the run.
+using BatchWatch = std::function<bool(const BatchTotals&)>;
+
+// One run; one thread. All arguments must outlive it.
+class BatchRun {
+ public:
+  BatchRun(const ApiModel& model, RequestRunner& runner, BatchOutput& output,
+           RandomBits random_bits);
+  ~BatchRun();
+
+  // Runs the lines that the output does not answer yet; results are written in the order in which
+  // they are complete. A wrong line gives a line that says so. Errors end the run, and what was
+  // written stays: the output cannot be written; the engine has shut down; kUnavailable without a
+  // message: `watch` stopped it.
+  Status Run(std::string_view input, const BatchWatch& watch);
+
+  const BatchTotals& totals() const { return totals_; }
+
+ private:
+  struct Job;
+
+  Status Start(std::string_view line, std::int64_t number);
+  Status SubmitNext();
+  Status Drain(Job& job, bool* has_moved);
+  Status Finish(const std::string& custom_id, const ApiReply& reply);
+  Status WriteError(const BatchLineError& error, std::int64_t number);
+  Status Write(const std::string& line, bool is_error);
+
+  const ApiModel& model_;
+  RequestRunner& runner_;
+  BatchOutput& output_;
+  const RandomBits random_bits_;
+  BatchTotals totals_;
+  std::unordered_set<std::string> seen_;    // custom ids of the lines so far
+  std::unique_ptr<Job> next_;               // not all of its requests are with the engine yet
+  std::vector<std::unique_ptr<Job>> jobs_;  // all of theirs are
+};
+
+}  // namespace fathom::cli

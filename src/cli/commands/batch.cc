@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "api/common/engine_runner.h"
+#include "cli/api_model.h"
+#include "cli/batch/batch_output.h"
+#include "cli/batch/batch_report.h"
+#include "cli/batch/batch_run.h"
+#include "cli/commands/commands.h"
+#include "cli/engine_session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/text_model.h"
+#include "engine/engine.h"
+
+namespace fathom::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kContext = 8192;  // where --context is not given
+constexpr auto kReportTime = std::chrono::milliseconds(100);
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What the user is told where the run did not reach its end. Ctrl-C is the one stop that has no
+// message yet.
+Error HowToGoOn(const Error& error, const std::string& output) {
+  if (error.code != ErrorCode::kUnavailable) return error;
+  const std::string reason = error.message.empty() ? "stopped" : error.message;
+  return {error.code,
+          output == "-" ? reason : fmt::format("{}; the same command goes on from there", reason)};
+}
+
+Status RunAll(std::string_view input, const BatchPlan& plan, BatchRun& run, Interrupt& interrupt) {
+  const Clock::time_point start = Clock::now();
+  Clock::time_point next_report = start;
+  ProgressBar bar("batch");
+  const Status status = run.Run(input, [&](const BatchTotals& totals) {
+    if (Clock::now() >= next_report) {
+      next_report = Clock::now() + kReportTime;
+      const double n_open = static_cast<double>(std::max<std::int64_t>(plan.n_open, 1));
+      bar.Update(static_cast<double>(totals.n_done) / n_open,
+                 BatchProgress(totals, plan.n_open, SecondsSince(start)));
+    }
+    return !interrupt.Take();
+  });
+  bar.Clear();
+  PrintError(fmt::format("fathom: {}\n", BatchSummary(run.totals(), plan, SecondsSince(start))));
+  return status;
+}
+
+}  // namespace
+
+Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log) {
+  const Result<TextModel> text_model = TextModel::Read(command.run.model);
+  if (!text_model) return Unexpected(text_model.error());
+  const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
+  if (!n_context) return Unexpected(n_context.error());
+  const Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
+                                             .thinking = command.thinking,
+                                             .profile = command.profile,
+                                             .n_context = *n_context,
+                                             .max_choices = kMaxChoices},
+                                            *text_model, log);
+  if (!api) return Unexpected(api.error());
+  const Result<std::string> input = ReadInput(command.input);
+  if (!input) return Unexpected(input.error());
+  Result<BatchOutput> output = BatchOutput::Open(command.output, command.input);
+  if (!output) return Unexpected(output.error());
+  const BatchPlan plan = PlanBatch(*input, *output);
+  if (plan.n_open == 0) {
+    PrintError(fmt::format("fathom: {}\n", BatchSummary({}, plan, 0)));
+    return {};
+  }
+
+  Interrupt interrupt;
+  const Result<EngineSession> session =
+      EngineSession::Load(*text_model,
+                          {.run = command.run,
+                           .engine = command.engine,
+                           .ranks = ranks,
+                           .max_context = *n_context,
+                           // Enough that a sequence that ends is followed by another at once; the
+                           // others need no memory before their turn.
+                           .max_waiting = 2 * command.engine.max_sequences,
+                           .interrupt = &interrupt},
+                          log);
+  if (!session) return Unexpected(session.error());
+  EngineRunner runner(session->engine());
+  BatchRun run(*api, runner, *output, SystemRandomBits());
+  const Status status = RunAll(*input, plan, run, interrupt);
+  if (!status) return Unexpected(HowToGoOn(status.error(), command.output));
+  return {};
+}
+
+}  // namespace fathom::cli

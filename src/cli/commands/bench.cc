@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "cli/backend_choice.h"
+#include "cli/commands/commands.h"
+#include "cli/expert_balance.h"
+#include "cli/model_path.h"
+#include "cli/options/report_format.h"
+#include "cli/rank_session.h"
+#include "cli/session.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "kernels/roofline.h"
+#include "measure/bench/costs.h"
+#include "measure/bench/plot.h"
+#include "measure/bench/report.h"
+#include "measure/bench/row_spec.h"
+#include "measure/bench/runner.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+
+Result<benchmark::Plan> MakePlan(const BenchCommand& command, const ModelConfig& config) {
+  benchmark::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
+  if (command.rows.empty()) {
+    plan.rows = benchmark::DefaultRows(config.max_position_embeddings);
+    return plan;
+  }
+  Result<std::vector<benchmark::RowSpec>> rows = benchmark::ParseRows(command.rows);
+  if (!rows) return Unexpected(rows.error());
+  plan.rows = *std::move(rows);
+  const Status fits = benchmark::CheckRows(plan.rows, config.max_position_embeddings);
+  if (!fits) return Unexpected(fits.error());
+  return plan;
+}
+
+// The formulas for this checkpoint; the log is told where they are not what the tensors are.
+benchmark::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
+                                const RankSession& ranks, Log& log) {
+  benchmark::ModelCosts costs(config, benchmark::FindStoredFormats(checkpoint));
+  for (const std::string& difference : costs.Differences(checkpoint)) {
+    if (ranks.is_first()) log.Warn("GB/s may be wrong: {}", difference);
+  }
+  return costs;
+}
+
+// What every rank has for itself.
+struct Measured {
+  double weight_bytes = 0;
+  Roofline median;
+  Roofline best;
+};
+
+// Of all ranks together: they have measured at the same time.
+Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
+  const Result<std::vector<Measured>> all = ranks.GatherEach(mine);
+  if (!all) return Unexpected(all.error());
+  Measured sum;
+  for (const Measured& one : *all) {
+    sum.weight_bytes += one.weight_bytes;
+    sum.median.read_gb_s += one.median.read_gb_s;
+    sum.median.fma_gflop_s += one.median.fma_gflop_s;
+    sum.best.read_gb_s += one.best.read_gb_s;
+    sum.best.fma_gflop_s += one.best.fma_gflop_s;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
+  const Result<std::filesystem::path> directory = FindModel(command.run.model);
+  if (!directory) return Unexpected(directory.error());
+  if (command.run.ranks.eplb_interval > 0 || !command.run.ranks.save_expert_placement.empty()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "--eplb-interval, --save-expert-placement: experts do not move while they are "
+                     "measured; --expert-placement says where they are");
+  }
+  const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  const Result<benchmark::Plan> plan = MakePlan(command, *config);
+  if (!plan) return Unexpected(plan.error());
+  const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
+  if (!can_write) return can_write;
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const benchmark::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
+
+  ModelOptions options = OptionsFor(*plan);
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
+  if (!share) return Unexpected(share.error());
+  options.ranks = *share;
+  const Result<ExpertBalance> balance =
+      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
+  if (!balance) return Unexpected(balance.error());
+  options.experts.placement = balance->placement();
+  const Result<Session> session =
+      Session::Load(*config, *std::move(checkpoint), command.run, options, {}, log);
+  if (!session) return Unexpected(session.error());
+  BindModelThread(session->processors(), log);
+  const Result<Isa> isa = ChooseIsa(command.run);
+  if (!isa) return Unexpected(isa.error());
+  const Result<std::unique_ptr<RooflineProbe>> probe =
+      RooflineProbe::Create({.isa = *isa,
+                             .n_threads = command.run.n_threads,
+                             .buffer_bytes = command.bandwidth_mib * kMebibyte,
+                             .huge_pages = command.run.weights.huge_pages,
+                             .processors = session->processors()});
+  if (!probe) return Unexpected(probe.error());
+
+  Result<std::vector<benchmark::RowResult>> rows = [&] {
+    ProgressBar bar("measuring");
+    return RunRows(
+        session->model(), costs, *plan, **probe,
+        [&](std::size_t n_done, const benchmark::RowSpec& row) {
+          log.Info("row {}", benchmark::Name(row));
+          bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
+        });
+  }();
+  if (!rows) return Unexpected(rows.error());
+  const Result<Measured> measured =
+      AddUp({.weight_bytes = static_cast<double>(session->model().weight_bytes()),
+             .median = (*probe)->Median(),
+             .best = (*probe)->Best()},
+            ranks.all());
+  if (!measured) return Unexpected(measured.error());
+  if (!ranks.is_first()) return {};
+  std::error_code ignored;  // a directory that was read has a name
+  const benchmark::Report report = {
+      .model = std::filesystem::canonical(*directory, ignored).filename().string(),
+      .weight_gb = 1e-9 * measured->weight_bytes,
+      .isa = std::string(Name(*isa)),
+      .n_ranks = ranks.all().size(),
+      .n_threads = (*probe)->options().n_threads,
+      .page_bytes = (*probe)->page_bytes(),
+      .chunk = plan->chunk,
+      .n_repetitions = plan->n_repetitions,
+      .roofline = measured->median,
+      .best_roofline = measured->best,
+      .n_rooflines = (*probe)->n_measurements(),
+      .rows = *std::move(rows)};
+  if (!command.plot.empty()) {
+    const Status drawn = WriteWholeFile(command.plot, ToSvg(report));
+    if (!drawn) return drawn;
+  }
+  return Print(Render(report, command.format));
+}
+
+}  // namespace fathom::cli

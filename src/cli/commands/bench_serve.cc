@@ -1,0 +1,200 @@
+// `fathom bench serve`: the levels of a load one after the other, and their report.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "cli/commands/commands.h"
+#include "cli/options/report_format.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "measure/load/load_chart.h"
+#include "measure/load/load_report.h"
+#include "measure/load/load_runner.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::int64_t kDefaultRequests = 100;
+
+// A request that runs needs two descriptors, and systems allow 1024 unless they are asked. Where
+// they do not allow more, requests fail and say so.
+void AllowManyDescriptors() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+Result<std::string> ReadKey(const BenchServeCommand& command) {
+  if (command.api_key_file.empty()) return command.api_key;
+  Result<std::string> text = ReadInput(command.api_key_file.string());
+  if (!text) return text;
+  const std::size_t end = std::min(text->find_first_of("\r\n"), text->size());
+  if (end == 0) {
+    return MakeError(ErrorCode::kInvalidData, "{}: expected a key on the first line, found none",
+                     command.api_key_file.string());
+  }
+  return text->substr(0, end);
+}
+
+Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
+  const Result<HttpUrl> url = ParseHttpUrl(command.url);
+  if (!url) return Unexpected(url.error());
+  const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
+  if (!endpoint) return Unexpected(endpoint.error());
+  const Result<std::string> key = ReadKey(command);
+  if (!key) return Unexpected(key.error());
+  load::LoadTarget target = {.url = *url,
+                             .endpoint = *endpoint,
+                             .model = command.model,
+                             .api_key = *key,
+                             .temperature = command.temperature};
+  target.limits.request_time = std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(command.request_timeout));
+  if (target.model.empty()) {
+    const Result<std::string> model = load::FirstModelOf(target);
+    if (!model) return Unexpected(model.error());
+    target.model = *model;
+  }
+  return target;
+}
+
+Result<load::WorkloadOptions> MakeWorkload(const BenchServeCommand& command) {
+  const Result<load::Length> input = load::ParseLength(command.input_tokens);
+  if (!input) return Unexpected(input.error());
+  const Result<load::Length> output = load::ParseLength(command.output_tokens);
+  if (!output) return Unexpected(output.error());
+  return load::WorkloadOptions{.input = *input,
+                               .output = *output,
+                               .shared_prefix = command.shared_prefix,
+                               .n_groups = command.n_groups,
+                               .n_turns = command.n_turns,
+                               .vocab_size = command.vocab_size,
+                               .seed = command.seed};
+}
+
+Result<load::Objectives> MakeObjectives(const BenchServeCommand& command) {
+  load::Objectives objectives;
+  for (const std::string& text : command.objectives) {
+    const Status added = load::AddObjective(text, &objectives);
+    if (!added) return Unexpected(added.error());
+  }
+  return objectives;
+}
+
+Result<std::vector<load::LoadLevel>> MakeLevels(const BenchServeCommand& command) {
+  const Result<load::Arrival> arrival = load::ParseArrival(command.arrival);
+  if (!arrival) return Unexpected(arrival.error());
+  std::vector<load::LoadLevel> levels;
+  for (const double rate : command.rates) {
+    levels.push_back({.rate = rate, .arrival = *arrival});
+  }
+  for (const int concurrency : command.concurrency) {
+    levels.push_back({.concurrency = concurrency});
+  }
+  if (levels.empty()) levels.emplace_back();
+  return levels;
+}
+
+// The requests of a level as conversations; none where only the time ends it.
+std::optional<std::int64_t> ConversationsOf(const BenchServeCommand& command) {
+  if (!command.n_requests && command.seconds) return std::nullopt;
+  const std::int64_t n_requests = command.n_requests.value_or(kDefaultRequests);
+  return DivideUp(n_requests, command.n_turns);
+}
+
+// 0 to 1, by what ends the level first.
+double ShareOf(const load::LoadJob& job, const load::LoadProgress& progress) {
+  const double by_time = job.seconds ? progress.time_s / *job.seconds : 0;
+  const double n_requests =
+      static_cast<double>(job.n_conversations.value_or(0) * job.workload.n_turns);
+  const double by_count = n_requests > 0 ? static_cast<double>(progress.n_done) / n_requests : 0;
+  return std::max(by_time, by_count);
+}
+
+load::LoadResult RunLevel(const load::LoadJob& job, const std::string& label,
+                          Interrupt& interrupt) {
+  ProgressBar bar(label);
+  return load::RunLoad(job, [&](const load::LoadProgress& progress) {
+    bar.Update(ShareOf(job, progress));
+    return !interrupt.Take();
+  });
+}
+
+// Runs the warm-up and fills in the levels.
+void RunLevels(const BenchServeCommand& command, load::LoadJob job,
+               const std::vector<load::LoadLevel>& levels, Interrupt& interrupt,
+               load::LoadReport* report, Log& log) {
+  if (command.n_warmup > 0) {
+    job.n_conversations = command.n_warmup;
+    job.level = {.concurrency = static_cast<int>(std::min<std::int64_t>(command.n_warmup, 8))};
+    const load::LoadResult warmup = RunLevel(job, "warming up", interrupt);
+    job.first_conversation += warmup.n_begun;
+    if (warmup.interrupted) {
+      report->interrupted = true;
+      return;
+    }
+  }
+  job.n_conversations = ConversationsOf(command);
+  job.seconds = command.seconds;
+  for (const load::LoadLevel& level : levels) {
+    log.Info("level {}", level.Name());
+    job.level = level;
+    const load::LoadResult result = RunLevel(job, level.Name(), interrupt);
+    job.first_conversation += result.n_begun;
+    report->levels.push_back({level, Summarize(result, report->objectives)});
+    report->interrupted = result.interrupted;
+    if (result.interrupted) return;
+  }
+}
+
+// An error if no request of any level was answered: whoever asks for figures gets none.
+Status CheckAnswered(const load::LoadReport& report) {
+  const load::FailureCount* failure = nullptr;
+  for (const auto& [level, summary] : report.levels) {
+    if (summary.n_successful > 0) return {};
+    if (!summary.failures.empty()) failure = &summary.failures.front();
+  }
+  if (failure == nullptr) return {};
+  return MakeError(ErrorCode::kIo, "no request was answered: {}: {}", failure->failure,
+                   failure->message);
+}
+
+}  // namespace
+
+Status RunBenchServe(const BenchServeCommand& command, Log& log) {
+  const Result<load::WorkloadOptions> workload = MakeWorkload(command);
+  if (!workload) return Unexpected(workload.error());
+  const Result<load::Objectives> objectives = MakeObjectives(command);
+  if (!objectives) return Unexpected(objectives.error());
+  const Result<std::vector<load::LoadLevel>> levels = MakeLevels(command);
+  if (!levels) return Unexpected(levels.error());
+  const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
+  if (!can_write) return can_write;
+  const Result<load::LoadTarget> target = MakeTarget(command);
+  if (!target) return Unexpected(target.error());
+
+  load::LoadReport report = {.url = command.url,
+                             .model = target->model,
+                             .endpoint = target->endpoint,
+                             .workload = *workload,
+                             .objectives = *objectives};
+  AllowManyDescriptors();
+  Interrupt interrupt;  // before the threads of the load
+  RunLevels(command, {.target = *target, .workload = *workload}, *levels, interrupt, &report, log);
+  const Status answered = CheckAnswered(report);
+  if (!answered) return answered;
+  if (!command.plot.empty()) {
+    const Status drawn = WriteWholeFile(command.plot, ToSvg(report));
+    if (!drawn) return drawn;
+  }
+  return Print(Render(report, command.format));
+}
+
+}  // namespace fathom::cli

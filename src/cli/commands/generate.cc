@@ -1,0 +1,185 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/utf8.h"
+#include "cli/commands/commands.h"
+#include "cli/engine_session.h"
+#include "cli/terminal/output.h"
+#include "cli/text_model.h"
+
+namespace fathom::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMaxTokens = 256;  // where --max-tokens is not given
+
+Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const TextModel& model) {
+  const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
+  if (!text) return Unexpected(text.error());
+  Result<std::vector<Token>> tokens = model.tokenizer.Encode(*text, SpecialTokens::kParse);
+  if (!tokens) {
+    return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
+  }
+  const Token bos = static_cast<Token>(model.config.bos_token_id);
+  if (command.add_bos && (tokens->empty() || tokens->front() != bos)) {
+    tokens->insert(tokens->begin(), bos);
+  }
+  if (tokens->empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt: expected some text, found none");
+  }
+  return tokens;
+}
+
+// Before anything is loaded: a prompt that cannot fit never will.
+Result<std::int64_t> ContextFor(const GenerateCommand& command, const ModelConfig& config,
+                                std::int64_t n_prompt) {
+  const std::int64_t wanted = command.sampling.max_tokens.value_or(kMaxTokens);
+  const std::int64_t longest = config.max_position_embeddings;  // no sum beyond it can overflow
+  const Result<std::int64_t> n_context =
+      ContextLength(command.run, n_prompt + std::min(wanted, longest), config);
+  if (n_context && n_prompt > *n_context) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "prompt: expected at most {} tokens, the context, found {}", *n_context,
+                     n_prompt);
+  }
+  return n_context;
+}
+
+json LogprobToJson(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
+  return {{"token", logprob.token},
+          {"text", tokenizer.TokenToText(logprob.token)},
+          {"logprob", logprob.logprob}};
+}
+
+json LogprobsToJson(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
+  json entry = LogprobToJson(logprobs.chosen, tokenizer);
+  entry["top"] = json::array();
+  for (const TokenLogprob& candidate : logprobs.top) {
+    entry["top"].push_back(LogprobToJson(candidate, tokenizer));
+  }
+  return entry;
+}
+
+json TimingsToJson(double load_seconds, const RequestStats& stats) {
+  return {{"load_seconds", load_seconds},
+          {"prefill_seconds", stats.prefill_seconds},
+          {"prefill_tokens_per_second", PrefillRate(stats)},
+          {"decode_seconds", stats.decode_seconds},
+          {"decode_tokens_per_second", DecodeRate(stats)}};
+}
+
+// Collects an answer, and shows it while it grows unless it is to be JSON.
+class Answer {
+ public:
+  Answer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
+
+  // Takes what comes next. Errors: the engine's, or nobody reads any more.
+  Status Add(const StreamEvent& event) {
+    if (event.error) return Unexpected(*event.error);
+    const std::size_t n_shown = text_.size();
+    utf8_.Push(event.text, text_);
+    if (event.token != StreamEvent::kNoToken) {
+      tokens_.push_back(event.token);
+    }
+    if (event.logprobs) {
+      logprobs_.push_back(LogprobsToJson(*event.logprobs, tokenizer_));
+    }
+    if (event.finish) {
+      utf8_.Finish(text_);
+      finish_ = *event.finish;
+      stop_string_ = event.stop_string;
+    }
+    return show_ && text_.size() > n_shown ? Print(std::string_view(text_).substr(n_shown))
+                                           : Status();
+  }
+
+  const std::string& text() const { return text_; }
+  const std::vector<Token>& tokens() const { return tokens_; }
+  const json& logprobs() const { return logprobs_; }
+  FinishReason finish() const { return finish_; }
+  // Index of the one found, if that was the end.
+  std::optional<std::size_t> stop_string() const { return stop_string_; }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const bool show_;
+  Utf8Stream utf8_;
+  std::string text_;
+  std::vector<Token> tokens_;
+  json logprobs_ = json::array();
+  FinishReason finish_ = FinishReason::kCancelled;
+  std::optional<std::size_t> stop_string_;
+};
+
+std::string ToJson(const Answer& answer, const RequestStats& stats, const TextModel& model,
+                   double load_seconds, const SamplingParameters& parameters) {
+  json object = {{"model", model.directory.string()},
+                 {"text", answer.text()},
+                 {"tokens", answer.tokens()},
+                 {"prompt_tokens", stats.prompt_tokens},
+                 {"cached_tokens", stats.cached_tokens},
+                 {"generated_tokens", stats.generated_tokens},
+                 {"drafted_tokens", stats.drafted_tokens},
+                 {"accepted_tokens", stats.accepted_tokens},
+                 {"finish_reason", Name(answer.finish())},
+                 {"seed", stats.seed},
+                 {"timings", TimingsToJson(load_seconds, stats)}};
+  if (answer.stop_string()) {
+    object["stop"] = parameters.stop_strings[*answer.stop_string()];
+  }
+  if (parameters.top_logprobs) {
+    object["logprobs"] = answer.logprobs();
+  }
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status Finish(const Answer& answer, const RequestStats& stats, double load_seconds) {
+  if (!answer.text().empty() && answer.text().back() != '\n') {
+    const Status printed = Print("\n");
+    if (!printed) return printed;
+  }
+  PrintError(fmt::format("fathom: {}\n", DescribeStats(load_seconds, stats)));
+  return {};
+}
+
+}  // namespace
+
+Status RunGenerate(const GenerateCommand& command, RankSession& ranks, Log& log) {
+  const Result<TextModel> text_model = TextModel::Read(command.run.model);
+  if (!text_model) return Unexpected(text_model.error());
+  const Result<std::vector<Token>> prompt = EncodePrompt(command, *text_model);
+  if (!prompt) return Unexpected(prompt.error());
+  const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
+  const Result<std::int64_t> n_context = ContextFor(command, text_model->config, n_prompt);
+  if (!n_context) return Unexpected(n_context.error());
+  const SamplingParameters parameters = MakeSamplingParameters(
+      command.sampling, text_model->generation, command.sampling.max_tokens.value_or(kMaxTokens));
+  const Status valid = Validate(parameters, text_model->config.vocab_size);
+  if (!valid) return valid;
+
+  const Result<EngineSession> session = EngineSession::Load(
+      *text_model,
+      {.run = command.run, .engine = command.engine, .ranks = ranks, .max_context = *n_context},
+      log);
+  if (!session) return Unexpected(session.error());
+  Result<TokenStream> stream =
+      session->engine().Submit({.prompt = *prompt, .sampling = parameters});
+  if (!stream) return Unexpected(stream.error());
+  Answer answer(text_model->tokenizer, !command.json);
+  for (StreamEvent event; stream->Next(event);) {
+    const Status added = answer.Add(event);
+    if (!added) return added;
+  }
+  const RequestStats stats = stream->stats();
+  return command.json
+             ? Print(ToJson(answer, stats, *text_model, session->load_seconds(), parameters))
+             : Finish(answer, stats, session->load_seconds());
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,218 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors_writer.h"
+#include "cli/commands/commands.h"
+#include "cli/expert_balance.h"
+#include "cli/model_path.h"
+#include "cli/rank_session.h"
+#include "cli/row_spool.h"
+#include "cli/session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/token_ids.h"
+#include "model/batch.h"
+#include "model/logit_queue.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::int64_t kLogitRows = 64;  // computed and written together
+// Of a pipeline: steps of so many tokens follow each other, and each has its logits at once.
+constexpr std::int64_t kStageTokens = 256;
+
+// What is computed in which steps.
+struct Plan {
+  std::vector<Token> tokens;
+  std::int64_t vocab_size = 0;
+  std::int64_t n_prefill = 0;
+  std::int64_t chunk = 0;
+  std::int64_t logit_rows = kLogitRows;  // of one call of the model
+
+  std::int64_t n_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
+  // Tokens of the step that begins at `position`.
+  std::int64_t StepLength(std::int64_t position) const {
+    return position < n_prefill ? std::min(chunk, n_prefill - position) : 1;
+  }
+};
+
+Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
+  Result<std::vector<Token>> tokens = ReadTokenIds(command.tokens, config.vocab_size);
+  if (!tokens) return Unexpected(tokens.error());
+  Plan plan = {.tokens = *std::move(tokens), .vocab_size = config.vocab_size};
+  if (plan.n_tokens() > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--tokens: expected at most {}, the positions of this model, found {}",
+                     config.max_position_embeddings, plan.n_tokens());
+  }
+  if (command.mtp && plan.n_tokens() < 2) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--mtp: expected at least 2 tokens, found 1: the MTP head needs the next one");
+  }
+  plan.n_prefill = command.n_prefill.value_or(plan.n_tokens());
+  if (plan.n_prefill > plan.n_tokens()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--prefill: expected at most {}, the number of tokens, found {}",
+                     plan.n_tokens(), plan.n_prefill);
+  }
+  plan.chunk = std::clamp<std::int64_t>(command.chunk.value_or(plan.n_prefill), 1,
+                                        std::max<std::int64_t>(plan.n_prefill, 1));
+  return plan;
+}
+
+// Stages have something to do at once where there are several steps, each with one set of logits.
+void CutForStages(const LogitsCommand& command, const ModelRanks* ranks, Plan& plan) {
+  if (ranks != nullptr && ranks->share.n_stages > 1) {
+    plan.chunk = command.chunk ? plan.chunk : std::min(plan.chunk, kStageTokens);
+    plan.logit_rows = std::clamp(plan.chunk, kLogitRows, kStageTokens);
+  }
+}
+
+Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& plan) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(command.out, ignored)) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a file to write, found a directory",
+                     command.out.string());
+  }
+  std::vector<SafetensorsWriter::Declaration> tensors = {
+      {"logits", DType::kF32, {plan.n_tokens(), plan.vocab_size}}};
+  if (command.mtp) {
+    tensors.push_back({"mtp_logits", DType::kF32, {plan.n_tokens() - 1, plan.vocab_size}});
+  }
+  return SafetensorsWriter::Create(command.out, tensors);
+}
+
+std::span<const std::byte> BytesOf(const Matrix<const float>& logits) {
+  return std::as_bytes(std::span(logits.data, static_cast<std::size_t>(logits.rows * logits.cols)));
+}
+
+// Calls run(rows) with the rows [0, n_rows), a tile at a time.
+template <class Run>
+Status ForTiles(std::int64_t n_rows, std::int64_t tile, const Run& run) {
+  std::vector<std::int32_t> rows;
+  for (std::int64_t first = 0; first < n_rows; first += tile) {
+    rows.resize(static_cast<std::size_t>(std::min(tile, n_rows - first)));
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(first));
+    if (Status ran = run(rows); !ran) return ran;
+  }
+  return {};
+}
+
+// The MTP head on rows [0, n_rows) of the last step, which began at `position`.
+Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
+                    RowSpool& spool) {
+  if (n_rows == 0) {
+    return {};
+  }
+  Batch next;
+  next.Add(0, static_cast<std::int32_t>(position),
+           std::span(plan.tokens)
+               .subspan(static_cast<std::size_t>(position + 1), static_cast<std::size_t>(n_rows)));
+  std::vector<std::int32_t> stream_rows;
+  for (std::int32_t row = 0; row < n_rows; ++row) {
+    stream_rows.push_back(row);
+  }
+  const Status ran = model.ForwardMtp(next, stream_rows);
+  if (!ran) return ran;
+  return ForTiles(n_rows, kLogitRows, [&](std::span<const std::int32_t> rows) -> Status {
+    const Result<Matrix<const float>> logits = model.MtpLogits(rows);
+    if (!logits) return Unexpected(logits.error());
+    return spool.Append(BytesOf(*logits));
+  });
+}
+
+// `writer`: null on ranks that compute for another. `spool`: null without the MTP head.
+Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertBalance& balance,
+                   SafetensorsWriter* writer, RowSpool* spool) {
+  LogitQueue logits(model, [&](Matrix<const float> rows) {
+    return writer != nullptr ? writer->Append(BytesOf(rows)) : Status();
+  });
+  Batch batch;
+  for (std::int64_t position = 0; position < plan.n_tokens();) {
+    if (interrupt.Take()) {
+      return MakeError(ErrorCode::kIo, "interrupted after {} of {} tokens; nothing was written",
+                       position, plan.n_tokens());
+    }
+    const std::int64_t n_rows = plan.StepLength(position);
+    batch.Clear();
+    batch.Add(0, static_cast<std::int32_t>(position),
+              std::span(plan.tokens)
+                  .subspan(static_cast<std::size_t>(position), static_cast<std::size_t>(n_rows)));
+    Status ran = logits.MakeRoom();
+    if (ran) ran = model.Forward(batch);
+    if (!ran) return ran;
+    const Status started =
+        ForTiles(n_rows, plan.logit_rows,
+                 [&](std::span<const std::int32_t> rows) { return logits.Start(rows); });
+    if (!started) return started;
+    if (spool != nullptr) {
+      const Status written = logits.FinishAll();  // the MTP head's need their place
+      if (!written) return written;
+      // The last token of all has no next one.
+      const std::int64_t n_known = std::min(n_rows, plan.n_tokens() - 1 - position);
+      const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
+      if (!mtp_written) return mtp_written;
+    }
+    const Status balanced = balance.AfterStep(n_rows);
+    if (!balanced) return balanced;
+    position += n_rows;
+  }
+  if (Status written = logits.FinishAll(); !written) return written;
+  return balance.Finish();
+}
+
+}  // namespace
+
+Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
+  Interrupt interrupt;  // so that the unfinished file does not stay behind
+  const Result<std::filesystem::path> directory = FindModel(command.run.model);
+  if (!directory) return Unexpected(directory.error());
+  const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  Result<Plan> plan = MakePlan(command, *config);
+  if (!plan) return Unexpected(plan.error());
+  std::optional<SafetensorsWriter> writer;
+  if (ranks.is_first()) {
+    Result<SafetensorsWriter> created = CreateFile(command, *plan);
+    if (!created) return Unexpected(created.error());
+    writer = *std::move(created);
+  }
+  Result<RowSpool> spool = RowSpool::Create(command.out.parent_path());
+  if (!spool) return Unexpected(spool.error());
+
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
+  if (!share) return Unexpected(share.error());
+  CutForStages(command, *share, *plan);
+  Result<ExpertBalance> balance =
+      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
+  if (!balance) return Unexpected(balance.error());
+  Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
+                                          {.max_sequences = 1,
+                                           .max_context = plan->n_tokens(),
+                                           .max_batch_tokens = plan->chunk,
+                                           .max_logit_rows = plan->logit_rows,
+                                           .with_mtp = command.mtp,
+                                           .ranks = *share,
+                                           .experts = {.placement = balance->placement()}},
+                                          {}, log);
+  if (!session) return Unexpected(session.error());
+  BindModelThread(session->processors(), log);
+  balance->Begin(session->model(), log);
+  const Status computed = ComputeRows(session->model(), *plan, interrupt, *balance,
+                                      writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
+  if (!computed || !writer) return computed;
+  const Status copied =
+      spool->Replay([&](std::span<const std::byte> bytes) { return writer->Append(bytes); });
+  if (!copied) return copied;
+  return writer->Finish();
+}
+
+}  // namespace fathom::cli

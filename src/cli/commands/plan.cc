@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <string>
+
+#include "cli/commands/commands.h"
+#include "cli/model_path.h"
+#include "cli/terminal/output.h"
+#include "measure/plan/expert_load.h"
+#include "measure/plan/hardware.h"
+#include "measure/plan/model_sizes.h"
+#include "measure/plan/plan_report.h"
+#include "measure/plan/planner.h"
+#include "measure/slice/shapes.h"
+
+namespace fathom::cli {
+namespace {
+
+constexpr std::int64_t kContext = 8192;
+constexpr std::int64_t kPrompt = 2048;
+
+Result<plan::ModelSizes> ReadModel(const PlanCommand& command) {
+  if (!command.shape.empty()) {
+    return plan::ModelSizes(command.shape, command.shape == "pro" ? ProConfig() : FlashConfig());
+  }
+  const Result<std::filesystem::path> directory = FindModel(command.model);
+  if (!directory) return Unexpected(directory.error());
+  return plan::ModelSizes::Read(*directory);
+}
+
+Result<plan::Hardware> ReadHardware(const std::filesystem::path& file) {
+  const Result<std::string> text = ReadInput(file.string());
+  if (!text) return Unexpected(text.error());
+  return plan::ParseHardware(*text, file.string());
+}
+
+Result<plan::ExpertLoad> ReadLoad(const PlanCommand& command, const ModelConfig& config) {
+  if (command.expert_trace.empty()) return plan::ZipfLoad(config, command.zipf);
+  const Result<std::string> text = ReadInput(command.expert_trace.string());
+  if (!text) return Unexpected(text.error());
+  return plan::ParseExpertTrace(*text, command.expert_trace.string(), config);
+}
+
+plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config) {
+  const std::int64_t context =
+      command.n_context.value_or(std::min(kContext, config.max_position_embeddings));
+  return {.context = context,
+          .prompt = command.n_prompt.value_or(std::min(kPrompt, context)),
+          .concurrency = command.concurrency,
+          .chunk = command.chunk,
+          .micro_batches = command.micro_batches,
+          .decode_context_parallel = command.decode_context_parallel,
+          .experts = {.exchange = command.fused ? plan::ExpertExchange::kFused
+                                                : plan::ExpertExchange::kUnfused,
+                      .n_redundant = command.n_redundant}};
+}
+
+}  // namespace
+
+Status RunPlan(const PlanCommand& command, Log&) {
+  const Result<plan::Hardware> hardware = ReadHardware(command.hardware);
+  if (!hardware) return Unexpected(hardware.error());
+  const Result<plan::ModelSizes> model = ReadModel(command);
+  if (!model) return Unexpected(model.error());
+  const Result<plan::ExpertLoad> load = ReadLoad(command, model->config());
+  if (!load) return Unexpected(load.error());
+  const Result<plan::Plan> made =
+      plan::MakePlan(*model, *hardware, *load, WorkloadOf(command, model->config()));
+  if (!made) return Unexpected(made.error());
+  return Print(command.json ? plan::ToJson(*made) : plan::ToTable(*made, command.n_rows));
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,223 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/common/engine_runner.h"
+#include "base/line_reader.h"
+#include "base/pages.h"
+#include "cli/api_model.h"
+#include "cli/build_info.h"
+#include "cli/commands/commands.h"
+#include "cli/engine_session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/serve_log.h"
+#include "cli/text_model.h"
+#include "http/http.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/cache_shape.h"
+#include "server/service.h"
+
+namespace fathom::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kWatch = milliseconds(50);
+// What remains after everything has been cancelled are last words to clients that read.
+constexpr auto kLastWords = std::chrono::seconds(5);
+
+milliseconds Milliseconds(double seconds) {
+  return milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
+
+std::string_view Trimmed(std::string_view line) {
+  const std::size_t begin = line.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return "";
+  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// Those of the command line and of the file; `option`: "--api-key" of --api-key-file.
+Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
+                                          const std::filesystem::path& file) {
+  if (!file.empty()) {
+    const Result<std::string> text = ReadInput(file.string());
+    if (!text) return MakeError(text.error().code, "{}-file: {}", option, text.error().message);
+    LineReader lines(*text);
+    for (std::string_view line; lines.Next(&line);) {
+      const std::string_view key = Trimmed(line);
+      if (!key.empty()) keys.emplace_back(key);
+    }
+    if (keys.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument, "{}-file: {}: expected a key, found none",
+                       option, file.string());
+    }
+  }
+  if (std::any_of(keys.begin(), keys.end(), [](const std::string& key) { return key.empty(); })) {
+    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a key, found an empty one", option);
+  }
+  return keys;
+}
+
+// As many positions as the model has, but no more than leave one sequence within a quarter of the
+// memory there is.
+Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig& config) {
+  constexpr std::int64_t kFewest = 8192;
+  const std::optional<std::int64_t> available = AvailableMemory();
+  std::int64_t n_context = config.max_position_embeddings;
+  const auto full_bytes = [&](std::int64_t n) {
+    return SequenceCache::FullBytes(
+        CacheShapeOf(config, {.max_sequences = 1,
+                              .max_context = n,
+                              .max_batch_tokens = std::min(command.engine.max_batch_tokens, n)}));
+  };
+  while (available && n_context > kFewest && full_bytes(n_context) > *available / 4) {
+    n_context /= 2;
+  }
+  return ContextLength(command.run, n_context, config);
+}
+
+Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
+  Result<std::vector<std::string>> api_keys =
+      ReadKeys("--api-key", command.api_keys, command.api_key_file);
+  if (!api_keys) return Unexpected(api_keys.error());
+  Result<std::vector<std::string>> admin_keys =
+      ReadKeys("--admin-key", command.admin_keys, command.admin_key_file);
+  if (!admin_keys) return Unexpected(admin_keys.error());
+  return AccessOptions{.api_keys = *std::move(api_keys),
+                       .admin_keys = *std::move(admin_keys),
+                       .cors_origins = command.cors_origins,
+                       .allowed_hosts = command.allowed_hosts};
+}
+
+ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions access, Log& log) {
+  ServiceOptions options = {
+      .access = std::move(access),
+      .protect_metrics = command.protect_metrics,
+      .strict_model_names = command.strict_model_names,
+      .log_content = command.log_requests == RequestLog::kFull,
+      .version = std::string(GetBuildInfo().version),
+      .generation = {.random_bits = SystemRandomBits()},
+  };
+  if (command.request_timeout > 0) {
+    options.generation.time_limit = Milliseconds(command.request_timeout);
+  }
+  if (command.log_requests != RequestLog::kOff) {
+    options.record = [&log](const ServedRequest& record) { LogRequest(record, log); };
+  }
+  return options;
+}
+
+Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service& service) {
+  HttpServerOptions options = {
+      .host = command.host, .port = command.port, .error_body = Service::TransportErrorBody};
+  options.limits.body_bytes = static_cast<std::size_t>(command.max_request_bytes);
+  options.limits.all_body_bytes =
+      std::max(options.limits.all_body_bytes, 2 * options.limits.body_bytes);
+  options.limits.connections = static_cast<std::size_t>(command.max_connections);
+  return HttpServer::Listen(std::move(options),
+                            [&service](const HttpRequest& request, HttpExchange& exchange) {
+                              service.Handle(request, exchange);
+                            });
+}
+
+// Until a signal comes, or this process or one of several ranks can do nothing more: the error.
+Status WaitForEnd(Interrupt& interrupt, const RankSession& ranks) {
+  Status fine = ranks.Check();
+  while (fine && !interrupt.Take()) {
+    std::this_thread::sleep_for(kWatch);
+    fine = ranks.Check();
+  }
+  return fine;
+}
+
+// Lets what runs finish; a second signal or the end of the time cancels it. Then all is closed.
+void ShutDown(const ServeCommand& command, Service& service, HttpServer& server, Engine& engine,
+              Interrupt& interrupt, Log& log) {
+  service.Drain();
+  server.Drain();
+  const HttpCounts counts = server.counts();
+  log.Info("stopping: {} requests are being answered, for at most {} s", counts.handling,
+           command.drain_timeout);
+  const auto deadline = std::chrono::steady_clock::now() + Milliseconds(command.drain_timeout);
+  bool is_done = server.WaitFor(milliseconds(0));
+  while (!is_done && std::chrono::steady_clock::now() < deadline && !interrupt.Take()) {
+    is_done = server.WaitFor(kWatch);
+  }
+  if (!is_done) {
+    log.Warn("stopping: {} answers are cut short", server.counts().handling);
+  }
+  engine.Shutdown(ShutdownMode::kStop);
+  static_cast<void>(server.WaitFor(kLastWords));
+  server.Stop();
+}
+
+}  // namespace
+
+Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log) {
+  Result<AccessOptions> access = MakeAccessOptions(command);
+  if (!access) return Unexpected(access.error());
+  const Result<TextModel> text_model = TextModel::Read(command.run.model);
+  if (!text_model) return Unexpected(text_model.error());
+  const Result<std::int64_t> n_context = ServeContext(command, text_model->config);
+  if (!n_context) return Unexpected(n_context.error());
+  Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
+                                       .thinking = command.thinking,
+                                       .profile = command.profile,
+                                       .n_context = *n_context,
+                                       .max_choices = command.max_choices},
+                                      *text_model, log);
+  if (!api) return Unexpected(api.error());
+  ResponseStore responses;
+  api->responses = &responses;
+  TurnStore turns(
+      command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
+      static_cast<std::size_t>(command.exact_replay_bytes), SystemRandomBits());
+  if (command.exact_replay != ExactReplay::kOff) api->turns = &turns;
+
+  Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
+  Service service(MakeServiceOptions(command, *std::move(access), log));
+  // Before the model, which may take minutes: /health tells how far it is.
+  const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
+  if (!server) return Unexpected(server.error());
+  service.SetHttpCounts([&server] { return (*server)->counts(); });
+  const Result<EngineSession> session = EngineSession::Load(
+      *text_model,
+      {.run = command.run,
+       .engine = command.engine,
+       .ranks = ranks,
+       .max_context = *n_context,
+       .max_waiting = command.max_waiting,
+       .interrupt = &interrupt,
+       .progress = [&service](double share) { service.SetLoadProgress(share); }},
+      log);
+  if (!session) return Unexpected(session.error());
+  EngineRunner runner(session->engine());
+  service.SetModel({.api = &*api,
+                    .runner = &runner,
+                    .metrics = &session->engine().metrics(),
+                    .names = command.names.empty() ? std::vector{api->name} : command.names,
+                    .created = static_cast<std::int64_t>(std::time(nullptr))});
+  log.Info("serving {} at http://{}:{} (context {}, {} answers at once, loaded in {:.2f} s)",
+           command.names.empty() ? api->name : fmt::format("{}", fmt::join(command.names, ", ")),
+           command.host, (*server)->port(), *n_context, command.engine.max_sequences,
+           session->load_seconds());
+
+  Status end = WaitForEnd(interrupt, ranks);
+  ShutDown(command, service, **server, session->engine(), interrupt, log);
+  log.Info("stopped");
+  return end;
+}
+
+}  // namespace fathom::cli

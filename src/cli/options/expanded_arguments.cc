@@ -1,0 +1,156 @@
+#include "cli/options/expanded_arguments.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "cli/terminal/output.h"
+
+namespace fathom::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Alias {
+  std::string_view theirs;
+  std::string_view ours;
+};
+
+constexpr Alias kAliases[] = {
+    {"--max-model-len", "--context"},
+    {"--context-length", "--context"},
+    {"--ctx", "--context"},
+    {"--max-num-seqs", "--max-sequences"},
+    {"--max-seqs", "--max-sequences"},
+    {"--max-num-batched-tokens", "--max-batch-tokens"},
+    {"--chunked-prefill-size", "--max-batch-tokens"},
+    {"--allowed-origins", "--cors-origins"},
+    {"--max-queue", "--max-waiting"},
+    {"--tensor-parallel-size", "--tp"},
+    {"--pipeline-parallel-size", "--pp"},
+};
+
+// Each takes a value.
+constexpr std::string_view kMeaningless[] = {
+    "--tokenizer-mode", "--tool-call-parser", "--reasoning-parser",
+    "--chat-template",  "--kv-cache-dtype",   "--block-size",
+};
+// These take none.
+constexpr std::string_view kMeaninglessFlags[] = {"--enable-auto-tool-choice",
+                                                  "--enable-prefix-caching", "--trust-remote-code",
+                                                  "--enable-expert-parallel"};
+
+// Options whose value is on or off, where a JSON file may say true or false.
+constexpr std::string_view kOnOff[] = {"prefix-cache", "thinking"};
+
+template <class List>
+bool Contains(const List& list, std::string_view entry) {
+  return std::find(std::begin(list), std::end(list), entry) != std::end(list);
+}
+
+std::string NameOf(const std::string& word) { return word.substr(0, word.find('=')); }
+
+// "--name" for "--name" or "--name=value" as we call it.
+std::string Renamed(const std::string& word) {
+  const std::string name = NameOf(word);
+  for (const Alias& alias : kAliases) {
+    if (alias.theirs == name) return std::string(alias.ours) + word.substr(name.size());
+  }
+  return word;
+}
+
+// The first word that is no option of the program nor the value of one.
+std::vector<std::string>::const_iterator FindCommand(const std::vector<std::string>& words) {
+  auto word = words.begin();
+  while (word != words.end() && word->starts_with('-')) {
+    const bool takes_next = *word == "--log-level" || *word == "--log-format";
+    word += takes_next && word + 1 != words.end() ? 2 : 1;
+  }
+  return word;
+}
+
+Status AddValue(const std::string& file, const std::string& key, const Json& value,
+                std::vector<std::string>* words) {
+  if (value.is_boolean() && Contains(kOnOff, key)) {
+    words->push_back(fmt::format("--{}={}", key, value.get<bool>() ? "on" : "off"));
+  } else if (value.is_boolean()) {
+    if (value.get<bool>()) words->push_back("--" + key);
+  } else if (value.is_string()) {
+    words->push_back(fmt::format("--{}={}", key, value.get<std::string>()));
+  } else if (value.is_number()) {
+    words->push_back(fmt::format("--{}={}", key, value.dump()));
+  } else {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: {}: expected a string, a number, true, false or a list of them, found {}",
+                     file, key, value.type_name());
+  }
+  return {};
+}
+
+Status AddFile(const std::string& file, const std::vector<std::string>& given,
+               std::vector<std::string>* words) {
+  const Result<std::string> text = ReadInput(file);
+  if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
+  const Json json = Json::parse(*text, nullptr, false);
+  if (!json.is_object()) {
+    return MakeError(ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options",
+                     file);
+  }
+  for (const auto& [key, value] : json.items()) {
+    const std::string name = NameOf(Renamed("--" + key));
+    if (name == "--config") {
+      return MakeError(ErrorCode::kInvalidArgument, "{}: config: a file cannot name another", file);
+    }
+    if (Contains(given, name) || value.is_null()) continue;
+    const std::string plain = name.substr(2);
+    if (!value.is_array()) {
+      const Status added = AddValue(file, plain, value, words);
+      if (!added) return added;
+      continue;
+    }
+    for (const Json& entry : value) {
+      const Status added = AddValue(file, plain, entry, words);
+      if (!added) return added;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words) {
+  ExpandedArguments expanded;
+  const auto serve = FindCommand(words);
+  if (serve == words.end() || *serve != "serve") {
+    expanded.words = words;
+    return expanded;
+  }
+  expanded.words.assign(words.begin(), serve + 1);
+  std::vector<std::string> rest;
+  std::vector<std::string> given;
+  std::vector<std::string> files;
+  for (auto word = serve + 1; word != words.end(); ++word) {
+    const std::string name = NameOf(*word);
+    const bool has_value = name.size() < word->size();
+    if (Contains(kMeaningless, name) || Contains(kMeaninglessFlags, name)) {
+      expanded.dropped.push_back(name);
+      if (Contains(kMeaningless, name) && !has_value && word + 1 != words.end()) ++word;
+    } else if (name == "--config" && has_value) {
+      files.push_back(word->substr(name.size() + 1));
+    } else if (name == "--config" && word + 1 != words.end()) {
+      files.push_back(*++word);
+    } else {
+      rest.push_back(Renamed(*word));
+      given.push_back(NameOf(rest.back()));
+    }
+  }
+  for (const std::string& file : files) {
+    const Status added = AddFile(file, given, &expanded.words);
+    if (!added) return Unexpected(added.error());
+  }
+  expanded.words.insert(expanded.words.end(), rest.begin(), rest.end());
+  return expanded;
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,31 @@
+// The words of the command line as the parser takes them: files of options are read in place, and
+// what other servers call an option is called as ours.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom::cli {
+
+// Of `serve` alone; the words of other commands stay as they are.
+//
+// --config FILE: a JSON object whose keys are names of options without the dashes in front:
+//   {"model": "DIR", "port": 8080, "api-key": ["a", "b"], "strict-model-names": true}
+// An option that is also on the command line counts there. A list repeats the option; true is a
+// flag that is given, or "on"; false one that is not, or "off"; null is nothing.
+//
+// Names of vLLM and SGLang: --max-model-len, --max-num-seqs, --max-num-batched-tokens,
+// --allowed-origins and others. Options of theirs that choose a parser or a template are dropped:
+// those of this model are always on.
+struct ExpandedArguments {
+  std::vector<std::string> words;    // without the program's name
+  std::vector<std::string> dropped;  // names of options that mean nothing here
+};
+
+// Errors: a file that cannot be read, is no such object, or names itself; what is wrong with a
+// value is for the parser to say.
+Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words);
+
+}  // namespace fathom::cli

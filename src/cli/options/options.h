@@ -1,0 +1,294 @@
+// The command line, as values. Nothing else reads arguments and environment.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/tensor.h"
+#include "checkpoint/weight_memory.h"
+#include "cli/terminal/log.h"
+
+namespace fathom::cli {
+
+// How the ranks of a run share the model (rank_session.h).
+struct RankOptions {
+  std::string link;  // from the launcher; empty: none
+  bool mpi = false;  // mpirun or the like has started this process
+  int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
+  int n_stages = 1;
+  int n_expert = 0;           // 1 or all of a stage; 0: all, if the experts can be cut so
+  bool dp_attention = false;  // the ranks of a stage have sequences of their own
+  bool decode_context_parallel = false;  // tensor ranks cache some of the compressed rows each
+  std::string expert_exchange;           // "fused" or "gather"; empty: fused where it is possible
+  std::int64_t n_redundant_experts = 0;
+  std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
+  std::filesystem::path expert_placement;       // where they are at first; empty: the initial one
+  std::filesystem::path save_expert_placement;  // where they are in the end; empty: nowhere
+  bool is_one() const { return link.empty() && !mpi; }
+};
+
+// How a model is run.
+struct RunOptions {
+  std::filesystem::path model;            // empty: the embedded one
+  int n_threads = 1;                      // >= 1
+  std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
+  std::optional<std::int64_t> n_context;  // tokens; what is missing is up to the command
+  bool pin = false;                       // bind each thread to a physical core
+  std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
+  WeightMemory weights{};
+  RankOptions ranks{};
+};
+
+// How requests are served (engine_session.h).
+struct EngineCliOptions {
+  std::int64_t max_batch_tokens = 512;          // of a step; >= 1
+  std::int64_t max_sequences = 1;               // that run at once; >= 1
+  std::optional<std::int64_t> kv_memory_bytes;  // of all caches; missing: by the default rule
+  std::filesystem::path kv_disk;                // where cached blocks are kept; empty: nowhere
+  std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
+  bool prefix_cache = true;
+  // 0: no drafts; 1 to 4: always so many; missing: as many as pay if the checkpoint has a head.
+  std::optional<std::int64_t> draft_depth;
+  std::optional<double> draft_acceptance;  // DraftOptions::simulated_acceptance
+  std::filesystem::path trace;             // empty: none
+};
+
+// What was asked for; the rest is up to generation_config.json.
+struct SamplingOptions {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> min_p;
+  double repetition_penalty = 1;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::vector<std::pair<Token, float>> logit_bias;
+  std::vector<std::string> stop_strings;
+  std::vector<Token> stop_tokens;
+  std::optional<std::int64_t> max_tokens;  // >= 0
+  std::int64_t min_tokens = 0;
+  bool ignore_eos = false;
+  std::optional<int> n_logprobs;  // best tokens reported beside the chosen one
+  std::optional<std::uint64_t> seed;
+};
+
+struct GenerateCommand {
+  RunOptions run;
+  EngineCliOptions engine;
+  SamplingOptions sampling;
+  std::string prompt;  // "-": standard input
+  bool add_bos = true;
+  bool json = false;
+};
+
+// --think and --thinking: whether the model reasons before it answers, and how hard.
+enum class Think { kOff, kHigh, kMax };
+inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
+
+struct ChatCommand {
+  RunOptions run;
+  EngineCliOptions engine;
+  SamplingOptions sampling;
+  std::string system;
+  Think think = Think::kOff;
+  std::string profile;    // of the chat format; empty: what the model's directory says
+  bool use_style = true;  // dim the reasoning on a terminal
+};
+
+struct BatchCommand {
+  RunOptions run;
+  EngineCliOptions engine{.max_sequences = 8};
+  SamplingOptions sampling;  // of requests that do not say otherwise
+  std::string input;         // "-": standard input
+  std::string output;        // "-": standard output
+  bool thinking = true;      // of chats that do not say otherwise
+  std::string profile;       // of the chat format; empty: what the model's directory says
+};
+
+// What is told of each request.
+enum class RequestLog { kOff, kMeta, kFull };
+inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
+
+// Which earlier answers a prompt has as they were written: none, those named by ids of calls, all.
+enum class ExactReplay { kOff, kOn, kAll };
+inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
+
+struct ServeCommand {
+  RunOptions run;
+  EngineCliOptions engine{.max_sequences = 32};
+  SamplingOptions sampling;  // of requests that do not say otherwise
+  bool thinking = true;      // of chats that do not say otherwise
+  std::string profile;       // of the chat format; empty: what the model's directory says
+  std::string host = "127.0.0.1";
+  int port = 8000;                  // 0: any that is free
+  std::vector<std::string> names;   // of the model; empty: that of its directory
+  bool strict_model_names = false;  // requests for other names are refused
+  std::vector<std::string> api_keys;
+  std::filesystem::path api_key_file;  // one key a line; empty: none
+  std::vector<std::string> admin_keys;
+  std::filesystem::path admin_key_file;  // the same
+  std::vector<std::string> cors_origins;
+  std::vector<std::string> allowed_hosts;
+  bool protect_metrics = false;
+  std::int64_t max_request_bytes = std::int64_t{64} << 20;
+  std::int64_t max_connections = 4096;
+  std::int64_t max_waiting = 4096;  // requests beside those that run
+  std::int64_t max_choices = 8;     // of a request
+  double request_timeout = 0;       // seconds; 0: none
+  double drain_timeout = 30;        // seconds
+  RequestLog log_requests = RequestLog::kMeta;
+  ExactReplay exact_replay = ExactReplay::kOn;
+  std::int64_t exact_replay_bytes = std::int64_t{64} << 20;
+};
+
+struct InspectCommand {
+  std::filesystem::path model;
+  bool json = false;
+  bool deep = false;
+};
+
+struct TokenizeCommand {
+  std::filesystem::path model;
+  std::string text;                   // "-": standard input
+  std::optional<std::string> decode;  // ids or a file of ids to turn into text instead
+  bool ids_only = false;
+  bool plain_text = false;  // special tokens are text like any other
+};
+
+struct EncodeCommand {
+  std::filesystem::path model;
+  std::string messages;  // a file; "-": standard input
+  std::string tools;     // a file, or empty
+  std::string effort;    // empty: not said
+  std::string profile;   // empty: what the model's directory says
+  bool ids = false;
+  bool thinking = true;
+  bool add_bos = true;
+  bool keep_reasoning = false;     // of earlier turns
+  bool native_developer = false;   // the role "developer" as the official encoder means it
+  bool trust_client_text = false;  // special tokens written inside messages are tokens
+};
+
+struct ParseCommand {
+  std::string answer;      // a file; "-": standard input
+  std::string tools;       // a file, or empty: it is not known which tools there were
+  bool thinking = false;   // the answer begins inside the reasoning
+  bool strict = false;     // the official parser's reading
+  bool truncated = false;  // there was no room for more
+};
+
+struct LogitsCommand {
+  RunOptions run;
+  std::string tokens;  // ids or a file of ids
+  std::optional<std::int64_t> n_prefill;
+  std::optional<std::int64_t> chunk;
+  bool mtp = false;
+  std::filesystem::path out;
+};
+
+// A checkpoint of random weights in the shapes of Flash or Pro.
+struct MakeSliceCommand {
+  bool pro = false;
+  std::vector<int> ratios;                // of each layer
+  std::optional<std::int64_t> n_experts;  // missing: the published number
+  std::int64_t vocab_size = 1024;
+  bool draft = false;
+  std::uint64_t seed = 0;
+  int n_threads = 1;  // >= 1
+  std::filesystem::path out;
+};
+
+// What bench prints.
+enum class BenchFormat { kTable, kJson, kCsv };
+
+struct BenchCommand {
+  RunOptions run;
+  std::string rows;  // empty: the default ones
+  int n_repetitions = 5;
+  std::int64_t chunk = 512;           // tokens of a prefill step
+  std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
+  BenchFormat format = BenchFormat::kTable;
+  std::filesystem::path plot;  // empty: none
+};
+
+// A load for a server: `bench serve`.
+struct BenchServeCommand {
+  std::string url = "http://127.0.0.1:8000";
+  std::string endpoint = "completions";    // measure/load/load_endpoint.h
+  std::string model;                       // empty: the first that the server names
+  std::string api_key;                     // empty: none
+  std::filesystem::path api_key_file;      // empty: none
+  std::vector<int> concurrency;            // one level each; empty: see `rates`
+  std::vector<double> rates;               // conversations per second; both empty: one at once
+  std::string arrival = "poisson";         // poisson, constant or gamma:SHAPE
+  std::optional<std::int64_t> n_requests;  // of a level; missing: see `seconds`
+  std::optional<double> seconds;           // of a level; both missing: 100 requests
+  std::int64_t n_warmup = 1;               // requests before the first level
+  std::string input_tokens = "512";        // measure/load/length.h
+  std::string output_tokens = "128";
+  std::int64_t shared_prefix = 0;
+  std::int64_t n_groups = 1;
+  std::int64_t n_turns = 1;
+  std::int64_t vocab_size = 1024;
+  std::optional<double> temperature;
+  std::uint64_t seed = 0;
+  std::vector<std::string> objectives;  // measure/load/load_summary.h
+  double request_timeout = 600;         // seconds
+  BenchFormat format = BenchFormat::kTable;
+  std::filesystem::path plot;  // empty: none
+};
+
+// What to expect of a model on some hardware.
+struct PlanCommand {
+  std::filesystem::path hardware;
+  std::filesystem::path model;
+  std::string shape;  // "flash", "pro"; empty: see `model`
+  std::optional<std::int64_t> n_context;
+  std::optional<std::int64_t> n_prompt;
+  std::int64_t concurrency = 1;
+  std::int64_t chunk = 512;
+  std::int64_t micro_batches = 0;  // as many as there are stages
+  bool decode_context_parallel = false;
+  double zipf = 0;
+  std::filesystem::path expert_trace;  // empty: by `zipf`
+  std::optional<std::int64_t> n_redundant;
+  bool fused = true;
+  bool json = false;
+  std::int64_t n_rows = 16;
+};
+
+// Starts ranks of another command on this machine.
+struct LaunchCommand {
+  int n_ranks = 2;
+  std::vector<std::string> arguments;  // of the command
+};
+
+struct Options {
+  LogLevel log_level = LogLevel::kWarn;
+  LogFormat log_format = LogFormat::kText;
+  std::string rank_link;             // as RankOptions::link
+  std::vector<std::string> dropped;  // options of other servers that mean nothing here
+  std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
+               TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
+               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand>
+      command;
+};
+
+// Either options, or what to print before leaving with exit_code: help and version (0, to standard
+// output), wrong usage (2, to standard error).
+struct CommandLine {
+  std::optional<Options> options;
+  std::string out;
+  std::string error;
+  int exit_code = 0;
+};
+
+CommandLine ParseCommandLine(int argc, char** argv);
+
+}  // namespace fathom::cli

@@ -1,0 +1,105 @@
+#include "cli/terminal/chat_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "chat/messages.h"
+#include "cli/terminal/output.h"
+
+namespace fathom::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string ToJson(const SavedChat& chat) {
+  ordered_json messages = ordered_json::array();
+  for (const Message& message : chat.messages) {
+    ordered_json entry = {{"role", kRoleNames[static_cast<std::size_t>(message.role)]},
+                          {"content", message.content}};
+    if (!message.reasoning_content.empty()) {
+      entry["reasoning_content"] = message.reasoning_content;
+    }
+    messages.push_back(std::move(entry));
+  }
+  const ordered_json object = {{"think", kThinkNames[static_cast<std::size_t>(chat.think)]},
+                               {"messages", std::move(messages)}};
+  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+Result<Think> ReadThink(std::string_view json) {
+  const ordered_json object = ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    return MakeError(ErrorCode::kInvalidData, "expected a JSON object, found {}",
+                     object.is_discarded() ? "text that is not JSON" : object.type_name());
+  }
+  const auto found = object.find("think");
+  if (found == object.end()) {
+    return Think::kOff;
+  }
+  const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames),
+                               found->is_string() ? found->get<std::string>() : std::string());
+  if (name == std::end(kThinkNames)) {
+    return MakeError(ErrorCode::kInvalidData, "think: expected off, high or max, found {}",
+                     found->dump().substr(0, 80));
+  }
+  return static_cast<Think>(name - std::begin(kThinkNames));
+}
+
+Status CheckMessages(const std::vector<Message>& messages) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const bool known = message.role == Role::kUser || message.role == Role::kAssistant ||
+                       (message.role == Role::kSystem && i == 0);
+    if (!known) {
+      return MakeError(
+          ErrorCode::kInvalidData, "messages[{}].role: expected user or assistant{}, found {}", i,
+          i == 0 ? " or system" : "", kRoleNames[static_cast<std::size_t>(message.role)]);
+    }
+    if (!message.tool_calls.empty() || !message.tools.empty() || message.task ||
+        message.response_format) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "messages[{}]: expected text only, found tools, a task or a response format",
+                       i);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status SaveChat(const std::filesystem::path& path, const SavedChat& chat) {
+  return WriteWholeFile(path, ToJson(chat));
+}
+
+Result<SavedChat> ParseChat(std::string_view json) {
+  const Result<Think> think = ReadThink(json);
+  if (!think) return Unexpected(think.error());
+  Result<ChatRequest> request = ParseChatRequest(json);
+  if (!request) return Unexpected(request.error());
+  if (!request->tools.empty() || !request->context.empty() || request->response_format) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "expected messages only, found tools, context or response_format");
+  }
+  const Status checked = CheckMessages(request->messages);
+  if (!checked) return Unexpected(checked.error());
+  return SavedChat{.think = *think, .messages = std::move(request->messages)};
+}
+
+Result<SavedChat> LoadChat(const std::filesystem::path& path) {
+  const Result<std::string> json = ReadInput(path.string());
+  if (!json) return Unexpected(json.error());
+  Result<SavedChat> chat = ParseChat(*json);
+  if (!chat) {
+    return MakeError(chat.error().code, "{}: {}", path.string(), chat.error().message);
+  }
+  return chat;
+}
+
+}  // namespace fathom::cli

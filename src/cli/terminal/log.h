@@ -1,0 +1,52 @@
+// Log: what happens beside the result, on standard error, as much of it as the user asked for.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+namespace fathom::cli {
+
+enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
+
+// The names of --log-level, in the order of the enum.
+inline constexpr std::string_view kLogLevelNames[] = {"trace", "debug", "info",
+                                                      "warn",  "error", "off"};
+
+// text: "fathom: info: message"; json: {"time": ..., "level": ..., "message": ..., ...} on a line.
+enum class LogFormat { kText, kJson };
+inline constexpr std::string_view kLogFormatNames[] = {"text", "json"};
+
+// Any thread may write.
+class Log {
+ public:
+  explicit Log(LogLevel level, LogFormat format = LogFormat::kText);
+  ~Log();
+  // False: a message of this level would be for nothing.
+  bool Shows(LogLevel level) const;
+
+  template <class... Args>
+  void Debug(fmt::format_string<Args...> format, Args&&... args) {
+    Write(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <class... Args>
+  void Info(fmt::format_string<Args...> format, Args&&... args) {
+    Write(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <class... Args>
+  void Warn(fmt::format_string<Args...> format, Args&&... args) {
+    Write(LogLevel::kWarn, fmt::format(format, std::forward<Args>(args)...));
+  }
+  // A message with fields, which are seen in JSON alone: the message says what matters of them.
+  void Event(LogLevel level, std::string_view message, const nlohmann::ordered_json& fields);
+
+ private:
+  void Write(LogLevel level, std::string_view message);
+
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fathom::cli

@@ -1,0 +1,130 @@
+#include "comm/rank_link.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <stop_token>
+#include <utility>
+
+#include "base/signal_mask.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::string_view kFailure = "failed ";
+
+void SendLine(int control, std::string line) {
+  line += '\n';
+  static_cast<void>(::send(control, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+// Takes a number and the separator behind it (which the last has not) off the text.
+bool TakeNumber(std::string_view& text, char separator, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) {
+    return false;
+  }
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (!text.empty() && text.front() != separator) {
+    return false;
+  }
+  text.remove_prefix(std::min<std::size_t>(text.size(), 1));
+  return true;
+}
+
+}  // namespace
+
+std::string ToText(const RankLink& link) {
+  return fmt::format("{}:{}:{}", link.rank, link.control, fmt::join(link.ends, ","));
+}
+
+Result<RankLink> ParseRankLink(std::string_view text) {
+  const std::string_view whole = text;
+  RankLink link;
+  bool is_right = TakeNumber(text, ':', link.rank) && TakeNumber(text, ':', link.control);
+  while (is_right && !text.empty()) {
+    link.ends.push_back(-1);
+    is_right = TakeNumber(text, ',', link.ends.back());
+  }
+  if (!is_right || link.rank < 0 || link.rank >= link.n_ranks()) {
+    return MakeError(
+        ErrorCode::kInvalidArgument,
+        "{}: expected RANK:CONTROL:END,END,..., found \"{}\" (fathom launch sets it for "
+        "the ranks it starts)",
+        kRankLinkVariable, whole);
+  }
+  return link;
+}
+
+std::string FailureLine(const Error& error) {
+  std::string message = error.message;
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return fmt::format("{}{} {}", kFailure, static_cast<int>(error.code), message);
+}
+
+Error ParseFailureLine(std::string_view line) {
+  int code = 0;
+  std::string_view rest = line.substr(std::min(line.size(), kFailure.size()));
+  if (!line.starts_with(kFailure) || !TakeNumber(rest, ' ', code) || code < 0 ||
+      code > static_cast<int>(ErrorCode::kIo)) {
+    return {ErrorCode::kIo, fmt::format("said \"{}\"", line)};
+  }
+  return {static_cast<ErrorCode>(code), std::string(rest)};
+}
+
+Heartbeat::Heartbeat(int control, Watcher watcher, Alarm& alarm, OnOverdue on_overdue)
+    : control_(control), on_overdue_(std::move(on_overdue)) {
+  const SignalsBlocked blocked;
+  thread_ = std::jthread(
+      [this, watcher, &alarm](const std::stop_token& stop) { Beat(stop, watcher, alarm); });
+}
+
+Heartbeat::~Heartbeat() {
+  thread_.request_stop();
+  thread_.join();
+  TellEnd(control_);
+}
+
+void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, Alarm& alarm) {
+  constexpr int kTurnMs = 50;  // how soon the thread ends
+  WatchedRank other{Descriptor(::dup(control_))};
+  auto last_turn = WatchedRank::Clock::now();
+  // That it fails is a consequence here of what happened elsewhere.
+  const auto raise = [&alarm](std::string message) {
+    alarm.Raise({ErrorCode::kUnavailable, std::move(message)});
+  };
+  for (std::int64_t turn = 0; !stop.stop_requested() && !alarm.raised(); ++turn) {
+    if (turn % (kAlivePeriod.count() / kTurnMs) == 0) {
+      TellAlive(control_);
+    }
+    pollfd waits = {.fd = other.has_ended() ? -1 : control_, .events = POLLIN, .revents = 0};
+    if (::poll(&waits, 1, kTurnMs) > 0 && !other.Hear() && !other.has_ended()) {
+      ::_exit(EXIT_FAILURE);
+    }
+    if (other.failure()) {
+      raise(other.failure()->message);
+    } else if (watcher == Watcher::kFirstRank) {
+      FindSilences(std::span(&other, 1), last_turn);
+      if (other.failure()) {
+        has_silent_watcher_ = true;
+        raise("rank 0: " + other.failure()->message);
+      }
+    }
+  }
+  if (alarm.raised() && on_overdue_) {
+    WaitForEnd(stop, alarm, on_overdue_);
+  }
+}
+
+void TellAlive(int control) { SendLine(control, std::string(kAliveLine)); }
+void TellEnd(int control) { SendLine(control, std::string(kEndLine)); }
+
+void TellFailure(int control, const Error& error) { SendLine(control, FailureLine(error)); }
+
+}  // namespace fathom

@@ -1,0 +1,101 @@
+#include "engine/ranks/rank_follower.h"
+
+#include <vector>
+
+#include "comm/rank_message.h"
+#include "engine/ranks/rank_calls.h"
+#include "engine/ranks/rank_disks.h"
+
+namespace fathom {
+namespace {
+
+class Follower {
+ public:
+  Follower(Model& model, Communicator& all, const AfterForward& after_forward,
+           const std::function<void(const std::string&)>& warn)
+      : model_(model),
+        after_forward_(after_forward),
+        disk_(
+            model.cache(), all, warn ? warn : [](const std::string&) {}) {
+    batch_.Reserve(model.options().max_batch_tokens, model.options().max_sequences);
+  }
+
+  // What the message says behind its first number.
+  Status Run(RankCall call, RankMessage& message) {
+    switch (call) {
+      case RankCall::kForward:
+        TakeChanges(message, model_.cache());
+        TakeBatch(message, batch_);
+        return IfRead(message, [&] { return Forward(); });
+      case RankCall::kLogits:
+        TakeRows(message, rows_);
+        return IfRead(message, [&] { return WithoutValue(model_.Logits(rows_)); });
+      case RankCall::kForwardDraft: {
+        TakeChanges(message, model_.cache());
+        TakeBatch(message, batch_);
+        TakeRows(message, rows_);
+        const auto source = static_cast<StreamSource>(message.Take());
+        return IfRead(message, [&] { return model_.ForwardMtp(batch_, rows_, source); });
+      }
+      case RankCall::kDraftLogits:
+        TakeRows(message, rows_);
+        return IfRead(message, [&] { return WithoutValue(model_.MtpLogits(rows_)); });
+      case RankCall::kDisk: {
+        const Status ran = disk_.Run(message);
+        return ran ? IfRead(message, [] { return Status(); }) : ran;
+      }
+      case RankCall::kEnd:
+      case RankCall::kLoad:
+        break;
+    }
+    return MakeError(ErrorCode::kInvalidData, "rank 0 told call {}, which does not belong here",
+                     static_cast<std::int64_t>(call));
+  }
+
+ private:
+  Status Forward() {
+    Status ran = model_.Forward(batch_);
+    if (ran && after_forward_) {
+      ran = after_forward_(batch_.n_tokens());
+    }
+    return ran;
+  }
+  template <class Call>
+  static Status IfRead(const RankMessage& message, const Call& call) {
+    if (!message.IsRead()) {
+      return MakeError(ErrorCode::kInvalidData, "rank 0 told a call of another length");
+    }
+    return call();
+  }
+  static Status WithoutValue(const Result<Matrix<const float>>& logits) {
+    return logits ? Status() : Unexpected(logits.error());
+  }
+
+  Model& model_;
+  const AfterForward& after_forward_;
+  FollowerDisk disk_;
+  Batch batch_;
+  std::vector<std::int32_t> rows_;
+};
+
+}  // namespace
+
+Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward,
+                   const std::function<void(const std::string&)>& warn) {
+  Follower follower(model, all, after_forward, warn);
+  RankMessage message;
+  for (;;) {
+    if (Status told = message.Broadcast(all); !told) {
+      return told;
+    }
+    const auto call = static_cast<RankCall>(message.Take());
+    if (call == RankCall::kEnd) {
+      return {};
+    }
+    if (Status ran = follower.Run(call, message); !ran) {
+      return ran;
+    }
+  }
+}
+
+}  // namespace fathom

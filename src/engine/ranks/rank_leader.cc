@@ -1,0 +1,122 @@
+#include "engine/ranks/rank_leader.h"
+
+#include <utility>
+
+#include "engine/ranks/rank_disks.h"
+
+namespace fathom {
+
+RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
+                       AfterForward after_forward)
+    : model_(model),
+      local_(model),
+      all_(all),
+      on_failure_(std::move(on_failure)),
+      after_forward_(std::move(after_forward)),
+      shadow_(model.cache()) {}
+
+// Tells the others `call` with the arguments that fill(message) adds, and does the same here.
+template <class Fill, class Run>
+Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
+  if (failure_) {
+    return Unexpected(*failure_);
+  }
+  message_.Clear();
+  message_.Add(static_cast<std::int64_t>(call));
+  fill(message_);
+  const Status told = Checked(message_.Broadcast(all_));
+  return told ? Checked(run()) : told;
+}
+
+Status RankLeader::Checked(Status ran) {
+  if (ran || failure_) {
+    return ran;
+  }
+  failure_ = Error{ErrorCode::kUnavailable,
+                   fmt::format("the ranks have stopped: {}", ran.error().message)};
+  if (on_failure_) {
+    on_failure_(ran.error());
+  }
+  return Unexpected(*failure_);
+}
+
+Result<Matrix<const float>> RankLeader::Checked(Result<Matrix<const float>> logits) {
+  if (!logits) {
+    return Unexpected(Checked(Status(Unexpected(logits.error()))).error());
+  }
+  return logits;
+}
+
+Status RankLeader::Forward(const Batch& batch) {
+  if (failure_) {
+    return Unexpected(*failure_);
+  }
+  if (Status prepared = model_.Prepare(batch); !prepared) {
+    return prepared;
+  }
+  return Call(
+      RankCall::kForward,
+      [&](RankMessage& message) {
+        shadow_.AddChanges(batch.View(), message);
+        AddBatch(batch.View(), message);
+      },
+      [&] {
+        Status ran = model_.Forward(batch);
+        return ran && after_forward_ ? after_forward_(batch.n_tokens()) : ran;
+      });
+}
+
+Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int place) {
+  return Call(
+      RankCall::kLogits, [&](RankMessage& message) { AddRows(rows, message); },
+      [&] { return model_.StartLogits(rows, place); });
+}
+
+Result<Matrix<const float>> RankLeader::FinishLogits(int place) {
+  if (failure_) {
+    return Unexpected(*failure_);
+  }
+  return Checked(model_.FinishLogits(place));
+}
+
+Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                                StreamSource source) {
+  if (failure_) {
+    return Unexpected(*failure_);
+  }
+  if (Status prepared = model_.PrepareMtp(next, stream_rows, source); !prepared) {
+    return prepared;
+  }
+  return Call(
+      RankCall::kForwardDraft,
+      [&](RankMessage& message) {
+        shadow_.AddChanges(next.View(), message);
+        AddBatch(next.View(), message);
+        AddRows(stream_rows, message);
+        message.Add(static_cast<std::int64_t>(source));
+      },
+      [&] { return model_.ForwardMtp(next, stream_rows, source); });
+}
+
+Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
+    const DiskTierOptions& options, const BlockKey& root,
+    std::function<void(const std::string&)> warn) {
+  const auto tell = [this](const std::function<void(RankMessage&)>& add) {
+    return Call(RankCall::kDisk, add, [] { return Status(); });
+  };
+  return LeaderDisks::Open(Cache(), options, root, std::move(warn), all_, tell,
+                           [this](const Error& error) { Checked(Status(Unexpected(error))); });
+}
+
+Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t> rows) {
+  Result<Matrix<const float>> logits = Matrix<const float>();
+  const Status ran = Call(
+      RankCall::kDraftLogits, [&](RankMessage& message) { AddRows(rows, message); },
+      [&] {
+        logits = model_.MtpLogits(rows);
+        return logits ? Status() : Unexpected(logits.error());
+      });
+  return ran ? logits : Unexpected(ran.error());
+}
+
+}  // namespace fathom

@@ -1,0 +1,117 @@
+// HttpServer: HTTP/1.1 over TCP, a thread per connection, with limits on everything a client can
+// make us keep. It knows nothing of what is served.
+//
+// TLS is the work of the reverse proxy in front of it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+
+namespace fathom {
+
+using HttpFields = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+  std::string method;  // "GET"
+  std::string path;    // of the target, as it was sent: "/v1/models"
+  std::string query;   // behind the '?'; may be empty
+  HttpFields fields;   // in the order they came
+  std::string body;
+  std::string peer;  // the client's address
+
+  // The first field of that name, whatever its case; "" if there is none.
+  std::string_view Field(std::string_view name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  HttpFields fields{};  // besides Content-Type, Content-Length, Connection and Server
+  std::string body{};
+};
+
+// The answer to one request, on the thread of its connection. Exactly one of Send and StartStream
+// is called, once. A client that is gone costs nothing but the time until somebody asks.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual void Send(HttpResponse response) = 0;
+  // A response whose body comes in pieces (chunked); `head.body` is the first of them. Both return
+  // false if the client is gone, or has not taken anything for HttpLimits::write_time.
+  virtual bool StartStream(HttpResponse head) = 0;
+  virtual bool Write(std::string_view piece) = 0;
+  // Whether the client has closed the connection, or its half of it. One call of the system.
+  virtual bool ClientIsGone() = 0;
+};
+
+// An exception is caught and becomes 500 if nothing has been sent.
+using HttpHandler = std::function<void(const HttpRequest& request, HttpExchange& exchange)>;
+
+// What is over a limit is answered with the status named, and the connection is closed.
+struct HttpLimits {
+  std::size_t header_bytes = std::size_t{64} << 10;     // 431
+  std::size_t body_bytes = std::size_t{64} << 20;       // 413
+  std::size_t all_body_bytes = std::size_t{512} << 20;  // of all connections at once: 503
+  // Beyond these the connection that has waited longest for its next request is closed; if all are
+  // busy, the new one gets 503.
+  std::size_t connections = 4096;
+  std::chrono::milliseconds header_time =
+      std::chrono::seconds(15);  // from its first byte to the end of the header: 408
+  std::chrono::milliseconds idle_time =
+      std::chrono::seconds(75);  // until the first byte of a request
+  std::chrono::milliseconds body_time = std::chrono::seconds(120);  // 408
+  std::chrono::milliseconds write_time =
+      std::chrono::seconds(60);  // for one write to make any progress
+};
+
+struct HttpCounts {
+  std::size_t connections = 0;  // open now
+  std::size_t waiting = 0;      // of those, for a request
+  std::size_t handling = 0;     // and inside the handler
+  std::size_t body_bytes = 0;   // held now, of bodies that are read or handled
+  std::uint64_t accepted = 0;   // since the start
+  std::uint64_t refused = 0;    // answered by a limit, or closed for a newer one
+};
+
+// The error body of what never reaches the handler (400, 408, 413, 417, 431, 501, 503, 505), and of
+// a handler that fails (500). Any thread; does not throw.
+using HttpErrorBody = std::function<std::string(int status, std::string_view message)>;
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";  // a name or an address, of either family
+  int port = 8000;                 // 0: any that is free
+  HttpLimits limits{};
+  HttpErrorBody error_body{};  // empty: plain text
+};
+
+class HttpServer {
+ public:
+  // Accepts connections from now on. Errors: the address is unknown, in use or not ours.
+  static Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options, HttpHandler handler);
+  // As Stop.
+  virtual ~HttpServer() = default;
+
+  virtual int port() const = 0;
+  virtual HttpCounts counts() const = 0;
+
+  // Any thread. Accepts no more connections and closes those that wait for a request; the others
+  // are closed after the response they are at.
+  virtual void Drain() = 0;
+  // Whether all connections have ended within that time. Call after Drain.
+  virtual bool WaitFor(std::chrono::milliseconds time) = 0;
+  // Closes all connections and waits for their handlers, for whom the client is gone; hence not
+  // to be called by one of them.
+  virtual void Stop() = 0;
+};
+
+}  // namespace fathom

@@ -1,0 +1,205 @@
+#include "http/http_connection.h"
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "http/http_exchange.h"
+#include "http/http_request_parser.h"
+
+namespace fathom {
+namespace {
+
+using std::chrono::milliseconds;
+using State = HttpRequestParser::State;
+
+constexpr std::size_t kReadBytes = std::size_t{16} << 10;
+// How long a client gets to read the last response, and how much of its own it may send meanwhile.
+constexpr std::chrono::seconds kLingerTime(2);
+constexpr std::size_t kLingerBytes = std::size_t{16} << 20;
+
+Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+// The bytes that have come and are not consumed yet.
+class Input {
+ public:
+  std::string_view bytes() const { return std::string_view(buffer_).substr(begin_); }
+  void Consume(std::size_t n_bytes) {
+    begin_ += n_bytes;
+    if (begin_ < buffer_.size()) return;
+    buffer_.clear();
+    begin_ = 0;
+  }
+  Socket::Outcome Fill(Socket& socket, Deadline deadline) {
+    buffer_.erase(0, std::exchange(begin_, 0));
+    const std::size_t n_old = buffer_.size();
+    buffer_.resize(n_old + kReadBytes);
+    const Socket::Received received = socket.ReadSome(std::span(buffer_).subspan(n_old), deadline);
+    buffer_.resize(n_old + received.n_bytes);
+    return received.outcome;
+  }
+  // While a connection waits, it should cost little but its thread.
+  void Release() {
+    if (bytes().empty()) std::string().swap(buffer_);
+  }
+
+ private:
+  std::string buffer_;
+  std::size_t begin_ = 0;
+};
+
+// Counts a handler that runs.
+class Handling {
+ public:
+  explicit Handling(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
+  ~Handling() { --count_; }
+  Handling(const Handling&) = delete;
+  Handling& operator=(const Handling&) = delete;
+
+ private:
+  std::atomic<std::size_t>& count_;
+};
+
+class Connection {
+ public:
+  Connection(HttpConnections& shared, ConnectionTable::Id id, Socket& socket,
+             const std::string& peer)
+      : shared_(shared), limits_(shared.options.limits), id_(id), socket_(socket), peer_(peer) {}
+
+  void Serve() {
+    while (ServeOne()) {
+    }
+    if (!has_answered_) return;
+    shared_.table.BeginLingering(id_);
+    input_.Release();
+    socket_.Linger(In(kLingerTime), kLingerBytes);
+  }
+
+ private:
+  // False: the connection ends.
+  bool ServeOne() {
+    if (!shared_.table.BeginWaiting(id_)) return false;
+    has_answered_ = false;
+    if (!WaitForRequest()) return false;
+    HttpRequestParser parser(limits_, shared_.bodies);
+    ReadPart(parser, State::kHeader, In(limits_.header_time));
+    if (!shared_.table.BeginWork(id_)) return false;
+    if (parser.state() == State::kBody) ReadBody(parser);
+    SocketExchange exchange(socket_, shared_.table, StyleOf(parser));
+    if (parser.state() == State::kComplete) {
+      parser.request().peer = peer_;
+      Handle(parser.request(), exchange);
+    } else {
+      Refuse(parser.refusal(), exchange);
+    }
+    has_answered_ = !exchange.is_broken();
+    return exchange.is_reusable();
+  }
+
+  // Until the first byte of a request is there.
+  bool WaitForRequest() {
+    const Deadline deadline = In(limits_.idle_time);
+    for (;;) {
+      // Some clients end a body with a line break that does not belong to it.
+      while (input_.bytes().starts_with("\r\n")) input_.Consume(2);
+      if (!input_.bytes().empty() && input_.bytes() != "\r") break;
+      if (input_.bytes().empty()) input_.Release();
+      if (!socket_.WaitForInput(deadline)) return false;
+      if (input_.Fill(socket_, deadline) != Socket::Outcome::kBytes) return false;
+    }
+    return shared_.table.BeginReading(id_);
+  }
+
+  // Feeds the parser until `part` is over.
+  void ReadPart(HttpRequestParser& parser, State part, Deadline deadline) {
+    while (parser.state() == part) {
+      input_.Consume(parser.Feed(input_.bytes()));
+      if (parser.state() != part) return;
+      const Socket::Outcome outcome = input_.Fill(socket_, deadline);
+      if (outcome == Socket::Outcome::kEnd) parser.Refuse({400, "The request ends too early."});
+      if (outcome == Socket::Outcome::kTooLate) parser.Refuse({408, "The request takes too long."});
+    }
+  }
+
+  void ReadBody(HttpRequestParser& parser) {
+    if (parser.expects_continue() && !parser.is_http_1_0() && input_.bytes().empty()) {
+      std::string text = "HTTP/1.1 100 Continue\r\n\r\n";
+      iovec part = {text.data(), text.size()};
+      static_cast<void>(socket_.WriteAll({&part, 1}));  // reading finds out what was wrong
+    }
+    ReadPart(parser, State::kBody, In(limits_.body_time));
+  }
+
+  static AnswerStyle StyleOf(const HttpRequestParser& parser) {
+    const bool is_whole = parser.state() == State::kComplete;
+    return {.is_http_1_0 = parser.is_http_1_0(),
+            .is_head = parser.request().method == "HEAD",
+            .keeps_alive = is_whole && parser.keeps_alive()};
+  }
+
+  void Refuse(const HttpRefusal& refusal, SocketExchange& exchange) {
+    if (IsLimit(refusal.status)) ++shared_.n_refused;
+    exchange.Send(RefusalResponse(shared_.options.error_body, refusal.status, refusal.message));
+  }
+
+  void Handle(const HttpRequest& request, SocketExchange& exchange) {
+    bool has_failed = false;
+    try {
+      const Handling handling(shared_.n_handling);
+      shared_.handler(request, exchange);
+    } catch (...) {
+      has_failed = true;
+    }
+    if (!exchange.has_started()) {
+      exchange.Send(RefusalResponse(shared_.options.error_body, 500, "Internal error."));
+    } else if (!has_failed) {
+      exchange.Finish();  // without it the client sees that the stream was cut off
+    }
+  }
+
+  static bool IsLimit(int status) {
+    return status == 408 || status == 413 || status == 431 || status == 503;
+  }
+
+  HttpConnections& shared_;
+  const HttpLimits& limits_;
+  const ConnectionTable::Id id_;
+  Socket& socket_;
+  const std::string& peer_;
+  Input input_;
+  bool has_answered_ = false;  // and the client may not have read it yet
+};
+
+}  // namespace
+
+HttpConnections::HttpConnections(HttpServerOptions with_options, HttpHandler with_handler)
+    : options(std::move(with_options)),
+      handler(std::move(with_handler)),
+      table(options.limits.connections),
+      bodies(options.limits.all_body_bytes) {}
+
+HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status,
+                             std::string_view message) {
+  HttpResponse response = {.status = status};
+  if (status == 503) response.fields.emplace_back("Retry-After", "1");
+  if (error_body) {
+    response.body = error_body(status, message);
+  } else {
+    response.content_type = "text/plain; charset=utf-8";
+    response.body = std::string(message) + "\n";
+  }
+  return response;
+}
+
+void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket socket,
+                     const std::string& peer) noexcept {
+  try {
+    Connection(shared, id, socket, peer).Serve();
+  } catch (...) {
+    // No memory, or an error body that failed: this client is lost, the others are not.
+  }
+  shared.table.Remove(id);
+}
+
+}  // namespace fathom

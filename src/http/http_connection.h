@@ -1,0 +1,38 @@
+// One connection, from its first byte to its close: requests are read, handled and answered in the
+// order they come.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "http/byte_budget.h"
+#include "http/connection_table.h"
+#include "http/http.h"
+#include "http/socket.h"
+
+namespace fathom {
+
+// What all connections of a server share. Any thread.
+struct HttpConnections {
+  HttpConnections(HttpServerOptions with_options, HttpHandler with_handler);
+
+  const HttpServerOptions options;
+  const HttpHandler handler;
+  ConnectionTable table;
+  ByteBudget bodies;
+  std::atomic<std::size_t> n_handling = 0;
+  std::atomic<std::uint64_t> n_accepted = 0;
+  std::atomic<std::uint64_t> n_refused = 0;
+};
+
+// A refusal as the client sees it.
+HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status, std::string_view message);
+
+// Until the connection has ended. Removes `id` from the table. Lets no exception out.
+void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket socket,
+                     const std::string& peer) noexcept;
+
+}  // namespace fathom

@@ -1,0 +1,220 @@
+#include "http/http_request_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <cstdint>
+#include <utility>
+
+#include "base/check.h"
+#include "http/field_name.h"
+
+namespace fathom {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::error_code;
+using BeastString = boost::beast::string_view;
+
+std::string_view View(BeastString text) { return {text.data(), text.size()}; }
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// A proxy may send "http://host/path" instead of "/path".
+std::string_view WithoutAuthority(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!SameFieldName(target.substr(0, scheme.size()), scheme)) continue;
+    const std::size_t end = target.find_first_of("/?", scheme.size());
+    return end == std::string_view::npos ? "/" : target.substr(end);
+  }
+  return target;
+}
+
+HttpRefusal RefusalFor(const error_code& error, const HttpLimits& limits) {
+  if (error == http::error::body_limit) {
+    return {413, fmt::format("The body has more than {} bytes.", limits.body_bytes)};
+  }
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return {431, fmt::format("The header has more than {} bytes.", limits.header_bytes)};
+  }
+  if (error == http::error::bad_version) return {505, "Expected HTTP/1.0 or HTTP/1.1."};
+  return {400, fmt::format("Not a valid HTTP request: {}.", error.message())};
+}
+
+}  // namespace
+
+// Beast parses; this says what is done with the parts, and refuses what Beast lets through.
+class HttpRequestParser::Reader : public http::basic_parser<true> {
+ public:
+  Reader(const HttpLimits& limits, ByteBudget& all_bodies)
+      : limits_(limits), all_bodies_(all_bodies) {
+    body_limit(limits.body_bytes);
+    // Beast does not count what it has consumed: FeedHeader does.
+    header_limit(static_cast<std::uint32_t>(
+        std::min<std::size_t>(limits.header_bytes, std::uint32_t{1} << 30)));
+  }
+  ~Reader() override { all_bodies_.GiveBack(body_bytes_); }
+
+  std::size_t Feed(std::string_view bytes) {
+    Check(state_ == State::kHeader || state_ == State::kBody, "a request that is over is fed");
+    return state_ == State::kHeader ? FeedHeader(bytes) : FeedBody(bytes);
+  }
+
+  void Refuse(HttpRefusal refusal) {
+    state_ = State::kRefused;
+    refusal_ = std::move(refusal);
+  }
+
+  State state() const { return state_; }
+  const HttpRefusal& refusal() const { return refusal_; }
+  HttpRequest& request() { return request_; }
+  bool is_http_1_0() const { return version_ == 10; }
+  bool expects_continue() const { return expects_continue_; }
+
+ protected:
+  void on_request_impl(http::verb, BeastString method, BeastString target, int version,
+                       error_code&) override {
+    request_.method = View(method);
+    const std::string_view path = WithoutAuthority(View(target));
+    const std::size_t mark = path.find('?');
+    request_.path = mark == 0 ? "/" : path.substr(0, mark);
+    if (mark != std::string_view::npos) request_.query = path.substr(mark + 1);
+    version_ = version;
+  }
+
+  void on_field_impl(http::field, BeastString name, BeastString value, error_code& error) override {
+    if (state_ != State::kHeader) return;  // behind a chunked body: of no use, and never trusted
+    ReadField(View(name), View(value), error);
+    request_.fields.emplace_back(View(name), View(value));
+  }
+
+  void on_header_impl(error_code& error) override {
+    if (version_ == 11 && n_hosts_ != 1) {
+      RefuseNow({400, "Expected one Host field."}, error);
+    } else if (has_encoding_ && version_ == 10) {
+      RefuseNow({400, "HTTP/1.0 has no Transfer-Encoding."}, error);
+    }
+  }
+
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+
+  std::size_t on_body_impl(BeastString bytes, error_code& error) override {
+    if (!all_bodies_.Take(bytes.size())) {
+      RefuseNow({503, "Too many large requests at once. Please try again."}, error);
+      return 0;
+    }
+    body_bytes_ += bytes.size();
+    request_.body += View(bytes);
+    return bytes.size();
+  }
+
+  std::size_t on_chunk_body_impl(std::uint64_t, BeastString bytes, error_code& error) override {
+    return on_body_impl(bytes, error);
+  }
+
+  void on_chunk_header_impl(std::uint64_t, BeastString, error_code&) override {}
+  void on_finish_impl(error_code&) override {}
+  void on_response_impl(int, BeastString, int, error_code&) override {}
+
+ private:
+  void RefuseNow(HttpRefusal refusal, error_code& error) {
+    Refuse(std::move(refusal));
+    error = http::error::bad_field;  // any: ends the parsing
+  }
+
+  void ReadField(std::string_view name, std::string_view value, error_code& error) {
+    if (SameFieldName(name, "Host")) {
+      ++n_hosts_;
+    } else if (SameFieldName(name, "Content-Length")) {
+      if (std::exchange(has_length_, true) || !IsDigits(value)) {
+        RefuseNow({400, "Expected one Content-Length, of digits."}, error);
+      }
+    } else if (SameFieldName(name, "Transfer-Encoding")) {
+      has_encoding_ = true;
+      if (!SameFieldName(value, "chunked")) {
+        RefuseNow({501, "Expected no Transfer-Encoding but 'chunked'."}, error);
+      }
+    } else if (SameFieldName(name, "Expect")) {
+      expects_continue_ = true;
+      if (!SameFieldName(value, "100-continue")) {
+        RefuseNow({417, "Expected no Expect but '100-continue'."}, error);
+      }
+    }
+  }
+
+  std::size_t FeedHeader(std::string_view bytes) {
+    const std::size_t left = limits_.header_bytes - header_bytes_;
+    const std::size_t n_bytes = Put(bytes.substr(0, left));
+    header_bytes_ += n_bytes;
+    if (state_ == State::kRefused) return n_bytes;
+    if (is_header_done()) {
+      state_ = is_done() ? State::kComplete : State::kBody;
+    } else if (bytes.size() >= left) {
+      Refuse(RefusalFor(http::error::header_limit, limits_));
+    }
+    return n_bytes;
+  }
+
+  std::size_t FeedBody(std::string_view bytes) {
+    std::size_t n_bytes = 0;
+    while (state_ == State::kBody && n_bytes < bytes.size()) {
+      const std::size_t n_put = Put(bytes.substr(n_bytes));
+      n_bytes += n_put;
+      if (state_ == State::kRefused) break;
+      if (is_done()) state_ = State::kComplete;
+      if (n_put == 0) break;
+    }
+    // What stands before a chunk or behind the last one is no body, and must not grow without end.
+    if (state_ == State::kBody && bytes.size() - n_bytes > limits_.header_bytes) {
+      Refuse(RefusalFor(http::error::buffer_overflow, limits_));
+    }
+    return n_bytes;
+  }
+
+  std::size_t Put(std::string_view bytes) {
+    if (bytes.empty()) return 0;
+    error_code error;
+    const std::size_t n_bytes = put({bytes.data(), bytes.size()}, error);
+    if (error && error != http::error::need_more && state_ != State::kRefused) {
+      Refuse(RefusalFor(error, limits_));
+    }
+    return n_bytes;
+  }
+
+  const HttpLimits& limits_;
+  ByteBudget& all_bodies_;
+  HttpRequest request_;
+  HttpRefusal refusal_;
+  State state_ = State::kHeader;
+  std::size_t header_bytes_ = 0;
+  std::size_t body_bytes_ = 0;
+  int version_ = 11;
+  int n_hosts_ = 0;
+  bool has_length_ = false;
+  bool has_encoding_ = false;
+  bool expects_continue_ = false;
+};
+
+HttpRequestParser::HttpRequestParser(const HttpLimits& limits, ByteBudget& all_bodies)
+    : reader_(std::make_unique<Reader>(limits, all_bodies)) {}
+
+HttpRequestParser::~HttpRequestParser() = default;
+
+std::size_t HttpRequestParser::Feed(std::string_view bytes) { return reader_->Feed(bytes); }
+
+void HttpRequestParser::Refuse(HttpRefusal refusal) { reader_->Refuse(std::move(refusal)); }
+
+HttpRequestParser::State HttpRequestParser::state() const { return reader_->state(); }
+const HttpRefusal& HttpRequestParser::refusal() const { return reader_->refusal(); }
+const HttpRequest& HttpRequestParser::request() const { return reader_->request(); }
+HttpRequest& HttpRequestParser::request() { return reader_->request(); }
+bool HttpRequestParser::is_http_1_0() const { return reader_->is_http_1_0(); }
+bool HttpRequestParser::keeps_alive() const { return reader_->keep_alive(); }
+bool HttpRequestParser::expects_continue() const { return reader_->expects_continue(); }
+
+}  // namespace fathom

@@ -1,0 +1,121 @@
+#include "http/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+using std::chrono::milliseconds;
+
+void SetOption(int fd, int level, int name, int value) {
+  // A system without the option works too, only less well.
+  static_cast<void>(::setsockopt(fd, level, name, &value, sizeof(value)));
+}
+
+bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+// The parts without their first n_bytes.
+std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
+  while (!parts.empty() && n_bytes >= parts.front().iov_len) {
+    n_bytes -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (n_bytes > 0) {
+    parts.front().iov_base = static_cast<char*>(parts.front().iov_base) + n_bytes;
+    parts.front().iov_len -= n_bytes;
+  }
+  return parts;
+}
+
+}  // namespace
+
+Socket::Socket(Descriptor descriptor, milliseconds write_time)
+    : descriptor_(std::move(descriptor)), write_time_(write_time) {
+  SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  // The system would keep megabytes for each client that does not read. Text needs little, and what
+  // a client does not take should pause its request soon.
+  constexpr int kSendBytes = 64 << 10;
+  SetOption(fd(), SOL_SOCKET, SO_SNDBUF, kSendBytes);
+  // The system counts from the last acknowledged byte, WriteAll from when it has to wait: with
+  // twice the time, a write that waits gets all of its own.
+  SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
+}
+
+bool Socket::WaitForInput(Deadline deadline) {
+  return WaitFor(fd(), POLLIN, deadline) == Waited::kReady;
+}
+
+Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
+  for (;;) {
+    // Also if there are bytes: a peer that never lets us wait is too late all the same.
+    if (std::chrono::steady_clock::now() >= deadline) return {Outcome::kTooLate};
+    const ssize_t n_bytes = ::recv(fd(), out.data(), out.size(), 0);
+    if (n_bytes > 0) return {Outcome::kBytes, static_cast<std::size_t>(n_bytes)};
+    if (n_bytes == 0) return {Outcome::kEnd};
+    if (errno == EINTR) continue;
+    if (!WouldBlock()) return {Outcome::kEnd};
+    if (!WaitForInput(deadline)) return {Outcome::kTooLate};
+  }
+}
+
+bool Socket::WriteAll(std::span<iovec> parts) {
+  bool has_waited = false;
+  parts = Behind(parts, 0);
+  while (!parts.empty()) {
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const ssize_t n_bytes = ::sendmsg(fd(), &message, MSG_NOSIGNAL);
+    if (n_bytes >= 0) {
+      has_waited = false;
+      parts = Behind(parts, static_cast<std::size_t>(n_bytes));
+    } else if (WouldBlock()) {
+      if (has_waited) return false;
+      // A socket is called writable once a third of its buffer is free; a slow peer may have made
+      // progress without that. So the outcome of the wait does not matter, only that of another
+      // attempt.
+      has_waited =
+          WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_) != Waited::kReady;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Socket::PeerIsGone() const {
+  pollfd entry = {.fd = fd(), .events = POLLRDHUP};
+  return ::poll(&entry, 1, 0) > 0;
+}
+
+void Socket::Linger(Deadline deadline, std::size_t max_bytes) {
+  if (::shutdown(fd(), SHUT_WR) != 0) return;
+  std::array<char, 4096> sink;
+  for (std::size_t n_bytes = 0; n_bytes < max_bytes;) {
+    const Received received = ReadSome(sink, deadline);
+    if (received.outcome != Outcome::kBytes) return;
+    n_bytes += received.n_bytes;
+  }
+}
+
+void Socket::WriteLast(std::string_view text) {
+  static_cast<void>(::send(fd(), text.data(), text.size(), MSG_NOSIGNAL));
+  ::shutdown(fd(), SHUT_WR);
+}
+
+void Socket::DiscardInput() {
+  constexpr int kMostReads = 16;
+  std::array<char, 4096> sink;
+  for (int i = 0; i < kMostReads; ++i) {
+    if (::recv(fd(), sink.data(), sink.size(), 0) <= 0) return;
+  }
+}
+
+}  // namespace fathom

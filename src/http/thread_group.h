@@ -1,0 +1,57 @@
+// ThreadGroup: threads with small stacks for many short works, and the wait for their end.
+#pragma once
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace fathom {
+
+// A thread that has done its work waits for another one. Ending it instead and starting a new one
+// is dear: while thousands of connections come and go, the system ends threads more slowly than it
+// starts them, and the stacks of all of them stay mapped. So there are as many threads as there
+// was work at once, and Wait joins them.
+//
+// Signals are blocked in them: they belong to the thread that handles them.
+// Start and Wait from any thread outside the group.
+class ThreadGroup {
+ public:
+  using Work = std::function<void()>;
+
+  // Enough for a handler that writes JSON 256 levels deep, also under a sanitizer. A std::thread
+  // would reserve eight times as many addresses.
+  static constexpr std::size_t kStackBytes = std::size_t{1} << 20;
+
+  ThreadGroup() = default;
+  ~ThreadGroup() { Wait(); }
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+
+  // Runs `work`, which must not let an exception out, on a thread of its own. False: the system has
+  // none left.
+  bool Start(Work work);
+  // Until all work is done; then the threads end.
+  void Wait();
+
+ private:
+  static void* Run(void* group);
+  // With mutex_ held by `lock`. None: the thread ends.
+  Work NextWork(std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::vector<pthread_t> threads_;
+  std::deque<Work> works_;        // not begun
+  std::size_t n_waiting_ = 0;     // threads without work
+  std::size_t n_unfinished_ = 0;  // works, begun or not
+  bool is_ending_ = false;
+  std::condition_variable has_work_;  // or is ending
+  std::condition_variable all_done_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,151 @@
+#include "json/python_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <iterator>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace fathom {
+namespace {
+
+void AppendValue(const JsonValue& value, std::string* out) {
+  switch (value.kind) {
+    case JsonValue::Kind::kNull:
+      out->append("null");
+      return;
+    case JsonValue::Kind::kBool:
+      out->append(value.boolean ? "true" : "false");
+      return;
+    case JsonValue::Kind::kInteger:
+    case JsonValue::Kind::kFloat:
+      out->append(value.text);
+      return;
+    case JsonValue::Kind::kString:
+      out->push_back('"');
+      AppendJsonEscaped(value.text, out);
+      out->push_back('"');
+      return;
+    case JsonValue::Kind::kArray:
+    case JsonValue::Kind::kObject:
+      break;
+  }
+  const bool is_object = value.IsObject();
+  out->push_back(is_object ? '{' : '[');
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    if (i > 0) out->append(", ");
+    if (is_object) {
+      out->push_back('"');
+      AppendJsonEscaped(value.keys[i], out);
+      out->append("\": ");
+    }
+    AppendValue(value.items[i], out);
+  }
+  out->push_back(is_object ? '}' : ']');
+}
+
+// Whether a number too extreme for a double is too large (and not too small): the power of ten of
+// its first digit that is not zero decides.
+bool IsTooLarge(std::string_view number) {
+  long exponent = 0;
+  const std::size_t mark = number.find_first_of("eE");
+  if (mark != std::string_view::npos) {
+    std::string_view digits = number.substr(mark + 1);
+    const bool is_negative = digits.front() == '-';
+    if (is_negative || digits.front() == '+') digits.remove_prefix(1);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+    if (error != std::errc()) return !is_negative;
+    if (is_negative) exponent = -exponent;
+  }
+  const std::string_view mantissa = number.substr(0, mark);
+  const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
+  const std::size_t first = mantissa.find_first_of("123456789");
+  if (first == std::string_view::npos) return false;
+  return static_cast<long>(point) - static_cast<long>(first) + exponent > 0;
+}
+
+}  // namespace
+
+std::string PythonJson(const JsonValue& value) {
+  std::string out;
+  AppendValue(value, &out);
+  return out;
+}
+
+Result<std::string> ReserializeLikePython(std::string_view json_text) {
+  const Result<JsonValue> value = ParseJson(json_text);
+  if (!value) return Unexpected(value.error());
+  return PythonJson(*value);
+}
+
+std::string PythonJsonString(std::string_view text) {
+  std::string out = "\"";
+  AppendJsonEscaped(text, &out);
+  out.push_back('"');
+  return out;
+}
+
+void AppendJsonEscaped(std::string_view text, std::string* out) {
+  constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f";
+  constexpr std::string_view kNames = "\"\\nrtbf";
+  for (const char c : text) {
+    const std::size_t index = kEscaped.find(c);
+    if (index != std::string_view::npos) {
+      out->push_back('\\');
+      out->push_back(kNames[index]);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out->append(fmt::format("\\u{:04x}", static_cast<unsigned char>(c)));
+    } else {
+      out->push_back(c);
+    }
+  }
+}
+
+std::string PythonFloat(std::string_view number) {
+  const bool is_negative = number.front() == '-';
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    if (IsTooLarge(number)) return is_negative ? "-Infinity" : "Infinity";
+    return is_negative ? "-0.0" : "0.0";
+  }
+  Check(error == std::errc(), "PythonFloat needs a JSON number");
+
+  // Scientific form gives the shortest digits, d[.ddd]e±XX; Python places the point itself.
+  std::array<char, 64> buffer;
+  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                     std::chars_format::scientific);
+  std::string_view text(buffer.data(), static_cast<std::size_t>(written.ptr - buffer.data()));
+  if (text.front() == '-') text.remove_prefix(1);
+  const std::size_t mark = text.find('e');
+  const int exponent = std::atoi(std::string(text.substr(mark + 1)).c_str());
+  std::string digits(1, text.front());
+  if (mark > 2) digits.append(text.substr(2, mark - 2));
+
+  std::string out = is_negative ? "-" : "";
+  if (exponent < -4 || exponent >= 16) {
+    out.push_back(digits[0]);
+    if (digits.size() > 1) out.append(".").append(digits, 1);
+    fmt::format_to(std::back_inserter(out), "e{}{:02}", exponent < 0 ? '-' : '+',
+                   std::abs(exponent));
+  } else if (exponent < 0) {
+    out.append("0.").append(static_cast<std::size_t>(-exponent - 1), '0').append(digits);
+  } else {
+    const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
+    if (digits.size() <= whole) {
+      out.append(digits).append(whole - digits.size(), '0').append(".0");
+    } else {
+      out.append(digits, 0, whole).append(".").append(digits, whole);
+    }
+  }
+  return out;
+}
+
+}  // namespace fathom

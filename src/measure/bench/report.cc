@@ -1,0 +1,126 @@
+#include "measure/bench/report.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace fathom::benchmark {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string_view KindName(const RowSpec& row) {
+  return row.kind == RowSpec::Kind::kPrefill ? "prefill" : "decode";
+}
+
+ordered_json ToJson(const Roofline& roofline) {
+  return {{"read_gb_s", roofline.read_gb_s}, {"fma_gflop_s", roofline.fma_gflop_s}};
+}
+
+ordered_json ToJson(const Report& report, const RowResult& result) {
+  return {{"name", Name(result.row)},
+          {"kind", KindName(result.row)},
+          {"n_tokens", result.row.n_tokens},
+          {"depth", result.row.depth},
+          {"n_sequences", result.row.n_sequences},
+          {"tok_s",
+           {{"min", result.tok_s.min}, {"median", result.tok_s.median}, {"max", result.tok_s.max}}},
+          {"gb_s", result.gb_s()},
+          {"percent_read", PercentRead(report, result)},
+          {"gflop_s", result.gflop_s()},
+          {"percent_fma", PercentFma(report, result)},
+          {"gb_per_token", result.gb_per_token},
+          {"gflop_per_token", result.gflop_per_token},
+          {"experts_per_layer", result.experts_per_layer},
+          {"roofline", ToJson(report.roofline)}};
+}
+
+// A field of RFC 4180.
+std::string Quoted(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+    return std::string(text);
+  }
+  std::string quoted = "\"";
+  for (const char c : text) {
+    quoted.append(c == '"' ? 2 : 1, c);
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+double PercentRead(const Report& report, const RowResult& row) {
+  return 100 * row.gb_s() / report.roofline.read_gb_s;
+}
+
+double PercentFma(const Report& report, const RowResult& row) {
+  return 100 * row.gflop_s() / report.roofline.fma_gflop_s;
+}
+
+std::string ToTable(const Report& report) {
+  std::string text = fmt::format(
+      "model     {}, {:.2f} GB of weights\n"
+      "machine   {}{} thread{}, {}, pages of {} KiB\n"
+      "roofline  read {:.2f} GB/s, fma {:.1f} GFLOP/s: the median of {} measurements between the "
+      "repetitions\n"
+      "          (best: {:.2f} and {:.1f})\n"
+      "rows      {} repetition{} each after a warm-up, prefill in chunks of {}; rates at the "
+      "median\n\n"
+      "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n"
+      "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n",
+      report.model, report.weight_gb,
+      report.n_ranks == 1 ? "" : fmt::format("{} ranks of ", report.n_ranks), report.n_threads,
+      report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024,
+      report.roofline.read_gb_s, report.roofline.fma_gflop_s, report.n_rooflines,
+      report.best_roofline.read_gb_s, report.best_roofline.fma_gflop_s, report.n_repetitions,
+      report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "", "read", "% of", "",
+      "% of", "row", "min", "median", "max", "GB/s", "limit", "GFLOP/s", "limit");
+  for (const RowResult& row : report.rows) {
+    fmt::format_to(std::back_inserter(text),
+                   "{:<18} {:>9.2f} {:>9.2f} {:>9.2f}  {:>8.2f} {:>7.1f}  {:>9.2f} {:>7.1f}\n",
+                   Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max, row.gb_s(),
+                   PercentRead(report, row), row.gflop_s(), PercentFma(report, row));
+  }
+  return text;
+}
+
+std::string ToJson(const Report& report) {
+  ordered_json json = {{"model", report.model},
+                       {"weight_gb", report.weight_gb},
+                       {"ranks", report.n_ranks},
+                       {"threads", report.n_threads},
+                       {"isa", report.isa},
+                       {"page_bytes", report.page_bytes},
+                       {"chunk", report.chunk},
+                       {"repetitions", report.n_repetitions},
+                       {"roofline", ToJson(report.roofline)},
+                       {"roofline_best", ToJson(report.best_roofline)},
+                       {"roofline_measurements", report.n_rooflines},
+                       {"rows", ordered_json::array()}};
+  for (const RowResult& row : report.rows) {
+    json["rows"].push_back(ToJson(report, row));
+  }
+  // A directory may have any bytes for a name.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string ToCsv(const Report& report) {
+  std::string text =
+      "name,tok_s_min,tok_s_median,tok_s_max,gb_s,percent_read,gflop_s,percent_fma,gb_per_token,"
+      "gflop_per_token,experts_per_layer,model,ranks,threads,isa,page_bytes,chunk,repetitions,read_"
+      "gb_s,"
+      "fma_gflop_s\n";
+  for (const RowResult& row : report.rows) {
+    fmt::format_to(
+        std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+        Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max, row.gb_s(),
+        PercentRead(report, row), row.gflop_s(), PercentFma(report, row), row.gb_per_token,
+        row.gflop_per_token, row.experts_per_layer, Quoted(report.model), report.n_ranks,
+        report.n_threads, report.isa, report.page_bytes, report.chunk, report.n_repetitions,
+        report.roofline.read_gb_s, report.roofline.fma_gflop_s);
+  }
+  return text;
+}
+
+}  // namespace fathom::benchmark

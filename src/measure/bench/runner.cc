@@ -1,0 +1,247 @@
+#include "measure/bench/runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <span>
+
+#include "base/check.h"
+#include "comm/communicator.h"
+#include "model/batch.h"
+#include "model/logit_queue.h"
+
+namespace fathom::benchmark {
+namespace {
+
+constexpr std::uint64_t kSeed = 20;  // any; of tokens and caches
+
+// Counts the different experts of every layer of every step.
+class ExpertCounter {
+ public:
+  explicit ExpertCounter(std::int64_t n_experts)
+      : last_seen_(static_cast<std::size_t>(n_experts)) {}
+
+  void Add(Matrix<const std::int32_t> ids) {
+    ++n_layers_;
+    for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
+      std::int64_t& last = last_seen_[static_cast<std::size_t>(ids.data[i])];
+      n_different_ += last == n_layers_ ? 0 : 1;
+      last = n_layers_;
+    }
+  }
+  // Over all layers of all steps.
+  double n_different() const { return static_cast<double>(n_different_); }
+  double per_layer() const {
+    return n_layers_ == 0 ? 0 : n_different() / static_cast<double>(n_layers_);
+  }
+
+ private:
+  std::vector<std::int64_t> last_seen_;  // by expert: the layer (counted from 1) that chose it last
+  std::int64_t n_layers_ = 0;
+  std::int64_t n_different_ = 0;
+};
+
+// As the engine does, a pipeline decodes with a step for each stage, each of some sequences.
+std::int64_t GroupsOf(const Model& model, const RowSpec& row) {
+  const ModelRanks* ranks = model.options().ranks;
+  const std::int64_t n_stages = ranks != nullptr ? ranks->share.n_stages : 1;
+  return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
+}
+
+// Runs one row, as often as is asked. Allocates when it is made only.
+class RowRunner {
+ public:
+  RowRunner(Model& model, const RowSpec& row, std::int64_t chunk)
+      : model_(model), row_(row), chunk_(chunk), n_groups_(GroupsOf(model, row)) {
+    std::mt19937_64 random(kSeed);
+    tokens_.resize(static_cast<std::size_t>(row.n_total()));
+    for (Token& token : tokens_) {
+      token = static_cast<Token>(random() % static_cast<std::uint64_t>(model.config().vocab_size));
+    }
+    batch_.Reserve(model.options().max_batch_tokens, row.n_sequences);
+    last_rows_.resize(static_cast<std::size_t>(row.n_sequences));
+    std::iota(last_rows_.begin(), last_rows_.end(), 0);
+  }
+
+  // Puts every sequence at its depth.
+  Status Prepare() {
+    for (std::int64_t sequence = 0; row_.depth > 0 && sequence < row_.n_sequences; ++sequence) {
+      const Status filled = model_.FillCache(static_cast<std::int32_t>(sequence), row_.depth,
+                                             kSeed + 1000 * static_cast<std::uint64_t>(sequence));
+      if (!filled) return filled;
+    }
+    return {};
+  }
+
+  Status Run() {
+    LogitQueue logits(model_, [](Matrix<const float>) { return Status(); });
+    for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
+      for (std::int64_t group = 0; group < n_groups_; ++group) {
+        if (Status ran = Step(first, GroupOf(group), logits); !ran) return ran;
+      }
+    }
+    return logits.FinishAll();
+  }
+
+  // Of one run, without its routed experts' bytes.
+  Cost CostOf(const ModelCosts& costs) const {
+    Cost total;
+    const Cost routed = costs.RoutedPerToken();
+    for (std::int64_t first = 0; first < row_.n_tokens; first += StepTokens(first)) {
+      for (std::int64_t i = 0; i < n_groups_; ++i) {
+        const Piece group = GroupOf(i);
+        const std::int64_t n_tokens = StepTokens(first) * group.count;
+        total += costs.Dense(n_tokens, NeedsLogits(first) ? group.count : 0);
+        total.flops += routed.flops * static_cast<double>(n_tokens);
+      }
+      for (std::int64_t i = 0; i < StepTokens(first); ++i) {
+        const Cost attention = costs.Attention(row_.depth + first + i);
+        const auto n = static_cast<double>(row_.n_sequences);
+        total +=
+            {row_.kind == RowSpec::Kind::kDecode ? n * attention.bytes : 0, n * attention.flops};
+      }
+    }
+    return total;
+  }
+
+ private:
+  // Tokens of each sequence in the step that begins with its token `first`.
+  std::int64_t StepTokens(std::int64_t first) const {
+    return row_.kind == RowSpec::Kind::kDecode ? 1 : std::min(chunk_, row_.n_tokens - first);
+  }
+  // Decoding needs the logits of every token, prefill those of its last.
+  bool NeedsLogits(std::int64_t first) const {
+    return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens;
+  }
+  // The sequences of a group.
+  Piece GroupOf(std::int64_t group) const {
+    const std::int64_t first = group * row_.n_sequences / n_groups_;
+    return {first, (group + 1) * row_.n_sequences / n_groups_ - first};
+  }
+
+  // A step of the sequences of a group, from their token `first` on.
+  Status Step(std::int64_t first, Piece group, LogitQueue& logits) {
+    if (Status room = logits.MakeRoom(); !room) return room;
+    batch_.Clear();
+    for (std::int64_t sequence = group.first; sequence < group.first + group.count; ++sequence) {
+      batch_.Add(static_cast<std::int32_t>(sequence), static_cast<std::int32_t>(row_.depth + first),
+                 std::span<const Token>(tokens_).subspan(
+                     static_cast<std::size_t>(sequence * row_.n_tokens + first),
+                     static_cast<std::size_t>(StepTokens(first))));
+    }
+    if (Status ran = model_.Forward(batch_); !ran) return ran;
+    if (!NeedsLogits(first)) return {};
+    // Of prefill, which has one sequence, those of its last token.
+    last_rows_.front() = static_cast<std::int32_t>(StepTokens(first) - 1);
+    return logits.Start(std::span(last_rows_).first(static_cast<std::size_t>(group.count)));
+  }
+
+  Model& model_;
+  const RowSpec row_;
+  const std::int64_t chunk_;
+  const std::int64_t n_groups_;
+  std::vector<Token> tokens_;            // [n_sequences, n_tokens]
+  std::vector<std::int32_t> last_rows_;  // of each sequence of a step
+  Batch batch_;
+};
+
+// Returns when all ranks of the model are there: none is timed while it waits for another.
+Status MeetRanks(const Model& model) {
+  const ModelRanks* ranks = model.options().ranks;
+  return ranks != nullptr ? ranks->all->Barrier() : Status();
+}
+
+// Of the layers of all stages, from what each has counted in its own.
+Result<double> SumOfStages(const Model& model, double counted) {
+  const ModelRanks* ranks = model.options().ranks;
+  if (ranks == nullptr || ranks->share.n_stages == 1) {
+    return counted;
+  }
+  const Result<std::vector<double>> all = ranks->stages->GatherEach(counted);
+  if (!all) return Unexpected(all.error());
+  return std::accumulate(all->begin(), all->end(), 0.0);
+}
+
+Result<double> TimeOnce(RowRunner& runner, const Model& model) {
+  const Status prepared = runner.Prepare();
+  if (!prepared) return Unexpected(prepared.error());
+  const Status met = MeetRanks(model);
+  if (!met) return Unexpected(met.error());
+  const auto start = std::chrono::steady_clock::now();
+  const Status ran = runner.Run();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (!ran) return Unexpected(ran.error());
+  return seconds.count();
+}
+
+Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& row,
+                         const Plan& plan, RooflineProbe& probe) {
+  RowRunner runner(model, row, plan.chunk);
+  ExpertCounter experts(model.config().n_routed_experts);
+  model.ObserveRouting([&](Matrix<const std::int32_t> ids) { experts.Add(ids); });
+  const Result<double> warm_up = TimeOnce(runner, model);
+  model.ObserveRouting({});
+  if (!warm_up) return Unexpected(warm_up.error());
+
+  const auto n_tokens = static_cast<double>(row.n_total());
+  std::vector<double> tok_s;
+  for (int i = 0; i < plan.n_repetitions; ++i) {
+    probe.Measure();
+    const Result<double> seconds = TimeOnce(runner, model);
+    if (!seconds) return Unexpected(seconds.error());
+    tok_s.push_back(n_tokens / *seconds);
+  }
+  const Result<double> n_different = SumOfStages(model, experts.n_different());
+  if (!n_different) return Unexpected(n_different.error());
+  const Cost cost = runner.CostOf(costs);
+  return RowResult{.row = row,
+                   .tok_s = SpreadOf(std::move(tok_s)),
+                   .gb_per_token = 1e-9 * (cost.bytes + costs.RoutedBytes(*n_different)) / n_tokens,
+                   .gflop_per_token = 1e-9 * cost.flops / n_tokens,
+                   .experts_per_layer = experts.per_layer()};
+}
+
+}  // namespace
+
+Spread SpreadOf(std::vector<double> values) {
+  Check(!values.empty(), "the spread of no values");
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return {
+      .min = values.front(),
+      .median = values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2,
+      .max = values.back()};
+}
+
+ModelOptions OptionsFor(const Plan& plan) {
+  ModelOptions options = {
+      .max_sequences = 1, .max_context = 1, .max_batch_tokens = 1, .max_logit_rows = 1};
+  for (const RowSpec& row : plan.rows) {
+    options.max_sequences = std::max(options.max_sequences, row.n_sequences);
+    options.max_context = std::max(options.max_context, row.n_positions());
+    options.max_batch_tokens = std::max(
+        options.max_batch_tokens,
+        row.kind == RowSpec::Kind::kPrefill ? std::min(plan.chunk, row.n_tokens) : row.n_sequences);
+  }
+  options.max_logit_rows = options.max_sequences;
+  return options;
+}
+
+Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, const Plan& plan,
+                                       RooflineProbe& probe, const RowProgress& progress) {
+  Check(plan.n_repetitions >= 1 && plan.chunk >= 1, "a benchmark without repetitions");
+  std::vector<RowResult> results;
+  for (const RowSpec& row : plan.rows) {
+    if (progress) {
+      progress(results.size(), row);
+    }
+    const Result<RowResult> result = RunRow(model, costs, row, plan, probe);
+    if (!result) return Unexpected(result.error());
+    results.push_back(*result);
+  }
+  probe.Measure();
+  return results;
+}
+
+}  // namespace fathom::benchmark

@@ -1,0 +1,213 @@
+#include "measure/load/load_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace fathom::load {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t kColumns = 5;  // levels beside each other in a table
+
+// One figure of a level: its name for people, its name for programs, how it is printed.
+struct Figure {
+  std::string name;
+  std::string key;
+  std::function<std::optional<double>(const LoadSummary&)> value;
+  int n_decimals = 2;
+};
+
+// The counts and rates.
+std::vector<Figure> MakeFigures() {
+  const auto count = [](std::int64_t LoadSummary::*member) {
+    return [member](const LoadSummary& s) { return static_cast<double>(s.*member); };
+  };
+  const auto rate = [](double LoadSummary::*member) {
+    return [member](const LoadSummary& s) { return s.*member; };
+  };
+  return {
+      {"Successful requests", "successful_requests", count(&LoadSummary::n_successful), 0},
+      {"Failed requests", "failed_requests", count(&LoadSummary::n_failed), 0},
+      {"Cancelled requests", "cancelled_requests", count(&LoadSummary::n_cancelled), 0},
+      {"Duration (s)", "duration_s", rate(&LoadSummary::duration_s)},
+      {"Input tokens", "input_tokens", count(&LoadSummary::n_input), 0},
+      {"Cached input tokens", "cached_input_tokens", count(&LoadSummary::n_cached), 0},
+      {"Output tokens", "output_tokens", count(&LoadSummary::n_output), 0},
+      {"Requests (per s)", "request_throughput", rate(&LoadSummary::request_rate)},
+      {"Goodput (requests per s)", "goodput", [](const LoadSummary& s) { return s.goodput; }},
+      {"Output tokens (per s)", "output_token_throughput", rate(&LoadSummary::output_token_rate)},
+      {"Total tokens (per s)", "total_token_throughput", rate(&LoadSummary::total_token_rate)},
+      {"Concurrency, mean", "mean_concurrency", rate(&LoadSummary::mean_concurrency)},
+      {"Concurrency, peak", "peak_concurrency", count(&LoadSummary::peak_concurrency), 0},
+  };
+}
+
+struct Time {
+  const char* name;
+  const char* key;
+  std::optional<Spread> LoadSummary::*spread;
+};
+
+constexpr Time kTimes[] = {{"TTFT", "ttft_ms", &LoadSummary::ttft},
+                           {"TPOT", "tpot_ms", &LoadSummary::tpot},
+                           {"ITL", "itl_ms", &LoadSummary::itl},
+                           {"E2E", "e2e_ms", &LoadSummary::e2e}};
+
+struct Part {
+  const char* name;
+  double Spread::*value;
+};
+
+constexpr Part kParts[] = {{"mean", &Spread::mean},
+                           {"median", &Spread::median},
+                           {"p90", &Spread::p90},
+                           {"p95", &Spread::p95},
+                           {"p99", &Spread::p99}};
+
+// All figures, the times behind the rest.
+std::vector<Figure> AllFigures() {
+  std::vector<Figure> figures = MakeFigures();
+  for (const Time& time : kTimes) {
+    for (const Part& part : kParts) {
+      figures.push_back({fmt::format("{} {} (ms)", time.name, part.name),
+                         fmt::format("{}_{}", time.key, part.name),
+                         [spread = time.spread, value = part.value](const LoadSummary& s) {
+                           return s.*spread ? std::optional((*(s.*spread)).*value) : std::nullopt;
+                         }});
+    }
+  }
+  return figures;
+}
+
+ordered_json ToJson(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json ToJson(const Length& length) {
+  switch (length.kind) {
+    case Length::Kind::kFixed:
+      return length.low;
+    case Length::Kind::kUniform:
+      return {{"uniform", {length.low, length.high}}};
+    case Length::Kind::kLogNormal:
+      return {{"lognormal", {length.mean, length.sigma}}};
+  }
+  return nullptr;
+}
+
+ordered_json ToJson(const LevelSummary& one, const std::vector<Figure>& counts) {
+  const auto& [level, summary] = one;
+  ordered_json json = {
+      {"name", level.Name()},
+      {"rate", ToJson(level.rate)},
+      {"concurrency", level.rate ? ordered_json() : ordered_json(level.concurrency)}};
+  for (const Figure& figure : counts) {
+    const std::optional<double> value = figure.value(summary);
+    json[figure.key] = value && figure.n_decimals == 0
+                           ? ordered_json(static_cast<std::int64_t>(*value))
+                           : ToJson(value);
+  }
+  for (const Time& time : kTimes) {
+    const std::optional<Spread>& spread = summary.*time.spread;
+    ordered_json& place = json[time.key];
+    for (const Part& part : kParts) {
+      if (spread) place[part.name] = (*spread).*part.value;
+    }
+  }
+  json["failures"] = ordered_json::array();
+  for (const FailureCount& failure : summary.failures) {
+    json["failures"].push_back(
+        {{"failure", failure.failure}, {"requests", failure.n}, {"message", failure.message}});
+  }
+  return json;
+}
+
+std::string Cell(const Figure& figure, const LoadSummary& summary) {
+  const std::optional<double> value = figure.value(summary);
+  return value ? fmt::format("{:.{}f}", *value, figure.n_decimals) : "-";
+}
+
+// The columns [begin, end) of the table.
+void AppendColumns(const LoadReport& report, std::size_t begin, std::size_t end,
+                   std::string* text) {
+  const auto append_row = [&](std::string_view name, const auto& cell) {
+    fmt::format_to(std::back_inserter(*text), "{:<26}", name);
+    for (std::size_t i = begin; i < end; ++i) {
+      fmt::format_to(std::back_inserter(*text), " {:>13}", cell(report.levels[i]));
+    }
+    *text += '\n';
+  };
+  append_row("", [](const LevelSummary& one) { return one.level.Name(); });
+  for (const Figure& figure : AllFigures()) {
+    append_row(figure.name, [&](const LevelSummary& one) { return Cell(figure, one.summary); });
+  }
+}
+
+}  // namespace
+
+std::string ToTable(const LoadReport& report) {
+  std::string text =
+      fmt::format("server  {}, {}\nmodel   {}\n{}", report.url, NameOf(report.endpoint),
+                  report.model, report.interrupted ? "interrupted: the last level is short\n" : "");
+  for (std::size_t i = 0; i < report.levels.size(); i += kColumns) {
+    text += '\n';
+    AppendColumns(report, i, std::min(i + kColumns, report.levels.size()), &text);
+  }
+  for (const auto& [level, summary] : report.levels) {
+    for (const FailureCount& failure : summary.failures) {
+      fmt::format_to(std::back_inserter(text), "\n{}: {} of {}: {}\n", level.Name(), failure.n,
+                     failure.failure, failure.message);
+    }
+  }
+  return text;
+}
+
+std::string ToJson(const LoadReport& report) {
+  const std::vector<Figure> counts = MakeFigures();
+  ordered_json json = {{"url", report.url},
+                       {"endpoint", NameOf(report.endpoint)},
+                       {"model", report.model},
+                       {"input_tokens", ToJson(report.workload.input)},
+                       {"output_tokens", ToJson(report.workload.output)},
+                       {"shared_prefix", report.workload.shared_prefix},
+                       {"groups", report.workload.n_groups},
+                       {"turns", report.workload.n_turns},
+                       {"vocab", report.workload.vocab_size},
+                       {"seed", report.workload.seed},
+                       {"objectives",
+                        {{"ttft_ms", ToJson(report.objectives.ttft_ms)},
+                         {"tpot_ms", ToJson(report.objectives.tpot_ms)},
+                         {"e2e_ms", ToJson(report.objectives.e2e_ms)}}},
+                       {"interrupted", report.interrupted},
+                       {"levels", ordered_json::array()}};
+  for (const LevelSummary& level : report.levels) {
+    json["levels"].push_back(ToJson(level, counts));
+  }
+  // What a server says may be any bytes.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string ToCsv(const LoadReport& report) {
+  const std::vector<Figure> figures = AllFigures();
+  std::string text = "rate,concurrency";
+  for (const Figure& figure : figures) {
+    text += "," + figure.key;
+  }
+  for (const auto& [level, summary] : report.levels) {
+    text +=
+        level.rate ? fmt::format("\n{},", *level.rate) : fmt::format("\n,{}", level.concurrency);
+    for (const Figure& figure : figures) {
+      const std::optional<double> value = figure.value(summary);
+      text += value ? fmt::format(",{}", *value) : ",";
+    }
+  }
+  return text + "\n";
+}
+
+}  // namespace fathom::load

@@ -1,0 +1,73 @@
+// LoadSummary: what the requests of one level come to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "measure/load/load_runner.h"
+#include "measure/load/request_record.h"
+
+namespace fathom::load {
+
+// The share of values in percent that is not above the result, linear between neighbours (as
+// numpy.percentile does). `sorted` ascends and is not empty.
+double Percentile(std::span<const double> sorted, double percent);
+
+struct Spread {
+  double mean = 0;
+  double median = 0;
+  double p90 = 0;
+  double p95 = 0;
+  double p99 = 0;
+
+  bool operator==(const Spread&) const = default;
+};
+// None where there are no values.
+std::optional<Spread> SpreadOf(std::vector<double> values);
+
+// Milliseconds within which a request is a good one; none: that time does not matter.
+struct Objectives {
+  std::optional<double> ttft_ms;
+  std::optional<double> tpot_ms;
+  std::optional<double> e2e_ms;
+  bool any() const { return ttft_ms || tpot_ms || e2e_ms; }
+};
+// One more objective: "ttft:500", "tpot:50" or "e2e:10000".
+Status AddObjective(std::string_view text, Objectives* objectives);
+
+struct FailureCount {
+  std::string failure;  // RequestRecord::failure
+  std::int64_t n = 0;
+  std::string message;  // of the first
+};
+
+// Times are of successful requests, in milliseconds, rates per second of the whole level.
+struct LoadSummary {
+  std::int64_t n_successful = 0;
+  std::int64_t n_failed = 0;
+  std::int64_t n_cancelled = 0;
+  std::vector<FailureCount> failures;  // the most frequent first
+  double duration_s = 0;
+  std::int64_t n_input = 0;
+  std::int64_t n_cached = 0;
+  std::int64_t n_output = 0;
+  double request_rate = 0;
+  double output_token_rate = 0;
+  double total_token_rate = 0;
+  double mean_concurrency = 0;
+  std::int64_t peak_concurrency = 0;
+  std::optional<double> goodput;  // good requests per second; none without objectives
+  std::optional<Spread> ttft;     // to the first token
+  std::optional<Spread> tpot;     // per token behind the first, one value a request
+  std::optional<Spread> itl;      // between tokens, one value a token
+  std::optional<Spread> e2e;      // to the end of the answer
+};
+
+LoadSummary Summarize(const LoadResult& result, const Objectives& objectives);
+
+}  // namespace fathom::load

@@ -1,0 +1,96 @@
+#include "measure/load/load_target.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "json/json_value.h"
+#include "measure/load/stream_event.h"
+
+namespace fathom::load {
+namespace {
+
+using nlohmann::ordered_json;
+
+HttpFields FieldsOf(const LoadTarget& target) {
+  HttpFields fields = {{"Accept", "text/event-stream, application/json"}};
+  if (!target.api_key.empty()) fields.emplace_back("Authorization", "Bearer " + target.api_key);
+  return fields;
+}
+
+// ignore_eos: an answer has the length that was drawn, or rates of two servers mean nothing.
+HttpCall MakeCall(const LoadTarget& target, std::string path, ordered_json body) {
+  body["model"] = target.model;
+  body["ignore_eos"] = true;
+  body["stream"] = true;
+  if (target.temperature) body["temperature"] = *target.temperature;
+  HttpCall call = {.method = "POST", .path = std::move(path), .fields = FieldsOf(target)};
+  call.fields.emplace_back("Content-Type", "application/json");
+  call.body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  return call;
+}
+
+// What the two older endpoints of OpenAI have in common.
+HttpCall MakeOpenAiCall(const LoadTarget& target, std::string path, ordered_json body,
+                        std::int64_t n_output) {
+  body["max_tokens"] = n_output;
+  body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
+  return MakeCall(target, std::move(path), std::move(body));
+}
+
+HttpCall MakeResponsesCall(const LoadTarget& target, const ordered_json& messages,
+                           std::int64_t n_output) {
+  return MakeCall(target, "/v1/responses",
+                  {{"input", messages}, {"max_output_tokens", n_output}, {"store", false}});
+}
+
+HttpCall MakeMessagesCall(const LoadTarget& target, const ordered_json& messages,
+                          std::int64_t n_output) {
+  HttpCall call =
+      MakeCall(target, "/v1/messages", {{"messages", messages}, {"max_tokens", n_output}});
+  call.fields.emplace_back("anthropic-version", "2023-06-01");
+  if (!target.api_key.empty()) call.fields.emplace_back("x-api-key", target.api_key);
+  return call;
+}
+
+}  // namespace
+
+HttpCall MakeChatCall(const LoadTarget& target, const ordered_json& messages,
+                      std::int64_t n_output) {
+  Check(target.endpoint != LoadEndpoint::kCompletions, "messages for an endpoint of tokens");
+  if (target.endpoint == LoadEndpoint::kResponses) {
+    return MakeResponsesCall(target, messages, n_output);
+  }
+  if (target.endpoint == LoadEndpoint::kMessages) {
+    return MakeMessagesCall(target, messages, n_output);
+  }
+  return MakeOpenAiCall(target, "/v1/chat/completions", {{"messages", messages}}, n_output);
+}
+
+HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
+                            std::int64_t n_output) {
+  return MakeOpenAiCall(target, "/v1/completions", {{"prompt", prompt}}, n_output);
+}
+
+Result<std::string> FirstModelOf(const LoadTarget& target) {
+  HttpClient client(target.url, target.limits);
+  const Result<HttpReply> reply =
+      client.Send({.method = "GET", .path = "/v1/models", .fields = FieldsOf(target)});
+  if (!reply) return Unexpected(reply.error());
+  if (reply->status != 200) {
+    return MakeError(ErrorCode::kIo, "http://{}: GET /v1/models: HTTP {}: {}",
+                     target.url.authority(), reply->status, ErrorMessageOf(reply->body));
+  }
+  const Result<JsonValue> json = ParseJson(reply->body);
+  const JsonValue* models = json ? json->Find("data") : nullptr;
+  const JsonValue* id =
+      models != nullptr && !models->items.empty() ? models->items.front().Find("id") : nullptr;
+  if (id == nullptr || !id->IsString()) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "http://{}: GET /v1/models: expected a list with a model, found {}",
+                     target.url.authority(), ErrorMessageOf(reply->body));
+  }
+  return id->text;
+}
+
+}  // namespace fathom::load

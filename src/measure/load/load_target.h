@@ -1,0 +1,38 @@
+// LoadTarget: the server under load, and how it is asked.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "http/http_client.h"
+#include "http/http_url.h"
+#include "measure/load/load_endpoint.h"
+
+namespace fathom::load {
+
+struct LoadTarget {
+  HttpUrl url;
+  LoadEndpoint endpoint = LoadEndpoint::kCompletions;
+  std::string model;
+  std::string api_key;                // empty: none
+  std::optional<double> temperature;  // none: the server's
+  HttpClientLimits limits{};
+};
+
+// What a conversation has said so far: an array of messages {"role", "content"}, which all
+// endpoints but that of completions take.
+HttpCall MakeChatCall(const LoadTarget& target, const nlohmann::ordered_json& messages,
+                      std::int64_t n_output);
+HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
+                            std::int64_t n_output);
+
+// The first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is not 200;
+// a list without a model.
+Result<std::string> FirstModelOf(const LoadTarget& target);
+
+}  // namespace fathom::load

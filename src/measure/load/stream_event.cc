@@ -1,0 +1,173 @@
+#include "measure/load/stream_event.h"
+
+#include <algorithm>
+
+#include "json/field_reader.h"
+#include "json/json_value.h"
+
+namespace fathom::load {
+namespace {
+
+constexpr std::size_t kLongestMessage = 300;
+
+// Blanks in place of what would break a line of a report, and an end.
+std::string OneLine(std::string_view text) {
+  std::string line(text.substr(0, kLongestMessage));
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return text.size() > kLongestMessage ? line + "..." : line;
+}
+
+// The member that is an object; nullptr: there is none.
+const JsonValue* ObjectOf(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = object.Find(key);
+  return value != nullptr && value->IsObject() ? value : nullptr;
+}
+
+std::string_view StringOf(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = object.Find(key);
+  return value != nullptr && value->IsString() ? std::string_view(value->text) : "";
+}
+
+std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view key) {
+  const JsonValue* value = object.Find(key);
+  if (value == nullptr || value->IsNull()) return std::nullopt;
+  std::int64_t count = 0;
+  FieldReader(object).ReadInteger(key, {.low = 0}, &count);
+  return count;
+}
+
+std::string MessageOf(const JsonValue& error) {
+  return OneLine(error.IsString() ? error.text : StringOf(error, "message"));
+}
+
+std::string FailureOf(const JsonValue* error) {
+  const std::string message = error == nullptr ? "" : MessageOf(*error);
+  return message.empty() ? "an error without a message" : message;
+}
+
+// Of the APIs of OpenAI, which name the parts of the usage in two ways.
+struct UsageNames {
+  const char* input;
+  const char* details;
+  const char* output;
+};
+constexpr UsageNames kChatUsage = {"prompt_tokens", "prompt_tokens_details", "completion_tokens"};
+constexpr UsageNames kResponsesUsage = {"input_tokens", "input_tokens_details", "output_tokens"};
+
+StreamUsage UsageOf(const JsonValue& usage, const UsageNames& names) {
+  const JsonValue* details = ObjectOf(usage, names.details);
+  return {.n_input = CountOf(usage, names.input).value_or(0),
+          .n_cached = details == nullptr ? std::nullopt : CountOf(*details, "cached_tokens"),
+          .n_output = CountOf(usage, names.output).value_or(0)};
+}
+
+// Anthropic: the tokens of the prompt stand in three counts, and the last event has the output's.
+StreamUsage MessagesUsage(const JsonValue& usage) {
+  const std::optional<std::int64_t> computed = CountOf(usage, "input_tokens");
+  const std::optional<std::int64_t> cached = CountOf(usage, "cache_read_input_tokens");
+  const std::int64_t created = CountOf(usage, "cache_creation_input_tokens").value_or(0);
+  StreamUsage read = {.n_input = computed, .n_cached = cached, .n_output = {}};
+  if (computed) *read.n_input += cached.value_or(0) + created;
+  read.n_output = CountOf(usage, "output_tokens");
+  return read;
+}
+
+void TakeChoices(const JsonValue& choices, StreamEvent* event) {
+  for (const JsonValue& choice : choices.items) {
+    event->has_text = event->has_text || !StringOf(choice, "text").empty();
+    const JsonValue* delta = choice.Find("delta");
+    if (delta == nullptr) continue;
+    event->content += StringOf(*delta, "content");
+    for (const char* key : {"content", "reasoning_content", "reasoning"}) {
+      event->has_text = event->has_text || !StringOf(*delta, key).empty();
+    }
+    const JsonValue* calls = delta->Find("tool_calls");
+    event->has_text = event->has_text || (calls != nullptr && !calls->items.empty());
+  }
+}
+
+// Of /v1/completions and /v1/chat/completions.
+void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
+  const JsonValue* choices = chunk.Find("choices");
+  if (choices != nullptr && choices->IsArray()) TakeChoices(*choices, event);
+  const JsonValue* usage = ObjectOf(chunk, "usage");
+  if (usage == nullptr) return;
+  event->usage = UsageOf(*usage, kChatUsage);
+  // The usage at the end stands alone: its tokens came with the chunks before.
+  event->counts_chunk = choices != nullptr && !choices->items.empty();
+}
+
+void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
+  const std::string_view type = StringOf(json, "type");
+  if (type.ends_with(".delta")) {
+    const std::string_view delta = StringOf(json, "delta");
+    event->has_text = !delta.empty();
+    if (type == "response.output_text.delta") event->content = delta;
+    return;
+  }
+  const bool has_failed = type == "response.failed";
+  event->ends = has_failed || type == "response.completed" || type == "response.incomplete";
+  const JsonValue* response = event->ends ? ObjectOf(json, "response") : nullptr;
+  if (has_failed) event->error = FailureOf(response == nullptr ? nullptr : response->Find("error"));
+  const JsonValue* usage = response == nullptr ? nullptr : ObjectOf(*response, "usage");
+  if (usage != nullptr) event->usage = UsageOf(*usage, kResponsesUsage);
+}
+
+void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
+  const std::string_view type = StringOf(json, "type");
+  const JsonValue* delta = ObjectOf(json, "delta");
+  if (type == "content_block_delta" && delta != nullptr) {
+    for (const char* key : {"text", "thinking", "partial_json"}) {
+      event->has_text = event->has_text || !StringOf(*delta, key).empty();
+    }
+    event->content = StringOf(*delta, "text");
+  }
+  event->ends = type == "message_stop";
+  const JsonValue* holder = type == "message_start"   ? ObjectOf(json, "message")
+                            : type == "message_delta" ? &json
+                                                      : nullptr;
+  const JsonValue* usage = holder == nullptr ? nullptr : ObjectOf(*holder, "usage");
+  if (usage == nullptr) return;
+  event->usage = MessagesUsage(*usage);
+  // The first one has a token that nobody has seen yet, if any.
+  if (type == "message_start") event->usage.n_output.reset();
+}
+
+}  // namespace
+
+std::string ErrorMessageOf(std::string_view body) {
+  const Result<JsonValue> json = ParseJson(body);
+  const JsonValue* error = json ? json->Find("error") : nullptr;
+  const std::string message = error != nullptr ? MessageOf(*error) : "";
+  return message.empty() ? OneLine(body) : message;
+}
+
+StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
+  StreamEvent event;
+  if (data == "[DONE]") {
+    event.ends = endpoint == LoadEndpoint::kCompletions || endpoint == LoadEndpoint::kChat;
+    return event;
+  }
+  const Result<JsonValue> json = ParseJson(data);
+  if (!json || !json->IsObject()) {
+    event.error =
+        json ? "an event is no JSON object" : "an event is no JSON: " + json.error().message;
+    return event;
+  }
+  const JsonValue* error = json->Find("error");
+  if (error != nullptr && !error->IsNull()) {
+    event.error = FailureOf(error);
+  } else if (StringOf(*json, "type") == "error") {
+    event.error = FailureOf(&*json);  // the Responses API has the message in the event itself
+  } else if (endpoint == LoadEndpoint::kResponses) {
+    ReadResponsesEvent(*json, &event);
+  } else if (endpoint == LoadEndpoint::kMessages) {
+    ReadMessagesEvent(*json, &event);
+  } else {
+    ReadCompletionChunk(*json, &event);
+  }
+  return event;
+}
+
+}  // namespace fathom::load

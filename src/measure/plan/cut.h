@@ -1,0 +1,55 @@
+// How the devices of some hardware can share a model: as the program cuts it (model/model_ranks.h),
+// and in replicas that know nothing of each other.
+//
+//   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
+//
+// A data rank (n_data > 1) has sequences of its own, its n_tensor devices attend to them, and all
+// devices of a stage share the experts and the head. With several tensor ranks in each it is an
+// estimate of what the program does not do yet.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/model_config.h"
+#include "model/model_ranks.h"
+
+namespace fathom::plan {
+
+struct Cut {
+  int n_tensor = 1;
+  int n_stages = 1;
+  int n_data = 1;
+  bool expert_parallel = false;
+  int n_replicas = 1;
+  bool decode_context_parallel = false;  // the tensor ranks divide the cached rows of ratio 4
+
+  int stage_ranks() const { return n_tensor * n_data; }
+  int replica_ranks() const { return stage_ranks() * n_stages; }
+  int n_expert() const { return expert_parallel ? stage_ranks() : 1; }
+  bool is_estimate() const { return n_data > 1 && n_tensor > 1; }
+  // Of an estimate: those of one data rank.
+  RankCounts counts() const {
+    return {.n_tensor = n_tensor,
+            .n_stages = n_stages,
+            .expert_parallel = n_expert() > 1,
+            .n_data = is_estimate() ? 1 : n_data,
+            .decode_context_parallel = decode_context_parallel};
+  }
+};
+
+// All that use every device and that the model can be cut into, smallest replicas first. Cached
+// rows are not divided.
+std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
+
+// The same with tensor ranks that divide their cached rows, where the program can do that; none if
+// they do already.
+std::optional<Cut> WithDividedRows(const ModelConfig& config, const Cut& cut);
+
+// What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
+// is left of the devices of a stage.
+std::string Flags(const Cut& cut);
+
+}  // namespace fathom::plan

@@ -1,0 +1,30 @@
+// How often the experts of each layer are chosen.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+
+namespace fathom::plan {
+
+// [layer][expert]: shares of the tokens that choose an expert. Of a layer they add up to the
+// experts of a token, and none is above 1.
+using ExpertLoad = std::vector<std::vector<double>>;
+
+// The i-th most popular expert of a layer with a weight of i^-exponent; which that is, is drawn
+// anew for every layer, always the same. With 0
+// all are alike.
+ExpertLoad ZipfLoad(const ModelConfig& config, double exponent);
+
+// What a run recorded, one of two forms:
+//   {"loads": [[12, 0, 7, ...], ...]}     of every layer, or one for all: how often each expert
+//                                         was chosen
+//   {"layer": 3, "experts": [17, 4, ...]} one line for each token and layer: what it chose
+// Errors (kInvalidData) name the file and the field or line.
+Result<ExpertLoad> ParseExpertTrace(std::string_view text, std::string_view file_name,
+                                    const ModelConfig& config);
+
+}  // namespace fathom::plan

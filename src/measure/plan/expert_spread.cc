@@ -1,0 +1,82 @@
+#include "measure/plan/expert_spread.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace fathom::plan {
+namespace {
+
+std::vector<float> Floats(std::span<const double> shares) {
+  std::vector<float> floats;
+  for (const double share : shares) floats.push_back(static_cast<float>(share));
+  return floats;
+}
+
+}  // namespace
+
+// The integral of 1 - Phi(x)^n above 0, less that of Phi(x)^n below.
+double ExpectedMaximum(std::int64_t n) {
+  constexpr double kEnd = 8;  // further out there is nothing that counts
+  constexpr double kStep = 1.0 / 128;
+  double mean = 0;
+  for (double x = kStep / 2; n > 1 && x < kEnd; x += kStep) {
+    const double below = 0.5 * std::erfc(x / std::numbers::sqrt2);  // Phi(-x)
+    const auto power = static_cast<double>(n);
+    mean += kStep * (1 - std::pow(1 - below, power) - std::pow(below, power));
+  }
+  return mean;
+}
+
+double ExpertWork::ExpertsAbove(double n_deviations) const {
+  return std::min(n_experts + n_deviations * n_experts_deviation, n_held);
+}
+
+double ExpertWork::RowsAbove(double n_deviations) const {
+  return n_rows + n_deviations * n_rows_deviation;
+}
+
+std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
+                                   std::int64_t n_ranks, std::int64_t n_tokens) {
+  const std::vector<std::int32_t>& logical = placement.physical_to_logical;
+  const std::size_t per_rank = logical.size() / static_cast<std::size_t>(n_ranks);
+  const auto n = static_cast<double>(n_tokens);
+  std::vector<ExpertWork> ranks;
+  for (std::size_t first = 0; first < logical.size(); first += per_rank) {
+    ExpertWork work = {.n_held = static_cast<double>(per_rank)};
+    double experts_variance = 0, rows_variance = 0;
+    for (std::size_t p = first; p < first + per_rank; ++p) {
+      const auto expert = static_cast<std::size_t>(logical[p]);
+      const double share =
+          shares[expert] / static_cast<double>(placement.logical_to_physical[expert].size());
+      const double is_read = 1 - std::pow(1 - share, n);
+      work.n_experts += is_read;
+      experts_variance += is_read * (1 - is_read);
+      work.n_rows += n * share;
+      rows_variance += n * share * (1 - share);
+    }
+    work.n_experts_deviation = std::sqrt(experts_variance);
+    work.n_rows_deviation = std::sqrt(rows_variance);
+    ranks.push_back(work);
+  }
+  return ranks;
+}
+
+ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks) {
+  return InitialPlacement({.n_logical = n_experts, .n_physical = n_experts, .n_ranks = n_ranks});
+}
+
+ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
+                                  std::int64_t n_ranks) {
+  const std::int64_t n_experts = std::ssize(shares);
+  return BalanceExperts(
+      Floats(shares),
+      {.n_logical = n_experts, .n_physical = n_experts + n_redundant, .n_ranks = n_ranks});
+}
+
+double ImbalanceOf(std::span<const double> shares, const ExpertPlacement& placement,
+                   std::int64_t n_ranks) {
+  return RankImbalance(Floats(shares), placement, n_ranks);
+}
+
+}  // namespace fathom::plan

@@ -1,0 +1,41 @@
+// What a step asks of the experts of one layer, where ranks share them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/expert_balancer.h"
+
+namespace fathom::plan {
+
+// The mean of the largest of n independent normal numbers of mean 0 and deviation 1; 0 for n = 1.
+double ExpectedMaximum(std::int64_t n);
+
+// What one rank does in one step: means, and the deviations of tokens that choose alone.
+struct ExpertWork {
+  double n_held = 0;     // experts that the rank has
+  double n_experts = 0;  // different ones that are read
+  double n_experts_deviation = 0;
+  double n_rows = 0;  // pairs of a token and an expert
+  double n_rows_deviation = 0;
+
+  // So many deviations above the mean: with ExpectedMaximum(n), the busiest of n such ranks.
+  double ExpertsAbove(double n_deviations) const;
+  double RowsAbove(double n_deviations) const;
+};
+
+// Of every rank, for a step of n_tokens. shares: of the tokens that choose an expert [logical]; a
+// replica has its part of them. An expert of share p is read with probability 1 - (1 - p)^n_tokens.
+std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
+                                   std::int64_t n_ranks, std::int64_t n_tokens);
+
+// Placed as the program does without balancing, or by the balancer with n_redundant replicas.
+ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);
+ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
+                                  std::int64_t n_ranks);
+// max / mean of what the ranks compute over many tokens.
+double ImbalanceOf(std::span<const double> shares, const ExpertPlacement& placement,
+                   std::int64_t n_ranks);
+
+}  // namespace fathom::plan

@@ -1,0 +1,182 @@
+#include "measure/plan/model_sizes.h"
+
+#include <system_error>
+#include <utility>
+
+#include "base/result.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/safetensors.h"
+#include "comm/communicator.h"
+#include "kernels/weight_format.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/cache_shape.h"
+#include "model/model.h"
+#include "model/row_gather.h"
+#include "model/workspace.h"
+
+namespace fathom::plan {
+namespace {
+
+namespace fs = std::filesystem;
+using benchmark::Component;
+using benchmark::Cost;
+using benchmark::Costs;
+
+std::int64_t Whole(double bytes) { return static_cast<std::int64_t>(bytes); }
+
+Cost& Of(Costs& costs, Component component) { return costs[static_cast<std::size_t>(component)]; }
+
+// A share of what something costs.
+Cost Scaled(const Cost& cost, double share) { return {cost.bytes * share, cost.flops * share}; }
+
+bool HoldsTensors(const fs::path& directory) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string file = entry.path().filename().string();
+    if (file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string NameOf(const fs::path& directory) {
+  std::error_code error;
+  const fs::path whole = fs::canonical(directory, error);
+  return (error ? directory : whole).filename().string();
+}
+
+benchmark::StoredFormats FormatsOf(const ModelConfig& config) {
+  return {.fp4_experts = config.expert_dtype.value_or(ExpertDType::kFp4) == ExpertDType::kFp4};
+}
+
+}  // namespace
+
+ModelSizes::ModelSizes(std::string name, const ModelConfig& config,
+                       const benchmark::StoredFormats& formats, bool has_draft)
+    : name_(std::move(name)),
+      config_(config),
+      formats_(formats),
+      costs_(config, formats),
+      has_draft_(has_draft) {
+  WeighByFormulas();
+}
+
+ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
+    : ModelSizes(std::move(name), config, FormatsOf(config),
+                 config.num_nextn_predict_layers > 0 && !config.dspark) {}
+
+Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
+  const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  if (!HoldsTensors(directory)) return ModelSizes(NameOf(directory), *config);
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<DraftHead> head = FindDraftHead(*checkpoint);
+  if (!head) return Unexpected(head.error());
+  ModelSizes sizes(NameOf(directory), *config, benchmark::FindStoredFormats(*checkpoint),
+                   head->kind == HeadKind::kMtp);
+  sizes.stage_weights_ = WeighStages(*checkpoint, *config);
+  return sizes;
+}
+
+// As WeighStages does of the tensors.
+void ModelSizes::WeighByFormulas() {
+  const auto n_experts = static_cast<double>(config_.n_routed_experts);
+  const auto layer_bytes = [&](const benchmark::LayerCosts& layer) {
+    return Sum(layer.dense).bytes + layer.table_bytes + n_experts * layer.expert.bytes;
+  };
+  for (const benchmark::LayerCosts& layer : costs_.layers()) {
+    stage_weights_.layers.push_back(Whole(layer_bytes(layer)));
+  }
+  double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
+  if (has_draft_) {
+    const benchmark::DraftCosts draft = costs_.Draft();
+    last += layer_bytes(draft.block) + draft.rest.bytes;
+  }
+  stage_weights_.first = Whole(costs_.embedding_bytes());
+  stage_weights_.last = Whole(last);
+}
+
+std::int64_t ModelSizes::bytes() const {
+  std::int64_t sum = stage_weights_.last;
+  for (const std::int64_t layer : stage_weights_.layers) sum += layer;
+  return sum;
+}
+
+ModelShare ModelSizes::ShareOf(const Cut& cut, int stage) const {
+  const RankCounts counts = cut.counts();
+  return ShareOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
+}
+
+Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const {
+  Costs costs = layer.dense;
+  const double elsewhere = 1.0 - 1.0 / n_tensor;
+  Of(costs, Component::kAttention) += Scaled(layer.by_heads, -elsewhere);
+  const int n_parts = RowParallelParts(config_.moe_intermediate_size);
+  const auto here = static_cast<double>(PartsOf(n_parts, 0, n_tensor).count) / n_parts;
+  Cost& shared = Of(costs, Component::kShared);
+  shared = Scaled(shared, n_tensor == 1 ? 1 : here);
+  const auto sinks =
+      static_cast<double>(sizeof(float)) * static_cast<double>(config_.num_attention_heads);
+  Of(costs, Component::kOther).bytes -= sinks * elsewhere;
+  return costs;
+}
+
+Costs ModelSizes::OutsideOfRank(const Cut& cut) const {
+  Costs costs = costs_.outside();
+  Cost& head = Of(costs, Component::kHead);
+  head = Scaled(head, 1.0 / cut.stage_ranks());
+  return costs;
+}
+
+std::int64_t ModelSizes::WeightsOfRank(const Cut& cut, int stage, std::int64_t n_redundant) const {
+  const ModelShare share = ShareOf(cut, stage);
+  const auto n_experts = static_cast<double>((config_.n_routed_experts + n_redundant) /
+                                             static_cast<std::int64_t>(cut.n_expert()));
+  const auto layer_bytes = [&](const benchmark::LayerCosts& layer) {
+    return Sum(DenseOfRank(layer, cut.n_tensor)).bytes + layer.table_bytes +
+           n_experts * layer.expert.bytes;
+  };
+  double bytes = 0;
+  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
+    bytes += layer_bytes(costs_.layers()[static_cast<std::size_t>(i)]);
+  }
+  const bool has_draft = has_draft_ && share.is_last_stage();
+  if (has_draft) {
+    const benchmark::DraftCosts draft = costs_.Draft();
+    bytes += layer_bytes(draft.block) + draft.rest.bytes;
+  }
+  if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / cut.n_tensor;
+  if (share.is_last_stage()) bytes += Sum(OutsideOfRank(cut)).bytes;
+  return Whole(bytes);
+}
+
+std::int64_t ModelSizes::CacheBytes(const ModelShare& share, std::int64_t n_sequences,
+                                    std::int64_t context) const {
+  const ModelRanks ranks = {.share = share};
+  return SequenceCache::FullBytes(
+      CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
+                             .max_context = context,
+                             .with_mtp = has_draft_,
+                             .ranks = &ranks}));
+}
+
+double ModelSizes::CacheBytesPerToken() const {
+  return BytesPerToken(CacheShapeOf(config_, {.with_mtp = has_draft_}));
+}
+
+std::int64_t ModelSizes::WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
+                                         std::int64_t n_logit_rows) const {
+  return WorkspaceBytes(config_,
+                        {.max_tokens = n_tokens,
+                         .max_logit_rows = n_logit_rows,
+                         .with_mtp = has_draft_,
+                         .n_tensor = cut.n_tensor,
+                         .n_data = cut.n_data,
+                         .n_stages = cut.n_stages,
+                         .n_gathered_rows = GatheredRows(config_, ShareOf(cut, 0), n_tokens),
+                         .n_logit_places = cut.n_stages});
+}
+
+}  // namespace fathom::plan

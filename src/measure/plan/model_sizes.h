@@ -1,0 +1,65 @@
+// What a model weighs and caches on the ranks that share it: known from its configuration, to the
+// byte where its files are there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "measure/bench/costs.h"
+#include "measure/plan/cut.h"
+#include "model/model_ranks.h"
+
+namespace fathom::plan {
+
+// Immutable; any thread.
+class ModelSizes {
+ public:
+  // From a configuration alone: formats as it says, the MTP head if it has one.
+  ModelSizes(std::string name, const ModelConfig& config);
+  // From a checkpoint, or from a directory that has only its config.json. Errors: those of the
+  // files.
+  static Result<ModelSizes> Read(const std::filesystem::path& directory);
+
+  const std::string& name() const { return name_; }
+  const ModelConfig& config() const { return config_; }
+  const benchmark::ModelCosts& costs() const { return costs_; }
+  const benchmark::StoredFormats& formats() const { return formats_; }
+  const StageWeights& stage_weights() const { return stage_weights_; }
+  bool has_draft() const { return has_draft_; }
+  // Of everything.
+  std::int64_t bytes() const;
+
+  ModelShare ShareOf(const Cut& cut, int stage) const;
+  // Dense weights and operations of one of n_tensor ranks (the first, which never has less than the
+  // others), of a layer and outside of them.
+  benchmark::Costs DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const;
+  benchmark::Costs OutsideOfRank(const Cut& cut) const;
+  // Weights that the first rank of a stage holds. n_redundant: experts beyond those of the model.
+  std::int64_t WeightsOfRank(const Cut& cut, int stage, std::int64_t n_redundant) const;
+
+  // Bytes of a rank's caches for so many sequences of so many positions.
+  std::int64_t CacheBytes(const ModelShare& share, std::int64_t n_sequences,
+                          std::int64_t context) const;
+  // Cached bytes that a further token takes, of all layers.
+  double CacheBytesPerToken() const;
+  // Bytes of activations for steps of so many tokens and rows of logits.
+  std::int64_t WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
+                               std::int64_t n_logit_rows) const;
+
+ private:
+  ModelSizes(std::string name, const ModelConfig& config, const benchmark::StoredFormats& formats,
+             bool has_draft);
+  void WeighByFormulas();
+
+  std::string name_;
+  ModelConfig config_;
+  benchmark::StoredFormats formats_;
+  benchmark::ModelCosts costs_;
+  bool has_draft_ = false;
+  StageWeights stage_weights_;
+};
+
+}  // namespace fathom::plan

@@ -1,0 +1,170 @@
+#include "measure/plan/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace fathom::plan {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kKilo = 1e3;
+constexpr double kGiga = 1e9;
+
+double Number(std::int64_t x) { return static_cast<double>(x); }
+
+const WireBytes& Exchanged(const Plan& plan, const PlanRow& row) {
+  return plan.workload.experts.exchange == ExpertExchange::kFused ? row.fused : row.unfused;
+}
+
+std::string_view Name(ExpertExchange exchange) {
+  return exchange == ExpertExchange::kFused ? "fused" : "unfused";
+}
+
+std::string Heading(const Plan& plan) {
+  const Hardware& hardware = plan.hardware;
+  const Workload& work = plan.workload;
+  return fmt::format(
+      "model     {}, {:.2f} GB of weights, {:.2f} KB of cache a token\n"
+      "hardware  {}{}{} node{} of {} device{}, {:.1f} GB each, read {:.0f} GB/s, "
+      "{:.1f} TFLOP/s in bf16\n"
+      "work      {} sequence{} at a depth of {}, prompts of {} in chunks of {}, experts "
+      "exchanged {}\n\n",
+      plan.model, Number(plan.model_bytes) / kGiga, plan.cache_bytes_per_token / kKilo,
+      hardware.name, hardware.name.empty() ? "" : ": ", hardware.n_nodes,
+      hardware.n_nodes == 1 ? "" : "s", hardware.devices_per_node,
+      hardware.devices_per_node == 1 ? "" : "s", hardware.device.memory_bytes / kGiga,
+      hardware.device.bytes_per_second / kGiga, hardware.device.bf16_flops / 1e12, work.concurrency,
+      work.concurrency == 1 ? "" : "s", work.context, work.prompt, work.chunk,
+      Name(work.experts.exchange));
+}
+
+std::string RowText(const Plan& plan, const PlanRow& row) {
+  const Cut& cut = row.cut;
+  const std::string counts = fmt::format("{:>3} {:>3} {:>3} {:>4} {:>4}", cut.n_tensor,
+                                         cut.n_stages, cut.n_expert(), cut.n_data, cut.n_replicas);
+  if (row.token_seconds == 0) return fmt::format("{}  {}\n", counts, row.problem);
+  return fmt::format(
+      "{} {:>8.2f} {:>7.2f} {:>8} {:>10.1f} {:>9.2f} {:>10.1f} {:>9.1f} {:>6.2f}  {}\n", counts,
+      Number(row.weights) / kGiga, Number(row.caches) / kGiga, row.most_sequences,
+      row.first_token_seconds * kKilo, row.token_seconds * kKilo, row.tokens_per_second,
+      Exchanged(plan, row).Total() / kKilo, row.imbalance,
+      !row.fits()                   ? row.problem
+      : cut.is_estimate()           ? "estimate"
+      : cut.decode_context_parallel ? "--decode-context-parallel"
+                                    : "");
+}
+
+ordered_json ToJson(const WireBytes& bytes) {
+  return {{"embedding", bytes.embedding}, {"sums", bytes.sums},    {"experts", bytes.experts},
+          {"choice", bytes.choice},       {"rows", bytes.rows},    {"streams", bytes.streams},
+          {"logits", bytes.logits},       {"total", bytes.Total()}};
+}
+
+ordered_json ToJson(const StageTime& time) {
+  return {{"dense", time.dense},       {"experts", time.experts}, {"attention", time.attention},
+          {"exchange", time.exchange}, {"streams", time.streams}, {"overhead", time.overhead}};
+}
+
+ordered_json ToJson(const Plan& plan, const PlanRow& row) {
+  const Cut& cut = row.cut;
+  return {
+      {"flags", Flags(cut)},
+      {"tp", cut.n_tensor},
+      {"pp", cut.n_stages},
+      {"ep", cut.n_expert()},
+      {"dp_attention", cut.n_data},
+      {"decode_context_parallel", cut.decode_context_parallel},
+      {"replicas", cut.n_replicas},
+      {"fits", row.fits()},
+      {"problem", row.problem},
+      {"estimate", row.cut.is_estimate()},
+      {"weight_bytes", row.weights},
+      {"workspace_bytes", row.workspace},
+      {"cache_bytes", row.caches},
+      {"capacity_sequences", row.most_sequences},
+      {"capacity_tokens", row.most_sequences * plan.workload.context},
+      {"ttft_s", row.first_token_seconds},
+      {"tpot_s", row.token_seconds},
+      {"tokens_per_s", row.tokens_per_second},
+      {"tokens_per_s_without_balancing", row.plain_tokens_per_second},
+      {"prompt_tokens_per_s", row.prompt_tokens_per_second},
+      {"tpot_parts_s", ToJson(row.token_time)},
+      {"wire_bytes_per_token", ToJson(Exchanged(plan, row))},
+      {"expert_bytes_per_token", {{"unfused", row.unfused.experts}, {"fused", row.fused.experts}}},
+      {"wire_bytes_per_step", row.step_bytes},
+      {"imbalance", {{"plain", row.plain_imbalance}, {"balanced", row.imbalance}}}};
+}
+
+ordered_json ToJson(const Workload& work) {
+  ordered_json json = {{"context", work.context},
+                       {"prompt", work.prompt},
+                       {"concurrency", work.concurrency},
+                       {"chunk", work.chunk},
+                       {"micro_batches", work.micro_batches},
+                       {"exchange", Name(work.experts.exchange)},
+                       {"redundant_experts", nullptr}};
+  if (work.experts.n_redundant) json["redundant_experts"] = *work.experts.n_redundant;
+  return json;
+}
+
+}  // namespace
+
+std::string ToTable(const Plan& plan, std::int64_t n_rows) {
+  std::string text = Heading(plan);
+  text += fmt::format(
+      "{:>3} {:>3} {:>3} {:>4} {:>4} {:>8} {:>7} {:>8} {:>10} {:>9} {:>10} {:>9} {:>6}\n"
+      "{:>3} {:>3} {:>3} {:>4} {:>4} {:>8} {:>7} {:>8} {:>10} {:>9} {:>10} {:>9} {:>6}\n",
+      "", "", "", "dp-", "re-", "weights", "caches", "room for", "TTFT", "TPOT", "", "sent KB",
+      "imba-", "tp", "pp", "ep", "attn", "plic", "GB/rank", "GB/rank", "seqs", "ms", "ms", "tok/s",
+      "a token", "lance");
+  const auto n_all = std::ssize(plan.rows);
+  const std::int64_t n_shown = n_rows == 0 ? n_all : std::min<std::int64_t>(n_rows, n_all);
+  for (std::int64_t i = 0; i < n_shown; ++i) {
+    text += RowText(plan, plan.rows[static_cast<std::size_t>(i)]);
+  }
+  if (n_shown < n_all)
+    text += fmt::format("... and {} more (--top 0 shows all)\n", n_all - n_shown);
+  if (const PlanRow* best = plan.Recommended()) {
+    fmt::format_to(std::back_inserter(text), "\nrecommended: {}", Flags(best->cut));
+    if (best->cut.n_replicas > 1) {
+      fmt::format_to(std::back_inserter(text), ", {} replicas of {} rank{}", best->cut.n_replicas,
+                     best->cut.replica_ranks(), best->cut.replica_ranks() == 1 ? "" : "s");
+    }
+    text += '\n';
+    if (plan.workload.experts.n_redundant && best->cut.n_expert() > 1) {
+      fmt::format_to(
+          std::back_inserter(text),
+          "balancing:   imbalance {:.2f} -> {:.2f}, decoding {:.1f} -> {:.1f} tokens/s\n",
+          best->plain_imbalance, best->imbalance, best->plain_tokens_per_second,
+          best->tokens_per_second);
+    }
+  } else {
+    text += "\nrecommended: none, as nothing fits\n";
+  }
+  return text;
+}
+
+std::string ToJson(const Plan& plan) {
+  const Hardware& hardware = plan.hardware;
+  ordered_json json = {{"model", plan.model},
+                       {"model_bytes", plan.model_bytes},
+                       {"cache_bytes_per_token", plan.cache_bytes_per_token},
+                       {"hardware",
+                        {{"name", hardware.name},
+                         {"nodes", hardware.n_nodes},
+                         {"devices_per_node", hardware.devices_per_node},
+                         {"memory_bytes", hardware.device.memory_bytes}}},
+                       {"workload", ToJson(plan.workload)},
+                       {"recommended", nullptr},
+                       {"rows", ordered_json::array()}};
+  if (const PlanRow* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
+  for (const PlanRow& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
+  // A directory may have any bytes for a name.
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace fathom::plan

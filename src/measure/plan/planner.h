@@ -1,0 +1,75 @@
+// Every way in which some hardware can run a model, and what is to be expected of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "measure/plan/cut.h"
+#include "measure/plan/expert_load.h"
+#include "measure/plan/hardware.h"
+#include "measure/plan/model_sizes.h"
+#include "measure/plan/step_time.h"
+#include "measure/plan/wire.h"
+
+namespace fathom::plan {
+
+// What the model is to do.
+struct Workload {
+  std::int64_t context = 8192;   // positions of a sequence; a token is decoded behind so many
+  std::int64_t prompt = 2048;    // tokens, of one request alone
+  std::int64_t concurrency = 1;  // sequences that are decoded at once, on all devices together
+  std::int64_t chunk = 512;      // most prompt tokens of a step
+  // Parts of a batch that are under way in a pipeline at once; 0: as many as there are stages, as
+  // the engine does.
+  std::int64_t micro_batches = 0;
+  // Tensor ranks divide their cached rows where they can, also if there is memory for all of them.
+  bool decode_context_parallel = false;
+  ExpertOptions experts;
+};
+
+struct PlanRow {
+  Cut cut;
+  std::string problem;  // why it cannot do the work; empty: it can
+
+  // Of the rank that needs most, in bytes.
+  std::int64_t weights = 0;
+  std::int64_t workspace = 0;
+  std::int64_t caches = 0;  // for the sequences of the workload
+  // Sequences of the whole context that all devices together have memory for.
+  std::int64_t most_sequences = 0;
+
+  double first_token_seconds = 0;      // of the prompt
+  double token_seconds = 0;            // from a token of a sequence to its next
+  double tokens_per_second = 0;        // decoded, of all sequences
+  double plain_tokens_per_second = 0;  // the same without balancing
+  double prompt_tokens_per_second = 0;
+  StageTime token_time;  // of a decoded token, through all stages; parts of the batch overlap
+
+  WireBytes unfused;  // of a replica, for a decoded token
+  WireBytes fused;
+  double step_bytes = 0;       // as exchanged, of a replica's whole decoding step
+  double plain_imbalance = 1;  // of the expert ranks
+  double imbalance = 1;        // with the workload's balancing
+
+  bool fits() const { return problem.empty(); }
+};
+
+struct Plan {
+  std::string model;
+  std::int64_t model_bytes = 0;
+  double cache_bytes_per_token = 0;  // of a sequence
+  Hardware hardware;
+  Workload workload;
+  std::vector<PlanRow> rows;  // what fits first, then by tokens per second
+
+  // The first that fits and is no estimate; nullptr: none.
+  const PlanRow* Recommended() const;
+};
+
+// Errors (kInvalidArgument): a workload beyond the positions of the model.
+Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
+                      const Workload& workload);
+
+}  // namespace fathom::plan

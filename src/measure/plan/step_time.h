@@ -1,0 +1,95 @@
+// How long a step takes on a stage of a pipeline: what its busiest rank reads and computes, each
+// part as long as the slower of the two, and what it tells others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "comm/expert_balancer.h"
+#include "measure/plan/cut.h"
+#include "measure/plan/expert_load.h"
+#include "measure/plan/hardware.h"
+#include "measure/plan/model_sizes.h"
+#include "measure/plan/wire.h"
+
+namespace fathom::plan {
+
+// What one data rank has to do in a step.
+struct StepWork {
+  std::int64_t n_tokens = 1;
+  std::int64_t n_sequences = 1;    // cached rows are read once for each
+  std::int64_t position = 0;       // of a token, on average
+  std::int64_t last_position = 0;  // whose cached rows are read
+  std::int64_t n_logit_rows = 0;
+  int n_data = 1;  // data ranks with that much to do; the others have nothing
+};
+
+// Seconds, by what they are for.
+struct StageTime {
+  double dense = 0;  // weights outside the routed experts
+  double experts = 0;
+  double attention = 0;  // cached rows
+  double exchange = 0;   // within the stage, and the logits
+  double streams = 0;    // to the next stage
+  double overhead = 0;
+
+  double Total() const { return dense + experts + attention + exchange + streams + overhead; }
+  StageTime& operator+=(const StageTime& other);
+};
+
+struct ExpertOptions {
+  ExpertExchange exchange = ExpertExchange::kUnfused;
+  // Replicas that the balancer may place; missing: nothing is balanced.
+  std::optional<std::int64_t> n_redundant;
+};
+
+// Of one cut, whose counts fit model and options. The model and the hardware outlive it. One
+// thread.
+class StepTimes {
+ public:
+  StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
+            const Cut& cut, const ExpertOptions& options);
+
+  StageTime Of(int stage, const StepWork& work);
+
+  // max / mean of what expert ranks compute over many tokens, on average over the layers: without
+  // balancing, and with it (1 without expert ranks).
+  double plain_imbalance() const { return plain_imbalance_; }
+  double imbalance() const { return imbalance_; }
+
+ private:
+  // Of the busiest rank, in one layer.
+  struct BusiestRank {
+    double seconds = 0;
+    double rows = 0;
+  };
+
+  double Seconds(const benchmark::Cost& cost, NumberFormat format) const;
+  double SecondsOf(const benchmark::Costs& costs, double n_rows) const;
+  const std::vector<BusiestRank>& ExpertsOf(std::int64_t n_tokens);
+  double SumSeconds(std::int64_t n_tokens) const;
+  void AddExperts(const BusiestRank& busiest, const StepWork& work, StageTime* time) const;
+  bool SharesIndexer(std::size_t layer, const StepWork& work) const;
+  double DenseSeconds(std::size_t layer, const StepWork& work) const;
+  void AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const;
+  void AddEnds(const ModelShare& share, const StepWork& work, StageTime* time) const;
+  double StreamSeconds(int stage, std::int64_t n_tokens) const;
+
+  const ModelSizes& model_;
+  const Hardware& hardware_;
+  const ExpertLoad load_;
+  const Cut cut_;
+  const ExpertExchange exchange_;
+  const Peers tensor_peers_;
+  const Peers expert_peers_;
+  std::vector<ExpertPlacement> placements_;                // of every layer
+  std::vector<ModelShare> shares_;                         // of every stage
+  std::vector<benchmark::Costs> dense_;                    // of every layer
+  std::map<std::int64_t, std::vector<BusiestRank>> work_;  // by tokens; of every layer
+  double plain_imbalance_ = 1;
+  double imbalance_ = 1;
+};
+
+}  // namespace fathom::plan

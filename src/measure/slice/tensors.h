@@ -1,0 +1,40 @@
+// The tensors of a native checkpoint and how their random values are spread, so that activations
+// stay near 1 at every depth.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+
+namespace fathom {
+
+// What the values are depends on the type:
+//   F32, BF16  normal with this mean and deviation
+//   F8_E4M3    codes of a normal distribution of deviation kE4m3Deviation
+//   I8         two E2M1 codes a byte, of one of deviation kE2m1Deviation
+//   F8_E8M0    the two powers of two around `deviation`, mixed so that it is the root mean square
+struct SliceTensor {
+  std::string name;
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  double mean = 0;
+  double deviation = 0;
+};
+
+// A quantised block has the least power of two as its scale that brings its largest value into the
+// format, so that one lies between half the format's maximum and the maximum: 3 to 6 of E2M1, 224
+// to 448 of E4M3. Of 32 normal values the largest is about 2.4 deviations, of 128 x 128 about 4.
+inline constexpr double kE2m1Deviation = 1.75;
+inline constexpr double kE4m3Deviation = 84;
+
+std::int64_t ByteCount(const SliceTensor& tensor);
+
+// All tensors by the formulas of spec/checkpoint.md 2 and spec/mtp.md 1.1, one list per part:
+// embedding, each layer, head, and the MTP head if the configuration has one. A part is in the
+// order of the official safetensors library: widest type first, then by name.
+std::vector<std::vector<SliceTensor>> SliceParts(const ModelConfig& config);
+
+}  // namespace fathom

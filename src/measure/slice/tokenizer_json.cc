@@ -1,0 +1,210 @@
+#include "measure/slice/tokenizer_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "chat/literals.h"
+#include "tokenizer/byte_level.h"
+
+namespace fathom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kBytes = 256;
+
+constexpr std::array<std::string_view, 3> kFirstTokens = {kBeginOfSentence, kEndOfSentence,
+                                                          "<｜▁pad▁｜>"};
+
+// Behind the merges, as in the published files.
+std::vector<std::string_view> LastTokens() {
+  std::vector<std::string_view> tokens = {
+      "<｜fim▁hole｜>",     "<｜fim▁begin｜>",    "<｜fim▁end｜>",  kUserToken,
+      kAssistantToken,      kThinkOpenToken,      kThinkCloseToken, kDsml,
+      kLatestReminderToken, "<｜extracted_url｜>"};
+  for (const TaskToken& task : kTaskTokens) {
+    tokens.push_back(task.token);
+  }
+  return tokens;
+}
+
+// A syllable is a blank or a consonant with a vowel, a word is a syllable with one that begins with
+// a consonant. No vowel begins and no consonant ends anything, so the bytes of every product merge
+// in one way only, to that product: its token is what its own text becomes.
+constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwxyzBCDFGHJKLMNPQRSTVWXYZ";
+constexpr std::string_view kVowels = "aeiouAEIOU";
+constexpr std::size_t kSyllablesOfBlank = kVowels.size();
+
+struct Merge {
+  std::string left;
+  std::string right;
+};
+
+std::vector<Merge> Syllables() {
+  std::vector<Merge> syllables;
+  const auto add = [&](std::uint8_t first) {
+    for (const char vowel : kVowels) {
+      syllables.push_back({ByteToSymbol(first), std::string(1, vowel)});
+    }
+  };
+  add(' ');
+  for (const char consonant : kConsonants) {
+    add(static_cast<std::uint8_t>(consonant));
+  }
+  return syllables;
+}
+
+// All syllables, then words, as many as asked for.
+std::vector<Merge> Merges(std::size_t count) {
+  const std::vector<Merge> syllables = Syllables();
+  std::vector<Merge> merges = syllables;
+  for (std::size_t i = 0; i < syllables.size() && merges.size() < count; ++i) {
+    for (std::size_t j = kSyllablesOfBlank; j < syllables.size(); ++j) {
+      merges.push_back(
+          {syllables[i].left + syllables[i].right, syllables[j].left + syllables[j].right});
+    }
+  }
+  merges.resize(count);
+  return merges;
+}
+
+std::int64_t AddedTokens() {
+  return static_cast<std::int64_t>(kFirstTokens.size() + LastTokens().size());
+}
+
+Json AddedToken(std::int64_t id, std::string_view text, bool special) {
+  return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
+}
+
+// The three patterns of the published files (spec/tokenizer.md 3).
+Json PreTokenizer() {
+  constexpr std::array<std::string_view, 3> kPatterns = {
+      R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
+      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+      "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+      "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"};
+  Json steps = Json::array();
+  for (const std::string_view pattern : kPatterns) {
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", pattern}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  }
+  steps.push_back({{"type", "ByteLevel"},
+                   {"add_prefix_space", false},
+                   {"trim_offsets", true},
+                   {"use_regex", false}});
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
+
+// 256 symbols in the order of the published files: those bytes first that are their own symbol.
+std::vector<std::string> ByteSymbols() {
+  std::vector<std::string> symbols;
+  for (std::int64_t byte = 0; byte < kBytes; ++byte) {
+    symbols.push_back(ByteToSymbol(static_cast<std::uint8_t>(byte)));
+  }
+  // UTF-8 sorts as the characters do, and the symbols of the other bytes are the highest.
+  std::sort(symbols.begin(), symbols.end());
+  return symbols;
+}
+
+Json BpeModel(std::size_t n_merges) {
+  Json vocabulary = Json::object();
+  std::int64_t id = 0;
+  // ordered_json looks for a key before it adds one: with a hundred thousand keys that takes
+  // minutes. All keys differ by construction, so they are appended to the underlying vector.
+  auto& entries = vocabulary.get_ref<Json::object_t&>();
+  const auto add = [&](std::string_view text) {
+    entries.Container::emplace_back(std::string(text), Json(id++));
+  };
+  for (const std::string_view token : kFirstTokens) {
+    add(token);
+  }
+  for (const std::string& symbol : ByteSymbols()) {
+    add(symbol);
+  }
+  Json merges = Json::array();
+  for (const Merge& merge : Merges(n_merges)) {
+    add(merge.left + merge.right);
+    merges.push_back(merge.left + " " + merge.right);
+  }
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+}  // namespace
+
+std::int64_t SmallestVocabulary() { return kBytes + AddedTokens(); }
+
+std::int64_t LargestVocabulary() {
+  const auto n_syllables = static_cast<std::int64_t>(Syllables().size());
+  const auto n_of_blank = static_cast<std::int64_t>(kSyllablesOfBlank);
+  return SmallestVocabulary() + n_syllables + n_syllables * (n_syllables - n_of_blank);
+}
+
+std::string TokenizerJson(std::int64_t vocab_size) {
+  Check(vocab_size >= SmallestVocabulary() && vocab_size <= LargestVocabulary(),
+        "the vocabulary has a size that can be made");
+  Json added = Json::array();
+  std::int64_t id = 0;
+  for (const std::string_view token : kFirstTokens) {
+    added.push_back(AddedToken(id++, token, true));
+  }
+  const std::vector<std::string_view> last = LastTokens();
+  id = vocab_size - static_cast<std::int64_t>(last.size());
+  for (const std::string_view token : last) {
+    added.push_back(AddedToken(id++, token, false));
+  }
+  const auto byte_level = [](bool trim_offsets) -> Json {
+    return {{"type", "ByteLevel"},
+            {"add_prefix_space", true},
+            {"trim_offsets", trim_offsets},
+            {"use_regex", true}};
+  };
+  const Json json = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", std::move(added)},
+      {"normalizer", {{"type", "Sequence"}, {"normalizers", Json::array()}}},
+      {"pre_tokenizer", PreTokenizer()},
+      {"post_processor", byte_level(false)},
+      {"decoder", byte_level(true)},
+      {"model", BpeModel(static_cast<std::size_t>(vocab_size - SmallestVocabulary()))},
+  };
+  return json.dump(1) + "\n";
+}
+
+std::string TokenizerConfigJson(std::int64_t max_positions) {
+  const Json json = {{"add_bos_token", false},
+                     {"add_eos_token", false},
+                     {"bos_token", kBeginOfSentence},
+                     {"eos_token", kEndOfSentence},
+                     {"pad_token", kEndOfSentence},
+                     {"clean_up_tokenization_spaces", false},
+                     {"model_max_length", max_positions},
+                     {"tokenizer_class", "PreTrainedTokenizerFast"}};
+  return json.dump(2) + "\n";
+}
+
+std::string GenerationConfigJson() {
+  const Json json = {{"_from_model_config", true}, {"bos_token_id", 0},  {"eos_token_id", 1},
+                     {"do_sample", true},          {"temperature", 1.0}, {"top_p", 1.0}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace fathom

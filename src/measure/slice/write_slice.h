@@ -1,0 +1,39 @@
+// WriteSlice: a checkpoint of random weights in the native format, complete for every program that
+// reads it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "base/result.h"
+#include "base/thread_team.h"
+#include "checkpoint/model_config.h"
+
+namespace fathom {
+
+struct SliceOptions {
+  ModelConfig config;  // FP4 experts, num_hash_layers 0, at most one draft layer
+  std::uint64_t seed = 0;
+  std::int64_t max_shard_bytes = 5'000'000'000;  // of tensors; one larger than that has its own
+};
+
+struct SliceSummary {
+  std::int64_t n_tensors = 0;
+  std::int64_t n_shards = 0;
+  std::int64_t bytes = 0;  // of all tensors
+};
+
+// Called between blocks with the share of bytes written, 0 to 1; false ends the work with an error.
+using SliceProgress = std::function<bool(double share)>;
+
+// Writes the shards, their index, the tokenizer's files and, last, config.json into `directory`,
+// which is made if it does not exist and must be empty if it does. The bytes depend on the options
+// only, not on the team. Memory: a block of some MiB and the list of tensors.
+// Errors: a configuration no model can have, a vocabulary without room for the tokenizer, a
+// directory that is not empty or cannot be written, too little space on the disk. After any of them
+// the directory is as it was.
+Result<SliceSummary> WriteSlice(const std::filesystem::path& directory, const SliceOptions& options,
+                                ThreadTeam& team, const SliceProgress& progress);
+
+}  // namespace fathom

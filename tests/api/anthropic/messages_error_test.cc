@@ -1,0 +1,73 @@
+#include "api/anthropic/messages_error.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "api/common/answer_format.h"
+
+namespace fathom {
+namespace {
+
+TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
+  const auto type_of = [](int status) {
+    return MessagesErrorJson(
+               {.status = status, .message = "m", .type = "", .param = "", .code = ""})
+        .at("error")
+        .at("type")
+        .get<std::string>();
+  };
+  EXPECT_EQ(type_of(400), "invalid_request_error");
+  EXPECT_EQ(type_of(401), "authentication_error");
+  EXPECT_EQ(type_of(403), "permission_error");
+  EXPECT_EQ(type_of(404), "not_found_error");
+  EXPECT_EQ(type_of(405), "invalid_request_error");
+  EXPECT_EQ(type_of(413), "request_too_large");
+  EXPECT_EQ(type_of(429), "rate_limit_error");
+  EXPECT_EQ(type_of(500), "api_error");
+  EXPECT_EQ(type_of(503), "overloaded_error");
+}
+
+TEST(MessagesErrorTest, ReplyHasTheFormAndStatusOfTheApi) {
+  ApiError error = ToApiError({ErrorCode::kUnavailable, "shutting down"});
+  ApiReply reply = ErrorReply(Endpoint::kMessages, error);
+  EXPECT_EQ(reply.status, 529);
+  EXPECT_EQ(reply.body,
+            R"({"type":"error","error":{"type":"overloaded_error","message":"shutting down"}})");
+  reply = ErrorReply(Endpoint::kChatCompletions, error);
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.body, ToJson(error));
+  error = ToApiError({ErrorCode::kResourceExhausted, "the queue is full"});
+  reply = ErrorReply(Endpoint::kMessages, error);
+  EXPECT_EQ(reply.status, 429);
+  EXPECT_EQ(
+      reply.body,
+      R"({"type":"error","error":{"type":"rate_limit_error","message":"the queue is full"}})");
+}
+
+TEST(MessagesErrorTest, NamesTheRequestIfItIsKnown) {
+  ApiError error = ToApiError({ErrorCode::kUnavailable, "shutting down"});
+  error.request_id = "req_1";
+  EXPECT_EQ(ErrorReply(Endpoint::kMessages, error).body,
+            R"({"type":"error","error":{"type":"overloaded_error","message":"shutting down"},)"
+            R"("request_id":"req_1"})");
+  EXPECT_EQ(ErrorReply(Endpoint::kResponses, error).body.find("req_1"), std::string::npos);
+}
+
+TEST(MessagesErrorTest, TheMessageNamesTheField) {
+  ApiError error = ToApiError({ErrorCode::kInvalidArgument, "messages[0].role: expected a role"});
+  EXPECT_EQ(MessagesErrorJson(error)["error"]["message"], "messages[0].role: expected a role");
+  error.param = "output_config.effort";
+  EXPECT_EQ(MessagesErrorJson(error)["error"]["message"],
+            "output_config.effort: messages[0].role: expected a role");
+}
+
+TEST(MessagesErrorTest, ContextLengthHasTheWordsThatClaudeCodeLooksFor) {
+  const ApiReply reply = ErrorReply(Endpoint::kMessages, ContextLengthError(3000, 2048));
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.body, R"({"type":"error","error":{"type":"invalid_request_error",)"
+                        R"("message":"prompt is too long: 3000 tokens > 2048 maximum"}})");
+}
+
+}  // namespace
+}  // namespace fathom

@@ -1,0 +1,79 @@
+#include "api/openai/completion_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace fathom {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_context = 4096, .max_prompts = 3};
+
+Result<CompletionRequest> Parse(const std::string& body) {
+  return ParseCompletionRequest(body, kLimits, {});
+}
+
+std::string MessageOf(const std::string& body) {
+  const auto request = Parse(body);
+  return request ? "accepted" : request.error().message;
+}
+
+TEST(CompletionRequestTest, PromptsInAllForms) {
+  const CompletionPrompt a = std::string("a");
+  const CompletionPrompt tokens = std::vector<Token>{1, 2};
+  EXPECT_THAT(Parse(R"({"prompt": "a"})")->prompts, ElementsAre(a));
+  EXPECT_THAT(Parse(R"({"prompt": ["a", "a"]})")->prompts, ElementsAre(a, a));
+  EXPECT_THAT(Parse(R"({"prompt": [1, 2]})")->prompts, ElementsAre(tokens));
+  EXPECT_THAT(Parse(R"({"prompt": [[1, 2], [1, 2]]})")->prompts, ElementsAre(tokens, tokens));
+  EXPECT_THAT(Parse(R"({"prompt": ["a", [1, 2]]})")->prompts, ElementsAre(a, tokens));
+}
+
+TEST(CompletionRequestTest, WrongPrompts) {
+  constexpr std::string_view kKinds =
+      "prompt: expected a string, a list of strings, a list of token ids or a list of such lists, "
+      "found ";
+  EXPECT_EQ(MessageOf("{}"), std::string(kKinds) + "nothing");
+  EXPECT_EQ(MessageOf(R"({"prompt": null})"), std::string(kKinds) + "nothing");
+  EXPECT_EQ(MessageOf(R"({"prompt": 5})"), std::string(kKinds) + "5");
+  EXPECT_EQ(MessageOf(R"({"prompt": []})"), std::string(kKinds) + "an empty list");
+  EXPECT_EQ(MessageOf(R"({"prompt": [1000]})"),
+            "prompt[0]: expected an integer from 0 to 999, found 1000");
+  EXPECT_EQ(MessageOf(R"({"prompt": [1, "a"]})"),
+            "prompt[1]: expected an integer from 0 to 999, found \"a\"");
+  EXPECT_EQ(MessageOf(R"({"prompt": [1.5]})"),
+            "prompt[0]: expected an integer from 0 to 999, found 1.5");
+  EXPECT_EQ(MessageOf(R"({"prompt": [[]]})"), "prompt[0]: expected at least one token, found none");
+  EXPECT_EQ(MessageOf(R"({"prompt": ["a", null]})"),
+            "prompt[1]: expected a string or a list of token ids, found null");
+  EXPECT_EQ(MessageOf(R"({"prompt": ["a", [1, -1]]})"),
+            "prompt[1][1]: expected an integer from 0 to 999, found -1");
+  EXPECT_EQ(MessageOf(R"({"prompt": ["a", "b", "c", "d"]})"),
+            "prompt: expected at most 3 prompts, found 4");
+}
+
+TEST(CompletionRequestTest, OtherFields) {
+  EXPECT_EQ(Parse(R"({"prompt": "a"})")->generation.sampling.top_logprobs, std::nullopt);
+  EXPECT_EQ(Parse(R"({"prompt": "a", "logprobs": 0})")->generation.sampling.top_logprobs, 0);
+  EXPECT_EQ(Parse(R"({"prompt": "a", "logprobs": 5})")->generation.sampling.top_logprobs, 5);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "logprobs": true})"),
+            "logprobs: expected an integer from 0 to 20, found true");
+  EXPECT_FALSE(Parse(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": false, "suffix": "", "best_of": 1})"), "accepted");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "n": 2, "best_of": 2})"), "accepted");
+  EXPECT_TRUE(Parse(R"({"prompt": "a", "echo": true})")->echo);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0})"),
+            "echo: not supported with logprobs, which would have to be those of the prompt");
+  EXPECT_EQ(
+      Parse(R"({"prompt": "a", "echo": true, "max_tokens": 0})")->generation.sampling.max_tokens,
+      0);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "max_tokens": 0})"),
+            "max_tokens: expected an integer of at least 1, found 0");
+  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
+  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
+}
+
+}  // namespace
+}  // namespace fathom

@@ -1,0 +1,86 @@
+#include "tests/engine/ranks/ranks_model.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "comm/socket_mesh.h"
+#include "engine/ranks/rank_follower.h"
+#include "model/cache_shape.h"
+#include "model/rebalance_schedule.h"
+#include "tests/engine/schedule_checks.h"
+#include "tests/model/test_model.h"
+
+namespace fathom::testing {
+
+// One of several ranks, with its share of the model.
+class RanksModel::Rank {
+ public:
+  Rank(int rank, MeshEnds ends, const Alarm& alarm)
+      : all_(MakeSocketCommunicator(rank, std::move(ends), alarm)) {}
+
+  // Called on all ranks.
+  void Load(const std::filesystem::path& directory, const RankCounts& counts, ModelOptions options,
+            bool small_memory) {
+    Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
+    const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+    Result<std::unique_ptr<RankGroups>> groups =
+        RankGroups::Join(*all_, *config, WeighStages(*checkpoint, *config), counts);
+    Check(groups.has_value(), groups ? "" : groups.error().message);
+    groups_ = *std::move(groups);
+    options.ranks = &groups_->ranks();
+    if (small_memory) {
+      const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
+      options.kv_memory_bytes =
+          SmallMemory(*SequenceCache::Create(*backend, CacheShapeOf(*config, options)));
+    }
+    loaded_.emplace(directory, options, TestBackend{.n_threads = 1});
+  }
+
+  Model& model() { return loaded_->model(); }
+  // Pieces of experts move beside any step, where there are more of them than needed.
+  AfterForward Balance() {
+    if (groups_->ranks().share.n_redundant_experts == 0) {
+      return {};
+    }
+    rebalancer_.emplace(model().experts(), 50'001);
+    schedule_.emplace(*rebalancer_, 1, [](const RebalanceReport&) {});
+    return [this](std::int64_t n_tokens) { return schedule_->AfterStep(n_tokens); };
+  }
+  Communicator& all() { return *all_; }
+
+ private:
+  std::unique_ptr<Communicator> all_;
+  std::unique_ptr<RankGroups> groups_;
+  std::optional<TestModel> loaded_;
+  std::optional<ExpertRebalancer> rebalancer_;
+  std::optional<RebalanceSchedule> schedule_;
+};
+
+RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
+                       const ModelOptions& options, bool small_memory) {
+  const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
+  std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
+  for (int rank = 1; rank < n_ranks; ++rank) {
+    followers_.emplace_back(
+        [=, this, ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
+          Rank follower(rank, std::move(ends), alarm_);
+          follower.Load(directory, counts, options, small_memory);
+          const Status followed = FollowCalls(follower.model(), follower.all(), follower.Balance());
+          EXPECT_TRUE(followed) << followed.error().message;
+        });
+  }
+  first_ = std::make_unique<Rank>(0, std::move(mesh[0]), alarm_);
+  first_->Load(directory, counts, options, small_memory);
+  leader_.emplace(
+      first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
+      first_->Balance());
+}
+
+RanksModel::~RanksModel() {
+  RankMessage end;
+  end.Add(static_cast<std::int64_t>(RankCall::kEnd));
+  EXPECT_TRUE(end.Broadcast(first_->all()));
+}
+
+}  // namespace fathom::testing

@@ -1,0 +1,60 @@
+// A model of several ranks in one process, a thread each, joined as processes would be.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "comm/alarm.h"
+#include "engine/ranks/rank_leader.h"
+#include "model/model.h"
+#include "model/model_ranks.h"
+
+namespace fathom::testing {
+
+// What the engine sees of it is the first rank's. A failure of any fails the test.
+class RanksModel final : public LanguageModel {
+ public:
+  // small_memory: hardly more than a sequence of each data rank needs (schedule_checks.h).
+  RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
+             const ModelOptions& options, bool small_memory);
+  ~RanksModel() override;
+
+  ModelLimits Limits() const override { return leader_->Limits(); }
+  SequenceCache& Cache() override { return leader_->Cache(); }
+  Status Forward(const Batch& batch) override { return leader_->Forward(batch); }
+  Status StartLogits(std::span<const std::int32_t> rows, int place) override {
+    return leader_->StartLogits(rows, place);
+  }
+  Result<Matrix<const float>> FinishLogits(int place) override {
+    return leader_->FinishLogits(place);
+  }
+  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
+                      StreamSource source) override {
+    return leader_->ForwardDraft(next, stream_rows, source);
+  }
+  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override {
+    return leader_->DraftLogits(rows);
+  }
+  Result<std::unique_ptr<BlockStore>> OpenDisk(
+      const DiskTierOptions& options, const BlockKey& root,
+      std::function<void(const std::string&)> warn) override {
+    return leader_->OpenDisk(options, root, std::move(warn));
+  }
+
+ private:
+  class Rank;
+
+  Alarm alarm_;
+  std::vector<std::jthread> followers_;
+  std::unique_ptr<Rank> first_;
+  std::optional<RankLeader> leader_;
+};
+
+}  // namespace fathom::testing

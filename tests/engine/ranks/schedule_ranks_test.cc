@@ -1,0 +1,72 @@
+// One answer each, where several ranks compute it: the followers' caches must be what the first
+// rank's decisions have made of them, whatever was shared, forked, preempted, drafted or taken
+// back.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "model/model_ranks.h"
+#include "tests/engine/ranks/ranks_model.h"
+#include "tests/engine/schedule_checks.h"
+#include "tests/model/checkpoint_case.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+struct Cut {
+  const char* name;
+  CheckpointCase checkpoint;
+  RankCounts counts;
+};
+
+RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
+  return {.n_stages = n_stages, .expert_parallel = true, .n_data = n_data, .expert_path = path};
+}
+
+class SchedulesOnRanks : public ::testing::TestWithParam<Cut> {};
+
+TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
+  const auto directory = GetParam().checkpoint.Directory();
+  if (!directory) GTEST_SKIP() << kNoSharedData;
+  const RankCounts& counts = GetParam().counts;
+  ExpectOneAnswerEachOf(
+      *directory,
+      [&](const std::filesystem::path& path, const ScheduleSetup& setup) {
+        return std::make_unique<RanksModel>(path, counts,
+                                            ModelOptions{.max_sequences = setup.max_sequences,
+                                                         .max_context = kContext,
+                                                         .max_batch_tokens = setup.max_batch_tokens,
+                                                         .max_logit_rows = setup.max_logit_rows,
+                                                         .with_mtp = setup.engine.draft.enabled},
+                                            setup.small_memory);
+      },
+      10, true, counts.n_data);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuts, SchedulesOnRanks,
+    ::testing::Values(Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
+                      Cut{"fairy_tensor_2_divided_rows",
+                          kFairy,
+                          {.n_tensor = 2, .decode_context_parallel = true}},
+                      Cut{"pro_mini_tensor_4_divided_rows",
+                          kProMini,
+                          {.n_tensor = 4, .decode_context_parallel = true}},
+                      Cut{"fairy_stages_2", kFairy, {1, 2, false}},
+                      Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
+                      Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
+                      Cut{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
+                      Cut{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
+                      Cut{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
+                      Cut{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
+                      Cut{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
+                      Cut{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
+                      Cut{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace fathom::testing

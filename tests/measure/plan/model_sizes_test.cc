@@ -1,0 +1,136 @@
+// What ranks weigh and cache, against what the model's own code says of the same cut.
+#include "measure/plan/model_sizes.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "kv_cache/layout.h"
+#include "kv_cache/sequence_cache.h"
+#include "measure/slice/shapes.h"
+#include "model/cache_shape.h"
+#include "model/expert_placement.h"
+#include "model/placed_experts.h"
+#include "model/weight_pieces.h"
+#include "model/weight_share.h"
+#include "model/weights.h"
+#include "tests/model/checkpoint_case.h"
+#include "tests/testing/checkpoint_files.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ModelSizesTest : public ::testing::TestWithParam<testing::CheckpointCase> {
+ protected:
+  void SetUp() override {
+    directory_ = GetParam().Directory();
+    if (!directory_) GTEST_SKIP() << testing::kNoSharedData;
+    checkpoint_ = Checkpoint::Open(*directory_).value();
+  }
+
+  std::optional<fs::path> directory_;
+  Checkpoint checkpoint_;
+};
+
+TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
+  const ModelSizes sizes = ModelSizes::Read(*directory_).value();
+  int n_compared = 0;
+  for (const int n_devices : {1, 2, 4}) {
+    for (const Cut& cut : LegalCuts(sizes.config(), n_devices)) {
+      for (int stage = 0; stage < cut.n_stages && !cut.is_estimate(); ++stage) {
+        const ModelShare share = sizes.ShareOf(cut, stage);
+        WeightBinder binder(checkpoint_);
+        ModelWeights weights = BindWeights(checkpoint_, sizes.config(), true, binder);
+        ASSERT_TRUE(binder.Finish().has_value());
+        TakeShare(
+            weights, sizes.config(), share,
+            MapsOf({}, sizes.config().num_hidden_layers + 1, CountsOf(sizes.config(), share)));
+        EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(cut, stage, 0)),
+                  static_cast<double>(WeightBytes(weights)))
+            << Flags(cut) << " stage " << stage;
+        ++n_compared;
+      }
+    }
+  }
+  EXPECT_GE(n_compared, 5);
+}
+
+TEST_P(ModelSizesTest, TheConfigurationAloneSaysTheSame) {
+  const ModelSizes read = ModelSizes::Read(*directory_).value();
+  const ModelSizes alone("alone", read.config());
+  if (read.formats().expert_scale_bytes != 1) {
+    // It does not tell that scales are F32: 3 bytes more for each block of 128 x 128.
+    EXPECT_LT(alone.bytes(), read.bytes());
+    EXPECT_NEAR(static_cast<double>(alone.bytes()) / static_cast<double>(read.bytes()), 1, 3e-4);
+    return;
+  }
+  EXPECT_EQ(alone.bytes(), read.bytes());
+  EXPECT_EQ(alone.stage_weights().layers, read.stage_weights().layers);
+  EXPECT_EQ(alone.stage_weights().first, read.stage_weights().first);
+  EXPECT_EQ(alone.stage_weights().last, read.stage_weights().last);
+}
+
+TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
+  const ModelSizes sizes = ModelSizes::Read(*directory_).value();
+  const CacheShape shape = CacheShapeOf(
+      sizes.config(), {.max_sequences = 3, .max_context = 1024, .with_mtp = sizes.has_draft()});
+  EXPECT_DOUBLE_EQ(sizes.CacheBytesPerToken(), BytesPerToken(shape));
+  EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest, testing::AllCheckpoints(),
+                         testing::NameOfCase);
+
+// spec/flops_bytes.md 1 and 3: 156.0 GB without the MTP head, 3.594 GB more with it; 3514.25 bytes
+// of cache a token.
+TEST(PublishedSizes, AreThoseOfTheTables) {
+  const ModelSizes flash("flash", FlashConfig());
+  EXPECT_NEAR(static_cast<double>(flash.bytes()), (156.0 + 3.594) * 1e9, 0.051e9);
+  EXPECT_NEAR(flash.CacheBytesPerToken(), 3514.25, 0.01);
+  const ModelSizes pro("pro", ProConfig());
+  EXPECT_NEAR(static_cast<double>(pro.bytes()), (850.7 + 13.957) * 1e9, 0.051e9);
+  EXPECT_NEAR(pro.CacheBytesPerToken(), 5031.44, 0.01);
+}
+
+// Full size, of zeros that take no disk.
+TEST(PublishedSizes, OfFilesAndOfTheConfigurationAgree) {
+  const testing::TemporaryDirectory directory;
+  testing::WriteSparseCheckpoint(directory.path(), ConfigJson(FlashConfig()), {});
+  const ModelSizes files = ModelSizes::Read(directory.path()).value();
+  const ModelSizes alone("flash", FlashConfig());
+  EXPECT_EQ(files.stage_weights().layers, alone.stage_weights().layers);
+  EXPECT_EQ(files.stage_weights().first, alone.stage_weights().first);
+  EXPECT_EQ(files.stage_weights().last, alone.stage_weights().last);
+  const Cut cut = {.n_tensor = 8, .n_stages = 2, .expert_parallel = true};
+  for (const int stage : {0, 1}) {
+    EXPECT_EQ(files.WeightsOfRank(cut, stage, 0), alone.WeightsOfRank(cut, stage, 0));
+  }
+}
+
+TEST(PublishedSizes, RedundantExpertsAreWeights) {
+  const ModelSizes flash("flash", FlashConfig());
+  const Cut cut = {.n_tensor = 8, .expert_parallel = true};
+  const double expert = flash.costs().layers()[0].expert.bytes;
+  EXPECT_NEAR(static_cast<double>(flash.WeightsOfRank(cut, 0, 64) - flash.WeightsOfRank(cut, 0, 0)),
+              64 / 8 * 44 * expert, 1);  // of 43 layers and the MTP head
+}
+
+TEST(ModelSizesErrors, NameTheFile) {
+  const testing::TemporaryDirectory directory;
+  const Result<ModelSizes> nothing = ModelSizes::Read(directory.path());
+  ASSERT_FALSE(nothing.has_value());
+  EXPECT_NE(nothing.error().message.find("config.json"), std::string::npos);
+  testing::WriteFile(directory.path() / "config.json", ConfigJson(FlashConfig()));
+  EXPECT_TRUE(ModelSizes::Read(directory.path()).has_value());
+  // Files that are there count, though they cannot be read.
+  testing::WriteFile(directory.path() / "model.safetensors", "no header");
+  EXPECT_FALSE(ModelSizes::Read(directory.path()).has_value());
+}
+
+}  // namespace
+}  // namespace fathom::plan

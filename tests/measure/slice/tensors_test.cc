@@ -1,0 +1,129 @@
+// The inventory: against the tests' own, and against the sizes of spec/checkpoint.md 5 and
+// spec/flops_bytes.md 1.1.
+#include "measure/slice/tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "measure/slice/shapes.h"
+#include "tests/testing/checkpoint_files.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kVocabulary = 129'280;
+
+// All layers of a published model, which all choose their experts by the learned gate here.
+ModelConfig Whole(const ModelConfig& published) {
+  std::vector<int> ratios = published.compress_ratios;
+  ratios.pop_back();  // of the MTP head
+  return CutConfig(published,
+                   {.ratios = std::move(ratios), .vocab_size = kVocabulary, .draft = true});
+}
+
+std::int64_t Bytes(const std::vector<SliceTensor>& part) {
+  std::int64_t bytes = 0;
+  for (const SliceTensor& tensor : part) {
+    bytes += ByteCount(tensor);
+  }
+  return bytes;
+}
+
+struct Totals {
+  std::int64_t n_tensors = 0;
+  std::int64_t bytes = 0;
+};
+
+Totals Count(const ModelConfig& config) {
+  Totals totals;
+  for (const std::vector<SliceTensor>& part : SliceParts(config)) {
+    totals.n_tensors += static_cast<std::int64_t>(part.size());
+    totals.bytes += Bytes(part);
+  }
+  return totals;
+}
+
+// A hash layer has a table in place of the bias.
+std::int64_t HashLayersMore(const ModelConfig& published) {
+  constexpr std::int64_t kLayers = 3;
+  return kLayers * (kVocabulary * 6 * 8 - published.n_routed_experts * 4);
+}
+
+TEST(TensorsTest, AllLayersTogetherHaveThePublishedSize) {
+  const Totals flash = Count(Whole(FlashConfig()));
+  EXPECT_EQ(flash.n_tensors, 69'187);
+  EXPECT_EQ(flash.bytes, 159'609'485'896 - HashLayersMore(FlashConfig()));
+  const Totals pro = Count(Whole(ProConfig()));
+  EXPECT_EQ(pro.n_tensors, 145'116);
+  EXPECT_EQ(pro.bytes, 864'704'792'696 - HashLayersMore(ProConfig()));
+}
+
+// Bytes of a layer of this ratio: routed experts, and the rest.
+std::pair<std::int64_t, std::int64_t> LayerBytes(const ModelConfig& published, int ratio) {
+  const auto parts = SliceParts(CutConfig(published, {.ratios = {ratio}, .vocab_size = 512}));
+  std::pair<std::int64_t, std::int64_t> bytes;
+  for (const SliceTensor& tensor : parts.at(1)) {
+    const bool routed = tensor.name.find(".experts.") != std::string::npos;
+    (routed ? bytes.first : bytes.second) += ByteCount(tensor);
+  }
+  return bytes;
+}
+
+TEST(TensorsTest, LayersHaveThePublishedSizes) {
+  constexpr double kMega = 1e6;
+  constexpr double kRounded = 0.05;  // the figures have one decimal
+  for (const int ratio : {0, 4, 128}) {
+    EXPECT_EQ(LayerBytes(FlashConfig(), ratio).first, 3'422'552'064);
+    EXPECT_EQ(LayerBytes(ProConfig(), ratio).first, 13'476'298'752);
+  }
+  const auto rest = [&](const ModelConfig& published, int ratio) {
+    return static_cast<double>(LayerBytes(published, ratio).second) / kMega;
+  };
+  EXPECT_NEAR(rest(FlashConfig(), 0), 143.6 - 6.2, 2 * kRounded);
+  EXPECT_NEAR(rest(FlashConfig(), 4), 167.3, kRounded);
+  EXPECT_NEAR(rest(FlashConfig(), 128), 146.0, kRounded);
+  EXPECT_NEAR(rest(ProConfig(), 4), 427.2, kRounded);
+  EXPECT_NEAR(rest(ProConfig(), 128), 392.0, kRounded);
+}
+
+using Inventory = std::map<std::string, std::pair<DType, std::vector<std::int64_t>>>;
+
+TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
+  for (const ModelConfig& published : {FlashConfig(), ProConfig()}) {
+    const ModelConfig config = CutConfig(
+        published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = true});
+    Inventory expected;
+    for (const auto& shard : testing::NativeShards(config, {})) {
+      for (const testing::TensorSpec& tensor : shard) {
+        expected[tensor.name] = {tensor.dtype, tensor.shape};
+      }
+    }
+    Inventory actual;
+    for (const std::vector<SliceTensor>& part : SliceParts(config)) {
+      for (const SliceTensor& tensor : part) {
+        actual[tensor.name] = {tensor.dtype, tensor.shape};
+      }
+    }
+    EXPECT_EQ(actual, expected);
+  }
+}
+
+TEST(TensorsTest, PartsBeginWithTheWidestTypes) {
+  const ModelConfig config =
+      CutConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = true});
+  const auto parts = SliceParts(config);
+  EXPECT_EQ(parts.size(), 5u);  // embedding, two layers, head, MTP
+  for (const std::vector<SliceTensor>& part : parts) {
+    EXPECT_TRUE(
+        std::is_sorted(part.begin(), part.end(), [](const SliceTensor& a, const SliceTensor& b) {
+          return ElementBytes(a.dtype) > ElementBytes(b.dtype);
+        }));
+  }
+}
+
+}  // namespace
+}  // namespace fathom
