@@ -100,7 +100,7 @@ struct Tokens {
          std::mt19937_64& random) {
     for (const std::vector<double>& shares : load) {
       std::vector<std::int32_t>& layer =
-          ids.emplace_back(static_cast<std::size_t>(n * per_token), kNotHere);
+          ids.emplace_back(static_cast<std::size_t>(n * per_token), kRemoteExpert);
       for (std::int64_t i = 0; i < n; ++i) {
         Choose(shares, random, layer.data() + i * per_token);
       }
@@ -134,15 +134,15 @@ class MovedExperts {
  public:
   MovedExperts(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks) {}
 
-  ParcelRounds Rounds(std::int64_t n) {
-    std::vector<Parcel> round;
+  ExpertMoveRounds Rounds(std::int64_t n) {
+    std::vector<ExpertMove> round;
     for (int from = 0; from < n_ranks_; ++from) {
       const int to = (from + 1) % n_ranks_;
       round.push_back({.transfer = {.from = from, .to = to},
                        .weights = from == rank_ ? BindTo(Shape(), from_) : Shape(),
                        .memory = to == rank_ ? std::span(to_) : std::span<std::byte>()});
     }
-    return ParcelRounds(static_cast<std::size_t>(n), round);
+    return ExpertMoveRounds(static_cast<std::size_t>(n), round);
   }
 
  private:
@@ -228,7 +228,7 @@ class Run {
           products({1e9 * of.options_.memory_gb, 1e12 * of.options_.tera_flops},
                    of.config_.n_routed_experts, n_weights, n_weights * (0.5 + 1.0 / kFp4Block)) {}
 
-    ParcelRounds Moved() { return moved.Rounds(run.options_.n_moved); }
+    ExpertMoveRounds Moved() { return moved.Rounds(run.options_.n_moved); }
     std::int64_t BytesPerBlock() const { return 1024 * run.options_.kb_per_block; }
 
     // Seconds of the layers of a step, each with an attention and, perhaps, pieces.

@@ -364,7 +364,7 @@ void RunThreads(const Options& options) {
 
 void RunProcess(const Options& options) {
   const Experts experts(options.real ? options.n_experts : 0);
-  const Alarm alarm;
+  const AbortFlag alarm;
   const std::unique_ptr<Communicator> ranks = MakeSocketCommunicator(
       options.rank, Must(JoinTcpMesh(options.rank, options.hosts, options.port)), alarm);
   RunRank(options, experts, *ranks, [](double) {});

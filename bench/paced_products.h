@@ -36,7 +36,7 @@ class PacedProducts {
     std::ranges::fill(used_, 0);
     double n_pairs = 0;
     for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
-      if (ids.data[i] != kNotHere) {
+      if (ids.data[i] != kRemoteExpert) {
         used_[static_cast<std::size_t>(ids.data[i])] = 1;
         ++n_pairs;
       }

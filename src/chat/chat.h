@@ -50,7 +50,7 @@ struct ContentBlock {
 };
 
 // An assistant turn token by token, as the model wrote it.
-struct WrittenTurn {
+struct GeneratedTurn {
   // From behind the think tag to the end-of-sentence token.
   std::vector<Token> tokens{};
   bool has_reasoning = false;  // begins with it, and </think> stands behind it
@@ -65,7 +65,7 @@ struct Message {
   std::vector<ToolCall> tool_calls{};  // assistant
   // Assistant: stands in the prompt in place of the fields above, wherever the turn is rendered
   // whole and with reasoning if and only if this has some.
-  std::optional<WrittenTurn> written{};
+  std::optional<GeneratedTurn> written{};
   std::string tool_call_id{};                    // tool: the call that is answered
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text

@@ -158,7 +158,7 @@ MemoryPieces RestOf(const Checkpoint& checkpoint, MemoryPieces pieces) {
 
 }  // namespace
 
-void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most) {
+void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most) {
   MemoryPieces rest = RestOf(checkpoint, std::move(pieces));
   std::ranges::sort(rest, std::ranges::greater(), [](const auto& bytes) { return bytes.size(); });
   for (std::size_t i = 0; i < rest.size(); ++i) {

@@ -36,7 +36,8 @@ inline constexpr std::size_t kMostGaps = 16'384;
 // Pages of the files that hold none of these pieces are given back, and from now on not mapped just
 // because they lie beside others: a rank with its own share of a model. Where there are more gaps
 // between the pieces than `most`, those beside the smaller ones may be.
-void SetRestApart(const Checkpoint& checkpoint, MemoryPieces pieces, std::size_t most = kMostGaps);
+void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces,
+                      std::size_t most = kMostGaps);
 
 // Error: they are to be held, and the memory that is available is less than they need.
 Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,

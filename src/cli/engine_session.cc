@@ -105,7 +105,7 @@ Result<Share> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const 
   return loaded;
 }
 
-Status TellPlan(const LoadPlan& plan, Communicator& all) {
+Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
   RankMessage message;
   message.Add(static_cast<std::int64_t>(RankCall::kLoad));
   AddSizes(plan.sizes, message);
@@ -114,7 +114,7 @@ Status TellPlan(const LoadPlan& plan, Communicator& all) {
 }
 
 // None: the first rank has nothing to load.
-Result<std::optional<LoadPlan>> HearPlan(Communicator& all) {
+Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   RankMessage message;
   const Status told = message.Broadcast(all);
   if (!told) return Unexpected(told.error());
@@ -156,7 +156,7 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
   const bool drafts = WantsDrafts(engine, *checkpoint);
   const LoadPlan plan = {.sizes = SizesOf(options, drafts), .prefix_cache = engine.prefix_cache};
   RankSession& ranks = options.ranks;
-  const Status told = TellPlan(plan, ranks.all());
+  const Status told = BroadcastLoadPlan(plan, ranks.all());
   if (!told) return Unexpected(told.error());
   Result<Share> loaded =
       LoadShare(text_model.config, *std::move(checkpoint), options.run, plan, ranks,
@@ -204,7 +204,7 @@ Result<EngineSession> EngineSession::Load(const TextModel& text_model,
 
 Status FollowEngine(const RunOptions& run, RankSession& ranks, Log& log) {
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
-  const Result<std::optional<LoadPlan>> plan = HearPlan(ranks.all());
+  const Result<std::optional<LoadPlan>> plan = ReceiveLoadPlan(ranks.all());
   if (!plan) return Unexpected(plan.error());
   if (!*plan) return {};
   const Result<std::filesystem::path> directory = FindModel(run.model);

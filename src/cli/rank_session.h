@@ -11,10 +11,10 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "cli/options/options.h"
-#include "comm/alarm.h"
+#include "comm/abort_flag.h"
 #include "comm/communicator.h"
+#include "comm/failure_detector.h"
 #include "comm/rank_link.h"
-#include "comm/rank_watch.h"
 #include "model/model_ranks.h"
 
 namespace fathom::cli {
@@ -56,11 +56,11 @@ class RankSession {
   RankCounts Counts(const ModelConfig& config) const;
 
   RankOptions options_;
-  Alarm alarm_;
+  AbortFlag alarm_;
   int control_ = -1;           // to who watches this rank
   Descriptor control_of_mpi_;  // owns it, if the first rank does
   std::optional<Heartbeat> heartbeat_;
-  std::optional<RankWatch> watch_;  // of the first rank, of the others
+  std::optional<FailureDetector> watch_;  // of the first rank, of the others
   std::string warning_;
   std::unique_ptr<Communicator> all_;
   std::unique_ptr<RankGroups> groups_;

@@ -37,11 +37,11 @@ Status Told(int result, std::string_view what) {
 // MPI from its beginning to its end, shared by all communicators of the process.
 class World {
  public:
-  explicit World(const Alarm& alarm) : alarm_(alarm) {}
+  explicit World(const AbortFlag& alarm) : alarm_(alarm) {}
   // Ranks that wait for each other in MPI_Finalize after a failure would wait for ever.
   ~World() { has_failed_ || alarm_.raised() ? MPI_Abort(MPI_COMM_WORLD, 1) : MPI_Finalize(); }
 
-  const Alarm& alarm() const { return alarm_; }
+  const AbortFlag& alarm() const { return alarm_; }
   Status Failed(Status status) {
     has_failed_ = true;
     return status;
@@ -50,7 +50,7 @@ class World {
   std::int64_t next_channel = 1;
 
  private:
-  const Alarm& alarm_;
+  const AbortFlag& alarm_;
   bool has_failed_ = false;
 };
 
@@ -236,7 +236,7 @@ extern "C" __attribute__((visibility("default"))) const char fathom_mpi_interfac
     FATHOM_MPI_INTERFACE;
 
 extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
-    const fathom::Alarm* alarm, std::string* error) {
+    const fathom::AbortFlag* alarm, std::string* error) {
   int provided = 0;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (fathom::Status started = fathom::Told(result, "starting"); !started) {

@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const Alarm& alarm) {
+Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm) {
   constexpr const char* kFile = "fathom_mpi.so";
   std::error_code ignored;
   const std::filesystem::path folder =

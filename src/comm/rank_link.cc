@@ -78,7 +78,7 @@ Error ParseFailureLine(std::string_view line) {
   return {static_cast<ErrorCode>(code), std::string(rest)};
 }
 
-Heartbeat::Heartbeat(int control, Watcher watcher, Alarm& alarm, OnOverdue on_overdue)
+Heartbeat::Heartbeat(int control, Watcher watcher, AbortFlag& alarm, OnOverdue on_overdue)
     : control_(control), on_overdue_(std::move(on_overdue)) {
   const SignalsBlocked blocked;
   thread_ = std::jthread(
@@ -91,7 +91,7 @@ Heartbeat::~Heartbeat() {
   TellEnd(control_);
 }
 
-void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, Alarm& alarm) {
+void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& alarm) {
   constexpr int kTurnMs = 50;  // how soon the thread ends
   WatchedRank other{Descriptor(::dup(control_))};
   auto last_turn = WatchedRank::Clock::now();

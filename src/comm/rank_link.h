@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "comm/alarm.h"
-#include "comm/rank_watch.h"
+#include "comm/abort_flag.h"
+#include "comm/failure_detector.h"
 
 namespace fathom {
 
@@ -53,14 +53,14 @@ enum class Watcher {
 class Heartbeat {
  public:
   // The alarm outlives it, and the descriptor stays open.
-  Heartbeat(int control, Watcher watcher, Alarm& alarm, OnOverdue on_overdue = {});
+  Heartbeat(int control, Watcher watcher, AbortFlag& alarm, OnOverdue on_overdue = {});
   ~Heartbeat();
 
   // It was the watcher that said nothing. Any thread.
   bool has_silent_watcher() const { return has_silent_watcher_; }
 
  private:
-  void Beat(const std::stop_token& stop, Watcher watcher, Alarm& alarm);
+  void Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& alarm);
 
   const int control_;
   const OnOverdue on_overdue_;

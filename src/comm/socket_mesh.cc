@@ -71,7 +71,7 @@ struct Peer {
 // What all communicators over the same sockets share.
 class Mesh {
  public:
-  Mesh(MeshEnds ends, const Alarm& alarm) : alarm_(alarm), peers_(ends.size()) {
+  Mesh(MeshEnds ends, const AbortFlag& alarm) : alarm_(alarm), peers_(ends.size()) {
     for (std::size_t i = 0; i < ends.size(); ++i) {
       peers_[i].end = std::move(ends[i]);
     }
@@ -120,7 +120,7 @@ class Mesh {
                               rank, found, expected)});
   }
 
-  const Alarm& alarm_;
+  const AbortFlag& alarm_;
   std::vector<Peer> peers_;
   std::optional<Error> broken_;
   Traffic traffic_;
@@ -431,7 +431,8 @@ Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks) {
   return ends;
 }
 
-std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends, const Alarm& alarm) {
+std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
+                                                     const AbortFlag& alarm) {
   ChannelGroup group = WholeGroup(rank, static_cast<int>(ends.size()));
   return std::make_unique<SocketCommunicator>(std::make_shared<Mesh>(std::move(ends), alarm),
                                               std::move(group));

@@ -7,7 +7,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
-#include "comm/alarm.h"
+#include "comm/abort_flag.h"
 #include "comm/communicator.h"
 
 namespace fathom {
@@ -21,6 +21,7 @@ Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
 // Takes the ends of `rank`. Waits look at `alarm`, which must outlive all that is split from it,
 // and return its error once it is raised. A peer that closes its end while something is expected
 // of it is an error that names it.
-std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends, const Alarm& alarm);
+std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
+                                                     const AbortFlag& alarm);
 
 }  // namespace fathom

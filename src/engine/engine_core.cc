@@ -457,8 +457,8 @@ void EngineCore::EndOldest() {
   if (Status ended = EndStep(*step); ended) {
     const Clock::time_point end = Clock::now();
     step->seconds += Seconds(begin, end);
-    scheduler_->Took(step->plan, step->seconds);
-    runner_.Took(*step);
+    scheduler_->RecordStepTime(step->plan, step->seconds);
+    runner_.RecordStepTime(*step);
     Count(*step, begin, end);
   } else {
     FailPlan(step->plan, ended.error());

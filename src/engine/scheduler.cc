@@ -331,7 +331,7 @@ void Scheduler::Plan(StepPlan& plan, int n_running) {
   metrics_.SetGauges(std::ssize(running_), std::ssize(waiting_));
 }
 
-void Scheduler::Took(const StepPlan& plan, double seconds) {
+void Scheduler::RecordStepTime(const StepPlan& plan, double seconds) {
   constexpr double kNew = 0.2;
   const auto learn = [](double& average, double value) {
     average = average == 0 ? value : average + kNew * (value - average);

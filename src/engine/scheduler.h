@@ -67,7 +67,7 @@ class Scheduler {
   // Sequences that decode in the step just planned or in those that run.
   std::int64_t DecodingNow() const;
   // How long that took, for the length of prompts in later steps.
-  void Took(const StepPlan& plan, double seconds);
+  void RecordStepTime(const StepPlan& plan, double seconds);
   // A slot for a copy of `sequence`, which runs; false: it has to wait like others.
   bool Fork(const Sequence& from, Sequence& to);
   // Takes a sequence out, wherever it is, and gives back what it holds.

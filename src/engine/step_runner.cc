@@ -344,7 +344,7 @@ Status StepRunner::DraftAgain(RunningStep& step) {
 }
 
 // A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.
-void StepRunner::Took(const RunningStep& step) {
+void StepRunner::RecordStepTime(const RunningStep& step) {
   const StepPlan& plan = step.plan;
   if (options_.drafts && step.alone && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&
       verified_depth_ == depth_) {

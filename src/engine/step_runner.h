@@ -72,7 +72,7 @@ class StepRunner {
   // Behind End, of a step alone: drafts what the next one verifies. Errors as above.
   Status Draft(RunningStep& step);
   // The step has taken step.seconds, drafts included.
-  void Took(const RunningStep& step);
+  void RecordStepTime(const RunningStep& step);
   // Whether this is to be a step alone, where n_decoding sequences decode in all. Drafts pay where
   // one decodes and nothing else is to be done; steps at once pay where there is more. So it is if
   // nobody has said how many drafts he wants.

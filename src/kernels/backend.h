@@ -81,7 +81,7 @@ struct AttentionInput {
   RopeRows rope;
 };
 
-inline constexpr std::int32_t kNotHere = -1;
+inline constexpr std::int32_t kRemoteExpert = -1;
 
 struct Routing {
   Matrix<std::int32_t> ids;  // [t, experts per token], ascending in every row
@@ -175,8 +175,8 @@ class Backend {
   virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
                             Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
   // x [t, d]; rows [t * k, d]: the output of the j-th chosen expert of token i in row i * k + j,
-  // routing weight applied before w2. An id of kNotHere leaves its row as it is: another rank has
-  // the expert.
+  // routing weight applied before w2. An id of kRemoteExpert leaves its row as it is: another rank
+  // has the expert.
   virtual void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
                           std::span<const ExpertWeights> experts, float clamp,
                           Matrix<Bf16> rows) = 0;

@@ -100,7 +100,7 @@ struct WindowCache {
 
 // Which rows of a sequence a cache has: every n-th one, beginning with row `rank`. The others are
 // with other ranks.
-struct RowShare {
+struct CacheShard {
   int rank = 0;
   int n = 1;
 
@@ -129,7 +129,7 @@ struct CompressorInputs {
 // before).
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
-  RowShare share;
+  CacheShard share;
   // Finished rows: the row in a place of the share is that row of the blocks. Exactly one of the
   // two is there:
   KeyRows rows;           // main

@@ -13,7 +13,7 @@ namespace fathom {
 BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
   const std::int64_t n_layers = std::ssize(shape.ratios);
   const std::int64_t end = std::min(shape.end_layer, n_layers);
-  const RowShare& rows = shape.rows_of_ratio_4;
+  const CacheShard& rows = shape.rows_of_ratio_4;
   if (shape.first_layer == 0 && end == n_layers && rows.n == 1) {
     return root;
   }

@@ -17,8 +17,8 @@ std::int64_t Append(BlockLayout& block, std::int64_t bytes) {
 
 }  // namespace
 
-RowShare RowsHere(int ratio, const CacheShape& shape) {
-  return ratio == 4 ? shape.rows_of_ratio_4 : RowShare{};
+CacheShard RowsHere(int ratio, const CacheShape& shape) {
+  return ratio == 4 ? shape.rows_of_ratio_4 : CacheShard{};
 }
 
 std::span<const int> LayersHere(const CacheShape& shape) {

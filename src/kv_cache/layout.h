@@ -39,7 +39,7 @@ struct CacheShape {
   std::int64_t n_sequences = 1;
   // Of tensor ranks that divide the rows of layers of ratio 4 among them: those that this one has.
   // The number of ranks divides the 32 rows of a block.
-  RowShare rows_of_ratio_4{};
+  CacheShard rows_of_ratio_4{};
   // Of several data ranks: each has memory for its own sequences alone, and as much as the others.
   DataRanks data{};
   std::int64_t rollback = 0;  // newest positions that may be overwritten
@@ -56,7 +56,7 @@ struct CacheShape {
 };
 
 // The rows of a layer that have memory here.
-RowShare RowsHere(int ratio, const CacheShape& shape);
+CacheShard RowsHere(int ratio, const CacheShape& shape);
 // The ratios of the layers that have memory here.
 std::span<const int> LayersHere(const CacheShape& shape);
 // Slots of the sequences that have memory here.

@@ -5,31 +5,31 @@
 
 #include "base/check.h"
 #include "base/integer_math.h"
-#include "kernels/carver.h"
+#include "kernels/buffer_layout.h"
 
 namespace fathom {
 namespace {
 
-void CarveTail(Carver& carver, const CacheShape& shape, std::int64_t slots, std::int64_t width,
-               CompressorCache& cache) {
+void LayOutTail(BufferLayout& memory, const CacheShape& shape, std::int64_t slots,
+                std::int64_t width, CompressorCache& cache) {
   cache.tail_slots = slots;
-  cache.tail_values = carver.Take<float>(SlotsHere(shape) * slots, width);
-  cache.tail_scores = carver.Take<float>(SlotsHere(shape) * slots, width);
+  cache.tail_values = memory.Add<float>(SlotsHere(shape) * slots, width);
+  cache.tail_scores = memory.Add<float>(SlotsHere(shape) * slots, width);
 }
 
 // The tails of all layers, and the streams.
-Matrix<std::byte> CarveTails(Carver& carver, const CacheShape& shape,
-                             std::vector<LayerCache>& layers) {
+Matrix<std::byte> LayOutTails(BufferLayout& memory, const CacheShape& shape,
+                              std::vector<LayerCache>& layers) {
   for (LayerCache& layer : layers) {
     const LayerLayout layout = LayoutOf(layer.ratio, shape);
     if (layout.tail_slots > 0) {
-      CarveTail(carver, shape, layout.tail_slots, layout.tail_width, layer.compressor);
+      LayOutTail(memory, shape, layout.tail_slots, layout.tail_width, layer.compressor);
     }
     if (layout.index_tail_width > 0) {
-      CarveTail(carver, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
+      LayOutTail(memory, shape, layout.tail_slots, layout.index_tail_width, layer.indexer);
     }
   }
-  return carver.Take<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
+  return memory.Add<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
 }
 
 void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
@@ -85,8 +85,8 @@ std::int64_t SequenceCache::FullBytes(const CacheShape& shape) {
 }
 
 std::int64_t SequenceCache::TailBytes() {
-  Carver measure;
-  CarveTails(measure, shape_, layers_);
+  BufferLayout measure;
+  LayOutTails(measure, shape_, layers_);
   return measure.bytes();
 }
 
@@ -148,8 +148,8 @@ Status SequenceCache::Allocate(Backend& backend) {
   for (std::vector<std::int32_t>* table : {&history_table_, &window_table_}) {
     table->assign(n_ranks * static_cast<std::size_t>(SlotsHere(shape_) * table_width_), kNoBlock);
   }
-  Carver carver(tails_->bytes());
-  streams_ = CarveTails(carver, shape_, layers_);
+  BufferLayout memory(tails_->bytes());
+  streams_ = LayOutTails(memory, shape_, layers_);
   MakeViews();
   return {};
 }
@@ -308,10 +308,11 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
             first + n_tokens <= shape_.max_context,
         "Extend: a sequence or position out of range");
   SequenceState& state = StateOf(sequence);
-  if (first == 0 && state.stands > 0) {
+  if (first == 0 && state.next_position > 0) {
     Release(sequence);
   }
-  Check(first >= state.earliest_next && first <= state.stands, "Extend: a position out of order");
+  Check(first >= state.earliest_next && first <= state.next_position,
+        "Extend: a position out of order");
   Trim(sequence);
   const BlockCounts missing = Missing(sequence, first, n_tokens, windows);
   const BlockArena& arena = ArenaOf(sequence);
@@ -334,9 +335,9 @@ Status SequenceCache::Extend(std::int32_t sequence, std::int64_t first, std::int
   return {};
 }
 
-void SequenceCache::Ran(std::int32_t sequence, std::int64_t end) {
+void SequenceCache::MarkComputed(std::int32_t sequence, std::int64_t end) {
   SequenceState& state = StateOf(sequence);
-  state.stands = end;
+  state.next_position = end;
   state.earliest_next = std::max(state.earliest_next, end - shape_.rollback);
 }
 
@@ -372,7 +373,7 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
     Entry(BlockKind::kWindow, sequence, state.first_window + static_cast<std::int64_t>(i)) =
         windows[i];
   }
-  state.stands = state.earliest_next = n_blocks * kBlockTokens;
+  state.next_position = state.earliest_next = n_blocks * kBlockTokens;
   if (!windows.empty()) {
     Run({CacheCopy::What::kStream, shape_.data.OwnerOf(sequence), windows.back(), sequence});
   }

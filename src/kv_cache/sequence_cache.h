@@ -36,7 +36,7 @@ enum class StoredWindows { kSeen, kAll };
 
 // Where a sequence stands.
 struct SequenceState {
-  std::int64_t stands = 0;         // the next position
+  std::int64_t next_position = 0;  // the next position
   std::int64_t earliest_next = 0;  // the smallest one besides 0 that may come next
   // Blocks in the tables: history [0, end_block), window [first_window, end_block).
   std::int64_t first_window = 0;
@@ -68,7 +68,7 @@ class SequenceCache {
   // The slabs that Create would make. Errors as those of Create, but that nothing is allocated.
   static Result<std::int64_t> SlabsFor(const CacheShape& shape);
 
-  // --- One step of a sequence: Extend, run, Ran. ---
+  // --- One step of a sequence: Extend, run, MarkComputed. ---
 
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
   // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
@@ -81,14 +81,16 @@ class SequenceCache {
   BlockCounts Missing(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                       StoredWindows windows) const;
   // All layers have stored the positions before `end`.
-  void Ran(std::int32_t sequence, std::int64_t end);
+  void MarkComputed(std::int32_t sequence, std::int64_t end);
   // Gives back the window blocks that the sequence cannot see any more. Extend does so too.
   void Trim(std::int32_t sequence);
   // Gives all blocks of `sequence` back; it is empty now.
   void Release(std::int32_t sequence);
 
   // Of its state.
-  std::int64_t stands(std::int32_t sequence) const { return StateOf(sequence).stands; }
+  std::int64_t next_position(std::int32_t sequence) const {
+    return StateOf(sequence).next_position;
+  }
   std::int64_t earliest_next(std::int32_t sequence) const {
     return StateOf(sequence).earliest_next;
   }
@@ -133,7 +135,7 @@ class SequenceCache {
   // Keeps the hidden streams of `position`, the newest of the sequence so far or the last of a
   // block.
   void KeepStream(std::int32_t sequence, std::int64_t position, std::span<const std::byte> stream);
-  // The newest ones kept, of position stands() - 1.
+  // The newest ones kept, of position next_position() - 1.
   std::span<const std::byte> Stream(std::int32_t sequence) const;
 
   // Adds the uses of all tables of a data rank's sequences.

@@ -44,16 +44,16 @@ void QueryIndex(const Step& step, const IndexerWeights& weights, const RopeRows&
 Status SelectSharedRows(const Step& step, const IndexerWeights& weights,
                         const CompressorCache& cache) {
   const Activations& a = step.a;
-  const IndexCut& cut = step.index_cut;
+  const IndexPartition& cut = step.index_cut;
   Communicator& ranks = *step.ranks.tensor;
-  const IndexStretch& own = cut.StretchOf(ranks.rank());
+  const IndexRange& own = cut.StretchOf(ranks.rank());
   QueryIndex(step, weights, step.Rope(cache.ratio), own.first_token, own.n_tokens);
   step.backend.BestRows(a.index_packed.Rows(0, own.n_tokens), a.index_weights.Rows(0, own.n_tokens),
                         step.batch.Rows(own.first_token, own.n_tokens), cache, cut.own_ranges(),
                         a.index_lists.Rows(own.first_list, own.n_tokens));
   step.backend.Synchronize();
   Status shared = SharePieces(ranks, [&](int rank) {
-    const IndexStretch& stretch = cut.StretchOf(rank);
+    const IndexRange& stretch = cut.StretchOf(rank);
     return BytesOf(a.index_lists.Rows(stretch.first_list, stretch.n_tokens));
   });
   if (shared) cut.Choose(a.index_lists, a.selected);

@@ -9,7 +9,7 @@
 #include "kernels/backend.h"
 #include "model/expert_admission.h"
 #include "model/expert_exchange.h"
-#include "model/index_cut.h"
+#include "model/index_partition.h"
 #include "model/model_ranks.h"
 #include "model/placed_experts.h"
 #include "model/routing_observer.h"
@@ -30,7 +30,7 @@ struct Step {
   ExpertAdmission& admission;
   PlacedExperts& experts;
   const ModelRanks& ranks;
-  const IndexCut& index_cut;                       // has taken the batch
+  const IndexPartition& index_cut;                 // has taken the batch
   RowGather& row_gather;                           // where tensor ranks divide the compressed rows
   ExpertExchange* exchange = nullptr;              // null: this rank has all experts
   std::span<const std::int64_t> tokens_of_rank{};  // of this step, of data ranks

@@ -17,7 +17,7 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
                       .n_sequences = options.max_sequences,
                       .rollback = kRollbackTokens,
                       .memory_bytes = options.kv_memory_bytes};
-  const ModelShare share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
+  const ModelShard share = options.ranks != nullptr ? options.ranks->share : WholeModel(config);
   const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
   shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
   shape.rows_of_ratio_4 = share.RowsOfRatio4();

@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;  // of a message in its buffer
 
-// Copies the rows [n * k, d] whose ids [n, k] are not kNotHere.
+// Copies the rows [n * k, d] whose ids [n, k] are not kRemoteExpert.
 void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf16> kept) {
   for (std::int64_t pair = 0; pair < rows.rows; ++pair) {
-    if (ids.data[pair] != kNotHere) {
+    if (ids.data[pair] != kRemoteExpert) {
       std::copy_n(rows.Row(pair), rows.cols, kept.Row(pair));
     }
   }
@@ -24,8 +24,8 @@ void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf
 
 }  // namespace
 
-DispatchedExperts::Views DispatchedExperts::Carve(Carver& carver, const ExchangeShape& shape,
-                                                  int n_ranks) {
+DispatchedExperts::Views DispatchedExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape,
+                                                   int n_ranks) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t k = shape.experts_per_token;
   const std::int64_t d = shape.hidden;
@@ -33,24 +33,24 @@ DispatchedExperts::Views DispatchedExperts::Carve(Carver& carver, const Exchange
   const std::int64_t pair_bytes = t * k * static_cast<std::int64_t>(sizeof(ExpertPair));
   const std::int64_t gaps = kAlignment * n_ranks;
   const std::int64_t n_copies = std::min<std::int64_t>(k, n_ranks - 1);
-  return {.homes = carver.Take<std::int32_t>(t, k),
-          .ids = carver.Take<std::int32_t>(t, k),
-          .packed = carver.Take<std::uint8_t>(t, token_bytes),
-          .sent = carver.Take<std::byte>(1, t * n_copies * token_bytes + pair_bytes + gaps),
-          .received = carver.Take<std::byte>(1, t * token_bytes + pair_bytes + gaps),
-          .x = carver.Take<Bf16>(t, d),
-          .here = carver.Take<std::int32_t>(t, k),
-          .weights = carver.Take<float>(t, k),
-          .rows = carver.Take<Bf16>(t * k, d),
-          .sent_rows = carver.Take<Bf16>(t * k, d),
-          .received_rows = carver.Take<Bf16>(t * k, d)};
+  return {.homes = memory.Add<std::int32_t>(t, k),
+          .ids = memory.Add<std::int32_t>(t, k),
+          .packed = memory.Add<std::uint8_t>(t, token_bytes),
+          .sent = memory.Add<std::byte>(1, t * n_copies * token_bytes + pair_bytes + gaps),
+          .received = memory.Add<std::byte>(1, t * token_bytes + pair_bytes + gaps),
+          .x = memory.Add<Bf16>(t, d),
+          .here = memory.Add<std::int32_t>(t, k),
+          .weights = memory.Add<float>(t, k),
+          .rows = memory.Add<Bf16>(t * k, d),
+          .sent_rows = memory.Add<Bf16>(t * k, d),
+          .received_rows = memory.Add<Bf16>(t * k, d)};
 }
 
 Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backend,
                                                                   Communicator& ranks,
                                                                   const ExchangeShape& shape) {
-  Result<Carved<Views>> memory =
-      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape, ranks.size()); });
+  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
+      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); });
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -59,7 +59,7 @@ Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backe
 }
 
 DispatchedExperts::DispatchedExperts(Backend& backend, Communicator& ranks,
-                                     const ExchangeShape& shape, Carved<Views> memory)
+                                     const ExchangeShape& shape, LaidOutBuffer<Views> memory)
     : backend_(backend),
       ranks_(ranks),
       shape_(shape),
@@ -305,7 +305,7 @@ Status DispatchedExperts::Unpack(int from) {
   for (std::int64_t token = 0; token < x.rows; ++token) {
     UnpackToken(view.codes + token * d, view.scales + token * (d / kFp8Block), x.RowSpan(token));
   }
-  std::fill_n(here.data, here.rows * here.cols, kNotHere);
+  std::fill_n(here.data, here.rows * here.cols, kRemoteExpert);
   std::int64_t slot = 0;
   for (std::size_t i = 0; i < view.pairs.size(); ++i) {
     const ExpertPair& pair = view.pairs[i];
@@ -335,7 +335,7 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
   const std::int64_t k = shape_.experts_per_token;
   const Matrix<std::int32_t> ids = views_.ids.Rows(first, end - first);
   for (int chunk = 0; chunk < order_.n_chunks(); ++chunk) {
-    std::fill_n(ids.data, ids.rows * ids.cols, kNotHere);  // tokens of others may lie between
+    std::fill_n(ids.data, ids.rows * ids.cols, kRemoteExpert);  // tokens of others may lie between
     for (const int from : group) {
       const Peer& peer = peers_[static_cast<std::size_t>(from)];
       ChooseChunk(views_.here.Rows(peer.first_token, peer.in.n_tokens), order_, chunk,

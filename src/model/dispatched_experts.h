@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/carved.h"
+#include "kernels/laid_out_buffer.h"
 #include "model/expert_exchange.h"
 #include "model/expert_flow.h"
 #include "model/expert_message.h"
@@ -36,7 +36,7 @@ class DispatchedExperts : public ExpertExchange {
     Matrix<std::byte> sent;       // messages with them
     Matrix<std::byte> received;   // and those with the tokens of others, which become:
     Matrix<Bf16> x;               // [T, d]
-    Matrix<std::int32_t> here;    // [T, k]: their experts here, then kNotHere
+    Matrix<std::int32_t> here;    // [T, k]: their experts here, then kRemoteExpert
     Matrix<float> weights;        // [T, k]
     Matrix<Bf16> rows;            // [T * k, d]: their outputs
     Matrix<Bf16> sent_rows;       // the same, packed
@@ -53,8 +53,8 @@ class DispatchedExperts : public ExpertExchange {
   };
 
   DispatchedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                    Carved<Views> memory);
-  static Views Carve(Carver& carver, const ExchangeShape& shape, int n_ranks);
+                    LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
   Status SendTokens(const ExpertWork& work);
   std::span<const std::byte> PackMessage(const ExpertWork& work, int to, std::byte* memory);
@@ -73,7 +73,7 @@ class DispatchedExperts : public ExpertExchange {
   Backend& backend_;
   Communicator& ranks_;
   ExchangeShape shape_;
-  Carved<Views> memory_;
+  LaidOutBuffer<Views> memory_;
   const Views& views_;
   Outbox outbox_;
   RowSender sender_;

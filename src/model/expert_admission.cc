@@ -37,7 +37,7 @@ Status ExpertAdmission::Admit(std::int64_t block, const MoeWeights& weights,
   fresh_.clear();
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
-    if (id == kNotHere) {
+    if (id == kRemoteExpert) {
       continue;
     }
     Check(id >= 0 && id < n_experts_, "Admit: unknown expert");

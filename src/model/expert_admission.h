@@ -29,7 +29,7 @@ class ExpertAdmission {
   // Whether every expert of the block has been admitted: then Admit need not be called.
   bool Complete(std::int64_t block) const { return n_left_[static_cast<std::size_t>(block)] == 0; }
 
-  // Admits the experts of `block` that `ids` names: each id is that of an expert, or kNotHere.
+  // Admits the experts of `block` that `ids` names: each id is that of an expert, or kRemoteExpert.
   // Error: a scale is not a number; the message names the tensor, and the expert is not admitted.
   Status Admit(std::int64_t block, const MoeWeights& weights, Matrix<const std::int32_t> ids);
 

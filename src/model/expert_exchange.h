@@ -56,13 +56,13 @@ using ExpertHome = std::function<int(std::int32_t position, std::int32_t expert)
 
 // One layer's experts for t tokens of this rank.
 struct ExpertWork {
-  Matrix<const Bf16> x;                     // [t, d]
-  Routing routing;                          // [t, k]; kNotHere: a token that only fills the batch
+  Matrix<const Bf16> x;  // [t, d]
+  Routing routing;       // [t, k]; kRemoteExpert: a token that only fills the batch
   std::span<const std::int32_t> positions;  // [t]
   // Tokens of every rank [N] where they have their own; the same on all ranks.
   std::span<const std::int64_t> tokens_of_rank;
   ExpertHome home;
-  // Backend::ExpertRows of this layer, for ids that are this rank's or kNotHere.
+  // Backend::ExpertRows of this layer, for ids that are this rank's or kRemoteExpert.
   std::function<Status(Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows)> local;
   // Writes the shared expert's output of the t tokens into y. May talk to the other ranks.
   std::function<Status()> shared;

@@ -21,7 +21,7 @@ void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> pos
     for (std::int64_t j = 0; j < ids.cols; ++j) {
       const std::int32_t id = ids.Row(row)[j];
       homes.Row(row)[j] =
-          id == kNotHere ? kNotHere : home(positions[static_cast<std::size_t>(row)], id);
+          id == kRemoteExpert ? kRemoteExpert : home(positions[static_cast<std::size_t>(row)], id);
     }
   }
 }
@@ -29,7 +29,7 @@ void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> pos
 void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
                 Matrix<std::int32_t> chosen) {
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
-    chosen.data[i] = homes.data[i] == rank ? ids.data[i] : kNotHere;
+    chosen.data[i] = homes.data[i] == rank ? ids.data[i] : kRemoteExpert;
   }
 }
 
@@ -37,7 +37,7 @@ void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int c
                  Matrix<std::int32_t> chosen) {
   for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
     const std::int32_t id = ids.data[i];
-    chosen.data[i] = id != kNotHere && order.ChunkOf(id) == chunk ? id : kNotHere;
+    chosen.data[i] = id != kRemoteExpert && order.ChunkOf(id) == chunk ? id : kRemoteExpert;
   }
 }
 
@@ -82,7 +82,7 @@ Status Outbox::Finish() {
 Status RowSender::Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16> rows) {
   const std::int64_t first = n_rows_;
   for (std::int64_t pair = 0; pair < ids.rows * ids.cols; ++pair) {
-    if (ids.data[pair] != kNotHere) {
+    if (ids.data[pair] != kRemoteExpert) {
       CopyRow(rows.Row(pair), rows.cols, memory_.Row(n_rows_++));
     }
   }
@@ -107,7 +107,7 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
     }
   }
   for (std::int64_t pair = 0; pair < ids.rows * ids.cols; ++pair) {
-    if (const int home = homes.data[pair]; home != kNotHere && home != ranks_.rank()) {
+    if (const int home = homes.data[pair]; home != kRemoteExpert && home != ranks_.rank()) {
       ++messages_[static_cast<std::size_t>(home * n_chunks + order.ChunkOf(ids.data[pair]))].count;
     }
   }

@@ -23,11 +23,11 @@ namespace fathom {
 // the expert's weights.
 inline constexpr std::int64_t kTokensWorthReading = 2;
 
-// homes [t, k]: the rank of each of ids [t, k]; kNotHere stays.
+// homes [t, k]: the rank of each of ids [t, k]; kRemoteExpert stays.
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes);
 
-// Of ids [t, k] those whose home is this rank, into chosen [t, k]; the others are kNotHere.
+// Of ids [t, k] those whose home is this rank, into chosen [t, k]; the others are kRemoteExpert.
 void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
                 Matrix<std::int32_t> chosen);
 // Of ids [t, k] those in this chunk, likewise. chosen may be ids.
@@ -57,7 +57,7 @@ class RowSender {
  public:
   RowSender(Outbox& outbox, Matrix<Bf16> memory) : outbox_(outbox), memory_(memory) {}
   void Begin() { n_rows_ = 0; }
-  // The rows [n * k, d] whose ids [n, k] are not kNotHere, in order. Sends nothing if there is
+  // The rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order. Sends nothing if there is
   // none.
   Status Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16> rows);
 

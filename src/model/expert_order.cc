@@ -49,7 +49,7 @@ void ExpertOrder::ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::i
   for (const std::int64_t token : tokens) {
     for (std::int64_t j = 0; j < ids.cols; ++j) {
       const std::int32_t id = ids.Row(token)[j];
-      if (id != kNotHere && loads_[static_cast<std::size_t>(id)]++ == 0) {
+      if (id != kRemoteExpert && loads_[static_cast<std::size_t>(id)]++ == 0) {
         named_.push_back(id);
         homes_[static_cast<std::size_t>(id)] = homes.Row(token)[j];
       }

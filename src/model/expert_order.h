@@ -31,7 +31,7 @@ class ExpertOrder {
   // Where ranks do not know each other's tokens.
   void ById(int n_chunks);
   // Where they do: every rank's experts in the order in which `tokens` [t] name them, so that the
-  // first of these are complete early. ids, homes [t, k]; kNotHere: none.
+  // first of these are complete early. ids, homes [t, k]; kRemoteExpert: none.
   void ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
                   std::span<const std::int64_t> tokens, int n_ranks, int n_chunks);
 

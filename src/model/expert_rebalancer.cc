@@ -94,7 +94,7 @@ Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
 // Stages have different blocks, and end together. A block moves into place between two steps, so
 // the next one never shares a step with it.
 Status ExpertRebalancer::CountSteps() {
-  const ModelShare& share = experts_.ranks().share;
+  const ModelShard& share = experts_.ranks().share;
   const std::int64_t n_blocks = share.end_layer - share.first_layer;
   std::int64_t mine = 0;
   for (const Move& move : moves_) {
@@ -132,7 +132,7 @@ Status ExpertRebalancer::Start() {
   if (Status counted = CountSteps(); !counted) {
     return counted;
   }
-  return SetOff();
+  return BeginMove();
 }
 
 // All ranks must go on from the same maps.
@@ -161,17 +161,17 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
     busiest_before_ += now.most;
     average_ += now.average;
     if (BusyRanks(load, to).most < kWorthMoving * now.most) {
-      ParcelRounds rounds = RoundsOf(block, to);
+      ExpertMoveRounds rounds = RoundsOf(block, to);
       moves_.push_back({block, std::move(to), std::move(rounds), std::move(load)});
     }
   }
 }
 
 // What has to travel, without memory for it.
-ParcelRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
-  ParcelRounds rounds;
+ExpertMoveRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
+  ExpertMoveRounds rounds;
   for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
-    std::vector<Parcel>& round = rounds.emplace_back();
+    std::vector<ExpertMove>& round = rounds.emplace_back();
     for (const ExpertTransfer& transfer : transfers) {
       round.push_back({transfer, experts_.Weights(block, transfer.expert), {}});
     }
@@ -182,22 +182,22 @@ ParcelRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to
 Result<bool> ExpertRebalancer::Advance() {
   if (is_running()) {
     ++report_.n_steps;
-    if (Status proceeded = Proceed(n_steps_left_ - 1); !proceeded) {
+    if (Status proceeded = Advance(n_steps_left_ - 1); !proceeded) {
       return Unexpected(proceeded.error());
     }
   }
   return !is_running();
 }
 
-Status ExpertRebalancer::Finish() { return is_running() ? Proceed(0) : Status(); }
+Status ExpertRebalancer::Finish() { return is_running() ? Advance(0) : Status(); }
 
 // The blocks that have arrived; if no steps are left to carry the others, all.
-Status ExpertRebalancer::Proceed(std::int64_t n_steps_left) {
+Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
   const TimeSpent spent(report_.seconds);
   Status status;
   while (status && move_ < moves_.size() && (n_steps_left == 0 || experts_.shipment().is_done())) {
-    status = Land();
-    if (status) status = SetOff();
+    status = FinishMove();
+    if (status) status = BeginMove();
   }
   if (!status) {
     return status;
@@ -210,7 +210,7 @@ Status ExpertRebalancer::Proceed(std::int64_t n_steps_left) {
 }
 
 // The next block for which all have memory.
-Status ExpertRebalancer::SetOff() {
+Status ExpertRebalancer::BeginMove() {
   for (; move_ < moves_.size(); ++move_) {
     const Result<bool> prepared = Prepare(moves_[move_]);
     if (!prepared) {
@@ -246,8 +246,8 @@ Result<bool> ExpertRebalancer::Prepare(Move& move) {
 }
 
 Status ExpertRebalancer::TakeMemory(Move& move) {
-  for (std::vector<Parcel>& round : move.rounds) {
-    for (Parcel& parcel : round) {
+  for (std::vector<ExpertMove>& round : move.rounds) {
+    for (ExpertMove& parcel : round) {
       if (parcel.transfer.to != experts_.ranks().expert->rank()) {
         continue;
       }
@@ -264,8 +264,8 @@ Status ExpertRebalancer::TakeMemory(Move& move) {
 // What this rank has memory for.
 std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
   std::vector<PlacedExperts::Arrival> arrivals;
-  for (const std::vector<Parcel>& round : move.rounds) {
-    for (const Parcel& parcel : round) {
+  for (const std::vector<ExpertMove>& round : move.rounds) {
+    for (const ExpertMove& parcel : round) {
       if (!parcel.memory.empty()) {
         arrivals.emplace_back(parcel.transfer.expert, parcel.memory);
       }
@@ -275,7 +275,7 @@ std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& mov
 }
 
 // The block that is on its way comes to where it was to go.
-Status ExpertRebalancer::Land() {
+Status ExpertRebalancer::FinishMove() {
   ExpertShipment& shipment = experts_.shipment();
   report_.seconds += shipment.seconds();  // of the steps; what is left is waited for here
   if (Status arrived = shipment.Finish(); !arrived) {
@@ -294,8 +294,8 @@ Status ExpertRebalancer::Commit(const Move& move) {
       BusyRanks(move.load, move.to).most - BusyRanks(move.load, experts_.map(move.block)).most;
   report_.imbalance_after = busiest_after_ / average_;
   ++report_.n_moved_blocks;
-  for (const std::vector<Parcel>& round : move.rounds) {
-    for (const Parcel& parcel : round) {
+  for (const std::vector<ExpertMove>& round : move.rounds) {
+    for (const ExpertMove& parcel : round) {
       ++report_.n_moved_experts;
       report_.moved_bytes += BytesOf(parcel.weights);
     }

@@ -66,21 +66,21 @@ class ExpertRebalancer {
   struct Move {
     std::int64_t block = 0;
     ReplicaMap to;
-    ParcelRounds rounds;
+    ExpertMoveRounds rounds;
     std::vector<float> load;  // [experts]
   };
 
   Result<std::vector<std::int64_t>> SumLoads() const;
   Status CheckMaps() const;
   void Decide(std::span<const std::int64_t> loads);
-  ParcelRounds RoundsOf(std::int64_t block, const ReplicaMap& to) const;
+  ExpertMoveRounds RoundsOf(std::int64_t block, const ReplicaMap& to) const;
   Status CountSteps();
-  Status Proceed(std::int64_t n_steps_left);
-  Status SetOff();
+  Status Advance(std::int64_t n_steps_left);
+  Status BeginMove();
   Result<bool> Prepare(Move& move);
   Status TakeMemory(Move& move);
   static std::vector<PlacedExperts::Arrival> ArrivalsOf(const Move& move);
-  Status Land();
+  Status FinishMove();
   Status Commit(const Move& move);
 
   PlacedExperts& experts_;

@@ -12,9 +12,9 @@ namespace fathom {
 namespace {
 
 // Of the largest of them.
-std::int64_t MostBytes(std::span<const Parcel> round) {
+std::int64_t MostBytes(std::span<const ExpertMove> round) {
   std::int64_t most = 0;
-  for (const Parcel& parcel : round) {
+  for (const ExpertMove& parcel : round) {
     most = std::max(most, BytesOf(parcel.weights));
   }
   return most;
@@ -22,15 +22,15 @@ std::int64_t MostBytes(std::span<const Parcel> round) {
 
 }  // namespace
 
-std::int64_t BlocksToCarry(const ParcelRounds& rounds, std::int64_t bytes_per_block) {
+std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block) {
   std::int64_t n_blocks = 0;
-  for (const std::vector<Parcel>& round : rounds) {
+  for (const std::vector<ExpertMove>& round : rounds) {
     n_blocks += DivideUp(MostBytes(round), bytes_per_block);
   }
   return n_blocks;
 }
 
-void ExpertShipment::Load(ParcelRounds rounds, std::int64_t bytes_per_block) {
+void ExpertShipment::Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block) {
   Check(bytes_per_block >= 1 && exchange_ == nullptr, "a shipment that nothing is on its way of");
   rounds_ = std::move(rounds);
   bytes_per_block_ = bytes_per_block;
@@ -53,10 +53,10 @@ Status ExpertShipment::Start() {
     return arrived;
   }
   const TimeSpent spent(seconds_);
-  const std::vector<Parcel>& round = rounds_[round_];
+  const std::vector<ExpertMove>& round = rounds_[round_];
   outgoing_.clear();
   incoming_.clear();
-  for (const Parcel& parcel : round) {
+  for (const ExpertMove& parcel : round) {
     Add(parcel, {n_bytes_, bytes_per_block_});
   }
   n_bytes_ += bytes_per_block_;
@@ -77,7 +77,7 @@ Status ExpertShipment::Start() {
 
 // What this rank sends or is sent of a range of an expert's memory: a message for each of the
 // pieces that lie there, whole or in part.
-void ExpertShipment::Add(const Parcel& parcel, ByteRange range) {
+void ExpertShipment::Add(const ExpertMove& parcel, ByteRange range) {
   const bool sends = parcel.transfer.from == ranks_->rank();
   const bool is_sent = parcel.transfer.to == ranks_->rank();
   const std::array<ByteRange, 6> layout = LayoutOf(parcel.weights);

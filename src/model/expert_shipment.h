@@ -22,14 +22,14 @@
 namespace fathom {
 
 // An expert that is to travel.
-struct Parcel {
+struct ExpertMove {
   ExpertTransfer transfer;
   ExpertWeights weights;        // on the rank that sends it; on others their shape counts
   std::span<std::byte> memory;  // on the rank it goes to: where it is to lie [BytesOf(weights)]
 };
 
 // One after the other; in each, a rank sends at most one and is sent at most one (PlanTransfers).
-using ParcelRounds = std::vector<std::vector<Parcel>>;
+using ExpertMoveRounds = std::vector<std::vector<ExpertMove>>;
 
 // What a rank sends while a block is computed, and what it is sent, at most. Messages of the block
 // wait behind it, if it is not there when they begin: 26 us on links of 10 GB/s, 0.9 ms on 300
@@ -37,7 +37,7 @@ using ParcelRounds = std::vector<std::vector<Parcel>>;
 inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
 
 // How many blocks carry them.
-std::int64_t BlocksToCarry(const ParcelRounds& rounds, std::int64_t bytes_per_block);
+std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block);
 
 // All ranks call the same functions in the same order. One thread at a time, that of the
 // communicator.
@@ -49,7 +49,7 @@ class ExpertShipment {
   // --- Between two steps ---
   // The same transfers on all ranks. Weights and memory stay where they are until all has arrived.
   // What was to travel before stays behind.
-  void Load(ParcelRounds rounds, std::int64_t bytes_per_block);
+  void Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block);
   // All has arrived, as far as this rank is concerned.
   bool is_done() const { return round_ == rounds_.size() && exchange_ == nullptr; }
   // What is left travels now.
@@ -65,10 +65,10 @@ class ExpertShipment {
   Status Wait();
 
  private:
-  void Add(const Parcel& parcel, ByteRange range);
+  void Add(const ExpertMove& parcel, ByteRange range);
 
   std::unique_ptr<Communicator> ranks_;
-  ParcelRounds rounds_;
+  ExpertMoveRounds rounds_;
   std::int64_t bytes_per_block_ = 0;
   std::size_t round_ = 0;     // that is next
   std::int64_t n_bytes_ = 0;  // that have been sent of each of its parcels

@@ -11,24 +11,24 @@
 
 namespace fathom {
 
-GatheredExperts::Views GatheredExperts::Carve(Carver& carver, const ExchangeShape& shape) {
+GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t k = shape.experts_per_token;
   const std::int64_t gathered = shape.own_tokens ? t : 0;
-  return {.x = carver.Take<Bf16>(gathered, shape.hidden),
-          .ids = carver.Take<std::int32_t>(gathered, k),
-          .weights = carver.Take<float>(gathered, k),
-          .rows = carver.Take<Bf16>(gathered * k, shape.hidden),
-          .homes = carver.Take<std::int32_t>(t, k),
-          .here = carver.Take<std::int32_t>(t, k),
-          .packed = carver.Take<Bf16>(t * k, shape.hidden)};
+  return {.x = memory.Add<Bf16>(gathered, shape.hidden),
+          .ids = memory.Add<std::int32_t>(gathered, k),
+          .weights = memory.Add<float>(gathered, k),
+          .rows = memory.Add<Bf16>(gathered * k, shape.hidden),
+          .homes = memory.Add<std::int32_t>(t, k),
+          .here = memory.Add<std::int32_t>(t, k),
+          .packed = memory.Add<Bf16>(t * k, shape.hidden)};
 }
 
 Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
                                                                 Communicator& ranks,
                                                                 const ExchangeShape& shape) {
-  Result<Carved<Views>> memory =
-      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape); });
+  Result<LaidOutBuffer<Views>> memory =
+      AllocateLayout(backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape); });
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -37,7 +37,7 @@ Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend
 }
 
 GatheredExperts::GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                                 Carved<Views> memory)
+                                 LaidOutBuffer<Views> memory)
     : backend_(backend),
       ranks_(ranks),
       shape_(shape),

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/carved.h"
+#include "kernels/laid_out_buffer.h"
 #include "model/expert_exchange.h"
 
 namespace fathom {
@@ -36,14 +36,14 @@ class GatheredExperts : public ExpertExchange {
     Matrix<Bf16> rows;
   };
   GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
-                  Carved<Views> memory);
-  static Views Carve(Carver& carver, const ExchangeShape& shape);
+                  LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape);
   Result<Tokens> GatherTokens(const ExpertWork& work, std::int64_t n_all, std::int64_t first);
 
   Backend& backend_;
   Communicator& ranks_;
   ExchangeShape shape_;
-  Carved<Views> memory_;
+  LaidOutBuffer<Views> memory_;
   const Views& views_;
   std::vector<std::span<std::byte>> pieces_;  // of what is gathered
 };

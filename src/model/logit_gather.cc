@@ -44,7 +44,7 @@ Status LogitGather::Start(std::int64_t n, int place) {
 }
 
 Status LogitGather::Receive(std::int64_t n, int place) {
-  const ModelShare& share = ranks_.share;
+  const ModelShard& share = ranks_.share;
   const int first = share.n_stage_ranks() * (share.n_stages - 1);  // rank of the last stage
   incoming_.clear();
   for (int r = 0; r < share.n_stage_ranks(); ++r) {

@@ -50,7 +50,7 @@ class LogitGather {
 
 // Steps whose logits this rank may await at once: as many as there are stages, where it is in the
 // first of them.
-inline int MostLogitPlaces(const ModelShare& share) {
+inline int MostLogitPlaces(const ModelShard& share) {
   return share.is_first_stage() ? share.n_stages : 1;
 }
 

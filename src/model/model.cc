@@ -14,12 +14,12 @@
 #include "model/cache_shape.h"
 #include "model/expert_exchange.h"
 #include "model/head_choice.h"
+#include "model/local_batch.h"
 #include "model/logit_gather.h"
 #include "model/model_limits.h"
-#include "model/own_batch.h"
-#include "model/place.h"
 #include "model/rank_exchange.h"
 #include "model/rope_tables.h"
+#include "model/token_position.h"
 #include "model/weight_pieces.h"
 #include "model/weight_share.h"
 #include "model/weight_values.h"
@@ -51,23 +51,23 @@ struct Model::Impl {
   std::optional<LogitGather> logits;
   std::optional<PlacedExperts> experts;
   std::unique_ptr<ExpertExchange> exchange;  // null: this rank has all experts
-  std::optional<IndexCut> index_cut;
+  std::optional<IndexPartition> index_cut;
   std::optional<RowGather> row_gather;
   // What this data rank has of the last Forward and of the last ForwardMtp.
-  std::optional<OwnBatch> own_batch;
-  std::optional<OwnBatch> own_mtp_batch;
+  std::optional<LocalBatch> own_batch;
+  std::optional<LocalBatch> own_mtp_batch;
   BlockReadAhead read_ahead;
   std::optional<RopeTables> rope;
   RoutingObserver routing_observer;
-  std::int64_t last_rows = 0;      // of the last Forward
-  std::vector<Place> last_places;  // of each of them
-  std::int64_t last_mtp_rows = 0;  // of the last ForwardMtp
-  std::vector<Place> last_mtp_places;
+  std::int64_t last_rows = 0;                 // of the last Forward
+  std::vector<TokenPosition> last_positions;  // of each of them
+  std::int64_t last_mtp_rows = 0;             // of the last ForwardMtp
+  std::vector<TokenPosition> last_mtp_positions;
 
   Status Bind();
   Status CheckAndHold(const LoadProgress& progress);
   Status Allocate();
-  void StartAnew(const BatchView& batch);
+  void ResetSequences(const BatchView& batch);
   Status ExtendCache(const BatchView& batch);
   void KeepStreams(const BatchView& batch);
   Matrix<const Bf16> streams() const { return workspace->activations().streams; }
@@ -79,8 +79,8 @@ struct Model::Impl {
                                        StreamSource source) const;
   void CopyStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
                    StreamSource source);
-  BatchView TakeOwn(OwnBatch& own, const BatchView& whole);
-  Step MakeStep(const BatchView& batch, const OwnBatch& own);
+  BatchView TakeOwn(LocalBatch& own, const BatchView& whole);
+  Step MakeStep(const BatchView& batch, const LocalBatch& own);
   // Of a layer of this stage, or of the MTP block.
   LayerCache& CacheOf(std::int64_t layer) {
     return cache->Layer(std::min(layer, ranks.share.end_layer) - ranks.share.first_layer);
@@ -88,9 +88,9 @@ struct Model::Impl {
   void Finish(const BatchView& whole, const BatchView& batch);
   void FinishMtp(const BatchView& whole) {
     last_mtp_rows = whole.n_tokens();
-    ListPlaces(whole, last_mtp_places);
+    ListPositions(whole, last_mtp_positions);
   }
-  Status Head(Matrix<const Bf16> streams, const OwnBatch& own, std::span<const std::int32_t> rows,
+  Status Head(Matrix<const Bf16> streams, const LocalBatch& own, std::span<const std::int32_t> rows,
               const HcWeights& hc_head, std::span<const Bf16> norm, int place);
 };
 
@@ -112,7 +112,7 @@ Status Model::Impl::CheckAndHold(const LoadProgress& load_progress) {
   if (Status room = CheckRoom(checkpoint, pieces, options.weights); !room) {
     return room;
   }
-  SetRestApart(checkpoint, pieces);
+  UnmapUnusedPages(checkpoint, pieces);
   if (Status valid = CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team,
                                        ranks.share.is_whole() ? nullptr : &pieces);
       !valid) {
@@ -163,8 +163,8 @@ Status Model::Impl::Allocate() {
   index_cut.emplace(config, ranks.share, options.max_batch_tokens);
   row_gather.emplace(config, ranks.share, options.max_batch_tokens, options.max_context);
   rope.emplace(config);
-  last_places.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  last_mtp_places.reserve(last_places.capacity());
+  last_positions.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  last_mtp_positions.reserve(last_positions.capacity());
   own_batch.emplace(options.max_batch_tokens, options.max_sequences, ranks.share.n_data);
   own_mtp_batch = own_batch;
   Result<std::unique_ptr<ExpertExchange>> made_exchange =
@@ -241,7 +241,7 @@ std::int64_t Model::workspace_bytes() const {
 }
 
 // What this rank computes of a checked batch.
-BatchView Model::Impl::TakeOwn(OwnBatch& own, const BatchView& whole) {
+BatchView Model::Impl::TakeOwn(LocalBatch& own, const BatchView& whole) {
   if (ranks.share.n_data == 1) {
     return whole;
   }
@@ -250,7 +250,7 @@ BatchView Model::Impl::TakeOwn(OwnBatch& own, const BatchView& whole) {
 }
 
 // The step of a checked batch: trimmed activations and the RoPE rows of its positions.
-Step Model::Impl::MakeStep(const BatchView& batch, const OwnBatch& own) {
+Step Model::Impl::MakeStep(const BatchView& batch, const LocalBatch& own) {
   index_cut->Take(batch.positions);
   const Step step = {
       .backend = backend,
@@ -271,7 +271,7 @@ Step Model::Impl::MakeStep(const BatchView& batch, const OwnBatch& own) {
 }
 
 // After a step that ended halfway: caches of its sequences have been overwritten.
-void Model::Impl::StartAnew(const BatchView& batch) {
+void Model::Impl::ResetSequences(const BatchView& batch) {
   for (const Segment& segment : batch.segments) {
     cache->Release(segment.sequence);
   }
@@ -315,7 +315,7 @@ Status Model::Prepare(const Batch& batch) {
   }
   Status extended = impl_->ExtendCache(view);
   if (!extended) {
-    impl_->StartAnew(view);
+    impl_->ResetSequences(view);
   }
   return extended;
 }
@@ -329,7 +329,7 @@ Status Model::Forward(const Batch& batch) {
   m.experts->BeginStep();
   const BatchView own = m.TakeOwn(*m.own_batch, view);
   const Step step = m.MakeStep(own, *m.own_batch);
-  const ModelShare& share = m.ranks.share;
+  const ModelShard& share = m.ranks.share;
   m.read_ahead.Ask(share.first_layer);
   Status ran = BeginStreams(m.backend, m.ranks, own, m.weights.embed, step.a);
   for (std::int64_t i = share.first_layer; ran && i < share.end_layer; ++i) {
@@ -345,7 +345,7 @@ Status Model::Forward(const Batch& batch) {
     ran = SendStreams(m.ranks, step.a.streams);
   }
   if (!ran) {
-    m.StartAnew(view);
+    m.ResetSequences(view);
     return ran;
   }
   m.Finish(view, own);
@@ -356,18 +356,18 @@ Status Model::Forward(const Batch& batch) {
 // all sequences, so that they agree on what may come next and on how much room is left.
 void Model::Impl::Finish(const BatchView& whole, const BatchView& batch) {
   for (const Segment& segment : whole.segments) {
-    cache->Ran(segment.sequence, segment.first_position + segment.n_tokens);
+    cache->MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
   }
   if (weights.mtp && ranks.share.is_last_stage()) {
     backend.Synchronize();
     KeepStreams(batch);
   }
   last_rows = whole.n_tokens();
-  ListPlaces(whole, last_places);
+  ListPositions(whole, last_positions);
 }
 
 // hc_head, norm and LM head of some rows; their logits set off for rank 0.
-Status Model::Impl::Head(Matrix<const Bf16> streams, const OwnBatch& own,
+Status Model::Impl::Head(Matrix<const Bf16> streams, const LocalBatch& own,
                          std::span<const std::int32_t> rows, const HcWeights& hc_head,
                          std::span<const Bf16> norm, int place) {
   const auto n = static_cast<std::int64_t>(rows.size());
@@ -427,17 +427,18 @@ Status Model::Impl::CheckStreams(const BatchView& batch, std::span<const std::in
   Check(std::ssize(stream_rows) == (kept ? 0 : batch.n_tokens()),
         "one stream row per token of the MTP batch");
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
-    const Place found = PlaceOf(batch, i);
-    Place expected = {found.sequence, static_cast<std::int32_t>(cache->stands(found.sequence)) - 1};
+    const TokenPosition found = PositionOf(batch, i);
+    TokenPosition expected = {found.sequence,
+                              static_cast<std::int32_t>(cache->next_position(found.sequence)) - 1};
     std::int32_t row = -1;
     if (!kept) {
       row = stream_rows[static_cast<std::size_t>(i)];
       Check(row >= 0 && row < (again ? last_mtp_rows : last_rows),
             "an MTP row that the last step did not have");
-      expected = (again ? last_mtp_places : last_places)[static_cast<std::size_t>(row)];
+      expected = (again ? last_mtp_positions : last_positions)[static_cast<std::size_t>(row)];
       expected.position += again ? 1 : 0;
     }
-    if (expected != found || cache->stands(found.sequence) == 0) {
+    if (expected != found || cache->next_position(found.sequence) == 0) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "MTP row {}: expected sequence {} position {} (row {} of the last step), "
                        "found sequence {} position {}",
@@ -491,7 +492,8 @@ Status Model::PrepareMtp(const Batch& next, std::span<const std::int32_t> stream
     if (source != StreamSource::kKept) {
       break;
     }
-    if (Status extended = m.cache->Extend(segment.sequence, m.cache->stands(segment.sequence), 0);
+    if (Status extended =
+            m.cache->Extend(segment.sequence, m.cache->next_position(segment.sequence), 0);
         !extended) {
       return extended;
     }
@@ -531,7 +533,7 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   m.backend.AddToStreams(a.y, a.mtp_streams);
   if (Status ran = RunBlock(step, mtp.block, m.CacheOf(m.config.num_hidden_layers), a.mtp_streams);
       !ran) {
-    m.StartAnew(view);
+    m.ResetSequences(view);
     return ran;
   }
   m.FinishMtp(view);
@@ -564,7 +566,7 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
     return extended;
   }
   FillRandomly(*m.cache, sequence, n_tokens, seed);
-  m.cache->Ran(sequence, n_tokens);
+  m.cache->MarkComputed(sequence, n_tokens);
   return {};
 }
 
@@ -575,7 +577,7 @@ void Model::ObserveRouting(RoutingObserver observer) {
 Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  const ModelShare& share = m.ranks.share;
+  const ModelShard& share = m.ranks.share;
   Check(layer >= share.first_layer && layer < share.end_layer && share.n_data == 1,
         "a layer that this rank has, for all tokens");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,

@@ -68,7 +68,7 @@ Status CheckBatch(const BatchView& batch, const ModelConfig& config, const Model
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache) {
   for (const Segment& segment : batch.segments) {
     const std::int64_t first = segment.first_position;
-    const std::int64_t stands = cache.stands(segment.sequence);
+    const std::int64_t stands = cache.next_position(segment.sequence);
     const std::int64_t earliest = cache.earliest_next(segment.sequence);
     if (first != 0 && (first > stands || first < earliest)) {
       return MakeError(ErrorCode::kInvalidArgument,

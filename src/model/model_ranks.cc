@@ -137,7 +137,7 @@ Status CheckExpertCounts(const ModelConfig& config, const RankCounts& counts) {
 
 }  // namespace
 
-ModelShare WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
+ModelShard WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
 
 ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts) {
   const bool possible = counts.expert_parallel && config.hidden_size % kFp8Block == 0 &&
@@ -211,8 +211,8 @@ StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config
   return weights;
 }
 
-ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights) {
-  ModelShare share;
+ModelShard ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights) {
+  ModelShard share;
   share.n_tensor = counts.n_tensor;
   share.tensor_rank = rank % counts.n_tensor;
   share.n_data = counts.n_data;
@@ -241,7 +241,7 @@ Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const Mo
     return Unexpected(checked.error());
   }
   auto groups = std::unique_ptr<RankGroups>(new RankGroups());
-  ModelShare share = ShareOfRank(all.rank(), counts, weights);
+  ModelShard share = ShareOfRank(all.rank(), counts, weights);
   share.expert_path = PathOf(config, counts);
   Result<std::unique_ptr<Communicator>> stage = all.Split(share.stage, share.stage_rank());
   if (!stage) {

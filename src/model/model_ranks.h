@@ -4,7 +4,7 @@
 //                     stage. The first embeds, the last has the head and the MTP block.
 //   tensor ranks      of a stage: query heads with their sinks and output groups, the columns of
 //                     the shared expert, the vocabulary. All have the same tokens, share the choice
-//                     of compressed rows (model/index_cut.h), and compute the rest (keys,
+//                     of compressed rows (model/index_partition.h), and compute the rest (keys,
 //                     compressors, router, hyper-connections) alike. They cache the same, or divide
 //                     the compressed rows of layers of ratio 4 (model/row_gather.h).
 //   expert ranks      of a stage: the routed experts (model/expert_exchange.h).
@@ -34,15 +34,15 @@ enum class ExpertPath {
 };
 
 // Scores of a head and a row that a rank must be spared before the choice of rows is shared
-// (model/index_cut.h): eight threads compute so many in about the 50 us that a round of messages
-// between processes takes.
+// (model/index_partition.h): eight threads compute so many in about the 50 us that a round of
+// messages between processes takes.
 inline constexpr std::int64_t kLeastIndexWork = 256 * 1024;
 
 // Rows of a gathering (model/row_gather.h) at most, or those of one token: 19 MB of V4.
 inline constexpr std::int64_t kMostGatheredRows = 32 * 1024;
 
 // The same members on every rank, but for the ranks in their groups.
-struct ModelShare {
+struct ModelShard {
   int tensor_rank = 0;
   int n_tensor = 1;
   int expert_rank = 0;
@@ -63,8 +63,8 @@ struct ModelShare {
   int n_stage_ranks() const { return n_tensor * n_data; }
   int stage_rank() const { return data_rank * n_tensor + tensor_rank; }
   // The compressed rows that this rank caches in layers of ratio 4.
-  RowShare RowsOfRatio4() const {
-    return decode_context_parallel ? RowShare{.rank = tensor_rank, .n = n_tensor} : RowShare{};
+  CacheShard RowsOfRatio4() const {
+    return decode_context_parallel ? CacheShard{.rank = tensor_rank, .n = n_tensor} : CacheShard{};
   }
   // Who runs which sequence.
   DataRanks data() const { return {.rank = data_rank, .n = n_data}; }
@@ -75,7 +75,7 @@ struct ModelShare {
 
 // The communicators outlive the model.
 struct ModelRanks {
-  ModelShare share;
+  ModelShard share;
   Communicator* all = nullptr;     // rank 0 gets the logits
   Communicator* tensor = nullptr;  // of this stage, by stage_rank
   Communicator* expert = nullptr;  // of this stage, by stage_rank
@@ -83,7 +83,7 @@ struct ModelRanks {
 };
 
 // The share of a model that is not shared.
-ModelShare WholeModel(const ModelConfig& config);
+ModelShard WholeModel(const ModelConfig& config);
 
 // How many ranks there are of what. n_tensor * n_data * n_stages ranks are one model.
 struct RankCounts {
@@ -107,7 +107,7 @@ StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config
 // What rank `rank` of all has: neighbours are ranks of a stage. Layers are cut so that the heaviest
 // stage is as light as possible. The counts have been checked (CheckCounts); expert_path is the one
 // that was asked for.
-ModelShare ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights);
+ModelShard ShareOfRank(int rank, const RankCounts& counts, const StageWeights& weights);
 
 // Whether a model of this configuration can be cut so, by n_ranks ranks. The error names the option
 // to change, what it has to divide and what was found.

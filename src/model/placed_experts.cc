@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-ExpertCounts CountsOf(const ModelConfig& config, const ModelShare& share) {
+ExpertCounts CountsOf(const ModelConfig& config, const ModelShard& share) {
   return {.n_logical = config.n_routed_experts,
           .n_physical = config.n_routed_experts + share.n_redundant_experts,
           .n_ranks = share.n_expert};
@@ -70,7 +70,7 @@ void PlacedExperts::Count(std::int64_t block, Matrix<const std::int32_t> here) {
     return;
   }
   for (std::int64_t i = 0; i < here.rows * here.cols; ++i) {
-    if (here.data[i] != kNotHere) {
+    if (here.data[i] != kRemoteExpert) {
       loads_->Count(block, here.data[i]);
     }
   }
@@ -111,7 +111,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
         ReleasePages(piece);
       }
     }
-    expert = Elsewhere(expert);
+    expert = WithoutData(expert);
   }
   for (const auto& [arrived, memory] : arrivals) {
     ExpertWeights& expert = experts[static_cast<std::size_t>(arrived)];

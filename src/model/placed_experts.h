@@ -30,7 +30,7 @@ struct ExpertOptions {
 };
 
 // How the routed experts of a model are cut among the expert ranks of a stage.
-ExpertCounts CountsOf(const ModelConfig& config, const ModelShare& share);
+ExpertCounts CountsOf(const ModelConfig& config, const ModelShard& share);
 
 // Weights stay where they are, in the files or in memory that the model has moved them to, until
 // they move to another rank; where they come to, they lie in memory of this object. What they leave
@@ -54,7 +54,7 @@ class PlacedExperts {
   int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
     return map(block).RankOf(position, expert);
   }
-  // Records what this rank computes, whoever's tokens they are: expert ids, or kNotHere.
+  // Records what this rank computes, whoever's tokens they are: expert ids, or kRemoteExpert.
   void Count(std::int64_t block, Matrix<const std::int32_t> here);
   ExpertAdmission& admission() { return admission_; }
   // What is on its way between the expert ranks: every block carries some of it.

@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-std::int64_t GatheredRows(const ModelConfig& config, const ModelShare& share,
+std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& share,
                           std::int64_t max_tokens) {
   if (share.RowsOfRatio4().n == 1) {
     return 0;
@@ -17,7 +17,7 @@ std::int64_t GatheredRows(const ModelConfig& config, const ModelShare& share,
                   std::max(config.index_topk, share.most_gathered_rows));
 }
 
-RowGather::RowGather(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens,
+RowGather::RowGather(const ModelConfig& config, const ModelShard& share, std::int64_t max_tokens,
                      std::int64_t max_context)
     : share_(share.RowsOfRatio4()), most_rows_(GatheredRows(config, share, max_tokens)) {
   if (!is_needed()) {

@@ -19,14 +19,14 @@
 namespace fathom {
 
 // Rows that the buffer needs for steps of at most max_tokens; 0 if each rank caches all.
-std::int64_t GatheredRows(const ModelConfig& config, const ModelShare& share,
+std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& share,
                           std::int64_t max_tokens);
 
 // Owns its tables, allocated at the start. One thread.
 class RowGather {
  public:
   // max_context: tokens that a sequence can have.
-  RowGather(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens,
+  RowGather(const ModelConfig& config, const ModelShard& share, std::int64_t max_tokens,
             std::int64_t max_context);
 
   // False: this rank caches all rows, and there is nothing to gather.
@@ -51,7 +51,7 @@ class RowGather {
 
   std::int32_t PlaceOf(std::int32_t sequence, std::int32_t row);
 
-  RowShare share_;
+  CacheShard share_;
   std::int64_t most_rows_;
   std::vector<Taken> taken_;          // by row
   std::int64_t turn_ = 0;             // of a sequence in a gathering

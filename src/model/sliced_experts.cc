@@ -7,19 +7,20 @@
 
 namespace fathom {
 
-SlicedExperts::Views SlicedExperts::Carve(Carver& carver, const ExchangeShape& shape, int n_ranks) {
+SlicedExperts::Views SlicedExperts::LayOut(BufferLayout& memory, const ExchangeShape& shape,
+                                           int n_ranks) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t k = shape.experts_per_token;
   const std::int64_t slice = DivideUp(t, n_ranks);
-  return {.token_homes = carver.Take<std::int32_t>(t, k),
-          .x = carver.Take<Bf16>(t, shape.hidden),
-          .ids = carver.Take<std::int32_t>(t, k),
-          .weights = carver.Take<float>(t, k),
-          .homes = carver.Take<std::int32_t>(t, k),
-          .chosen = carver.Take<std::int32_t>(t, k),
-          .sums = carver.Take<Bf16>(t, shape.hidden),
-          .sent = carver.Take<Bf16>(t * k, shape.hidden),
-          .received = carver.Take<Bf16>(slice * k, shape.hidden)};
+  return {.token_homes = memory.Add<std::int32_t>(t, k),
+          .x = memory.Add<Bf16>(t, shape.hidden),
+          .ids = memory.Add<std::int32_t>(t, k),
+          .weights = memory.Add<float>(t, k),
+          .homes = memory.Add<std::int32_t>(t, k),
+          .chosen = memory.Add<std::int32_t>(t, k),
+          .sums = memory.Add<Bf16>(t, shape.hidden),
+          .sent = memory.Add<Bf16>(t * k, shape.hidden),
+          .received = memory.Add<Bf16>(slice * k, shape.hidden)};
 }
 
 Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
@@ -32,8 +33,8 @@ Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, 
   if (!sum_ranks) {
     return Unexpected(sum_ranks.error());
   }
-  Result<Carved<Views>> memory =
-      AllocateCarved(backend, [&](Carver& carver) { return Carve(carver, shape, ranks.size()); });
+  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
+      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); });
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -42,7 +43,7 @@ Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, 
 }
 
 SlicedExperts::SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks,
-                             const ExchangeShape& shape, Carved<Views> memory)
+                             const ExchangeShape& shape, LaidOutBuffer<Views> memory)
     : backend_(backend),
       ranks_(std::move(row_ranks)),
       sum_ranks_(std::move(sum_ranks)),
@@ -100,7 +101,7 @@ void SlicedExperts::OrderTokens(const ExpertWork& work) {
   for (std::int64_t token = 0; token < n_tokens_; ++token) {
     int last = 0;
     for (const std::int32_t id : work.routing.ids.RowSpan(token)) {
-      last = id == kNotHere ? last : std::max(last, experts_.ChunkOf(id));
+      last = id == kRemoteExpert ? last : std::max(last, experts_.ChunkOf(id));
     }
     last_chunk_[static_cast<std::size_t>(token)] = last;
   }

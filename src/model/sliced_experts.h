@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/carved.h"
+#include "kernels/laid_out_buffer.h"
 #include "model/expert_exchange.h"
 #include "model/expert_flow.h"
 #include "model/expert_order.h"
@@ -45,8 +45,8 @@ class SlicedExperts : public ExpertExchange {
   };
   using Ranks = std::unique_ptr<Communicator>;
   SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks, const ExchangeShape& shape,
-                Carved<Views> memory);
-  static Views Carve(Carver& carver, const ExchangeShape& shape, int n_ranks);
+                LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
   // Rows of the owner's slice.
   Piece SliceOf(int owner) const {
@@ -74,7 +74,7 @@ class SlicedExperts : public ExpertExchange {
   Ranks ranks_;  // for rows
   Ranks sum_ranks_;
   ExchangeShape shape_;
-  Carved<Views> memory_;
+  LaidOutBuffer<Views> memory_;
   const Views& views_;
   Outbox outbox_;
   Outbox sum_outbox_;

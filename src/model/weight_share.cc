@@ -73,7 +73,7 @@ Weight ColumnsOf(const Weight& weight, Piece columns,
 
 class Taker {
  public:
-  Taker(const ModelConfig& config, const ModelShare& share, std::span<const ReplicaMap> experts,
+  Taker(const ModelConfig& config, const ModelShard& share, std::span<const ReplicaMap> experts,
         std::vector<std::unique_ptr<std::byte[]>>& copies)
       : config_(config), share_(share), experts_(experts), copies_(copies) {}
 
@@ -95,7 +95,7 @@ class Taker {
           ColumnsOf(whole, PieceOf(whole.k, static_cast<int>(part), whole.k_parts), copies_));
     }
     ReleasePages(whole.Bytes());
-    weight.whole = Elsewhere(whole);
+    weight.whole = WithoutData(whole);
   }
 
   void Take(AttentionWeights& attention) const {
@@ -124,19 +124,19 @@ class Taker {
     for (std::int32_t e = 0; e < std::ssize(moe.experts); ++e) {
       if (!map.IsOn(share_.expert_rank, e)) {
         ExpertWeights& expert = moe.experts[static_cast<std::size_t>(e)];
-        expert = Elsewhere(expert);
+        expert = WithoutData(expert);
       }
     }
   }
 
   const ModelConfig& config_;
-  const ModelShare& share_;
+  const ModelShard& share_;
   std::span<const ReplicaMap> experts_;
   std::vector<std::unique_ptr<std::byte[]>>& copies_;
 };
 
 // What only other stages read is bound to nothing.
-void DropOtherStages(ModelWeights& weights, const ModelShare& share) {
+void DropOtherStages(ModelWeights& weights, const ModelShard& share) {
   for (std::int64_t i = 0; i < std::ssize(weights.layers); ++i) {
     if (i < share.first_layer || i >= share.end_layer) {
       weights.layers[static_cast<std::size_t>(i)] = {.index = i};
@@ -145,7 +145,7 @@ void DropOtherStages(ModelWeights& weights, const ModelShare& share) {
   if (!share.is_last_stage()) {
     weights.hc_head = {};
     weights.norm = {};
-    weights.head = Elsewhere(weights.head);
+    weights.head = WithoutData(weights.head);
     if (weights.mtp) {
       weights.mtp.emplace();
     }
@@ -157,7 +157,7 @@ void DropOtherStages(ModelWeights& weights, const ModelShare& share) {
 
 }  // namespace
 
-void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShard& share,
                std::span<const ReplicaMap> experts) {
   if (share.is_whole()) {
     return;

@@ -14,7 +14,7 @@ namespace fathom {
 // where they are in the files; columns are copied, as they are no piece of the file. What belongs
 // to other ranks, of this stage or of others, is a weight without bytes, which nothing may read.
 // experts: of every block.
-void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShare& share,
+void TakeShare(ModelWeights& weights, const ModelConfig& config, const ModelShard& share,
                std::span<const ReplicaMap> experts);
 
 }  // namespace fathom

@@ -213,14 +213,14 @@ BlockWeights BindBlock(const Scope& scope, const ModelConfig& config, std::int64
 
 }  // namespace
 
-Weight Elsewhere(Weight weight) {
+Weight WithoutData(Weight weight) {
   weight.data = nullptr;
   weight.scales = nullptr;
   return weight;
 }
 
-ExpertWeights Elsewhere(const ExpertWeights& expert) {
-  return {Elsewhere(expert.w1), Elsewhere(expert.w2), Elsewhere(expert.w3)};
+ExpertWeights WithoutData(const ExpertWeights& expert) {
+  return {WithoutData(expert.w1), WithoutData(expert.w2), WithoutData(expert.w3)};
 }
 
 ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,

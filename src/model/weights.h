@@ -111,8 +111,8 @@ struct ModelWeights {
 };
 
 // The same without bytes: those of another rank.
-Weight Elsewhere(Weight weight);
-ExpertWeights Elsewhere(const ExpertWeights& expert);
+Weight WithoutData(Weight weight);
+ExpertWeights WithoutData(const ExpertWeights& expert);
 
 // Binds every tensor the configuration calls for. What is missing or wrong is recorded in the
 // binder and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
-#include "kernels/carved.h"
+#include "kernels/laid_out_buffer.h"
 
 namespace fathom {
 
@@ -88,9 +88,9 @@ class Workspace {
   std::int64_t bytes() const { return memory_.bytes(); }
 
  private:
-  explicit Workspace(Carved<Activations> memory) : memory_(std::move(memory)) {}
+  explicit Workspace(LaidOutBuffer<Activations> memory) : memory_(std::move(memory)) {}
 
-  Carved<Activations> memory_;
+  LaidOutBuffer<Activations> memory_;
 };
 
 // Bytes Create would allocate.

@@ -8,8 +8,8 @@
 
 #include "api/common/answer_format.h"
 #include "api/common/forced_call.h"
+#include "api/common/generated_turn.h"
 #include "api/common/sse.h"
-#include "api/common/written_turn.h"
 #include "api/responses/responses_json.h"
 
 namespace fathom {

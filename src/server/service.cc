@@ -64,7 +64,7 @@ bool IsJson(const HttpRequest& request) {
 
 }  // namespace
 
-struct Service::Asked {
+struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
@@ -175,7 +175,7 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
   recorded.AddField("X-Request-Id", record.id);
   if (form == Endpoint::kMessages) recorded.AddField("request-id", record.id);  // their name for it
   access_.AddCorsFields(request, &recorded.fields());
-  Asked asked = {
+  RequestContext asked = {
       .request = request, .exchange = recorded, .record = record, .form = form, .rest = {}};
   Dispatch(asked);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -183,7 +183,7 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
   if (options_.record) options_.record(record);
 }
 
-void Service::Dispatch(Asked& asked) {
+void Service::Dispatch(RequestContext& asked) {
   const HttpRequest& request = asked.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
@@ -201,7 +201,7 @@ void Service::Dispatch(Asked& asked) {
     }
     asked.record.endpoint = route.path;
     asked.rest = *rest;
-    if (MayPass(asked, route)) (this->*route.answer)(asked);
+    if (Authorize(asked, route)) (this->*route.answer)(asked);
     return;
   }
   if (allowed.empty()) {
@@ -221,7 +221,7 @@ void Service::Dispatch(Asked& asked) {
   }
 }
 
-bool Service::MayPass(Asked& asked, const Route& route) {
+bool Service::Authorize(RequestContext& asked, const Route& route) {
   const bool is_admin = route.key == Route::Key::kAdmin;
   const bool needs_key = is_admin || route.key == Route::Key::kAlways ||
                          (route.key == Route::Key::kMetrics && options_.protect_metrics);
@@ -260,7 +260,7 @@ bool Service::MayPass(Asked& asked, const Route& route) {
   return false;
 }
 
-const ServedModel* Service::Model(Asked& asked) {
+const ServedModel* Service::Model(RequestContext& asked) {
   const ServedModel* model = ready_;
   if (model == nullptr) {
     asked.Fail({.status = 503,
@@ -271,7 +271,7 @@ const ServedModel* Service::Model(Asked& asked) {
   return model;
 }
 
-void Service::ShowPage(Asked& asked) {
+void Service::ShowPage(RequestContext& asked) {
   asked.exchange.Send({.content_type = "text/html; charset=utf-8",
                        .fields = {{"Content-Security-Policy", std::string(ChatPagePolicy())},
                                   {"X-Content-Type-Options", "nosniff"},
@@ -280,20 +280,24 @@ void Service::ShowPage(Asked& asked) {
                        .body = std::string(ChatPage())});
 }
 
-void Service::ShowOpenApi(Asked& asked) {
+void Service::ShowOpenApi(RequestContext& asked) {
   asked.exchange.Send({.body = std::string(OpenApiJson())});
 }
 
-void Service::ShowHealth(Asked& asked) {
+void Service::ShowHealth(RequestContext& asked) {
   const bool is_ready = ready_ != nullptr && !draining_;
   asked.exchange.Send(HealthResponse(is_ready, draining_, load_progress_));
 }
 
-void Service::ShowLiveness(Asked& asked) { asked.exchange.Send({.body = R"({"status":"ok"})"}); }
+void Service::ShowLiveness(RequestContext& asked) {
+  asked.exchange.Send({.body = R"({"status":"ok"})"});
+}
 
-void Service::ShowVersion(Asked& asked) { asked.exchange.Send(VersionResponse(options_.version)); }
+void Service::ShowVersion(RequestContext& asked) {
+  asked.exchange.Send(VersionResponse(options_.version));
+}
 
-void Service::ShowMetrics(Asked& asked) {
+void Service::ShowMetrics(RequestContext& asked) {
   const ServedModel* model = ready_;
   HttpCounts counts;
   {
@@ -309,18 +313,18 @@ void Service::ShowMetrics(Asked& asked) {
       {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(text)});
 }
 
-void Service::ShowLoad(Asked& asked) {
+void Service::ShowLoad(RequestContext& asked) {
   asked.exchange.Send(LoadResponse(static_cast<std::int64_t>(generating_.size())));
 }
 
-void Service::ListModels(Asked& asked) {
+void Service::ListModels(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model != nullptr) {
     asked.exchange.Send(ModelListResponse(*model, asked.form == Endpoint::kMessages));
   }
 }
 
-void Service::ShowModel(Asked& asked) {
+void Service::ShowModel(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   ApiResult<HttpResponse> response =
@@ -328,28 +332,28 @@ void Service::ShowModel(Asked& asked) {
   response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
-void Service::Tokenize(Asked& asked) {
+void Service::Tokenize(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
   response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
-void Service::Detokenize(Asked& asked) {
+void Service::Detokenize(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
   response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
 }
 
-void Service::CountTokens(Asked& asked) {
+void Service::CountTokens(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   const ApiResult<std::int64_t> count = CountMessageTokens(asked.request.body, *model->api);
   count ? asked.exchange.Send({.body = CountTokensBody(*count)}) : asked.Fail(count.error());
 }
 
-void Service::Complete(Asked& asked) {
+void Service::Complete(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   if (draining_) {
@@ -379,7 +383,7 @@ void Service::Complete(Asked& asked) {
            {.exchange = asked.exchange, .record = asked.record, .entry = entry});
 }
 
-void Service::ShowResponse(Asked& asked) {
+void Service::ShowResponse(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   std::optional<std::string> response =
@@ -388,7 +392,7 @@ void Service::ShowResponse(Asked& asked) {
            : asked.Fail(UnknownResponse(asked.rest));
 }
 
-void Service::DeleteResponse(Asked& asked) {
+void Service::DeleteResponse(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   if (model->api->responses && model->api->responses->Remove(asked.rest)) {
@@ -400,7 +404,7 @@ void Service::DeleteResponse(Asked& asked) {
 
 // Only what runs in the background can be cancelled by its id, and nothing here does: a client that
 // closes its connection cancels.
-void Service::CancelResponse(Asked& asked) {
+void Service::CancelResponse(RequestContext& asked) {
   const ServedModel* model = Model(asked);
   if (model == nullptr) return;
   const bool is_stored =
@@ -408,9 +412,9 @@ void Service::CancelResponse(Asked& asked) {
   asked.Fail(is_stored ? SynchronousResponse() : UnknownResponse(asked.rest));
 }
 
-void Service::ShowSlots(Asked& asked) { asked.exchange.Send(SlotsResponse(generating_)); }
+void Service::ShowSlots(RequestContext& asked) { asked.exchange.Send(SlotsResponse(generating_)); }
 
-void Service::Abort(Asked& asked) {
+void Service::Abort(RequestContext& asked) {
   const ApiResult<HttpResponse> response = AbortResponse(generating_, asked.request.body);
   response ? asked.exchange.Send(*response) : asked.Fail(response.error());
 }

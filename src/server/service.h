@@ -51,34 +51,34 @@ class Service {
   void Drain();
 
  private:
-  struct Asked;
+  struct RequestContext;
   struct Route;
-  using Answer = void (Service::*)(Asked&);
+  using Answer = void (Service::*)(RequestContext&);
 
   static std::span<const Route> Routes();
-  void Dispatch(Asked& asked);
-  bool MayPass(Asked& asked, const Route& route);
+  void Dispatch(RequestContext& asked);
+  bool Authorize(RequestContext& asked, const Route& route);
   // The model, or nullptr after it has told the client that there is none.
-  const ServedModel* Model(Asked& asked);
+  const ServedModel* Model(RequestContext& asked);
 
-  void ShowPage(Asked& asked);
-  void ShowOpenApi(Asked& asked);
-  void ShowHealth(Asked& asked);
-  void ShowLiveness(Asked& asked);
-  void ShowVersion(Asked& asked);
-  void ShowMetrics(Asked& asked);
-  void ShowLoad(Asked& asked);
-  void ListModels(Asked& asked);
-  void ShowModel(Asked& asked);
-  void Tokenize(Asked& asked);
-  void Detokenize(Asked& asked);
-  void CountTokens(Asked& asked);
-  void Complete(Asked& asked);
-  void ShowResponse(Asked& asked);
-  void DeleteResponse(Asked& asked);
-  void CancelResponse(Asked& asked);
-  void ShowSlots(Asked& asked);
-  void Abort(Asked& asked);
+  void ShowPage(RequestContext& asked);
+  void ShowOpenApi(RequestContext& asked);
+  void ShowHealth(RequestContext& asked);
+  void ShowLiveness(RequestContext& asked);
+  void ShowVersion(RequestContext& asked);
+  void ShowMetrics(RequestContext& asked);
+  void ShowLoad(RequestContext& asked);
+  void ListModels(RequestContext& asked);
+  void ShowModel(RequestContext& asked);
+  void Tokenize(RequestContext& asked);
+  void Detokenize(RequestContext& asked);
+  void CountTokens(RequestContext& asked);
+  void Complete(RequestContext& asked);
+  void ShowResponse(RequestContext& asked);
+  void DeleteResponse(RequestContext& asked);
+  void CancelResponse(RequestContext& asked);
+  void ShowSlots(RequestContext& asked);
+  void Abort(RequestContext& asked);
 
   const ServiceOptions options_;
   const Access access_;

@@ -135,13 +135,14 @@ std::string TextWithTokens(const ChatRequest& request, const EncodeOptions& opti
 ChatRequest WithWrittenTurn(bool has_reasoning) {
   ChatRequest request;
   request.tools = {{.name = "f", .function_json = R"({"name": "f"})"}};
-  request.messages = {{.role = Role::kUser, .content = "q"},
-                      {.role = Role::kAssistant,
-                       .content = "a",
-                       .reasoning_content = "r",
-                       .tool_calls = {{.id = "1", .name = "f"}},
-                       .written = WrittenTurn{.tokens = {7, 8, 9}, .has_reasoning = has_reasoning}},
-                      {.role = Role::kTool, .content = "t", .tool_call_id = "1"}};
+  request.messages = {
+      {.role = Role::kUser, .content = "q"},
+      {.role = Role::kAssistant,
+       .content = "a",
+       .reasoning_content = "r",
+       .tool_calls = {{.id = "1", .name = "f"}},
+       .written = GeneratedTurn{.tokens = {7, 8, 9}, .has_reasoning = has_reasoning}},
+      {.role = Role::kTool, .content = "t", .tool_call_id = "1"}};
   return request;
 }
 

@@ -179,7 +179,7 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
     pieces.push_back(whole.subspan(at, 2 * 4096));
   }
   Touch(whole);  // what opening the files has mapped is not to stay either
-  SetRestApart(checkpoint, pieces);
+  UnmapUnusedPages(checkpoint, pieces);
   for (const std::span<const std::byte> piece : pieces) {
     Touch(piece);
   }
@@ -211,7 +211,7 @@ TEST(WeightMemory, MappingsAreKeptForTheLargestGaps) {
     }
     pieces.push_back(whole.subspan(1200 << 10));
     Touch(whole);
-    SetRestApart(checkpoint, pieces, most);
+    UnmapUnusedPages(checkpoint, pieces, most);
     EXPECT_EQ(MappingsOf(whole), 1 + 2 * static_cast<std::int64_t>(most));
     const std::int64_t in_gaps = (100 + 400 + 200 + 100) / 4;
     EXPECT_EQ(MappedPages(whole), std::ssize(whole) / 4096 - in_gaps);

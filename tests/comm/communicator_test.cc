@@ -284,7 +284,7 @@ TEST(CommunicatorFailureTest, RefusesAMessageOfAnotherSize) {
 }
 
 TEST(CommunicatorFailureTest, AnAlarmEndsEveryWait) {
-  Alarm alarm;
+  AbortFlag alarm;
   RunRanks(
       3,
       [&](Communicator& ranks) {

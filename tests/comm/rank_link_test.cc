@@ -41,7 +41,7 @@ TEST(RankLinkTest, FailuresKeepTheirKind) {
 TEST(HeartbeatTest, SaysThatItLivesAndHearsOfFailures) {
   int pair[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-  Alarm alarm;
+  AbortFlag alarm;
   {
     const Heartbeat heartbeat(pair[1], Watcher::kLauncher, alarm);
     char buffer[6];

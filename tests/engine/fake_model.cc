@@ -247,7 +247,7 @@ Status FakeModel::Forward(const Batch& batch) {
     }
     StoreTokens(own, view);
     for (SequenceCache& cache : caches_) {
-      cache.Ran(segment.sequence, segment.first_position + segment.n_tokens);
+      cache.MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
     }
     tokens_of_rank[static_cast<std::size_t>(own.cache.shape().data.rank)] += segment.n_tokens;
   }
@@ -311,7 +311,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
         "a stream row per token");
   draft_hashes_.clear();
   for (const Segment& segment : view.segments) {
-    const std::int64_t stands = Cache().stands(segment.sequence);
+    const std::int64_t stands = Cache().next_position(segment.sequence);
     if (source == StreamSource::kKept) {
       Check(segment.first_position == stands - 1, "the newest position");
       Check(Cache().Extend(segment.sequence, stands, 0).has_value(), "room was made before");
@@ -322,7 +322,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
     const Own own = OwnOf(whole);
     const Segment& segment = own.segment;
     const WindowCache& window = own.cache.Layer(kDraft).window;
-    const std::int64_t stands = Cache().stands(whole.sequence);
+    const std::int64_t stands = Cache().next_position(whole.sequence);
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];

@@ -97,7 +97,7 @@ struct CompressCase {
   std::int64_t width = 128;
   std::int64_t pairs = 32;
   bool boundary = false;  // with rows of the ends of blocks
-  RowShare share{};
+  CacheShard share{};
 };
 
 class ConformanceCompress : public ConformanceCache {
@@ -182,7 +182,7 @@ TEST_P(ConformanceCompress, AllKinds) {
 
 TEST_P(ConformanceCompress, SomeOfTheRows) {
   Data data(9);
-  for (const RowShare& share : {RowShare{0, 2}, RowShare{3, 4}, RowShare{31, 32}}) {
+  for (const CacheShard& share : {CacheShard{0, 2}, CacheShard{3, 4}, CacheShard{31, 32}}) {
     for (const bool packed : {false, true}) {
       const CompressCase c = {.packed = packed, .share = share};
       Compare(data, c, MixedBatch(9, 5, 14, 127), Kind::kNormal);
@@ -279,7 +279,7 @@ TEST_P(ConformanceIndex, BestRows) {
                       const Array<Bf16>& weights, CompressorCache cache) {
     const std::int64_t t = batch.n();
     for (const std::int64_t top : {1, 32, 300}) {
-      cache.share = top == 32 ? RowShare{2, 4} : RowShare{};
+      cache.share = top == 32 ? CacheShard{2, 4} : CacheShard{};
       std::vector<RowRange> ranges;
       for (const std::int32_t position : batch.positions) {
         const std::int64_t n_here = cache.share.CountBefore(VisibleRows(position, 4));

@@ -255,8 +255,8 @@ TEST_P(ConformanceLinear, Experts) {
       const Array<Bf16> x = data.Bf16s(t * kHidden);
       Array<std::int32_t> ids(t * kChosen);
       for (std::int32_t& id : ids.all()) {
-        id = static_cast<std::int32_t>(t == 2 ? 1
-                                              : data.Integer(t == 70 ? kNotHere : 0, kExperts - 1));
+        id = static_cast<std::int32_t>(
+            t == 2 ? 1 : data.Integer(t == 70 ? kRemoteExpert : 0, kExperts - 1));
       }
       Array<float> weights = data.Floats(t * kChosen);
       const Routing routing = {ids.As(t, kChosen), weights.As(t, kChosen)};

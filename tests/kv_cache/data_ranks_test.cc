@@ -81,7 +81,7 @@ TEST_F(DataRanksTest, ASequenceTakesTheBlocksOfItsRankAlone) {
   EXPECT_EQ(cache.arena(1).in_use(), (BlockCounts{3, 3}));
   ASSERT_TRUE(cache.Extend(2, 0, 130, StoredWindows::kAll));
   EXPECT_EQ(cache.arena(0).in_use(), (BlockCounts{2, 2}));
-  cache.Ran(1, 300);
+  cache.MarkComputed(1, 300);
   cache.Fork(1, 3);
   EXPECT_EQ(cache.arena(1).in_use(), (BlockCounts{3, 3}));
   cache.Release(1);
@@ -98,7 +98,7 @@ TEST_F(DataRanksTest, BytesAreThoseOfOwnSequences) {
   cache.NoteCopies(&notes);
   for (const std::int32_t sequence : {0, 3}) {
     ASSERT_TRUE(cache.Extend(sequence, 0, 100));
-    cache.Ran(sequence, 100);
+    cache.MarkComputed(sequence, 100);
   }
   const LayerCache& layer = cache.Layer(1);
   EXPECT_EQ(layer.window.Row(0, 5), nullptr);  // sequence 1 has nothing
@@ -130,7 +130,7 @@ TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
   std::vector<BlockKey> keys;
   ExtendKeys(kRoot, tokens, keys);
   ASSERT_TRUE(cache.Extend(1, 0, std::ssize(tokens), StoredWindows::kAll));
-  cache.Ran(1, std::ssize(tokens));
+  cache.MarkComputed(1, std::ssize(tokens));
   PrefixChain chain;
   prefix.Commit(1, keys, tokens, 2, chain);
   PrefixChain other;

@@ -69,7 +69,7 @@ class PrefixCacheTest : public ::testing::Test {
     prefix_->Attach(slot, keys, n_usable, chains_[slot]);
     for (std::int64_t i = n_usable; i < std::ssize(letters); ++i) {
       ASSERT_TRUE(cache_->Extend(slot, i * kBlockTokens, kBlockTokens, StoredWindows::kAll));
-      cache_->Ran(slot, (i + 1) * kBlockTokens);
+      cache_->MarkComputed(slot, (i + 1) * kBlockTokens);
       prefix_->Commit(slot, keys, tokens, i + 1, chains_[slot]);
       cache_->Trim(slot);
     }
@@ -195,7 +195,7 @@ TEST_F(PrefixCacheTest, TheSecondCommitTakesTheBlocksOfTheFirst) {
   const std::vector<BlockKey> keys = KeysOf("ab");
   for (const std::int32_t slot : {0, 1}) {
     ASSERT_TRUE(cache_->Extend(slot, 0, 256, StoredWindows::kAll));
-    cache_->Ran(slot, 256);
+    cache_->MarkComputed(slot, 256);
   }
   EXPECT_EQ(cache_->arena().in_use(), (BlockCounts{4, 4}));
   for (const std::int32_t slot : {0, 1}) {

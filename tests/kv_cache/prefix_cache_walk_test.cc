@@ -134,7 +134,7 @@ class Walk {
       Write(BlockKind::kHistory, slot, i, keys[static_cast<std::size_t>(i)]);
       Write(BlockKind::kWindow, slot, i, keys[static_cast<std::size_t>(i)]);
     }
-    cache_.Ran(slot, runner.done);
+    cache_.MarkComputed(slot, runner.done);
     prefix_.Commit(slot, keys, TokensOf(runner.text), runner.n_blocks(), runner.chain);
     Pin(runner);
     cache_.Trim(slot);

@@ -119,7 +119,7 @@ TEST(SequenceCache, RoomThatNoStepHasUsedStays) {
   ASSERT_TRUE(cache->Extend(0, 0, 500));
   EXPECT_EQ(cache->arena().in_use(), taken);
   EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, 0), kNoBlock);
-  cache->Ran(0, 500);
+  cache->MarkComputed(0, 500);
   // A new start after a step gives everything back.
   ASSERT_TRUE(cache->Extend(0, 0, 100));
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{.history = 1, .window = 1}));
@@ -177,8 +177,8 @@ class Walk {
       ASSERT_LE(cache_.arena().in_use().window, before.window + missing.window);
     }
     ExpectSeen(sequence, first, n);
-    cache_.Ran(sequence, first + n);
-    ASSERT_EQ(cache_.stands(sequence), first + n);
+    cache_.MarkComputed(sequence, first + n);
+    ASSERT_EQ(cache_.next_position(sequence), first + n);
     state.newest = first == 0 ? n : std::max(state.newest, first + n);
     state.stands = first + n;
     ExpectCounts();
@@ -264,7 +264,7 @@ TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
   while (cache->arena().HasRoom(cache->Missing(0, stands, 128, StoredWindows::kAll))) {
     ASSERT_TRUE(cache->Extend(0, stands, 128, StoredWindows::kAll));
     stands += 128;
-    cache->Ran(0, stands);
+    cache->MarkComputed(0, stands);
   }
   const BlockCounts before = cache->arena().in_use();
   const Status full = cache->Extend(1, 0, 2'000, StoredWindows::kAll);
@@ -274,7 +274,7 @@ TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
       "positions 0 to 1999 of sequence 1: expected 16 history and 16 window blocks, found "))
       << full.error().message;
   EXPECT_LE(cache->arena().in_use().history, before.history);
-  EXPECT_EQ(cache->stands(0), stands);
+  EXPECT_EQ(cache->next_position(0), stands);
   cache->Release(0);
   EXPECT_TRUE(cache->Extend(1, 0, 128));
 }
@@ -291,17 +291,17 @@ TEST(SequenceCache, ASharedBlockIsCopiedBeforeItIsWritten) {
   Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 200));
-  cache->Ran(0, 200);
+  cache->MarkComputed(0, 200);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     const std::span<std::byte> bytes = cache->Bytes(kind, cache->BlockOf(kind, 0, 1));
     std::fill(bytes.begin(), bytes.end(), std::byte{7});
   }
   cache->Fork(0, 1);
-  EXPECT_EQ(cache->stands(1), 200);
+  EXPECT_EQ(cache->next_position(1), 200);
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{2, 2}));
   EXPECT_EQ(cache->Missing(1, 200, 1, StoredWindows::kSeen), (BlockCounts{1, 1}));
   ASSERT_TRUE(cache->Extend(1, 200, 1));
-  cache->Ran(1, 201);
+  cache->MarkComputed(1, 201);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     const std::int32_t old_block = cache->BlockOf(kind, 0, 1);
     const std::int32_t new_block = cache->BlockOf(kind, 1, 1);
@@ -329,7 +329,7 @@ TEST(SequenceCache, ASharedBlockIsCopiedForAStepThatLeavesItBehind) {
   Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 100));
-  cache->Ran(0, 100);
+  cache->MarkComputed(0, 100);
   cache->Fork(0, 1);
   // Window blocks 3 and 4 for the next step, and the one that it begins in.
   EXPECT_EQ(cache->Missing(0, 100, 500, StoredWindows::kSeen), (BlockCounts{5, 3}));
@@ -355,13 +355,13 @@ TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
   std::vector<std::byte> stream(40, std::byte{3});
   cache->KeepStream(0, 255, stream);
   cache->KeepStream(0, 299, std::vector<std::byte>(40, std::byte{4}));
-  cache->Ran(0, 300);
+  cache->MarkComputed(0, 300);
   const std::vector<std::int32_t> history = {cache->BlockOf(BlockKind::kHistory, 0, 0),
                                              cache->BlockOf(BlockKind::kHistory, 0, 1)};
   const std::vector<std::int32_t> windows = {cache->BlockOf(BlockKind::kWindow, 0, 1)};
   EXPECT_EQ(cache->BoundaryWindows(2), 1);
   cache->Attach(1, history, windows);
-  EXPECT_EQ(cache->stands(1), 256);
+  EXPECT_EQ(cache->next_position(1), 256);
   EXPECT_EQ(cache->earliest_next(1), 256);
   EXPECT_TRUE(std::ranges::equal(cache->Stream(1), stream));
   EXPECT_EQ(cache->Stream(0)[0], std::byte{4});
@@ -390,7 +390,7 @@ TEST(SequenceCache, ASecondExtendKeepsTheBlocksOfTheFirst) {
     for (std::int64_t i = first / kBlockTokens; i < BlocksOf(first + 400); ++i) {
       EXPECT_NE(cache->BlockOf(BlockKind::kWindow, 0, i), kNoBlock) << i;
     }
-    cache->Ran(0, first + 400);
+    cache->MarkComputed(0, first + 400);
   }
   ASSERT_TRUE(cache->Extend(0, 0, 10));  // anew
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{1, 1}));
@@ -412,7 +412,7 @@ TEST(SequenceCache, AStepHasTheBlockOfTheDraftKeyBeforeIt) {
   Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 128));
-  cache->Ran(0, 128);
+  cache->MarkComputed(0, 128);
   const std::int32_t history[] = {cache->BlockOf(BlockKind::kHistory, 0, 0)};
   const std::int32_t windows[] = {cache->BlockOf(BlockKind::kWindow, 0, 0)};
   cache->Attach(1, history, windows);

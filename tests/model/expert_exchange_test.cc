@@ -186,7 +186,7 @@ RankRun RunRank(Communicator& ranks, const Case& test, const Experts& experts, T
     run.y = Owned<Bf16>(t, kHidden);
     const auto local = [&](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> out) {
       for (std::int64_t i = 0; i < routing.ids.rows * k; ++i) {
-        EXPECT_TRUE(routing.ids.data[i] == kNotHere ||
+        EXPECT_TRUE(routing.ids.data[i] == kRemoteExpert ||
                     home(0, routing.ids.data[i]) == ranks.rank());
       }
       backend->ExpertRows(x, routing, experts.view(), kClamp, out);
@@ -371,7 +371,7 @@ TEST(ExpertExchangeTest, TokensThatFillTheBatchAreNeitherSentNorComputed) {
       Tokens tokens(test.n_tokens(), 6, 3);
       const Owned<Bf16> expected = Alone(experts, tokens);
       for (const std::int64_t row : {4, 8, 9}) {
-        std::fill_n(tokens.ids.view().Row(row), 6, kNotHere);
+        std::fill_n(tokens.ids.view().Row(row), 6, kRemoteExpert);
       }
       const std::vector<RankRun> runs = RunAll(test, experts, tokens);
       std::int64_t n_bytes = 0;
@@ -394,7 +394,7 @@ TEST(ExpertExchangeTest, TokensThatFillTheBatchAreNeitherSentNorComputed) {
         for (std::int64_t row = 0; row < 15; ++row) {
           std::int64_t n_away = 0;
           for (const std::int32_t id : tokens.ids.view().RowSpan(row)) {
-            n_away += id != kNotHere && home(0, id) != (row < 9 ? 0 : 1) ? 1 : 0;
+            n_away += id != kRemoteExpert && home(0, id) != (row < 9 ? 0 : 1) ? 1 : 0;
           }
           expected_bytes += n_away * (12 + 2 * kHidden) + (n_away > 0 ? kHidden + 3 : 0);
         }

@@ -110,7 +110,7 @@ TEST(ExpertOrderTest, ByFirstUse) {
 
 TEST(ExpertOrderTest, FillingTokensAndSingleExpertsHaveAPlace) {
   Choices choices(3);
-  std::fill_n(choices.ids.data.begin(), 17, kNotHere);
+  std::fill_n(choices.ids.data.begin(), 17, kRemoteExpert);
   ExpertOrder order(kExperts);
   order.ByFirstUse(choices.ids.view(), choices.homes.view(), choices.tokens, kRanks, 3);
   EXPECT_LT(order.ChunkOf(choices.ids.data[17]), 3);

@@ -42,10 +42,10 @@ struct Rank {
       arrived.emplace_back(here.back().size());
     }
     for (const std::vector<ExpertTransfer>& round : transfers) {
-      std::vector<Parcel>& parcels = rounds.emplace_back();
+      std::vector<ExpertMove>& parcels = rounds.emplace_back();
       for (const ExpertTransfer& transfer : round) {
         const auto e = static_cast<std::size_t>(transfer.expert);
-        Parcel parcel = {transfer, Shape(), {}};
+        ExpertMove parcel = {transfer, Shape(), {}};
         if (transfer.from == ranks.rank()) {
           parcel.weights = BindTo(Shape(), here[e]);
         }
@@ -70,7 +70,7 @@ struct Rank {
   }
 
   ExpertShipment shipment;
-  ParcelRounds rounds;
+  ExpertMoveRounds rounds;
   std::vector<std::vector<std::byte>> here, arrived;  // [experts]
   std::vector<std::int32_t> awaited;
 };

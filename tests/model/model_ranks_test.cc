@@ -93,7 +93,7 @@ TEST(ModelRanksTest, TheFusedExchangeIsTakenWhereItCanBe) {
 
 TEST(ModelRanksTest, DataRanksOfAStageAreNeighbours) {
   const StageWeights weights = {.layers = std::vector<std::int64_t>(6, 10)};
-  const ModelShare share =
+  const ModelShard share =
       ShareOfRank(5, {.n_stages = 2, .expert_parallel = true, .n_data = 4}, weights);
   EXPECT_EQ(share.stage, 1);
   EXPECT_EQ(share.data_rank, 1);
@@ -106,7 +106,7 @@ TEST(ModelRanksTest, DataRanksOfAStageAreNeighbours) {
 
 TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {
   const StageWeights weights = {.layers = std::vector<std::int64_t>(6, 10)};
-  const ModelShare share = ShareOfRank(3, {.n_tensor = 2, .n_stages = 3}, weights);
+  const ModelShard share = ShareOfRank(3, {.n_tensor = 2, .n_stages = 3}, weights);
   EXPECT_EQ(share.tensor_rank, 1);
   EXPECT_EQ(share.stage, 1);
   EXPECT_EQ(share.first_layer, 2);
@@ -114,12 +114,12 @@ TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {
   EXPECT_FALSE(share.is_first_stage() || share.is_last_stage() || share.is_whole());
   EXPECT_EQ(share.n_expert, 1);
   EXPECT_EQ(share.RowsOfRatio4().n, 1);
-  const RowShare rows =
+  const CacheShard rows =
       ShareOfRank(3, {.n_tensor = 2, .n_stages = 3, .decode_context_parallel = true}, weights)
           .RowsOfRatio4();
   EXPECT_EQ(rows.n, 2);
   EXPECT_EQ(rows.rank, 1);
-  const ModelShare with_experts = ShareOfRank(3, {2, 3, true}, weights);
+  const ModelShard with_experts = ShareOfRank(3, {2, 3, true}, weights);
   EXPECT_EQ(with_experts.n_expert, 2);
   EXPECT_EQ(with_experts.expert_rank, 1);
 }
@@ -128,7 +128,7 @@ TEST(ModelRanksTest, NeighboursAreTensorRanksOfAStage) {
 std::vector<std::int64_t> Ends(const StageWeights& weights, int n_stages) {
   std::vector<std::int64_t> ends;
   for (int stage = 0; stage < n_stages; ++stage) {
-    const ModelShare share = ShareOfRank(stage, {.n_tensor = 1, .n_stages = n_stages}, weights);
+    const ModelShard share = ShareOfRank(stage, {.n_tensor = 1, .n_stages = n_stages}, weights);
     EXPECT_EQ(share.first_layer, ends.empty() ? 0 : ends.back());
     ends.push_back(share.end_layer);
   }

@@ -23,7 +23,7 @@ ModelConfig Config() {
   return config;
 }
 
-ModelShare Share(int rank, int n_ranks, std::int64_t most_rows) {
+ModelShard Share(int rank, int n_ranks, std::int64_t most_rows) {
   return {.tensor_rank = rank,
           .n_tensor = n_ranks,
           .decode_context_parallel = true,

@@ -80,7 +80,8 @@ class HeldBlocks {
 
   // After every step: later ones give window blocks back.
   void Hold(std::int32_t slot) {
-    for (std::int64_t i = std::ssize(history_); i < cache_.stands(slot) / kBlockTokens; ++i) {
+    for (std::int64_t i = std::ssize(history_); i < cache_.next_position(slot) / kBlockTokens;
+         ++i) {
       history_.push_back(cache_.BlockOf(BlockKind::kHistory, slot, i));
       windows_.push_back(cache_.BlockOf(BlockKind::kWindow, slot, i));
       cache_.arena().Share(BlockKind::kHistory, history_.back());

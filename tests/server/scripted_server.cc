@@ -64,7 +64,8 @@ int Run(const std::string& path, const std::string& key) {
   const Result<Tokenizer> tokenizer = Tokenizer::Load(ProjectPath("models/fairy"));
   if (!tokenizer) return 1;
   ResponseStore responses;
-  TurnStore turns(ReplayScope::kNamed, TurnStore::kDefaultBytes, SystemRandomBits());
+  GeneratedTurnStore turns(ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes,
+                           SystemRandomBits());
   const ApiModel model = {.tokenizer = &*tokenizer,
                           .profile = PreviewProfile(),
                           .bos = 0,

@@ -110,7 +110,7 @@ TEST_F(ServiceTest, EveryPathAnswers) {
 }
 
 TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
-  TurnStore turns(ReplayScope::kNamed, TurnStore::kDefaultBytes, CountingBits());
+  GeneratedTurnStore turns(ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes, CountingBits());
   model_.turns = &turns;
   answer_ =
       ScriptedAnswer{.text =

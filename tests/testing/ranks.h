@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/alarm.h"
+#include "comm/abort_flag.h"
 #include "comm/communicator.h"
 #include "comm/socket_mesh.h"
 
@@ -15,7 +15,7 @@ namespace fathom::testing {
 
 // Returns when all have returned; the connections of a rank are closed when its function returns.
 inline void RunRanks(int n_ranks, const std::function<void(Communicator&)>& run,
-                     const Alarm& alarm = {}) {
+                     const AbortFlag& alarm = {}) {
   Result<std::vector<MeshEnds>> mesh = MakeSocketMesh(n_ranks);
   Check(mesh.has_value(), "sockets for all ranks");
   std::vector<std::jthread> threads;

@@ -34,7 +34,7 @@ struct AnswerOptions {
 };
 
 // What was put into the model's mouth (forced_call.h).
-struct GivenText {
+struct ForcedPrefix {
   std::size_t n_before = 0;  // tokens that were generated before it
   std::string text{};
 };
@@ -43,7 +43,7 @@ struct GivenText {
 struct CollectedAnswer {
   Answer answer;                        // of a completion: content, finish_reason
   std::vector<Token> tokens;            // all that were generated
-  std::vector<GivenText> given;         // in order
+  std::vector<ForcedPrefix> given;      // in order
   std::vector<TokenLogprobs> logprobs;  // of each of them, if they were asked for
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // that ended it

@@ -11,8 +11,8 @@
 #include "api/common/answer_collector.h"
 #include "api/common/api_error.h"
 #include "api/common/forced_call.h"
+#include "api/common/generated_turn_store.h"
 #include "api/common/generation_fields.h"
-#include "api/common/turn_store.h"
 #include "api/responses/responses_context.h"
 #include "base/tensor.h"
 #include "chat/profile.h"
@@ -38,8 +38,8 @@ struct ApiModel {
   std::string fingerprint;  // "system_fingerprint" of answers
   RequestLimits limits;
   RequestDefaults defaults;
-  ResponseStore* responses = nullptr;  // of the Responses API; null: nothing is kept
-  TurnStore* turns = nullptr;          // of chats; null: prompts depend on their requests alone
+  ResponseStore* responses = nullptr;   // of the Responses API; null: nothing is kept
+  GeneratedTurnStore* turns = nullptr;  // of chats; null: prompts depend on their requests alone
 };
 
 struct ApiCall {

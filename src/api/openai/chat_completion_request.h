@@ -28,7 +28,7 @@ struct ToolChoice {
 struct ChatCompletionRequest {
   GenerationFields generation;
   ChatRequest chat;  // at least one message; no tools if tool_choice is none
-  // Whether to think, and how hard. Asked of these, the first that says something decides:
+  // Whether to think, and how hard. RequestContext of these, the first that says something decides:
   // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
   // effort, where "none" is not to think; then the default.
   EncodeOptions encoding;

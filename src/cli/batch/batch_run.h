@@ -35,7 +35,7 @@ struct BatchTotals {
   std::int64_t n_generated = 0;  // tokens, also of what is not done
 };
 
-// Asked again and again, every few milliseconds; false stops the run.
+// RequestContext again and again, every few milliseconds; false stops the run.
 using BatchWatch = std::function<bool(const BatchTotals&)>;
 
 // One run; one thread. All arguments must outlive it.

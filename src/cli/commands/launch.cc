@@ -21,8 +21,8 @@
 #include "base/descriptor.h"
 #include "cli/commands/commands.h"
 #include "cli/terminal/interrupt.h"
+#include "comm/failure_detector.h"
 #include "comm/rank_link.h"
-#include "comm/rank_watch.h"
 #include "comm/socket_mesh.h"
 
 extern char** environ;

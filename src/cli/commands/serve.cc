@@ -181,7 +181,7 @@ Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log) {
   if (!api) return Unexpected(api.error());
   ResponseStore responses;
   api->responses = &responses;
-  TurnStore turns(
+  GeneratedTurnStore turns(
       command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
       static_cast<std::size_t>(command.exact_replay_bytes), SystemRandomBits());
   if (command.exact_replay != ExactReplay::kOff) api->turns = &turns;

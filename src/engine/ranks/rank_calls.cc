@@ -108,7 +108,7 @@ void CacheShadow::AddChanges(const BatchView& batch, RankMessage& message) {
     const SequenceState& state = cache_.state(segment.sequence);
     SequenceState& known = states_[static_cast<std::size_t>(segment.sequence)];
     message.Add(segment.sequence);
-    message.Add(state.stands);
+    message.Add(state.next_position);
     message.Add(state.earliest_next);
     message.Add(state.first_window);
     message.Add(state.end_block);
@@ -129,7 +129,7 @@ void TakeChanges(RankMessage& message, SequenceCache& cache) {
   for (std::size_t n = message.TakeLength(); n > 0; --n) {
     const std::int32_t sequence = TakeSmall(message);
     SequenceState state;
-    state.stands = message.Take();
+    state.next_position = message.Take();
     state.earliest_next = message.Take();
     state.first_window = message.Take();
     state.end_block = message.Take();

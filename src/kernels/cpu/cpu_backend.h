@@ -88,7 +88,7 @@ class CpuBackend final : public ReferenceBackend {
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
   // Prepares rows of x (k numbers each, x_stride apart), for products of this format; not those
-  // whose `ids` are all kNotHere (ids [count, any]; empty: all rows).
+  // whose `ids` are all kRemoteExpert (ids [count, any]; empty: all rows).
   void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
                std::int64_t k, float* out, float* scales, Matrix<const std::int32_t> ids = {});
   template <class Out>

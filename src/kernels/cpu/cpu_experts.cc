@@ -96,7 +96,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   std::fill(first.begin(), first.end(), 0);
   for (std::int64_t i = 0; i < pairs; ++i) {
     const std::int32_t id = routing.ids.data[i];
-    if (id == kNotHere) {
+    if (id == kRemoteExpert) {
       continue;
     }
     Check(id >= 0 && id < n_experts, "ExpertRows: unknown expert");
@@ -107,7 +107,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   }
   // first[e] is where the next pair of expert e goes; at the end it has become first[e + 1].
   for (std::int64_t i = 0; i < pairs; ++i) {
-    if (routing.ids.data[i] == kNotHere) {
+    if (routing.ids.data[i] == kRemoteExpert) {
       continue;
     }
     const auto id = static_cast<std::size_t>(routing.ids.data[i]);

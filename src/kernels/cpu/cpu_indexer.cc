@@ -94,7 +94,7 @@ Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scor
 
 // best = the best of these rows, in order; at most as many as there are. scores: those of the row
 // in place `first` of the share and of the following ones.
-void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, const RowShare& share,
+void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, const CacheShard& share,
                 std::int64_t first, std::span<ScoredRow> best) {
   const Threshold threshold = FindThreshold(kernels, scores, std::ssize(best));
   std::int64_t equal = std::ssize(best) - threshold.above;  // to be taken at the threshold

@@ -92,8 +92,9 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
                          Matrix<const std::int32_t> ids) {
   constexpr std::int64_t kWork = 8;  // per number
   const auto is_needed = [&](std::int64_t row) {
-    return ids.rows == 0 ||
-           std::ranges::any_of(ids.RowSpan(row), [](std::int32_t id) { return id != kNotHere; });
+    return ids.rows == 0 || std::ranges::any_of(ids.RowSpan(row), [](std::int32_t id) {
+             return id != kRemoteExpert;
+           });
   };
   ForItems(count, k * kWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {

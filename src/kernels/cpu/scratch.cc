@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/carver.h"
+#include "kernels/buffer_layout.h"
 #include "kernels/host_buffer.h"
 
 namespace fathom {
@@ -13,10 +13,10 @@ constexpr std::int64_t kMaxTileRows = 256;
 // All groups of wo_a at once, each of which counts as a row, for one token; fewer at once for more.
 constexpr std::int64_t kMinTileRows = 16;
 
-// The pieces; their memory comes from `carver`, which may only measure.
-void Carve(const StepLimits& limits, std::int64_t threads, Carver& carver, Scratch& s) {
+// The pieces; their memory comes from `memory`, which may only measure.
+void LayOut(const StepLimits& limits, std::int64_t threads, BufferLayout& memory, Scratch& s) {
   const auto take = [&]<class T>(std::int64_t count, std::span<T>& piece) {
-    T* const data = carver.Take<T>(count, 1).data;
+    T* const data = memory.Add<T>(count, 1).data;
     piece = {data, data == nullptr ? 0 : static_cast<std::size_t>(count)};
   };
   take(s.tile_rows * cpu::PreparedStride(limits.max_linear_inputs), s.activations);
@@ -49,15 +49,15 @@ void Carve(const StepLimits& limits, std::int64_t threads, Carver& carver, Scrat
 Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
   Scratch scratch;
   scratch.tile_rows = std::clamp(limits.max_tokens, kMinTileRows, kMaxTileRows);
-  Carver measure;
-  Carve(limits, n_threads, measure, scratch);
+  BufferLayout measure;
+  LayOut(limits, n_threads, measure, scratch);
   Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(measure.bytes());
   if (!buffer) {
     return Unexpected(buffer.error());
   }
   scratch.buffer = std::move(*buffer);
-  Carver carver(scratch.buffer->bytes());
-  Carve(limits, n_threads, carver, scratch);
+  BufferLayout memory(scratch.buffer->bytes());
+  LayOut(limits, n_threads, memory, scratch);
   return scratch;
 }
 

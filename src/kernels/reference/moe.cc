@@ -113,7 +113,7 @@ void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
         "ExpertRows: shapes");
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const std::int32_t id = routing.ids.data[i];
-    if (id == kNotHere) {
+    if (id == kRemoteExpert) {
       continue;
     }
     Check(id >= 0 && id < std::ssize(experts), "ExpertRows: unknown expert");

@@ -33,7 +33,7 @@ struct LoadProgress {
   std::int64_t n_failed = 0;
 };
 
-// Asked every 50 ms on the thread that called; false cancels what runs and ends.
+// RequestContext every 50 ms on the thread that called; false cancels what runs and ends.
 using LoadWatch = std::function<bool(const LoadProgress&)>;
 
 struct LoadResult {

@@ -104,8 +104,8 @@ std::int64_t ModelSizes::bytes() const {
   return sum;
 }
 
-ModelShare ModelSizes::ShareOf(const Cut& cut, int stage) const {
-  const RankCounts counts = cut.counts();
+ModelShard ModelSizes::ShareOf(const ParallelLayout& layout, int stage) const {
+  const RankCounts counts = layout.counts();
   return ShareOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
 }
 
@@ -123,19 +123,20 @@ Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) 
   return costs;
 }
 
-Costs ModelSizes::OutsideOfRank(const Cut& cut) const {
+Costs ModelSizes::OutsideOfRank(const ParallelLayout& layout) const {
   Costs costs = costs_.outside();
   Cost& head = Of(costs, Component::kHead);
-  head = Scaled(head, 1.0 / cut.stage_ranks());
+  head = Scaled(head, 1.0 / layout.stage_ranks());
   return costs;
 }
 
-std::int64_t ModelSizes::WeightsOfRank(const Cut& cut, int stage, std::int64_t n_redundant) const {
-  const ModelShare share = ShareOf(cut, stage);
+std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
+                                       std::int64_t n_redundant) const {
+  const ModelShard share = ShareOf(layout, stage);
   const auto n_experts = static_cast<double>((config_.n_routed_experts + n_redundant) /
-                                             static_cast<std::int64_t>(cut.n_expert()));
+                                             static_cast<std::int64_t>(layout.n_expert()));
   const auto layer_bytes = [&](const benchmark::LayerCosts& layer) {
-    return Sum(DenseOfRank(layer, cut.n_tensor)).bytes + layer.table_bytes +
+    return Sum(DenseOfRank(layer, layout.n_tensor)).bytes + layer.table_bytes +
            n_experts * layer.expert.bytes;
   };
   double bytes = 0;
@@ -147,12 +148,12 @@ std::int64_t ModelSizes::WeightsOfRank(const Cut& cut, int stage, std::int64_t n
     const benchmark::DraftCosts draft = costs_.Draft();
     bytes += layer_bytes(draft.block) + draft.rest.bytes;
   }
-  if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / cut.n_tensor;
-  if (share.is_last_stage()) bytes += Sum(OutsideOfRank(cut)).bytes;
+  if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
+  if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;
   return Whole(bytes);
 }
 
-std::int64_t ModelSizes::CacheBytes(const ModelShare& share, std::int64_t n_sequences,
+std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
   const ModelRanks ranks = {.share = share};
   return SequenceCache::FullBytes(
@@ -166,17 +167,17 @@ double ModelSizes::CacheBytesPerToken() const {
   return BytesPerToken(CacheShapeOf(config_, {.with_mtp = has_draft_}));
 }
 
-std::int64_t ModelSizes::WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
+std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
   return WorkspaceBytes(config_,
                         {.max_tokens = n_tokens,
                          .max_logit_rows = n_logit_rows,
                          .with_mtp = has_draft_,
-                         .n_tensor = cut.n_tensor,
-                         .n_data = cut.n_data,
-                         .n_stages = cut.n_stages,
-                         .n_gathered_rows = GatheredRows(config_, ShareOf(cut, 0), n_tokens),
-                         .n_logit_places = cut.n_stages});
+                         .n_tensor = layout.n_tensor,
+                         .n_data = layout.n_data,
+                         .n_stages = layout.n_stages,
+                         .n_gathered_rows = GatheredRows(config_, ShareOf(layout, 0), n_tokens),
+                         .n_logit_places = layout.n_stages});
 }
 
 }  // namespace fathom::plan

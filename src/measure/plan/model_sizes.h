@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "measure/bench/costs.h"
-#include "measure/plan/cut.h"
+#include "measure/plan/parallel_layout.h"
 #include "model/model_ranks.h"
 
 namespace fathom::plan {
@@ -32,21 +32,22 @@ class ModelSizes {
   // Of everything.
   std::int64_t bytes() const;
 
-  ModelShare ShareOf(const Cut& cut, int stage) const;
+  ModelShard ShareOf(const ParallelLayout& layout, int stage) const;
   // Dense weights and operations of one of n_tensor ranks (the first, which never has less than the
   // others), of a layer and outside of them.
   benchmark::Costs DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const;
-  benchmark::Costs OutsideOfRank(const Cut& cut) const;
+  benchmark::Costs OutsideOfRank(const ParallelLayout& layout) const;
   // Weights that the first rank of a stage holds. n_redundant: experts beyond those of the model.
-  std::int64_t WeightsOfRank(const Cut& cut, int stage, std::int64_t n_redundant) const;
+  std::int64_t WeightsOfRank(const ParallelLayout& layout, int stage,
+                             std::int64_t n_redundant) const;
 
   // Bytes of a rank's caches for so many sequences of so many positions.
-  std::int64_t CacheBytes(const ModelShare& share, std::int64_t n_sequences,
+  std::int64_t CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                           std::int64_t context) const;
   // Cached bytes that a further token takes, of all layers.
   double CacheBytesPerToken() const;
   // Bytes of activations for steps of so many tokens and rows of logits.
-  std::int64_t WorkspaceOfRank(const Cut& cut, std::int64_t n_tokens,
+  std::int64_t WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                std::int64_t n_logit_rows) const;
 
  private:

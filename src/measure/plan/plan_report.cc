@@ -43,19 +43,20 @@ std::string Heading(const Plan& plan) {
 }
 
 std::string RowText(const Plan& plan, const PlanRow& row) {
-  const Cut& cut = row.cut;
-  const std::string counts = fmt::format("{:>3} {:>3} {:>3} {:>4} {:>4}", cut.n_tensor,
-                                         cut.n_stages, cut.n_expert(), cut.n_data, cut.n_replicas);
+  const ParallelLayout& layout = row.layout;
+  const std::string counts =
+      fmt::format("{:>3} {:>3} {:>3} {:>4} {:>4}", layout.n_tensor, layout.n_stages,
+                  layout.n_expert(), layout.n_data, layout.n_replicas);
   if (row.token_seconds == 0) return fmt::format("{}  {}\n", counts, row.problem);
   return fmt::format(
       "{} {:>8.2f} {:>7.2f} {:>8} {:>10.1f} {:>9.2f} {:>10.1f} {:>9.1f} {:>6.2f}  {}\n", counts,
       Number(row.weights) / kGiga, Number(row.caches) / kGiga, row.most_sequences,
       row.first_token_seconds * kKilo, row.token_seconds * kKilo, row.tokens_per_second,
       Exchanged(plan, row).Total() / kKilo, row.imbalance,
-      !row.fits()                   ? row.problem
-      : cut.is_estimate()           ? "estimate"
-      : cut.decode_context_parallel ? "--decode-context-parallel"
-                                    : "");
+      !row.fits()                      ? row.problem
+      : layout.is_estimate()           ? "estimate"
+      : layout.decode_context_parallel ? "--decode-context-parallel"
+                                       : "");
 }
 
 ordered_json ToJson(const WireBytes& bytes) {
@@ -70,18 +71,18 @@ ordered_json ToJson(const StageTime& time) {
 }
 
 ordered_json ToJson(const Plan& plan, const PlanRow& row) {
-  const Cut& cut = row.cut;
+  const ParallelLayout& layout = row.layout;
   return {
-      {"flags", Flags(cut)},
-      {"tp", cut.n_tensor},
-      {"pp", cut.n_stages},
-      {"ep", cut.n_expert()},
-      {"dp_attention", cut.n_data},
-      {"decode_context_parallel", cut.decode_context_parallel},
-      {"replicas", cut.n_replicas},
+      {"flags", Flags(layout)},
+      {"tp", layout.n_tensor},
+      {"pp", layout.n_stages},
+      {"ep", layout.n_expert()},
+      {"dp_attention", layout.n_data},
+      {"decode_context_parallel", layout.decode_context_parallel},
+      {"replicas", layout.n_replicas},
       {"fits", row.fits()},
       {"problem", row.problem},
-      {"estimate", row.cut.is_estimate()},
+      {"estimate", row.layout.is_estimate()},
       {"weight_bytes", row.weights},
       {"workspace_bytes", row.workspace},
       {"cache_bytes", row.caches},
@@ -129,13 +130,14 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
   if (n_shown < n_all)
     text += fmt::format("... and {} more (--top 0 shows all)\n", n_all - n_shown);
   if (const PlanRow* best = plan.Recommended()) {
-    fmt::format_to(std::back_inserter(text), "\nrecommended: {}", Flags(best->cut));
-    if (best->cut.n_replicas > 1) {
-      fmt::format_to(std::back_inserter(text), ", {} replicas of {} rank{}", best->cut.n_replicas,
-                     best->cut.replica_ranks(), best->cut.replica_ranks() == 1 ? "" : "s");
+    fmt::format_to(std::back_inserter(text), "\nrecommended: {}", Flags(best->layout));
+    if (best->layout.n_replicas > 1) {
+      fmt::format_to(std::back_inserter(text), ", {} replicas of {} rank{}",
+                     best->layout.n_replicas, best->layout.replica_ranks(),
+                     best->layout.replica_ranks() == 1 ? "" : "s");
     }
     text += '\n';
-    if (plan.workload.experts.n_redundant && best->cut.n_expert() > 1) {
+    if (plan.workload.experts.n_redundant && best->layout.n_expert() > 1) {
       fmt::format_to(
           std::back_inserter(text),
           "balancing:   imbalance {:.2f} -> {:.2f}, decoding {:.1f} -> {:.1f} tokens/s\n",

@@ -20,10 +20,10 @@ constexpr double kGigabyte = 1e9;
 class RowPlanner {
  public:
   RowPlanner(const ModelSizes& model, const Hardware& hardware, const Workload& workload,
-             const Cut& cut)
+             const ParallelLayout& layout)
       : model_(model), hardware_(hardware), workload_(workload) {
-    row_.cut = cut;
-    n_sequences_ = DivideUp(workload.concurrency, cut.n_replicas * cut.n_data);
+    row_.layout = layout;
+    n_sequences_ = DivideUp(workload.concurrency, layout.n_replicas * layout.n_data);
   }
 
   PlanRow Make(const ExpertLoad& load) {
@@ -32,7 +32,7 @@ class RowPlanner {
       return row_;
     }
     Weigh();
-    StepTimes times(model_, hardware_, load, row_.cut, workload_.experts);
+    StepTimes times(model_, hardware_, load, row_.layout, workload_.experts);
     row_.plain_imbalance = times.plain_imbalance();
     row_.imbalance = times.imbalance();
     const DecodeTime decoding = TimeOfDecoding(times);
@@ -40,8 +40,8 @@ class RowPlanner {
     row_.token_seconds = decoding.seconds;
     row_.tokens_per_second = Throughput(decoding);
     row_.plain_tokens_per_second = row_.tokens_per_second;
-    if (workload_.experts.n_redundant && row_.cut.n_expert() > 1) {
-      StepTimes plain(model_, hardware_, load, row_.cut, {workload_.experts.exchange, {}});
+    if (workload_.experts.n_redundant && row_.layout.n_expert() > 1) {
+      StepTimes plain(model_, hardware_, load, row_.layout, {workload_.experts.exchange, {}});
       row_.plain_tokens_per_second = Throughput(TimeOfDecoding(plain));
     }
     Prefill(times);
@@ -51,18 +51,18 @@ class RowPlanner {
 
  private:
   std::int64_t Redundant() const {
-    return row_.cut.n_expert() > 1 ? workload_.experts.n_redundant.value_or(0) : 0;
+    return row_.layout.n_expert() > 1 ? workload_.experts.n_redundant.value_or(0) : 0;
   }
 
   Status CheckExperts() const {
     const std::int64_t n_experts = model_.config().n_routed_experts;
     return CheckCounts({.n_logical = n_experts,
                         .n_physical = n_experts + Redundant(),
-                        .n_ranks = row_.cut.n_expert()});
+                        .n_ranks = row_.layout.n_expert()});
   }
 
   // The most sequences of a data rank whose caches a stage has room for.
-  std::int64_t SequencesIn(double room, const ModelShare& share) const {
+  std::int64_t SequencesIn(double room, const ModelShard& share) const {
     const auto fits = [&](std::int64_t n) {
       return static_cast<double>(model_.CacheBytes(share, n, workload_.context)) <= room;
     };
@@ -77,15 +77,15 @@ class RowPlanner {
   }
 
   void Weigh() {
-    const Cut& cut = row_.cut;
+    const ParallelLayout& layout = row_.layout;
     const double memory = hardware_.device.memory_bytes - hardware_.device.reserved_bytes;
     row_.workspace =
-        model_.WorkspaceOfRank(cut, std::max(workload_.chunk, n_sequences_), n_sequences_);
+        model_.WorkspaceOfRank(layout, std::max(workload_.chunk, n_sequences_), n_sequences_);
     std::int64_t most = std::numeric_limits<std::int64_t>::max();
     std::int64_t heaviest = -1;
-    for (int stage = 0; stage < cut.n_stages; ++stage) {
-      const ModelShare share = model_.ShareOf(cut, stage);
-      const std::int64_t weights = model_.WeightsOfRank(cut, stage, Redundant());
+    for (int stage = 0; stage < layout.n_stages; ++stage) {
+      const ModelShard share = model_.ShareOf(layout, stage);
+      const std::int64_t weights = model_.WeightsOfRank(layout, stage, Redundant());
       const std::int64_t caches = model_.CacheBytes(share, n_sequences_, workload_.context);
       const double room = memory - static_cast<double>(weights + row_.workspace);
       most = std::min(most, room > 0 ? SequencesIn(room, share) : 0);
@@ -101,7 +101,7 @@ class RowPlanner {
                         static_cast<double>(row_.workspace) / kGigabyte, memory / kGigabyte);
       }
     }
-    row_.most_sequences = most * cut.n_data * cut.n_replicas;
+    row_.most_sequences = most * layout.n_data * layout.n_replicas;
     if (row_.problem.empty() && most < n_sequences_) {
       row_.problem = fmt::format("memory: caches for {} of {} sequences", row_.most_sequences,
                                  workload_.concurrency);
@@ -120,7 +120,7 @@ class RowPlanner {
   // The parts of a batch that are under way at once, and the tokens of one.
   std::int64_t DecodeParts() const {
     const std::int64_t wanted =
-        workload_.micro_batches > 0 ? workload_.micro_batches : row_.cut.n_stages;
+        workload_.micro_batches > 0 ? workload_.micro_batches : row_.layout.n_stages;
     return std::min(wanted, n_sequences_);
   }
   std::int64_t DecodeTokens() const { return DivideUp(n_sequences_, DecodeParts()); }
@@ -134,10 +134,10 @@ class RowPlanner {
                            .position = workload_.context - 1,
                            .last_position = workload_.context - 1,
                            .n_logit_rows = n_tokens,
-                           .n_data = row_.cut.n_data};
+                           .n_data = row_.layout.n_data};
     DecodeTime decoding;
     double slowest = 0;
-    for (int stage = 0; stage < row_.cut.n_stages; ++stage) {
+    for (int stage = 0; stage < row_.layout.n_stages; ++stage) {
       const StageTime time = times.Of(stage, work);
       decoding.parts += time;
       slowest = std::max(slowest, time.Total());
@@ -163,7 +163,7 @@ class RowPlanner {
                              .n_logit_rows = is_last ? 1 : 0,
                              .n_data = n_data};
       double sum = 0, slowest = 0;
-      for (int stage = 0; stage < row_.cut.n_stages; ++stage) {
+      for (int stage = 0; stage < row_.layout.n_stages; ++stage) {
         const double seconds = times.Of(stage, work).Total();
         sum += seconds;
         slowest = std::max(slowest, seconds);
@@ -175,20 +175,20 @@ class RowPlanner {
   }
 
   void Prefill(StepTimes& times) {
-    const int n_data = row_.cut.n_data;
+    const int n_data = row_.layout.n_data;
     row_.first_token_seconds = TimeOf(times, 1).first_token;
     row_.prompt_tokens_per_second =
-        static_cast<double>(workload_.prompt * row_.cut.n_replicas * n_data) /
+        static_cast<double>(workload_.prompt * row_.layout.n_replicas * n_data) /
         TimeOf(times, n_data).busy;
   }
 
   void CountBytes() {
     const StepTokens step = {.n_tokens = DecodeTokens(), .position = workload_.context - 1};
-    row_.unfused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kUnfused, step);
-    row_.fused = BytesPerToken(model_.config(), row_.cut, ExpertExchange::kFused, step);
+    row_.unfused = BytesPerToken(model_.config(), row_.layout, ExpertExchange::kUnfused, step);
+    row_.fused = BytesPerToken(model_.config(), row_.layout, ExpertExchange::kFused, step);
     const WireBytes& exchanged =
         workload_.experts.exchange == ExpertExchange::kFused ? row_.fused : row_.unfused;
-    row_.step_bytes = exchanged.Total() * static_cast<double>(n_sequences_ * row_.cut.n_data);
+    row_.step_bytes = exchanged.Total() * static_cast<double>(n_sequences_ * row_.layout.n_data);
   }
 
   const ModelSizes& model_;
@@ -221,7 +221,7 @@ Status CheckWorkload(const ModelConfig& config, const Workload& workload) {
 
 const PlanRow* Plan::Recommended() const {
   const auto row = std::find_if(rows.begin(), rows.end(), [](const PlanRow& candidate) {
-    return candidate.fits() && !candidate.cut.is_estimate();
+    return candidate.fits() && !candidate.layout.is_estimate();
   });
   return row == rows.end() ? nullptr : &*row;
 }
@@ -236,16 +236,16 @@ Result<Plan> MakePlan(const ModelSizes& model, const Hardware& hardware, const E
                .cache_bytes_per_token = model.CacheBytesPerToken(),
                .hardware = hardware,
                .workload = workload};
-  const auto row_of = [&](const Cut& cut) {
-    return RowPlanner(model, hardware, workload, cut).Make(load);
+  const auto row_of = [&](const ParallelLayout& layout) {
+    return RowPlanner(model, hardware, workload, layout).Make(load);
   };
-  for (const Cut& cut : LegalCuts(model.config(), hardware.n_devices())) {
-    const std::optional<Cut> divided = WithDividedRows(model.config(), cut);
+  for (const ParallelLayout& layout : LegalLayouts(model.config(), hardware.n_devices())) {
+    const std::optional<ParallelLayout> divided = WithDividedRows(model.config(), layout);
     if (divided && workload.decode_context_parallel) {
       plan.rows.push_back(row_of(*divided));
       continue;
     }
-    plan.rows.push_back(row_of(cut));
+    plan.rows.push_back(row_of(layout));
     if (divided && !plan.rows.back().fits()) {
       if (PlanRow row = row_of(*divided); row.fits()) plan.rows.back() = std::move(row);
     }

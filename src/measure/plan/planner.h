@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "measure/plan/cut.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
 #include "measure/plan/model_sizes.h"
+#include "measure/plan/parallel_layout.h"
 #include "measure/plan/step_time.h"
 #include "measure/plan/wire.h"
 
@@ -30,7 +30,7 @@ struct Workload {
 };
 
 struct PlanRow {
-  Cut cut;
+  ParallelLayout layout;
   std::string problem;  // why it cannot do the work; empty: it can
 
   // Of the rank that needs most, in bytes.

@@ -36,21 +36,21 @@ StageTime& StageTime::operator+=(const StageTime& other) {
 }
 
 StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-                     const Cut& cut, const ExpertOptions& options)
+                     const ParallelLayout& layout, const ExpertOptions& options)
     : model_(model),
       hardware_(hardware),
       load_(load),
-      cut_(cut),
+      layout_(layout),
       exchange_(options.exchange),
-      tensor_peers_(PeersOf(hardware, cut.n_tensor)),
-      expert_peers_(PeersOf(hardware, cut.n_expert())) {
-  for (int stage = 0; stage < cut.n_stages; ++stage) {
-    shares_.push_back(model.ShareOf(cut, stage));
+      tensor_peers_(PeersOf(hardware, layout.n_tensor)),
+      expert_peers_(PeersOf(hardware, layout.n_expert())) {
+  for (int stage = 0; stage < layout.n_stages; ++stage) {
+    shares_.push_back(model.ShareOf(layout, stage));
   }
   for (const benchmark::LayerCosts& layer : model.costs().layers()) {
-    dense_.push_back(model.DenseOfRank(layer, cut.n_tensor));
+    dense_.push_back(model.DenseOfRank(layer, layout.n_tensor));
   }
-  const int n_expert = cut.n_expert();
+  const int n_expert = layout.n_expert();
   const ExpertPlacement plain = PlainPlacement(model.config().n_routed_experts, n_expert);
   double plain_sum = 0, sum = 0;
   for (const std::vector<double>& shares : load_) {
@@ -83,7 +83,7 @@ double StepTimes::SecondsOf(const Costs& costs, double n_rows) const {
 const std::vector<StepTimes::BusiestRank>& StepTimes::ExpertsOf(std::int64_t n_tokens) {
   const auto known = work_.find(n_tokens);
   if (known != work_.end()) return known->second;
-  const int n_ranks = cut_.n_expert();
+  const int n_ranks = layout_.n_expert();
   const double n_deviations = ExpectedMaximum(n_ranks);
   const NumberFormat format =
       model_.formats().fp4_experts ? NumberFormat::kFp4 : NumberFormat::kFp8;
@@ -105,14 +105,14 @@ const std::vector<StepTimes::BusiestRank>& StepTimes::ExpertsOf(std::int64_t n_t
 
 // The two sums of a layer, each in two rounds.
 double StepTimes::SumSeconds(std::int64_t n_tokens) const {
-  if (cut_.n_tensor == 1) return 0;
+  if (layout_.n_tensor == 1) return 0;
   const ModelConfig& config = model_.config();
   const double sum_bytes =
-      sizeof(float) * Number(config.hidden_size * n_tokens) * (1.0 - 1.0 / cut_.n_tensor);
+      sizeof(float) * Number(config.hidden_size * n_tokens) * (1.0 - 1.0 / layout_.n_tensor);
   double seconds = 0;
   for (const std::int64_t k :
        {config.o_groups * config.o_lora_rank, config.moe_intermediate_size}) {
-    const std::int64_t n_parts = PartsOf(RowParallelParts(k), 0, cut_.n_tensor).count;
+    const std::int64_t n_parts = PartsOf(RowParallelParts(k), 0, layout_.n_tensor).count;
     seconds += RoundSeconds(hardware_, tensor_peers_, sum_bytes * Number(n_parts)) +
                RoundSeconds(hardware_, tensor_peers_, sum_bytes);
   }
@@ -122,29 +122,29 @@ double StepTimes::SumSeconds(std::int64_t n_tokens) const {
 void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
                            StageTime* time) const {
   time->experts += busiest.seconds;
-  const int n = cut_.n_expert();
+  const int n = layout_.n_expert();
   if (n == 1) return;
   const double row = sizeof(Bf16) * Number(model_.config().hidden_size);
   const double n_tokens = Number(work.n_tokens);
   if (exchange_ == ExpertExchange::kUnfused) {
-    if (n > cut_.n_tensor) {
+    if (n > layout_.n_tensor) {
       time->exchange += RoundSeconds(hardware_, expert_peers_,
-                                     row * n_tokens * (n - cut_.n_tensor) / cut_.n_tensor);
+                                     row * n_tokens * (n - layout_.n_tensor) / layout_.n_tensor);
     }
     time->exchange += RoundSeconds(hardware_, expert_peers_, row * busiest.rows * (n - 1));
     return;
   }
   // There and back while experts are computed; what takes longer counts.
   const double there_and_back =
-      (ExpertBytesFused(model_.config(), cut_) - row * (cut_.n_tensor - 1)) * n_tokens *
+      (ExpertBytesFused(model_.config(), layout_) - row * (layout_.n_tensor - 1)) * n_tokens *
       work.n_data / n;
   const double mean_rows = Number(model_.config().num_experts_per_tok) * n_tokens * work.n_data / n;
   const double moved =
       2 * RoundSeconds(hardware_, expert_peers_, there_and_back * busiest.rows / mean_rows / 2);
   time->exchange += std::max(moved - busiest.seconds, 0.0);
-  if (cut_.n_tensor > 1) {
+  if (layout_.n_tensor > 1) {
     time->exchange += RoundSeconds(hardware_, tensor_peers_,
-                                   row * n_tokens * (cut_.n_tensor - 1) / cut_.n_tensor);
+                                   row * n_tokens * (layout_.n_tensor - 1) / layout_.n_tensor);
   }
 }
 
@@ -153,14 +153,14 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
 // all, where they divide them.
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
   const bool is_shared = SharesIndexer(layer, work);
-  const double n_ranks = is_shared ? cut_.n_tensor : 1;
+  const double n_ranks = is_shared ? layout_.n_tensor : 1;
   const benchmark::AttentionCost read = model_.costs().LayerAttention(layer, work.last_position);
   const benchmark::AttentionCost done = model_.costs().LayerAttention(layer, work.position);
   const double n_sequences = Number(work.n_sequences);
   const double n_tokens = Number(work.n_tokens);
-  const double least_read = cut_.decode_context_parallel ? 0 : std::min(1.0, n_tokens / n_ranks);
+  const double least_read = layout_.decode_context_parallel ? 0 : std::min(1.0, n_tokens / n_ranks);
   time->attention +=
-      Seconds({read.core.bytes * n_sequences, done.core.flops * n_tokens / cut_.n_tensor},
+      Seconds({read.core.bytes * n_sequences, done.core.flops * n_tokens / layout_.n_tensor},
               NumberFormat::kBf16) +
       Seconds({read.indexer.bytes * std::max(n_sequences / n_ranks, least_read),
                done.indexer.flops * n_tokens / n_ranks},
@@ -168,18 +168,18 @@ void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime*
   if (is_shared) {
     time->exchange +=
         RoundSeconds(hardware_, tensor_peers_,
-                     ChoiceBytes(model_.config(), cut_, work.n_tokens) / cut_.n_tensor);
+                     ChoiceBytes(model_.config(), layout_, work.n_tokens) / layout_.n_tensor);
   }
-  if (cut_.decode_context_parallel && model_.costs().layers()[layer].ratio == 4) {
+  if (layout_.decode_context_parallel && model_.costs().layers()[layer].ratio == 4) {
     const double bytes =
-        RowBytes(model_.config(), cut_, {work.n_tokens, work.last_position, work.n_sequences});
-    time->exchange += RoundSeconds(hardware_, tensor_peers_, bytes / cut_.n_tensor);
+        RowBytes(model_.config(), layout_, {work.n_tokens, work.last_position, work.n_sequences});
+    time->exchange += RoundSeconds(hardware_, tensor_peers_, bytes / layout_.n_tensor);
   }
 }
 
 bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
   return model_.costs().layers()[layer].ratio == 4 &&
-         SharesChoice(model_.config(), cut_, {work.n_tokens, work.position});
+         SharesChoice(model_.config(), layout_, {work.n_tokens, work.position});
 }
 
 // All but the routed experts and the cached rows.
@@ -188,8 +188,8 @@ double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const benchmark::LayerCosts& of_layer = model_.costs().layers()[layer];
   const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, NumberFormat::kBf16);
   Costs costs = dense_[layer];
-  if (SharesIndexer(layer, work) && !cut_.decode_context_parallel) {
-    const double own = Number(DivideUp(work.n_tokens, cut_.n_tensor)) / n_tokens;
+  if (SharesIndexer(layer, work) && !layout_.decode_context_parallel) {
+    const double own = Number(DivideUp(work.n_tokens, layout_.n_tensor)) / n_tokens;
     costs[static_cast<std::size_t>(Component::kIndexer)].flops -=
         of_layer.by_tokens.flops * (1 - own);
   }
@@ -197,9 +197,9 @@ double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
 }
 
 // The embedding of the first stage, the logits of the last.
-void StepTimes::AddEnds(const ModelShare& share, const StepWork& work, StageTime* time) const {
+void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime* time) const {
   const ModelConfig& config = model_.config();
-  const int n_tensor = cut_.n_tensor;
+  const int n_tensor = layout_.n_tensor;
   if (share.is_first_stage()) {
     const double row = sizeof(Bf16) * Number(config.hidden_size);
     time->dense += Seconds({row * Number(work.n_tokens), 0}, NumberFormat::kBf16);
@@ -211,18 +211,18 @@ void StepTimes::AddEnds(const ModelShare& share, const StepWork& work, StageTime
   }
   if (!share.is_last_stage() || work.n_logit_rows == 0) return;
   // All ranks of a stage share the head, for the rows of all.
-  const int n_heads = cut_.stage_ranks();
-  const std::int64_t n_logit_rows = work.n_logit_rows * cut_.n_data;
-  time->dense += SecondsOf(model_.OutsideOfRank(cut_), Number(n_logit_rows));
-  if (cut_.n_data > 1) {
+  const int n_heads = layout_.stage_ranks();
+  const std::int64_t n_logit_rows = work.n_logit_rows * layout_.n_data;
+  time->dense += SecondsOf(model_.OutsideOfRank(layout_), Number(n_logit_rows));
+  if (layout_.n_data > 1) {
     const double row = sizeof(Bf16) * Number(config.hidden_size);
     time->exchange +=
         RoundSeconds(hardware_, expert_peers_, row * Number(work.n_logit_rows) * (n_heads - 1));
   }
-  const int n_ranks = cut_.replica_ranks();
+  const int n_ranks = layout_.replica_ranks();
   if (n_ranks > 1) {
     // All that comes to rank 0.
-    const double from = cut_.n_stages > 1 ? n_heads : n_heads - 1;
+    const double from = layout_.n_stages > 1 ? n_heads : n_heads - 1;
     const bool in_node = PeersOf(hardware_, n_ranks).in_network == 0;
     const double bytes = sizeof(float) * Number(config.vocab_size * n_logit_rows) * from / n_heads;
     time->exchange +=
@@ -231,13 +231,14 @@ void StepTimes::AddEnds(const ModelShare& share, const StepWork& work, StageTime
 }
 
 double StepTimes::StreamSeconds(int stage, std::int64_t n_tokens) const {
-  if (stage + 1 == cut_.n_stages) return 0;
+  if (stage + 1 == layout_.n_stages) return 0;
   const std::int64_t per_node = hardware_.devices_per_node;
   bool in_node = true;
-  for (int replica = 0; replica < cut_.n_replicas; ++replica) {
-    for (int i = 0; i < cut_.stage_ranks(); ++i) {
-      const std::int64_t rank = replica * cut_.replica_ranks() + stage * cut_.stage_ranks() + i;
-      in_node = in_node && rank / per_node == (rank + cut_.stage_ranks()) / per_node;
+  for (int replica = 0; replica < layout_.n_replicas; ++replica) {
+    for (int i = 0; i < layout_.stage_ranks(); ++i) {
+      const std::int64_t rank =
+          replica * layout_.replica_ranks() + stage * layout_.stage_ranks() + i;
+      in_node = in_node && rank / per_node == (rank + layout_.stage_ranks()) / per_node;
     }
   }
   const double bytes = sizeof(Bf16) * Number(kStreams * model_.config().hidden_size * n_tokens);
@@ -246,7 +247,7 @@ double StepTimes::StreamSeconds(int stage, std::int64_t n_tokens) const {
 }
 
 StageTime StepTimes::Of(int stage, const StepWork& work) {
-  const ModelShare& share = shares_[static_cast<std::size_t>(stage)];
+  const ModelShard& share = shares_[static_cast<std::size_t>(stage)];
   const std::vector<BusiestRank>& experts = ExpertsOf(work.n_tokens * work.n_data);
   StageTime time = {
       .streams = StreamSeconds(stage, work.n_tokens),

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "comm/expert_balancer.h"
-#include "measure/plan/cut.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
 #include "measure/plan/model_sizes.h"
+#include "measure/plan/parallel_layout.h"
 #include "measure/plan/wire.h"
 
 namespace fathom::plan {
@@ -45,12 +45,12 @@ struct ExpertOptions {
   std::optional<std::int64_t> n_redundant;
 };
 
-// Of one cut, whose counts fit model and options. The model and the hardware outlive it. One
+// Of one layout, whose counts fit model and options. The model and the hardware outlive it. One
 // thread.
 class StepTimes {
  public:
   StepTimes(const ModelSizes& model, const Hardware& hardware, const ExpertLoad& load,
-            const Cut& cut, const ExpertOptions& options);
+            const ParallelLayout& layout, const ExpertOptions& options);
 
   StageTime Of(int stage, const StepWork& work);
 
@@ -74,18 +74,18 @@ class StepTimes {
   bool SharesIndexer(std::size_t layer, const StepWork& work) const;
   double DenseSeconds(std::size_t layer, const StepWork& work) const;
   void AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const;
-  void AddEnds(const ModelShare& share, const StepWork& work, StageTime* time) const;
+  void AddEnds(const ModelShard& share, const StepWork& work, StageTime* time) const;
   double StreamSeconds(int stage, std::int64_t n_tokens) const;
 
   const ModelSizes& model_;
   const Hardware& hardware_;
   const ExpertLoad load_;
-  const Cut cut_;
+  const ParallelLayout layout_;
   const ExpertExchange exchange_;
   const Peers tensor_peers_;
   const Peers expert_peers_;
   std::vector<ExpertPlacement> placements_;                // of every layer
-  std::vector<ModelShare> shares_;                         // of every stage
+  std::vector<ModelShard> shares_;                         // of every stage
   std::vector<benchmark::Costs> dense_;                    // of every layer
   std::map<std::int64_t, std::vector<BusiestRank>> work_;  // by tokens; of every layer
   double plain_imbalance_ = 1;

@@ -7,7 +7,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
-#include "model/index_cut.h"
+#include "model/index_partition.h"
 
 namespace fathom::plan {
 namespace {
@@ -39,56 +39,57 @@ double RemoteRanks(const ModelConfig& config, int n_expert) {
 
 // Data ranks first tell the others their tokens and routes; then every rank gives all others the
 // rows of its experts.
-double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut) {
-  const int n = cut.n_expert();
+double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout) {
+  const int n = layout.n_expert();
   if (n == 1) return 0;
   const double row = kBf16Bytes * Number(config.hidden_size);
   const double k = Number(config.num_experts_per_tok);
-  return (row + kRouteBytes * k) * (n - cut.n_tensor) + row * k * (n - 1);
+  return (row + kRouteBytes * k) * (n - layout.n_tensor) + row * k * (n - 1);
 }
 
 // spec/parallel.md 4.1; then the owner of a token gives its tensor ranks the sum.
-double ExpertBytesFused(const ModelConfig& config, const Cut& cut) {
-  const int n = cut.n_expert();
+double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout) {
+  const int n = layout.n_expert();
   if (n == 1) return 0;
   const double d = Number(config.hidden_size);
   const double remote_experts = Number(config.num_experts_per_tok) * (1.0 - 1.0 / n);
   return RemoteRanks(config, n) * (d + d / Number(kFp8Block)) + kRouteBytes * remote_experts +
-         kBf16Bytes * d * remote_experts + kBf16Bytes * d * (cut.n_tensor - 1);
+         kBf16Bytes * d * remote_experts + kBf16Bytes * d * (layout.n_tensor - 1);
 }
 
-bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step) {
+bool SharesChoice(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step) {
   const std::int64_t n_rows = RowsToScore(config, step.position) * step.n_tokens;
-  return cut.decode_context_parallel ? n_rows > 0
-                                     : SharesScoring(config, {.n_tensor = cut.n_tensor}, n_rows);
+  return layout.decode_context_parallel
+             ? n_rows > 0
+             : SharesScoring(config, {.n_tensor = layout.n_tensor}, n_rows);
 }
 
 // A list per token and rank that has some of its rows, to all others.
-double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens) {
+double ChoiceBytes(const ModelConfig& config, const ParallelLayout& layout, std::int64_t n_tokens) {
   std::int64_t n_lists = 0;
-  for (int rank = 0; rank < cut.n_tensor; ++rank) {
-    const std::int64_t first = n_tokens * rank / cut.n_tensor;
-    const std::int64_t end = DivideUp(n_tokens * (rank + 1), cut.n_tensor);
-    n_lists += cut.decode_context_parallel ? n_tokens : end - first;
+  for (int rank = 0; rank < layout.n_tensor; ++rank) {
+    const std::int64_t first = n_tokens * rank / layout.n_tensor;
+    const std::int64_t end = DivideUp(n_tokens * (rank + 1), layout.n_tensor);
+    n_lists += layout.decode_context_parallel ? n_tokens : end - first;
   }
-  return sizeof(ScoredRow) * Number(config.index_topk * n_lists * (cut.n_tensor - 1));
+  return sizeof(ScoredRow) * Number(config.index_topk * n_lists * (layout.n_tensor - 1));
 }
 
-double RowBytes(const ModelConfig& config, const Cut& cut, const StepTokens& step) {
-  if (!cut.decode_context_parallel) return 0;
+double RowBytes(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step) {
+  if (!layout.decode_context_parallel) return 0;
   const std::int64_t visible = VisibleRows(step.position, 4);
   const std::int64_t per_token = std::min(visible, config.index_topk);
   const std::int64_t n_sequences = step.n_sequences > 0 ? step.n_sequences : step.n_tokens;
   const std::int64_t n_rows = std::min(visible * n_sequences, per_token * step.n_tokens);
   const KeyLayout keys = {config.head_dim, config.qk_rope_head_dim};
-  return Number(KeyBytes(keys) * n_rows * (cut.n_tensor - 1));
+  return Number(KeyBytes(keys) * n_rows * (layout.n_tensor - 1));
 }
 
-WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
-                        const StepTokens& step) {
+WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
+                        ExpertExchange exchange, const StepTokens& step) {
   const double d = Number(config.hidden_size);
   const double layers = Number(config.num_hidden_layers);
-  const int n_tensor = cut.n_tensor;
+  const int n_tensor = layout.n_tensor;
   const int latent_parts = RowParallelParts(config.o_groups * config.o_lora_rank);
   const int shared_parts = RowParallelParts(config.moe_intermediate_size);
   WireBytes bytes;
@@ -97,20 +98,21 @@ WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchang
     bytes.sums =
         layers * (SumBytes(d, latent_parts, n_tensor) + SumBytes(d, shared_parts, n_tensor));
   }
-  bytes.experts = layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, cut)
-                                                               : ExpertBytesUnfused(config, cut));
+  bytes.experts =
+      layers * (exchange == ExpertExchange::kFused ? ExpertBytesFused(config, layout)
+                                                   : ExpertBytesUnfused(config, layout));
   const auto first = config.compress_ratios.begin();
   const auto n_choosing = std::count(first, first + config.num_hidden_layers, 4);
   const double per_token = Number(n_choosing) / Number(step.n_tokens);
-  if (SharesChoice(config, cut, step)) {
-    bytes.choice = per_token * ChoiceBytes(config, cut, step.n_tokens);
+  if (SharesChoice(config, layout, step)) {
+    bytes.choice = per_token * ChoiceBytes(config, layout, step.n_tokens);
   }
-  bytes.rows = per_token * RowBytes(config, cut, step);
-  bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (cut.n_stages - 1);
-  const int n_heads = cut.stage_ranks();
-  const double from = cut.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself
+  bytes.rows = per_token * RowBytes(config, layout, step);
+  bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (layout.n_stages - 1);
+  const int n_heads = layout.stage_ranks();
+  const double from = layout.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself
   bytes.logits = kF32Bytes * Number(config.vocab_size) * from / n_heads;
-  if (cut.n_data > 1) bytes.logits += kBf16Bytes * d * (n_heads - 1);  // the row, to all of them
+  if (layout.n_data > 1) bytes.logits += kBf16Bytes * d * (n_heads - 1);  // the row, to all of them
   return bytes;
 }
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "checkpoint/model_config.h"
-#include "measure/plan/cut.h"
 #include "measure/plan/hardware.h"
+#include "measure/plan/parallel_layout.h"
 
 namespace fathom::plan {
 
@@ -36,20 +36,20 @@ struct StepTokens {
   std::int64_t position = 0;
   std::int64_t n_sequences = 0;
 };
-WireBytes BytesPerToken(const ModelConfig& config, const Cut& cut, ExpertExchange exchange,
-                        const StepTokens& step = {});
+WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
+                        ExpertExchange exchange, const StepTokens& step = {});
 
 // Whether the tensor ranks share the choice of rows in such a step.
-bool SharesChoice(const ModelConfig& config, const Cut& cut, const StepTokens& step);
+bool SharesChoice(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
 // Of one layer with an indexer where they do: what all of them send in a step.
-double ChoiceBytes(const ModelConfig& config, const Cut& cut, std::int64_t n_tokens);
+double ChoiceBytes(const ModelConfig& config, const ParallelLayout& layout, std::int64_t n_tokens);
 // Of one such layer, what all of them send of the rows that are chosen: of a sequence's tokens no
 // two choose the same, as long as there are others.
-double RowBytes(const ModelConfig& config, const Cut& cut, const StepTokens& step);
+double RowBytes(const ModelConfig& config, const ParallelLayout& layout, const StepTokens& step);
 
 // Of one layer: what they are for the experts, both ways.
-double ExpertBytesUnfused(const ModelConfig& config, const Cut& cut);
-double ExpertBytesFused(const ModelConfig& config, const Cut& cut);
+double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout);
+double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout);
 // Ranks other than its own that one token's experts are on, if all are chosen alike.
 double RemoteRanks(const ModelConfig& config, int n_expert);
 

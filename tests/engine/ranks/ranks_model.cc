@@ -16,7 +16,7 @@ namespace fathom::testing {
 // One of several ranks, with its share of the model.
 class RanksModel::Rank {
  public:
-  Rank(int rank, MeshEnds ends, const Alarm& alarm)
+  Rank(int rank, MeshEnds ends, const AbortFlag& alarm)
       : all_(MakeSocketCommunicator(rank, std::move(ends), alarm)) {}
 
   // Called on all ranks.

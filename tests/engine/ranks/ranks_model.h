@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/alarm.h"
+#include "comm/abort_flag.h"
 #include "engine/ranks/rank_leader.h"
 #include "model/model.h"
 #include "model/model_ranks.h"
@@ -51,7 +51,7 @@ class RanksModel final : public LanguageModel {
  private:
   class Rank;
 
-  Alarm alarm_;
+  AbortFlag alarm_;
   std::vector<std::jthread> followers_;
   std::unique_ptr<Rank> first_;
   std::optional<RankLeader> leader_;

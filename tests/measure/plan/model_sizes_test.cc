@@ -1,4 +1,4 @@
-// What ranks weigh and cache, against what the model's own code says of the same cut.
+// What ranks weigh and cache, against what the model's own code says of the same layout.
 #include "measure/plan/model_sizes.h"
 
 #include <gtest/gtest.h>
@@ -41,18 +41,18 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
   const ModelSizes sizes = ModelSizes::Read(*directory_).value();
   int n_compared = 0;
   for (const int n_devices : {1, 2, 4}) {
-    for (const Cut& cut : LegalCuts(sizes.config(), n_devices)) {
-      for (int stage = 0; stage < cut.n_stages && !cut.is_estimate(); ++stage) {
-        const ModelShare share = sizes.ShareOf(cut, stage);
+    for (const ParallelLayout& layout : LegalLayouts(sizes.config(), n_devices)) {
+      for (int stage = 0; stage < layout.n_stages && !layout.is_estimate(); ++stage) {
+        const ModelShard share = sizes.ShareOf(layout, stage);
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), true, binder);
         ASSERT_TRUE(binder.Finish().has_value());
         TakeShare(
             weights, sizes.config(), share,
             MapsOf({}, sizes.config().num_hidden_layers + 1, CountsOf(sizes.config(), share)));
-        EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(cut, stage, 0)),
+        EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(layout, stage, 0)),
                   static_cast<double>(WeightBytes(weights)))
-            << Flags(cut) << " stage " << stage;
+            << Flags(layout) << " stage " << stage;
         ++n_compared;
       }
     }
@@ -106,18 +106,19 @@ TEST(PublishedSizes, OfFilesAndOfTheConfigurationAgree) {
   EXPECT_EQ(files.stage_weights().layers, alone.stage_weights().layers);
   EXPECT_EQ(files.stage_weights().first, alone.stage_weights().first);
   EXPECT_EQ(files.stage_weights().last, alone.stage_weights().last);
-  const Cut cut = {.n_tensor = 8, .n_stages = 2, .expert_parallel = true};
+  const ParallelLayout layout = {.n_tensor = 8, .n_stages = 2, .expert_parallel = true};
   for (const int stage : {0, 1}) {
-    EXPECT_EQ(files.WeightsOfRank(cut, stage, 0), alone.WeightsOfRank(cut, stage, 0));
+    EXPECT_EQ(files.WeightsOfRank(layout, stage, 0), alone.WeightsOfRank(layout, stage, 0));
   }
 }
 
 TEST(PublishedSizes, RedundantExpertsAreWeights) {
   const ModelSizes flash("flash", FlashConfig());
-  const Cut cut = {.n_tensor = 8, .expert_parallel = true};
+  const ParallelLayout layout = {.n_tensor = 8, .expert_parallel = true};
   const double expert = flash.costs().layers()[0].expert.bytes;
-  EXPECT_NEAR(static_cast<double>(flash.WeightsOfRank(cut, 0, 64) - flash.WeightsOfRank(cut, 0, 0)),
-              64 / 8 * 44 * expert, 1);  // of 43 layers and the MTP head
+  EXPECT_NEAR(
+      static_cast<double>(flash.WeightsOfRank(layout, 0, 64) - flash.WeightsOfRank(layout, 0, 0)),
+      64 / 8 * 44 * expert, 1);  // of 43 layers and the MTP head
 }
 
 TEST(ModelSizesErrors, NameTheFile) {

@@ -26,7 +26,7 @@ Plan Make(const Hardware& machine, const Workload& workload) {
 
 const PlanRow& RowOf(const Plan& plan, const std::string& flags) {
   const auto row = std::find_if(plan.rows.begin(), plan.rows.end(), [&](const PlanRow& candidate) {
-    return Flags(candidate.cut) == flags;
+    return Flags(candidate.layout) == flags;
   });
   EXPECT_NE(row, plan.rows.end()) << flags;
   return *row;
@@ -46,7 +46,7 @@ TEST(PlannerTest, WhatFitsComesFirstThenTheFastest) {
     }
   }
   ASSERT_NE(plan.Recommended(), nullptr);
-  EXPECT_FALSE(plan.Recommended()->cut.is_estimate());
+  EXPECT_FALSE(plan.Recommended()->layout.is_estimate());
   EXPECT_TRUE(plan.Recommended()->fits());
 }
 
@@ -74,11 +74,11 @@ TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
   ASSERT_TRUE(row.fits()) << row.problem;
   const double room = 100e9 - static_cast<double>(row.weights + row.workspace);
   const auto bytes = [&](std::int64_t n) {
-    return static_cast<double>(Flash().CacheBytes(Flash().ShareOf(row.cut, 0), n, 65536));
+    return static_cast<double>(Flash().CacheBytes(Flash().ShareOf(row.layout, 0), n, 65536));
   };
   EXPECT_LE(bytes(row.most_sequences), room);
   EXPECT_GT(bytes(row.most_sequences + 1), room);
-  EXPECT_EQ(row.caches, Flash().CacheBytes(Flash().ShareOf(row.cut, 0), 2, 65536));
+  EXPECT_EQ(row.caches, Flash().CacheBytes(Flash().ShareOf(row.layout, 0), 2, 65536));
 }
 
 TEST(PlannerTest, ReplicasAddUp) {
@@ -87,7 +87,7 @@ TEST(PlannerTest, ReplicasAddUp) {
   const PlanRow one = RowOf(Make(machine, {.concurrency = 4}), "--tp 1 --pp 1 --ep 1");
   machine.devices_per_node = 4;
   const PlanRow four = RowOf(Make(machine, {.concurrency = 16}), "--tp 1 --pp 1 --ep 1");
-  EXPECT_EQ(four.cut.n_replicas, 4);
+  EXPECT_EQ(four.layout.n_replicas, 4);
   EXPECT_EQ(four.most_sequences, 4 * one.most_sequences);
   EXPECT_DOUBLE_EQ(four.tokens_per_second, 4 * one.tokens_per_second);
   EXPECT_DOUBLE_EQ(four.token_seconds, one.token_seconds);
@@ -108,10 +108,10 @@ TEST(PlannerTest, SaysWhatBalancingBrings) {
   const Plan plain = plan(std::nullopt);
   const Plan balanced = plan(64);
   for (const PlanRow& row : balanced.rows) {
-    const PlanRow& before = RowOf(plain, Flags(row.cut));
-    EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.cut);
+    const PlanRow& before = RowOf(plain, Flags(row.layout));
+    EXPECT_EQ(row.plain_tokens_per_second, before.tokens_per_second) << Flags(row.layout);
     EXPECT_EQ(before.plain_tokens_per_second, before.tokens_per_second);
-    if (row.cut.n_expert() == 1) {
+    if (row.layout.n_expert() == 1) {
       EXPECT_EQ(row.plain_tokens_per_second, row.tokens_per_second);
     }
   }
@@ -162,12 +162,12 @@ TEST(PlannerTest, BetterHardwareIsNeverSlower) {
       for (const PlanRow& row : before.rows) {
         const auto same =
             std::find_if(after.rows.begin(), after.rows.end(), [&](const PlanRow& other) {
-              return Flags(other.cut) == Flags(row.cut) &&
-                     other.cut.n_replicas == row.cut.n_replicas;
+              return Flags(other.layout) == Flags(row.layout) &&
+                     other.layout.n_replicas == row.layout.n_replicas;
             });
         ASSERT_NE(same, after.rows.end());
-        EXPECT_LE(same->token_seconds, row.token_seconds) << Flags(row.cut);
-        EXPECT_LE(same->first_token_seconds, row.first_token_seconds) << Flags(row.cut);
+        EXPECT_LE(same->token_seconds, row.token_seconds) << Flags(row.layout);
+        EXPECT_LE(same->first_token_seconds, row.first_token_seconds) << Flags(row.layout);
       }
     }
   }

@@ -29,9 +29,9 @@ StepWork Decoding(std::int64_t n) {
           .n_logit_rows = n};
 }
 
-StageTime TimeOf(const Hardware& machine, const Cut& cut, int stage, const StepWork& work,
-                 const ExpertOptions& options = {}) {
-  StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), 0), cut, options);
+StageTime TimeOf(const Hardware& machine, const ParallelLayout& layout, int stage,
+                 const StepWork& work, const ExpertOptions& options = {}) {
+  StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), 0), layout, options);
   return times.Of(stage, work);
 }
 
@@ -70,7 +70,7 @@ TEST(StepTimeTest, OverheadsAreOfStepsAndLayers) {
   machine.step_seconds = 0.5;
   machine.layer_seconds = 0.25;
   EXPECT_DOUBLE_EQ(TimeOf(machine, {}, 0, Decoding(1)).overhead, 0.5 + 43 * 0.25);
-  const Cut stages = {.n_stages = 2};
+  const ParallelLayout stages = {.n_stages = 2};
   EXPECT_DOUBLE_EQ(TimeOf(machine, stages, 0, Decoding(1)).overhead +
                        TimeOf(machine, stages, 1, Decoding(1)).overhead,
                    2 * 0.5 + 43 * 0.25);
@@ -112,8 +112,8 @@ TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;
   machine.device.bf16_flops = kNoLimit;
-  const Cut whole = {.n_tensor = 4};
-  Cut divided = whole;
+  const ParallelLayout whole = {.n_tensor = 4};
+  ParallelLayout divided = whole;
   divided.decode_context_parallel = true;
   constexpr double kChoosing = 21;  // layers
   const StepWork work = {.position = 8'191, .last_position = 8'191};
@@ -130,7 +130,7 @@ TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;
   machine.device.bf16_flops = kNoLimit;
-  const Cut cut = {.n_tensor = 4};
+  const ParallelLayout layout = {.n_tensor = 4};
   const auto work = [](std::int64_t n_tokens, std::int64_t position) {
     return StepWork{.n_tokens = n_tokens, .position = position, .last_position = position};
   };
@@ -139,13 +139,14 @@ TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
     const auto n_rows = static_cast<double>((position + 1) / 4 * n_tokens);
     return kChoosing * n_rows * 64 * (2 * 128 + 3) / 2e12;
   };
-  EXPECT_NEAR(TimeOf(machine, cut, 0, work(1, 8'191)).attention, scoring(1, 8'191), 1e-12);
-  EXPECT_NEAR(TimeOf(machine, cut, 0, work(1, 65'535)).attention, scoring(1, 65'535) / 4, 1e-12);
-  EXPECT_NEAR(TimeOf(machine, cut, 0, work(512, 8'191)).attention, scoring(512, 8'191) / 4, 1e-12);
+  EXPECT_NEAR(TimeOf(machine, layout, 0, work(1, 8'191)).attention, scoring(1, 8'191), 1e-12);
+  EXPECT_NEAR(TimeOf(machine, layout, 0, work(1, 65'535)).attention, scoring(1, 65'535) / 4, 1e-12);
+  EXPECT_NEAR(TimeOf(machine, layout, 0, work(512, 8'191)).attention, scoring(512, 8'191) / 4,
+              1e-12);
   // Lists of 512 rows, of 8 bytes, to three others.
   const auto told = [&](std::int64_t n_tokens, std::int64_t position) {
-    return TimeOf(machine, cut, 0, work(n_tokens, position)).exchange -
-           TimeOf(machine, cut, 0, work(n_tokens, 0)).exchange;
+    return TimeOf(machine, layout, 0, work(n_tokens, position)).exchange -
+           TimeOf(machine, layout, 0, work(n_tokens, 0)).exchange;
   };
   EXPECT_EQ(told(1, 8'191), 0);
   EXPECT_NEAR(told(1, 65'535), kChoosing * (1e-6 + 512 * 8 * 3 / 100e9), 1e-12);
@@ -153,15 +154,15 @@ TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   // Queries of 64 heads from 1024 numbers, weights from 4096, as bf16.
   const double queries = 2 * 512.0 * 64 * (128 * 1024 + 4096) * kChoosing;
   machine.device.bf16_flops = 1e12;
-  EXPECT_NEAR(
-      TimeOf(machine, cut, 0, work(512, 0)).dense - TimeOf(machine, cut, 0, work(512, 8'191)).dense,
-      queries * 3 / 4 / 1e12, 1e-9);
+  EXPECT_NEAR(TimeOf(machine, layout, 0, work(512, 0)).dense -
+                  TimeOf(machine, layout, 0, work(512, 8'191)).dense,
+              queries * 3 / 4 / 1e12, 1e-9);
 }
 
 TEST(StepTimeTest, ExpertRanksShareTheExpertsAndTellTheirRows) {
-  const Cut cut = {.n_tensor = 2, .expert_parallel = true};
+  const ParallelLayout layout = {.n_tensor = 2, .expert_parallel = true};
   const Hardware machine = RoundMachine(1, 2);
-  const StageTime time = TimeOf(machine, cut, 0, Decoding(1));
+  const StageTime time = TimeOf(machine, layout, 0, Decoding(1));
   const StageTime whole = TimeOf(machine, {.n_tensor = 2}, 0, Decoding(1));
   EXPECT_LT(time.experts, whole.experts);
   EXPECT_GT(time.experts, whole.experts / 2);  // one of the two has more of six
@@ -173,7 +174,7 @@ TEST(StepTimeTest, ExpertRanksShareTheExpertsAndTellTheirRows) {
 
 // What is moved while experts are computed takes no time of its own, until it takes longer.
 TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
-  const Cut cut = {.n_data = 4, .expert_parallel = true};
+  const ParallelLayout layout = {.n_data = 4, .expert_parallel = true};
   Hardware machine = RoundMachine(1, 4);
   StepWork work = Decoding(64);
   work.n_data = 4;
@@ -181,25 +182,25 @@ TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
   const ExpertOptions fused = {.exchange = ExpertExchange::kFused};
   machine.node.bytes_per_second = kNoLimit;
   machine.node.latency = 0;
-  const double experts = TimeOf(machine, cut, 0, work, fused).experts;
-  EXPECT_DOUBLE_EQ(TimeOf(machine, cut, 0, work, fused).exchange, 0);
+  const double experts = TimeOf(machine, layout, 0, work, fused).experts;
+  EXPECT_DOUBLE_EQ(TimeOf(machine, layout, 0, work, fused).exchange, 0);
   machine.node.latency = experts / 43;  // of two rounds, half is hidden
-  const double moved = TimeOf(machine, cut, 0, work, fused).exchange;
+  const double moved = TimeOf(machine, layout, 0, work, fused).exchange;
   EXPECT_NEAR(moved / experts, 1, 1e-6);
 }
 
 TEST(StepTimeTest, ImbalanceSlowsTheExpertsAndBalancingHelps) {
-  const Cut cut = {.n_data = 8, .expert_parallel = true};
+  const ParallelLayout layout = {.n_data = 8, .expert_parallel = true};
   const Hardware machine = RoundMachine(1, 8);
   StepWork work = Decoding(512);
   work.n_data = 8;
   const auto experts = [&](double exponent, std::optional<std::int64_t> n_redundant) {
-    StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), exponent), cut,
+    StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), exponent), layout,
                     {.n_redundant = n_redundant});
     EXPECT_EQ(n_redundant.has_value(), times.imbalance() != times.plain_imbalance());
     return times.Of(0, work).experts;
   };
-  const double even = TimeOf(machine, cut, 0, work).experts;
+  const double even = TimeOf(machine, layout, 0, work).experts;
   const double skewed = experts(1, std::nullopt);
   const double balanced = experts(1, 64);
   EXPECT_GT(skewed, 1.3 * even);

@@ -19,8 +19,8 @@ TEST(WireTest, AloneNothingTravels) {
 
 // docs/cluster.md, with d = 4096, P = 8, 6 experts, 43 layers, all ranks together.
 TEST(WireTest, FlashOnTwoTensorRanks) {
-  const Cut cut = {.n_tensor = 2, .expert_parallel = true};
-  const WireBytes bytes = BytesPerToken(FlashConfig(), cut, ExpertExchange::kUnfused);
+  const ParallelLayout layout = {.n_tensor = 2, .expert_parallel = true};
+  const WireBytes bytes = BytesPerToken(FlashConfig(), layout, ExpertExchange::kUnfused);
   EXPECT_DOUBLE_EQ(bytes.embedding, 2 * 4096);
   // Of each rank and sum: half of 4 parts, then half of the sums.
   EXPECT_DOUBLE_EQ(bytes.sums, 43.0 * 2 * 2 * (4 * 4096 * 4 / 2 + 4 * 4096 / 2));
@@ -74,14 +74,14 @@ TEST(WireTest, StagesSendTheStreams) {
 TEST(WireTest, FusedIsTheFormula) {
   const ModelConfig config = FlashConfig();
   // 255 of 256 experts are elsewhere on 256 ranks, each on its own: nearly all 6 are remote.
-  const Cut wide = {.n_data = 256, .expert_parallel = true};
+  const ParallelLayout wide = {.n_data = 256, .expert_parallel = true};
   const double remote = 6 * 255.0 / 256;
   EXPECT_NEAR(RemoteRanks(config, 256), remote, 1e-9);
   EXPECT_NEAR(ExpertBytesFused(config, wide), remote * (4096 + 32 + 12 + 2 * 4096), 1e-6);
   // Two ranks: the other one has at least one of six experts almost always.
   double none = 1;
   for (int i = 0; i < 6; ++i) none *= (128.0 - i) / (256.0 - i);
-  const Cut two = {.n_data = 2, .expert_parallel = true};
+  const ParallelLayout two = {.n_data = 2, .expert_parallel = true};
   EXPECT_NEAR(RemoteRanks(config, 2), 1 - none, 1e-12);
   EXPECT_NEAR(ExpertBytesFused(config, two), (1 - none) * 4128 + 3 * (12 + 8192), 1e-6);
   EXPECT_DOUBLE_EQ(ExpertBytesUnfused(config, two), 8192.0 + 6 * 12 + 6 * 8192);

@@ -50,17 +50,18 @@ std::int64_t BytesSent(const std::filesystem::path& directory, const ModelSizes&
 TEST(WireTrafficTest, IsWhatTheRanksOfAModelSend) {
   const std::filesystem::path directory = testing::ProjectPath("models/fairy");
   const ModelSizes sizes = ModelSizes::Read(directory).value();
-  for (const Cut& cut :
-       {Cut{.n_tensor = 2}, Cut{.n_tensor = 2, .expert_parallel = true}, Cut{.n_stages = 2},
-        Cut{.n_stages = 3}, Cut{.n_tensor = 2, .n_stages = 2, .expert_parallel = true},
-        Cut{.n_data = 2, .expert_parallel = true},
-        Cut{.n_stages = 2, .n_data = 2, .expert_parallel = true}}) {
-    const WireBytes bytes = BytesPerToken(sizes.config(), cut, ExpertExchange::kUnfused);
-    RankCounts counts = cut.counts();
+  for (const ParallelLayout& layout :
+       {ParallelLayout{.n_tensor = 2}, ParallelLayout{.n_tensor = 2, .expert_parallel = true},
+        ParallelLayout{.n_stages = 2}, ParallelLayout{.n_stages = 3},
+        ParallelLayout{.n_tensor = 2, .n_stages = 2, .expert_parallel = true},
+        ParallelLayout{.n_data = 2, .expert_parallel = true},
+        ParallelLayout{.n_stages = 2, .n_data = 2, .expert_parallel = true}}) {
+    const WireBytes bytes = BytesPerToken(sizes.config(), layout, ExpertExchange::kUnfused);
+    RankCounts counts = layout.counts();
     counts.expert_path = ExpertPath::kGather;
     const double expected =
         static_cast<double>(kTokens.size()) * (bytes.Total() - bytes.logits) + bytes.logits;
-    EXPECT_EQ(static_cast<double>(BytesSent(directory, sizes, counts)), expected) << Flags(cut);
+    EXPECT_EQ(static_cast<double>(BytesSent(directory, sizes, counts)), expected) << Flags(layout);
   }
 }
 
@@ -73,12 +74,13 @@ TEST(WireTrafficTest, TheChoiceOfRowsIsWhatTensorRanksSendBesides) {
       std::span(ratios).first(static_cast<std::size_t>(sizes.config().num_hidden_layers));
   const auto n_choosing = std::count(layers.begin(), layers.end(), 4);
   ASSERT_GT(n_choosing, 0);
-  for (const Cut& cut : {Cut{.n_tensor = 2}, Cut{.n_tensor = 2, .n_stages = 2}}) {
-    const std::int64_t at_start = BytesSent(directory, sizes, cut.counts());
+  for (const ParallelLayout& layout :
+       {ParallelLayout{.n_tensor = 2}, ParallelLayout{.n_tensor = 2, .n_stages = 2}}) {
+    const std::int64_t at_start = BytesSent(directory, sizes, layout.counts());
     EXPECT_EQ(
-        static_cast<double>(BytesSent(directory, sizes, cut.counts(), 150) - at_start),
-        static_cast<double>(n_choosing) * ChoiceBytes(sizes.config(), cut, std::ssize(kTokens)))
-        << Flags(cut);
+        static_cast<double>(BytesSent(directory, sizes, layout.counts(), 150) - at_start),
+        static_cast<double>(n_choosing) * ChoiceBytes(sizes.config(), layout, std::ssize(kTokens)))
+        << Flags(layout);
   }
 }
 
@@ -90,8 +92,8 @@ TEST(WireTrafficTest, DividedRowsTravelToTheOtherTensorRanks) {
   const std::vector<int>& ratios = sizes.config().compress_ratios;
   const auto n_layers = std::count(ratios.begin(), ratios.begin() + 6, 4);
   ASSERT_EQ(sizes.config().num_hidden_layers, 6);
-  const Cut whole = {.n_tensor = 2};
-  Cut divided = whole;
+  const ParallelLayout whole = {.n_tensor = 2};
+  ParallelLayout divided = whole;
   divided.decode_context_parallel = true;
   const auto tokens = std::ssize(kTokens);
   const auto rows_at = [&](std::int64_t position) {
@@ -99,8 +101,8 @@ TEST(WireTrafficTest, DividedRowsTravelToTheOtherTensorRanks) {
            RowBytes(sizes.config(), divided,
                     {.n_tokens = tokens, .position = position, .n_sequences = 1});
   };
-  const auto sent = [&](const Cut& cut, std::int32_t n_before) {
-    return static_cast<double>(BytesSent(directory, sizes, cut.counts(), n_before));
+  const auto sent = [&](const ParallelLayout& layout, std::int32_t n_before) {
+    return static_cast<double>(BytesSent(directory, sizes, layout.counts(), n_before));
   };
   for (const std::int32_t n_before : {0, 60}) {
     EXPECT_EQ(sent(divided, n_before) - sent(whole, n_before), rows_at(n_before + tokens - 1));

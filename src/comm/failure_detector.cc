@@ -1,4 +1,4 @@
-#include "comm/rank_watch.h"
+#include "comm/failure_detector.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -82,7 +82,7 @@ std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first) {
   return error;
 }
 
-void WaitForEnd(const std::stop_token& stop, const Alarm& alarm, const OnOverdue& on_overdue) {
+void WaitForEnd(const std::stop_token& stop, const AbortFlag& alarm, const OnOverdue& on_overdue) {
   const auto deadline = WatchedRank::Clock::now() + kOverdue;
   while (!stop.stop_requested() && WatchedRank::Clock::now() < deadline) {
     std::this_thread::sleep_for(kTurn);
@@ -92,7 +92,8 @@ void WaitForEnd(const std::stop_token& stop, const Alarm& alarm, const OnOverdue
   }
 }
 
-RankWatch::RankWatch(std::vector<Descriptor> controls, Alarm& alarm, OnOverdue on_overdue)
+FailureDetector::FailureDetector(std::vector<Descriptor> controls, AbortFlag& alarm,
+                                 OnOverdue on_overdue)
     : on_overdue_(std::move(on_overdue)) {
   for (Descriptor& control : controls) {
     ranks_.emplace_back(std::move(control));
@@ -101,7 +102,7 @@ RankWatch::RankWatch(std::vector<Descriptor> controls, Alarm& alarm, OnOverdue o
   thread_ = std::jthread([this, &alarm](const std::stop_token& stop) { Watch(stop, alarm); });
 }
 
-RankWatch::~RankWatch() {
+FailureDetector::~FailureDetector() {
   thread_.request_stop();
   thread_.join();
   for (const WatchedRank& rank : ranks_) {
@@ -109,7 +110,7 @@ RankWatch::~RankWatch() {
   }
 }
 
-void RankWatch::Watch(const std::stop_token& stop, Alarm& alarm) {
+void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& alarm) {
   auto last_turn = WatchedRank::Clock::now();
   std::optional<WatchedRank::Clock::time_point> failed;
   std::vector<pollfd> watched;

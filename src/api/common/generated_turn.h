@@ -14,8 +14,8 @@ namespace fathom {
 // nullopt: it is none. The answer was cut or stopped, tokens stand in it that no turn has, or read
 // by the rules of the format it says something else than the client was told, whose repairs a
 // prompt should have.
-std::optional<WrittenTurn> MakeWrittenTurn(const CollectedAnswer& collected,
-                                           bool starts_in_reasoning, const Tokenizer& tokenizer);
+std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
+                                             bool starts_in_reasoning, const Tokenizer& tokenizer);
 
 // Puts the turns of all choices into model().turns, where the call wants that. All choices have
 // finished.

@@ -1,4 +1,4 @@
-#include "api/common/turn_store.h"
+#include "api/common/generated_turn_store.h"
 
 #include <gtest/gtest.h>
 
@@ -23,27 +23,28 @@ Message Answer(const std::string& content, std::vector<ToolCall> calls = {},
           .tool_calls = std::move(calls)};
 }
 
-WrittenTurn Turn(Token token) { return {.tokens = {token, 1}, .has_reasoning = true}; }
+GeneratedTurn Turn(Token token) { return {.tokens = {token, 1}, .has_reasoning = true}; }
 
 ToolCall Call(const std::string& id, const std::string& arguments = R"({"a": 1})") {
   return {.id = id, .name = "f", .arguments = arguments};
 }
 
-class TurnStoreTest : public ::testing::Test {
+class GeneratedTurnStoreTest : public ::testing::Test {
  protected:
   // The first token of what the last message but `n_after` is in the prompt; 0: it is encoded.
-  static Token Recalled(TurnStore& store, std::vector<Message> messages, std::size_t n_after = 0) {
+  static Token Recalled(GeneratedTurnStore& store, std::vector<Message> messages,
+                        std::size_t n_after = 0) {
     store.Recall(&messages);
     const Message& message = messages[messages.size() - 1 - n_after];
     return message.written ? message.written->tokens.front() : 0;
   }
   Token Named(const Message& message) { return Recalled(named_, {User("q"), message}); }
 
-  TurnStore named_{ReplayScope::kNamed, kBytes, testing::CountingBits()};
-  TurnStore all_{ReplayScope::kAll, kBytes, testing::CountingBits()};
+  GeneratedTurnStore named_{ReplayScope::kNamed, kBytes, testing::CountingBits()};
+  GeneratedTurnStore all_{ReplayScope::kAll, kBytes, testing::CountingBits()};
 };
 
-TEST_F(TurnStoreTest, CallsAreFoundByTheirIds) {
+TEST_F(GeneratedTurnStoreTest, CallsAreFoundByTheirIds) {
   std::vector<Message> asked = {User("q")};
   const std::string arguments = R"({"a": 1.0, "b": {"x": "é", "y": []}})";
   named_.Remember(named_.Recall(&asked),
@@ -56,7 +57,7 @@ TEST_F(TurnStoreTest, CallsAreFoundByTheirIds) {
   EXPECT_EQ(Recalled(named_, {User("another conversation"), Answer("So.", calls)}), 7);
 }
 
-TEST_F(TurnStoreTest, EditsAreHonoured) {
+TEST_F(GeneratedTurnStoreTest, EditsAreHonoured) {
   named_.Remember({}, Answer("So.", {Call("id1"), Call("id2")}, "why"), Turn(7));
   const std::vector<ToolCall> calls = {Call("id1"), Call("id2")};
   ASSERT_EQ(Named(Answer("So.", calls, "why")), 7);
@@ -74,12 +75,12 @@ TEST_F(TurnStoreTest, EditsAreHonoured) {
   EXPECT_EQ(Named(open), 0) << "a turn that is to go on";
 }
 
-TEST_F(TurnStoreTest, CallsWithoutIdsAreNotRemembered) {
+TEST_F(GeneratedTurnStoreTest, CallsWithoutIdsAreNotRemembered) {
   named_.Remember({}, Answer("", {Call("")}), Turn(7));
   EXPECT_EQ(named_.bytes(), 0u);
 }
 
-TEST_F(TurnStoreTest, TextsAreFoundByTheirConversation) {
+TEST_F(GeneratedTurnStoreTest, TextsAreFoundByTheirConversation) {
   std::vector<Message> asked = {{.role = Role::kSystem, .content = "s"}, User("q")};
   all_.Remember(all_.Recall(&asked), Answer("So.", {}, "why"), Turn(7));
   const auto with = [&](const Message& answer) {
@@ -100,7 +101,7 @@ TEST_F(TurnStoreTest, TextsAreFoundByTheirConversation) {
 }
 
 // Without ids a request means the same whatever was asked before.
-TEST_F(TurnStoreTest, TextsAreNamedByTheCallsBeforeThem) {
+TEST_F(GeneratedTurnStoreTest, TextsAreNamedByTheCallsBeforeThem) {
   std::vector<Message> plain = {User("q")};
   named_.Remember(named_.Recall(&plain), Answer("So.", {}, "why"), Turn(7));
   EXPECT_EQ(named_.bytes(), 0u);
@@ -119,7 +120,7 @@ TEST_F(TurnStoreTest, TextsAreNamedByTheCallsBeforeThem) {
   EXPECT_EQ(Recalled(named_, called), 0);
 }
 
-TEST_F(TurnStoreTest, EveryFieldOfAMessageTells) {
+TEST_F(GeneratedTurnStoreTest, EveryFieldOfAMessageTells) {
   const std::vector<Message> messages = {
       User("a"),
       User("b"),
@@ -142,9 +143,9 @@ TEST_F(TurnStoreTest, EveryFieldOfAMessageTells) {
   EXPECT_NE(TurnKeys(2).Extend({}, messages[0]), keys.Extend({}, messages[0])) << "the seed";
 }
 
-TEST_F(TurnStoreTest, TheLongestUnusedGoFirst) {
+TEST_F(GeneratedTurnStoreTest, TheLongestUnusedGoFirst) {
   all_.Remember({}, Answer("", {Call("id")}), Turn(7));
-  TurnStore store(ReplayScope::kNamed, 3 * all_.bytes(), testing::CountingBits());
+  GeneratedTurnStore store(ReplayScope::kNamed, 3 * all_.bytes(), testing::CountingBits());
   const auto remember = [&](const std::string& id, std::size_t n_tokens = 2) {
     store.Remember({}, Answer("", {Call(id)}), {.tokens = std::vector<Token>(n_tokens, 7)});
   };
@@ -162,8 +163,8 @@ TEST_F(TurnStoreTest, TheLongestUnusedGoFirst) {
   EXPECT_EQ(store.bytes(), 3 * all_.bytes());
 }
 
-TEST_F(TurnStoreTest, ManyThreads) {
-  TurnStore store(ReplayScope::kAll, 4096, testing::CountingBits());
+TEST_F(GeneratedTurnStoreTest, ManyThreads) {
+  GeneratedTurnStore store(ReplayScope::kAll, 4096, testing::CountingBits());
   std::vector<std::jthread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&store, thread] {

@@ -1,5 +1,5 @@
-// OwnBatch: the part of a batch that a data rank computes, its own sequences by their own slots. Of
-// the whole batch, which all ranks know, it remembers who has which row.
+// LocalBatch: the part of a batch that a data rank computes, its own sequences by their own slots.
+// Of the whole batch, which all ranks know, it remembers who has which row.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace fathom {
 
 // One thread at a time. Allocates at construction only.
-class OwnBatch {
+class LocalBatch {
  public:
-  OwnBatch(std::int64_t max_tokens, std::int64_t max_segments, int n_data);
+  LocalBatch(std::int64_t max_tokens, std::int64_t max_segments, int n_data);
 
   // From now on everything is said of this batch. The same on all ranks of a stage.
-  void Take(const BatchView& whole, const ModelShare& share);
+  void Take(const BatchView& whole, const ModelShard& share);
   void Clear();
 
   BatchView View() const { return own_.View(); }

@@ -1,5 +1,5 @@
-// How the devices of some hardware can share a model: as the program cuts it (model/model_ranks.h),
-// and in replicas that know nothing of each other.
+// How the devices of some hardware can share a model: as the program cuts it
+// (model/model_ranks.h), and in replicas that know nothing of each other.
 //
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
 //
@@ -18,7 +18,7 @@
 
 namespace fathom::plan {
 
-struct Cut {
+struct ParallelLayout {
   int n_tensor = 1;
   int n_stages = 1;
   int n_data = 1;
@@ -42,14 +42,15 @@ struct Cut {
 
 // All that use every device and that the model can be cut into, smallest replicas first. Cached
 // rows are not divided.
-std::vector<Cut> LegalCuts(const ModelConfig& config, std::int64_t n_devices);
+std::vector<ParallelLayout> LegalLayouts(const ModelConfig& config, std::int64_t n_devices);
 
 // The same with tensor ranks that divide their cached rows, where the program can do that; none if
 // they do already.
-std::optional<Cut> WithDividedRows(const ModelConfig& config, const Cut& cut);
+std::optional<ParallelLayout> WithDividedRows(const ModelConfig& config,
+                                              const ParallelLayout& layout);
 
 // What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
 // is left of the devices of a stage.
-std::string Flags(const Cut& cut);
+std::string Flags(const ParallelLayout& layout);
 
 }  // namespace fathom::plan

@@ -1,5 +1,5 @@
 // Answers that come back in the next request, through each API.
-#include "api/common/written_turn.h"
+#include "api/common/generated_turn.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -28,9 +28,9 @@ std::string Block(const std::string& calls) {
   return "\n\n<｜DSML｜tool_calls>\n" + calls + "\n</｜DSML｜tool_calls>";
 }
 
-class WrittenTurnTest : public testing::ApiModelTest {
+class GeneratedTurnTest : public testing::ApiModelTest {
  protected:
-  WrittenTurnTest() { model_.turns = &store_; }
+  GeneratedTurnTest() { model_.turns = &store_; }
 
   // Each piece becomes tokens by itself, which cuts words where no encoding of the whole does.
   std::vector<Token> PiecewiseTokens(const std::vector<std::string>& pieces) const {
@@ -127,12 +127,13 @@ class WrittenTurnTest : public testing::ApiModelTest {
                                         Endpoint::kResponses};
 
   const RandomBits bits_ = testing::CountingBits();
-  TurnStore store_{ReplayScope::kNamed, TurnStore::kDefaultBytes, testing::CountingBits()};
+  GeneratedTurnStore store_{ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes,
+                            testing::CountingBits()};
   std::size_t n_generated_ = 0;  // tokens of the last answer
 };
 
 // The next prompt goes on where the answer ended.
-TEST_F(WrittenTurnTest, ThePromptHasTheTurnAsItWasWritten) {
+TEST_F(GeneratedTurnTest, ThePromptHasTheTurnAsItWasWritten) {
   const std::vector<Token> tokens = PiecewiseTokens(
       {"I th", "ink.", "\n</think>", "Loo", "k", ".\n\n\n", Block(kCall).substr(2)});
   for (const Endpoint endpoint : kChats) {
@@ -155,7 +156,7 @@ TEST_F(WrittenTurnTest, ThePromptHasTheTurnAsItWasWritten) {
   EXPECT_NE(tokens, Tokens(text)) << "or the test would not show that tokens are kept";
 }
 
-TEST_F(WrittenTurnTest, WithoutAStoreThePromptIsThatOfTheRequest) {
+TEST_F(GeneratedTurnTest, WithoutAStoreThePromptIsThatOfTheRequest) {
   const std::vector<Token> tokens = Tokens("I think.</think>" + Block(kCall));
   const Endpoint endpoint = Endpoint::kChatCompletions;
   const Json response = Answer(Prepare(endpoint, FirstBody(endpoint)), tokens);
@@ -170,7 +171,7 @@ TEST_F(WrittenTurnTest, WithoutAStoreThePromptIsThatOfTheRequest) {
   EXPECT_FALSE(call.conversation);
 }
 
-TEST_F(WrittenTurnTest, EditsAndOtherTurnsAreEncoded) {
+TEST_F(GeneratedTurnTest, EditsAndOtherTurnsAreEncoded) {
   const Endpoint endpoint = Endpoint::kChatCompletions;
   const Json response =
       Answer(Prepare(endpoint, FirstBody(endpoint)), Tokens("Hm.</think>" + Block(kCall)));
@@ -195,11 +196,12 @@ TEST_F(WrittenTurnTest, EditsAndOtherTurnsAreEncoded) {
 }
 
 // Only whole turns, whose text is what the client was told.
-TEST_F(WrittenTurnTest, WhatIsNoTurnIsNotRemembered) {
+TEST_F(GeneratedTurnTest, WhatIsNoTurnIsNotRemembered) {
   const Endpoint endpoint = Endpoint::kChatCompletions;
   const auto remembers = [&](const std::string& text, FinishReason finish = FinishReason::kStop,
                              Json more = Json::object()) {
-    TurnStore store(ReplayScope::kAll, TurnStore::kDefaultBytes, testing::CountingBits());
+    GeneratedTurnStore store(ReplayScope::kAll, GeneratedTurnStore::kDefaultBytes,
+                             testing::CountingBits());
     model_.turns = &store;
     Json body = FirstBody(endpoint);
     body.update(more);
@@ -236,7 +238,7 @@ TEST_F(WrittenTurnTest, WhatIsNoTurnIsNotRemembered) {
 }
 
 // One call is wanted, and its answer ends before the block does.
-TEST_F(WrittenTurnTest, AnAnswerOfOneCallIsClosed) {
+TEST_F(GeneratedTurnTest, AnAnswerOfOneCallIsClosed) {
   const Endpoint endpoint = Endpoint::kChatCompletions;
   Json body = FirstBody(endpoint);
   body["parallel_tool_calls"] = false;
@@ -252,7 +254,7 @@ TEST_F(WrittenTurnTest, AnAnswerOfOneCallIsClosed) {
 }
 
 // The opening of a call that had to be made is not among the tokens that were generated.
-TEST_F(WrittenTurnTest, AForcedCallIsATurn) {
+TEST_F(GeneratedTurnTest, AForcedCallIsATurn) {
   const Endpoint endpoint = Endpoint::kChatCompletions;
   Json body = FirstBody(endpoint);
   body["tool_choice"] = "required";
@@ -287,7 +289,7 @@ TEST_F(WrittenTurnTest, AForcedCallIsATurn) {
             std::string::npos);
 }
 
-TEST_F(WrittenTurnTest, NoTextOfAClientBecomesASpecialToken) {
+TEST_F(GeneratedTurnTest, NoTextOfAClientBecomesASpecialToken) {
   const Endpoint endpoint = Endpoint::kChatCompletions;
   const Json response =
       Answer(Prepare(endpoint, FirstBody(endpoint)), Tokens("Hm.</think>" + Block(kCall)));
@@ -307,7 +309,7 @@ TEST_F(WrittenTurnTest, NoTextOfAClientBecomesASpecialToken) {
 
 // Conversations of random answers, in which the client keeps no reasoning: each prompt begins with
 // the one before it and the tokens of its answer.
-TEST_F(WrittenTurnTest, PromptsOfAConversationGrow) {
+TEST_F(GeneratedTurnTest, PromptsOfAConversationGrow) {
   const auto piece =
       rc::gen::elementOf(std::vector<std::string>{"Once", " upon", " a t", "ime", "\n", "\n\n", ".",
                                                   " ", "é", "首都", "🗼", "<", "\"", "{", "5"});
@@ -316,8 +318,8 @@ TEST_F(WrittenTurnTest, PromptsOfAConversationGrow) {
     const Endpoint endpoint =
         *rc::gen::elementOf(std::vector<Endpoint>(std::begin(kChats), std::end(kChats)));
     const bool finds_all = *rc::gen::arbitrary<bool>();
-    TurnStore store(finds_all ? ReplayScope::kAll : ReplayScope::kNamed, TurnStore::kDefaultBytes,
-                    bits_);
+    GeneratedTurnStore store(finds_all ? ReplayScope::kAll : ReplayScope::kNamed,
+                             GeneratedTurnStore::kDefaultBytes, bits_);
     model_.turns = &store;
     Json body = FirstBody(endpoint);
     ApiCall call = Prepare(endpoint, body);

@@ -8,20 +8,20 @@
 
 namespace fathom {
 
-struct Place {
+struct TokenPosition {
   std::int32_t sequence = 0;
   std::int32_t position = 0;
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const TokenPosition&, const TokenPosition&) = default;
 };
 
-inline Place PlaceOf(const BatchView& batch, std::int64_t row) {
+inline TokenPosition PositionOf(const BatchView& batch, std::int64_t row) {
   return {batch.SegmentOf(row).sequence, batch.positions[static_cast<std::size_t>(row)]};
 }
 
-inline void ListPlaces(const BatchView& batch, std::vector<Place>& places) {
-  places.clear();
+inline void ListPositions(const BatchView& batch, std::vector<TokenPosition>& positions) {
+  positions.clear();
   for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
-    places.push_back(PlaceOf(batch, row));
+    positions.push_back(PositionOf(batch, row));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "model/index_cut.h"
+#include "model/index_partition.h"
 
 #include <algorithm>
 
@@ -19,12 +19,13 @@ std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position) {
 // A list has 8 bytes for each of index_topk rows, out of more rows than that, each of which takes
 // 128 multiply-adds per head: at least 16 per head and byte, 1024 for V4's 64 heads, which is more
 // than links are behind processors. So it is the time of a message alone that must be made up for.
-bool SharesScoring(const ModelConfig& config, const ModelShare& share, std::int64_t n_rows) {
+bool SharesScoring(const ModelConfig& config, const ModelShard& share, std::int64_t n_rows) {
   const std::int64_t spared = n_rows - n_rows / share.n_tensor;
   return spared > 0 && spared * config.index_n_heads >= share.least_index_work;
 }
 
-IndexCut::IndexCut(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens)
+IndexPartition::IndexPartition(const ModelConfig& config, const ModelShard& share,
+                               std::int64_t max_tokens)
     : config_(config), share_(share), line_(1, 0) {
   const auto n = static_cast<std::size_t>(max_tokens);
   positions_.reserve(n);
@@ -33,9 +34,11 @@ IndexCut::IndexCut(const ModelConfig& config, const ModelShare& share, std::int6
   stretches_.resize(static_cast<std::size_t>(share.n_tensor));
 }
 
-std::int64_t IndexCut::End(int rank) const { return line_.back() * (rank + 1) / share_.n_tensor; }
+std::int64_t IndexPartition::End(int rank) const {
+  return line_.back() * (rank + 1) / share_.n_tensor;
+}
 
-void IndexCut::Take(std::span<const std::int32_t> positions) {
+void IndexPartition::Take(std::span<const std::int32_t> positions) {
   positions_.assign(positions.begin(), positions.end());
   line_.assign(1, 0);
   for (const std::int32_t position : positions) {
@@ -49,7 +52,7 @@ void IndexCut::Take(std::span<const std::int32_t> positions) {
   }
 }
 
-void IndexCut::CutByRows() {
+void IndexPartition::CutByRows() {
   const auto has_rows = [&](std::size_t token) { return line_[token] < line_[token + 1]; };
   std::size_t first = 0, end = positions_.size();
   while (!has_rows(first)) ++first;
@@ -65,11 +68,11 @@ void IndexCut::CutByRows() {
   }
 }
 
-void IndexCut::CutLine() {
+void IndexPartition::CutLine() {
   std::int64_t n_lists = 0;
   for (int rank = 0; rank < share_.n_tensor; ++rank) {
     const std::int64_t first = End(rank - 1), end = End(rank);
-    IndexStretch& stretch = stretches_[static_cast<std::size_t>(rank)];
+    IndexRange& stretch = stretches_[static_cast<std::size_t>(rank)];
     stretch = {.first_list = n_lists};
     if (first == end) {
       continue;
@@ -90,7 +93,7 @@ void IndexCut::CutLine() {
   }
 }
 
-void IndexCut::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const {
+void IndexPartition::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const {
   std::vector<const ScoredRow*> heads;  // what is next in each list of a token
   for (std::int64_t token = 0; token < rows.rows; ++token) {
     const auto i = static_cast<std::size_t>(token);
@@ -99,7 +102,7 @@ void IndexCut::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) 
       continue;
     }
     heads.clear();
-    for (const IndexStretch& stretch : stretches_) {
+    for (const IndexRange& stretch : stretches_) {
       const std::int64_t in_stretch = token - stretch.first_token;
       if (in_stretch >= 0 && in_stretch < stretch.n_tokens) {
         heads.push_back(lists.Row(stretch.first_list + in_stretch));

@@ -1,5 +1,5 @@
-// RankWatch: whether the ranks of a run live, for whoever watches them: the launcher that started
-// them, or the first of them where MPI did.
+// FailureDetector: whether the ranks of a run live, for whoever watches them: the launcher that
+// started them, or the first of them where MPI did.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
-#include "comm/alarm.h"
+#include "comm/abort_flag.h"
 
 namespace fathom {
 
@@ -66,18 +66,18 @@ using OnOverdue = std::function<void(const Error& reason)>;
 inline constexpr std::chrono::seconds kOverdue{4};
 
 // Waits until then, or until the thread is to end.
-void WaitForEnd(const std::stop_token& stop, const Alarm& alarm, const OnOverdue& on_overdue);
+void WaitForEnd(const std::stop_token& stop, const AbortFlag& alarm, const OnOverdue& on_overdue);
 
 // Watches from a thread of its own, until it is destroyed. When a rank fails, raises the alarm and
 // tells the others why.
-class RankWatch {
+class FailureDetector {
  public:
   // controls: of ranks 1, 2, ... The alarm outlives it.
-  RankWatch(std::vector<Descriptor> controls, Alarm& alarm, OnOverdue on_overdue);
-  ~RankWatch();
+  FailureDetector(std::vector<Descriptor> controls, AbortFlag& alarm, OnOverdue on_overdue);
+  ~FailureDetector();
 
  private:
-  void Watch(const std::stop_token& stop, Alarm& alarm);
+  void Watch(const std::stop_token& stop, AbortFlag& alarm);
 
   std::vector<WatchedRank> ranks_;
   const OnOverdue on_overdue_;

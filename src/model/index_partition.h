@@ -1,5 +1,5 @@
-// IndexCut: which tensor rank scores which compressed rows in a step (layers of ratio 4), and what
-// they choose together.
+// IndexPartition: which tensor rank scores which compressed rows in a step (layers of ratio 4), and
+// what they choose together.
 //
 // The rows that the tokens of a step have to choose from, those of one token behind those of the
 // token before it, are one line, and every rank has an equal stretch of it. So many tokens are
@@ -8,7 +8,7 @@
 // (Backend::BestRows); the lists of a token, from all ranks that have some of its rows, are merged.
 // A score does not depend on who computes it, so the choice is that of one rank.
 //
-// Where the ranks divide the cached rows (ModelShare::RowsOfRatio4), the stretch of each is instead
+// Where the ranks divide the cached rows (ModelShard::RowsOfRatio4), the stretch of each is instead
 // what it has of the rows of all tokens, in every step in which there is something to choose.
 #pragma once
 
@@ -28,19 +28,19 @@ std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position);
 
 // Whether the tensor ranks share the scoring of n_rows rows of all tokens together. Otherwise each
 // scores all of them.
-bool SharesScoring(const ModelConfig& config, const ModelShare& share, std::int64_t n_rows);
+bool SharesScoring(const ModelConfig& config, const ModelShard& share, std::int64_t n_rows);
 
 // What one rank has of the line.
-struct IndexStretch {
+struct IndexRange {
   std::int64_t first_token = 0;  // row of the batch
   std::int64_t n_tokens = 0;     // to the last one with rows in the stretch
   std::int64_t first_list = 0;   // its lists among those of all ranks, n_tokens
 };
 
 // One thread at a time. The configuration outlives it.
-class IndexCut {
+class IndexPartition {
  public:
-  IndexCut(const ModelConfig& config, const ModelShare& share, std::int64_t max_tokens);
+  IndexPartition(const ModelConfig& config, const ModelShard& share, std::int64_t max_tokens);
 
   // From now on everything is said of this step.
   void Take(std::span<const std::int32_t> positions);
@@ -50,9 +50,7 @@ class IndexCut {
   bool is_shared() const { return is_shared_; }
 
   // The following where the step is shared.
-  const IndexStretch& StretchOf(int rank) const {
-    return stretches_[static_cast<std::size_t>(rank)];
-  }
+  const IndexRange& StretchOf(int rank) const { return stretches_[static_cast<std::size_t>(rank)]; }
   // Of the own n_tokens; places of the rows that this rank has.
   std::span<const RowRange> own_ranges() const { return own_ranges_; }
   // lists: of all ranks, [StretchOf(last rank).first_list + n_tokens, index_topk]. rows [t,
@@ -65,11 +63,11 @@ class IndexCut {
   std::int64_t End(int rank) const;
 
   const ModelConfig& config_;
-  const ModelShare share_;
+  const ModelShard share_;
   bool is_shared_ = false;
   std::vector<std::int32_t> positions_;
   std::vector<std::int64_t> line_;  // where each token begins, and the end
-  std::vector<IndexStretch> stretches_;
+  std::vector<IndexRange> stretches_;
   std::vector<RowRange> own_ranges_;
 };
 

@@ -1,4 +1,4 @@
-// Alarm: the one reason why all ranks of a run have to stop.
+// AbortFlag: the one reason why all ranks of a run have to stop.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace fathom {
 
 // Any thread may raise it and ask for it. The first error stays; what comes later is its
 // consequence.
-class Alarm {
+class AbortFlag {
  public:
   // True: this was the first.
   bool Raise(Error error) {

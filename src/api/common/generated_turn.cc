@@ -1,4 +1,4 @@
-#include "api/common/written_turn.h"
+#include "api/common/generated_turn.h"
 
 #include <algorithm>
 #include <string>
@@ -43,7 +43,7 @@ Status Append(std::string_view text, const Tokenizer& tokenizer, std::vector<Tok
 Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tokenizer& tokenizer) {
   std::vector<Token> tokens;
   auto next = collected.tokens.begin();
-  for (const GivenText& given : collected.given) {
+  for (const ForcedPrefix& given : collected.given) {
     const auto until = collected.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_before);
     tokens.insert(tokens.end(), next, until);
     next = until;
@@ -94,8 +94,8 @@ bool Says(std::string text, bool has_reasoning, const Answer& told) {
 
 }  // namespace
 
-std::optional<WrittenTurn> MakeWrittenTurn(const CollectedAnswer& collected,
-                                           bool starts_in_reasoning, const Tokenizer& tokenizer) {
+std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
+                                             bool starts_in_reasoning, const Tokenizer& tokenizer) {
   const std::optional<Token> end = tokenizer.Find(kEndOfSentence);
   const bool is_whole = collected.finish == FinishReason::kStop && !collected.stop_token &&
                         collected.answer.finish_reason != ChatFinishReason::kLength;
@@ -113,15 +113,15 @@ std::optional<WrittenTurn> MakeWrittenTurn(const CollectedAnswer& collected,
   }
   if (!Says(*std::move(text), starts_in_reasoning, collected.answer)) return std::nullopt;
   tokens->push_back(*end);
-  return WrittenTurn{.tokens = *std::move(tokens), .has_reasoning = starts_in_reasoning};
+  return GeneratedTurn{.tokens = *std::move(tokens), .has_reasoning = starts_in_reasoning};
 }
 
 void RememberTurns(const ApiAnswer& answer) {
   const ApiCall& call = answer.call();
-  TurnStore* turns = answer.model().turns;
+  GeneratedTurnStore* turns = answer.model().turns;
   if (turns == nullptr || !call.conversation) return;
   for (const AnswerCollector& choice : answer.choices()) {
-    std::optional<WrittenTurn> turn = MakeWrittenTurn(
+    std::optional<GeneratedTurn> turn = MakeWrittenTurn(
         choice.collected(), call.answers.starts_in_reasoning, *answer.model().tokenizer);
     if (!turn) continue;
     const Answer& told = choice.collected().answer;

@@ -1,4 +1,4 @@
-#include "model/index_cut.h"
+#include "model/index_partition.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ ModelConfig Config(std::int64_t top = kTop, std::int64_t heads = 4) {
   return config;
 }
 
-ModelShare Share(int rank, int n_ranks, bool divided_rows = false) {
+ModelShard Share(int rank, int n_ranks, bool divided_rows = false) {
   return {.tensor_rank = rank,
           .n_tensor = n_ranks,
           .decode_context_parallel = divided_rows,
@@ -66,7 +66,7 @@ std::vector<float> RandomScores(std::mt19937& random, std::int64_t n) {
 }
 
 // What BestRows makes of these scores.
-void FillList(const std::vector<float>& scores, const RowShare& share, const RowRange& range,
+void FillList(const std::vector<float>& scores, const CacheShard& share, const RowRange& range,
               std::span<ScoredRow> list) {
   std::vector<ScoredRow> scored;
   for (std::int64_t place = range.first; place < range.end; ++place) {
@@ -113,11 +113,11 @@ void ExpectTheChoiceOfOne(bool divided_rows) {
       std::set<std::pair<std::int64_t, std::int64_t>> scored;  // tokens and rows
       std::int64_t n_lists = 0;
       for (int rank = 0; rank < n_ranks; ++rank) {
-        const ModelShare share = Share(rank, n_ranks, divided_rows);
-        IndexCut cut(config, share, t);
+        const ModelShard share = Share(rank, n_ranks, divided_rows);
+        IndexPartition cut(config, share, t);
         cut.Take(positions.all);
         ASSERT_TRUE(cut.is_shared());
-        const IndexStretch& own = cut.StretchOf(rank);
+        const IndexRange& own = cut.StretchOf(rank);
         ASSERT_EQ(std::ssize(cut.own_ranges()), own.n_tokens);
         EXPECT_EQ(own.first_list, n_lists);
         n_lists += own.n_tokens;
@@ -138,7 +138,7 @@ void ExpectTheChoiceOfOne(bool divided_rows) {
                     divided_rows ? static_cast<double>(own.n_tokens) : 1.0);
       }
       EXPECT_EQ(std::ssize(scored), n_rows);
-      IndexCut cut(config, Share(0, n_ranks, divided_rows), t);
+      IndexPartition cut(config, Share(0, n_ranks, divided_rows), t);
       cut.Take(positions.all);
       std::vector<std::int32_t> chosen(static_cast<std::size_t>(t * kTop), 7);
       const Matrix<std::int32_t> rows = {chosen.data(), t, kTop};
@@ -153,23 +153,23 @@ void ExpectTheChoiceOfOne(bool divided_rows) {
   }
 }
 
-TEST(IndexCut, RanksShareTheLine) { ExpectTheChoiceOfOne(false); }
-TEST(IndexCut, RanksDivideTheRows) { ExpectTheChoiceOfOne(true); }
+TEST(IndexPartition, RanksShareTheLine) { ExpectTheChoiceOfOne(false); }
+TEST(IndexPartition, RanksDivideTheRows) { ExpectTheChoiceOfOne(true); }
 
 // However little there is to score.
-TEST(IndexCut, DividedRowsAreAlwaysShared) {
-  ModelShare share = Share(1, 2, true);
+TEST(IndexPartition, DividedRowsAreAlwaysShared) {
+  ModelShard share = Share(1, 2, true);
   share.least_index_work = kLeastIndexWork;
-  IndexCut cut(Config(), share, 1);
+  IndexPartition cut(Config(), share, 1);
   cut.Take(std::vector<std::int32_t>{42});
   EXPECT_FALSE(cut.is_shared());
   cut.Take(std::vector<std::int32_t>{43});
   EXPECT_TRUE(cut.is_shared());
 }
 
-TEST(IndexCut, NobodyScoresWhereAllRowsFit) {
+TEST(IndexPartition, NobodyScoresWhereAllRowsFit) {
   const ModelConfig config = Config();
-  IndexCut cut(config, Share(1, 2), 50);
+  IndexPartition cut(config, Share(1, 2), 50);
   Positions positions;
   Add(positions, 0, 43);  // the last sees ten rows
   cut.Take(positions.all);
@@ -185,7 +185,7 @@ TEST(IndexCut, NobodyScoresWhereAllRowsFit) {
 
 // Of Flash: prompts are shared as soon as rows are chosen, a single token
 // when its text is long.
-TEST(IndexCut, SharesWhatTakesLongerThanAMessage) {
+TEST(IndexPartition, SharesWhatTakesLongerThanAMessage) {
   const ModelConfig config = Config(512, 64);
   const auto shares = [&](std::int64_t position, std::int64_t n_tokens, int n_ranks) {
     return SharesScoring(config, {.n_tensor = n_ranks}, RowsToScore(config, position) * n_tokens);

@@ -1,4 +1,4 @@
-#include "api/common/turn_store.h"
+#include "api/common/generated_turn_store.h"
 
 #include <optional>
 #include <utility>
@@ -11,10 +11,11 @@ constexpr std::size_t kOverheadBytes = 256;
 
 }  // namespace
 
-TurnStore::TurnStore(ReplayScope scope, std::size_t max_bytes, const RandomBits& random_bits)
+GeneratedTurnStore::GeneratedTurnStore(ReplayScope scope, std::size_t max_bytes,
+                                       const RandomBits& random_bits)
     : scope_(scope), keys_(random_bits()), turns_(max_bytes) {}
 
-OpenConversation TurnStore::Recall(std::vector<Message>* messages) {
+OpenConversation GeneratedTurnStore::Recall(std::vector<Message>* messages) {
   OpenConversation conversation;
   for (Message& message : *messages) {
     if (message.role == Role::kAssistant && !message.wo_eos) {
@@ -26,7 +27,7 @@ OpenConversation TurnStore::Recall(std::vector<Message>* messages) {
   return conversation;
 }
 
-bool TurnStore::RecallTurn(const OpenConversation& conversation, Message* message) {
+bool GeneratedTurnStore::RecallTurn(const OpenConversation& conversation, Message* message) {
   std::optional<TurnKey> key;
   if (!message->tool_calls.empty()) {
     key = keys_.OfCalls(*message);
@@ -43,8 +44,8 @@ bool TurnStore::RecallTurn(const OpenConversation& conversation, Message* messag
   return true;
 }
 
-void TurnStore::Remember(const OpenConversation& conversation, const Message& answer,
-                         WrittenTurn turn) {
+void GeneratedTurnStore::Remember(const OpenConversation& conversation, const Message& answer,
+                                  GeneratedTurn turn) {
   const bool has_calls = !answer.tool_calls.empty();
   if (!has_calls && !FindsByText(conversation)) return;
   const std::optional<TurnKey> key =
@@ -56,7 +57,7 @@ void TurnStore::Remember(const OpenConversation& conversation, const Message& an
   turns_.Put(*key, {.written = std::move(turn), .reasoning = reasoning}, bytes);
 }
 
-std::size_t TurnStore::bytes() const {
+std::size_t GeneratedTurnStore::bytes() const {
   const std::lock_guard lock(mutex_);
   return turns_.bytes();
 }

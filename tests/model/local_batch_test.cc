@@ -1,4 +1,4 @@
-#include "model/own_batch.h"
+#include "model/local_batch.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 namespace fathom {
 namespace {
 
-TEST(OwnBatchTest, ARankHasTheRowsOfItsSequences) {
+TEST(LocalBatchTest, ARankHasTheRowsOfItsSequences) {
   Batch whole;
   const std::vector<Token> tokens = {10, 11, 12, 13, 14, 15};
   const std::span<const Token> all = tokens;
   whole.Add(3, 7, all.subspan(0, 2));   // rank 0 of 3
   whole.Add(1, 0, all.subspan(2, 3));   // rank 1
   whole.Add(0, 20, all.subspan(5, 1));  // rank 0
-  OwnBatch own(6, 4, 3);
+  LocalBatch own(6, 4, 3);
   own.Take(whole.View(), {.data_rank = 0, .n_data = 3});
   const BatchView view = own.View();
   EXPECT_EQ(std::vector<Token>(view.tokens.begin(), view.tokens.end()),

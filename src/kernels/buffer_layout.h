@@ -1,7 +1,7 @@
-// Carver: cuts one piece of memory into matrices.
+// BufferLayout: cuts one piece of memory into matrices.
 //
-// The same code that hands out the matrices measures the memory they need: run it once on a Carver
-// without memory, allocate bytes(), run it again on the memory.
+// The same code that hands out the matrices measures the memory they need: run it once on a
+// BufferLayout without memory, allocate bytes(), run it again on the memory.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace fathom {
 
-class Carver {
+class BufferLayout {
  public:
   // Only measures: the matrices it hands out have a null address.
-  Carver() = default;
+  BufferLayout() = default;
   // `memory` is aligned to 64 bytes and outlives the matrices.
-  explicit Carver(std::span<std::byte> memory) : memory_(memory) {}
+  explicit BufferLayout(std::span<std::byte> memory) : memory_(memory) {}
 
   // The next matrix; its address is a multiple of 64 bytes.
   template <class T>
-  Matrix<T> Take(std::int64_t rows, std::int64_t cols) {
+  Matrix<T> Add(std::int64_t rows, std::int64_t cols) {
     const std::int64_t begin = bytes_;
     const auto size = rows * cols * static_cast<std::int64_t>(sizeof(T));
     bytes_ += RoundUp(size, 64);

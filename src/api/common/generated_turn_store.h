@@ -1,5 +1,5 @@
-// TurnStore: the latest assistant turns as the model wrote them, token by token, so that a prompt
-// can hold them as they were. spec/encoding.md section 10.
+// GeneratedTurnStore: the latest assistant turns as the model wrote them, token by token, so that a
+// prompt can hold them as they were. spec/encoding.md section 10.
 //
 // A client brings a turn back as JSON. Encoded anew it is not what the model wrote: arguments are
 // spaced differently, blanks and reasoning are lost, words may be cut into other tokens. From there
@@ -35,12 +35,12 @@ struct OpenConversation {
 };
 
 // In memory only. Over the limit the turns go that were not used for longest. Any thread.
-class TurnStore {
+class GeneratedTurnStore {
  public:
   static constexpr std::size_t kDefaultBytes = std::size_t{64} << 20;
 
   // `random_bits`: of the keys, so that nobody can write a conversation that has another's.
-  TurnStore(ReplayScope scope, std::size_t max_bytes, const RandomBits& random_bits);
+  GeneratedTurnStore(ReplayScope scope, std::size_t max_bytes, const RandomBits& random_bits);
 
   // Sets Message::written of each assistant turn that is remembered. A turn whose reasoning the
   // client changed is not touched; one that came without has it again.
@@ -48,14 +48,14 @@ class TurnStore {
 
   // `answer`: what the client was told, with the ids of its calls. In place of an answer to the
   // same conversation with the same text.
-  void Remember(const OpenConversation& conversation, const Message& answer, WrittenTurn turn);
+  void Remember(const OpenConversation& conversation, const Message& answer, GeneratedTurn turn);
 
   // Of all that is kept, with an estimate of what surrounds the tokens.
   std::size_t bytes() const;
 
  private:
   struct Turn {
-    WrittenTurn written;
+    GeneratedTurn written;
     TurnKey reasoning;  // of its text
   };
 

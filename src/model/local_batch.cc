@@ -1,22 +1,22 @@
-#include "model/own_batch.h"
+#include "model/local_batch.h"
 
 #include <algorithm>
 
 namespace fathom {
 
-OwnBatch::OwnBatch(std::int64_t max_tokens, std::int64_t max_segments, int n_data)
+LocalBatch::LocalBatch(std::int64_t max_tokens, std::int64_t max_segments, int n_data)
     : tokens_of_rank_(static_cast<std::size_t>(n_data)) {
   own_.Reserve(max_tokens, max_segments);
   places_.reserve(static_cast<std::size_t>(max_tokens));
 }
 
-void OwnBatch::Clear() {
+void LocalBatch::Clear() {
   own_.Clear();
   places_.clear();
   std::ranges::fill(tokens_of_rank_, 0);
 }
 
-void OwnBatch::Take(const BatchView& whole, const ModelShare& share) {
+void LocalBatch::Take(const BatchView& whole, const ModelShard& share) {
   Clear();
   const DataRanks data = share.data();
   for (const Segment& segment : whole.segments) {
