@@ -1,4 +1,4 @@
-// The number formats of the checkpoint, as scalar conversions (spec/quantization.md 1 and 2).
+// The number formats of the checkpoint, as scalar conversions (docs/spec/quantization.md 1 and 2).
 //
 // Portable bit arithmetic only: these functions define the values; vector code must agree with them
 // to the bit. All conversions to a narrower format round to nearest, ties to even.
@@ -84,7 +84,7 @@ constexpr float E8m0ToFloat(std::uint8_t byte) {
 }
 
 // The smallest power of two s with s >= max(magnitude, floor) / format_maximum
-// (spec/quantization.md 2): the scale of a group whose largest magnitude is `magnitude`.
+// (docs/spec/quantization.md 2): the scale of a group whose largest magnitude is `magnitude`.
 constexpr float PowerOfTwoScale(float magnitude, float floor, float format_maximum) {
   const float clamped = magnitude > floor ? magnitude : floor;
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(clamped * (1.0f / format_maximum));

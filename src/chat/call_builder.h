@@ -1,5 +1,6 @@
 // Turns the parts of tool calls into events: decides what each parameter is, keeps the arguments
-// valid JSON whatever the model wrote, and gives the calls their ids. spec/encoding.md section 9.2.
+// valid JSON whatever the model wrote, and gives the calls their ids. docs/spec/encoding.md section
+// 9.2.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The chat types: what a client says and what the encoder is asked for. Plain values, owned
-// strings, all text UTF-8. spec/encoding.md section 3.
+// strings, all text UTF-8. docs/spec/encoding.md section 3.
 #pragma once
 
 #include <optional>

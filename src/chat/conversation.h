@@ -1,5 +1,5 @@
 // What happens to the messages before they are rendered: results of tools join user turns, stand in
-// the order of their calls, and old reasoning goes. spec/encoding.md section 4, steps 1 to 4.
+// the order of their calls, and old reasoning goes. docs/spec/encoding.md section 4, steps 1 to 4.
 #pragma once
 
 #include <cstddef>

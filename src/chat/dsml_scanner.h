@@ -1,5 +1,5 @@
 // Recognises one tag of an answer: think tags and the tool-call markup (DSML), in the spellings
-// that models produce. spec/encoding.md section 9.2.
+// that models produce. docs/spec/encoding.md section 9.2.
 //
 //   <think> </think>
 //   <BAR DSML BAR tool_calls>                       also function_calls and calls

@@ -1,5 +1,6 @@
 // The V4 chat encoding: messages and tools -> the text of the prompt. There is no template in the
-// checkpoints; the format is the program encoding_dsv4.py. spec/encoding.md sections 4 to 6 and 8.
+// checkpoints; the format is the program encoding_dsv4.py. docs/spec/encoding.md sections 4 to 6
+// and 8.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// The fixed strings of the V4 chat format (spec/encoding.md sections 2, 4, 6). They are part of the
-// format: the model was trained on these bytes. Tests compare them with the published literals.
+// The fixed strings of the V4 chat format (docs/spec/encoding.md sections 2, 4, 6). They are part
+// of the format: the model was trained on these bytes. Tests compare them with the published
+// literals.
 #pragma once
 
 #include <string_view>
@@ -15,7 +16,7 @@ inline constexpr std::string_view kLatestReminderToken = "<｜latest_reminder｜
 inline constexpr std::string_view kThinkOpenToken = "<think>";
 inline constexpr std::string_view kThinkCloseToken = "</think>";
 inline constexpr std::string_view kDsml = "｜DSML｜";
-// Around what stands before and behind a gap that the model is to fill (spec/tokenizer.md 7).
+// Around what stands before and behind a gap that the model is to fill (docs/spec/tokenizer.md 7).
 inline constexpr std::string_view kFimBegin = "<｜fim▁begin｜>";
 inline constexpr std::string_view kFimHole = "<｜fim▁hole｜>";
 inline constexpr std::string_view kFimEnd = "<｜fim▁end｜>";

@@ -1,4 +1,4 @@
-// Reads a conversation in the form OpenAI clients send it. spec/encoding.md section 3.
+// Reads a conversation in the form OpenAI clients send it. docs/spec/encoding.md section 3.
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 //
 // Models do not always write what the format asks for. This parser recovers the calls from the
 // known deviations, never shows a half-written marker, and always produces valid JSON; the strict
-// reading of the format is in strict_parser.h. spec/encoding.md section 9.2 has the policy, case by
-// case.
+// reading of the format is in strict_parser.h. docs/spec/encoding.md section 9.2 has the policy,
+// case by case.
 //
 //   REASONING --</think>--> CONTENT --<tool_calls><invoke ..>--> INVOKE <--> VALUE
 //                              ^                                   |

@@ -1,5 +1,5 @@
 // PromptProfile: in what the chat formats of the published V4 checkpoints differ.
-// spec/encoding.md sections 1 and 5.
+// docs/spec/encoding.md sections 1 and 5.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // The official reading of an answer: either exactly in the format, or an error. For checks and for
-// golden tests; what serves users is AnswerParser. spec/encoding.md section 9.1.
+// golden tests; what serves users is AnswerParser. docs/spec/encoding.md section 9.1.
 #pragma once
 
 #include <string_view>

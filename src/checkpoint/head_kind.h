@@ -1,6 +1,6 @@
 // What the tensors of a checkpoint say about themselves, where its configuration may be silent or
-// wrong: the draft head (spec/mtp.md 0) and the format of the routed experts (spec/checkpoint.md
-// 4).
+// wrong: the draft head (docs/spec/mtp.md 0) and the format of the routed experts
+// (docs/spec/checkpoint.md 4).
 #pragma once
 
 #include <cstdint>

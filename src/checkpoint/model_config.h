@@ -1,4 +1,4 @@
-// ModelConfig: config.json of a native DeepSeek-V4 checkpoint, validated (spec/model.md 1).
+// ModelConfig: config.json of a native DeepSeek-V4 checkpoint, validated (docs/spec/model.md 1).
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct RopeScaling {
   std::int64_t original_max_position_embeddings = 0;  // tokens
 };
 
-// The drafter of Flash-0731 and *-DSpark (spec/mtp.md 2.1).
+// The drafter of Flash-0731 and *-DSpark (docs/spec/mtp.md 2.1).
 struct DSparkConfig {
   std::int64_t dspark_block_size = 0;  // tokens drafted in one pass
   std::int64_t dspark_markov_rank = 0;

@@ -1,4 +1,4 @@
-// Checkpoint: the tensors of a native DeepSeek-V4 checkpoint, in place (spec/checkpoint.md 1).
+// Checkpoint: the tensors of a native DeepSeek-V4 checkpoint, in place (docs/spec/checkpoint.md 1).
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,8 @@ class WeightBinder {
 
   // Names that were never asked for, ascending: a sign that the checkpoint is not what its
   // configuration says. Without copies of the embedding and the head in the draft head, which may
-  // be there and are not used (spec/checkpoint.md 6). The views live as long as the checkpoint.
+  // be there and are not used (docs/spec/checkpoint.md 6). The views live as long as the
+  // checkpoint.
   std::vector<std::string_view> Unused() const;
 
  private:

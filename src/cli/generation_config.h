@@ -1,4 +1,4 @@
-// generation_config.json: how the makers of a model want it sampled (spec/sampling.md 1).
+// generation_config.json: how the makers of a model want it sampled (docs/spec/sampling.md 1).
 #pragma once
 
 #include <filesystem>

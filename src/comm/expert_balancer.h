@@ -1,4 +1,4 @@
-// The placement of experts that evens out what the ranks have to compute (spec/parallel.md 5).
+// The placement of experts that evens out what the ranks have to compute (docs/spec/parallel.md 5).
 #pragma once
 
 #include <cstdint>

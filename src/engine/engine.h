@@ -27,7 +27,7 @@
 
 namespace fathom {
 
-// How many tokens are drafted ahead of every verified one (spec/mtp.md).
+// How many tokens are drafted ahead of every verified one (docs/spec/mtp.md).
 struct DraftOptions {
   bool enabled = false;
   std::int64_t depth = 0;  // 1 to kMaxDraftDepth: always so many; 0: as many as measurement pays

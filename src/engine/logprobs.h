@@ -1,4 +1,4 @@
-// Log-probabilities of one row of raw logits (spec/sampling.md 7).
+// Log-probabilities of one row of raw logits (docs/spec/sampling.md 7).
 #pragma once
 
 #include <span>

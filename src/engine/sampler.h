@@ -1,4 +1,4 @@
-// The next token from a row of logits (spec/sampling.md 2, 5). Steps, in this order:
+// The next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this order:
 //
 //   log-probabilities of the raw logits, if asked for
 //   -inf for everything that would end the answer, before min_tokens
@@ -78,7 +78,7 @@ class Sampler {
 
   // What Sample would choose from these logits, with the same noise and the same errors, without
   // logprobs. For the logits of a drafter: where they resemble the model's, so does the choice
-  // (spec/sampling.md 3.2).
+  // (docs/spec/sampling.md 3.2).
   Result<Token> Draft(std::span<const float> logits, const SamplerState& state,
                       std::int64_t position);
 

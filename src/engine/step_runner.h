@@ -47,10 +47,10 @@ struct RunningStep {
   bool IsAsked() const { return !alone && end_asked == plan.segments.size(); }
 };
 
-// Verification (spec/mtp.md 3, spec/sampling.md 3.2): the logits behind every drafted token choose
-// the token that follows, by the same noise as without drafts; a draft is right if it is that
-// token. So the tokens are those of a run without drafts, and drafts only change how many come from
-// a step. One thread, that of the engine.
+// Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
+// token choose the token that follows, by the same noise as without drafts; a draft is right if it
+// is that token. So the tokens are those of a run without drafts, and drafts only change how many
+// come from a step. One thread, that of the engine.
 class StepRunner {
  public:
   StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics);

@@ -1,4 +1,4 @@
-// min-p, top-k, top-p: which tokens may be drawn (spec/sampling.md 2, steps 6 to 8).
+// min-p, top-k, top-p: which tokens may be drawn (docs/spec/sampling.md 2, steps 6 to 8).
 //
 // Tokens are ordered by descending logit, ties by ascending id: a strict order, so the kept set is
 // unique. Weights are fixed-point integers, so their sums do not depend on the order of addition.

@@ -1,6 +1,6 @@
 // Writes JSON as Python's json.dumps(value, ensure_ascii=False) does, byte for byte: the official
-// encoder prints tool schemas, response formats and arguments that way (spec/encoding.md section
-// 6).
+// encoder prints tool schemas, response formats and arguments that way (docs/spec/encoding.md
+// section 6).
 #pragma once
 
 #include <string>

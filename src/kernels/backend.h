@@ -129,7 +129,7 @@ class Backend {
 
   // --- Attention ---
   // q [t, heads * head_dim], in place: unweighted norm of every head (rounded to bf16 at every
-  // step, spec/model.md 5.2), then RoPE on its last rope_dims.
+  // step, docs/spec/model.md 5.2), then RoPE on its last rope_dims.
   virtual void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                           const RopeRows& rope) = 0;
   // kv [t, head_dim], in place: RMS norm, RoPE, then FP8 simulation of all but the RoPE dimensions.

@@ -208,7 +208,7 @@ struct LayerCache {
   CompressorCache indexer;     // ratio 4
 };
 
-// Compressed rows that the query at `position` may see (spec/model.md 5.4).
+// Compressed rows that the query at `position` may see (docs/spec/model.md 5.4).
 constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;
 }

@@ -1,4 +1,4 @@
-// Rotary position embedding: frequencies, and cos/sin of an angle (spec/model.md 4).
+// Rotary position embedding: frequencies, and cos/sin of an angle (docs/spec/model.md 4).
 //
 // Everything is IEEE arithmetic on float and double, no libm: the same bits on every machine.
 #pragma once

@@ -8,7 +8,8 @@
 //                one E8M0 scale per row and 32 columns: scales [n, k/32].
 //                value(i, j) = e2m1 * scale[i][j / 32].
 //
-// Nothing is converted or repacked: a Weight points into the mapped file (spec/checkpoint.md 3).
+// Nothing is converted or repacked: a Weight points into the mapped file (docs/spec/checkpoint.md
+// 3).
 #pragma once
 
 #include <cstddef>
@@ -88,7 +89,7 @@ struct ExpertWeights {
   Weight w3;
 };
 
-// Hyper-connection parameters of one sub-layer (spec/model.md 3): fn [24, 4 d] (rows: 4 pre, 4
+// Hyper-connection parameters of one sub-layer (docs/spec/model.md 3): fn [24, 4 d] (rows: 4 pre, 4
 // post, 16 comb), base [24], scale [3]; of a head: fn [4, 4 d], base [4], scale [1].
 struct HcWeights {
   const float* fn = nullptr;

@@ -1,4 +1,4 @@
-// How much memory the cached state of a sequence takes, per kind of layer (spec/model.md 5.8).
+// How much memory the cached state of a sequence takes, per kind of layer (docs/spec/model.md 5.8).
 //
 //   every layer   window keys     [window_slots, 584 bytes for V4: kernels/key_layout.h]
 //   ratio 4, 128  compressed rows [context / ratio, the same]

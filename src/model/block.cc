@@ -11,7 +11,7 @@ Matrix<T> Narrow(Matrix<T> scratch, std::int64_t cols) {
   return {scratch.data, scratch.rows, cols};
 }
 
-// Adds the rows that this batch completes to one compressor's cache (spec/model.md 5.7).
+// Adds the rows that this batch completes to one compressor's cache (docs/spec/model.md 5.7).
 void Compress(const Step& step, const CompressorWeights& weights, CompressorCache& cache) {
   const Activations& a = step.a;
   const Matrix<float> values = Narrow(a.values, weights.wkv.n);
@@ -60,7 +60,7 @@ Status SelectSharedRows(const Step& step, const IndexerWeights& weights,
   return shared;
 }
 
-// The compressed rows each query attends to in a layer of ratio 4 (spec/model.md 6), into
+// The compressed rows each query attends to in a layer of ratio 4 (docs/spec/model.md 6), into
 // a.selected.
 Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCache& cache) {
   const Activations& a = step.a;
@@ -104,7 +104,7 @@ Status AttendToGathered(const Step& step, const AttentionInput& input, const Lay
   return {};
 }
 
-// a.u -> a.y (spec/model.md 5). A tensor rank has some of the heads and of the output groups.
+// a.u -> a.y (docs/spec/model.md 5). A tensor rank has some of the heads and of the output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
@@ -183,7 +183,7 @@ Status LocalExperts(const Step& step, const BlockWeights& block, Matrix<const Bf
   return {};
 }
 
-// a.u -> a.y (spec/model.md 7).
+// a.u -> a.y (docs/spec/model.md 7).
 Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;

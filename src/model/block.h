@@ -1,5 +1,5 @@
-// One transformer block of DeepSeek-V4 (spec/model.md 2): the same code for every layer kind, for
-// prefill and decoding, and for the MTP head.
+// One transformer block of DeepSeek-V4 (docs/spec/model.md 2): the same code for every layer kind,
+// for prefill and decoding, and for the MTP head.
 #pragma once
 
 #include <span>

@@ -1,6 +1,7 @@
-// ExpertExchange: the routed experts of a layer where several ranks share them (spec/parallel.md
-// 4). One operation: tokens go to the ranks that have their experts, the experts' outputs come back
-// to the token's owner, which adds them in ascending expert id, then the shared expert.
+// ExpertExchange: the routed experts of a layer where several ranks share them
+// (docs/spec/parallel.md 4). One operation: tokens go to the ranks that have their experts, the
+// experts' outputs come back to the token's owner, which adds them in ascending expert id, then the
+// shared expert.
 //
 // Whose tokens: tensor ranks all have all tokens; data ranks have their own each.
 // Which path: kGather gives everything to everyone, and computes when all of it is there. kFused

@@ -1,4 +1,4 @@
-// Which rank computes which expert for which token (spec/parallel.md 4, 5).
+// Which rank computes which expert for which token (docs/spec/parallel.md 4, 5).
 //
 // A router chooses logical experts. Each of them has one or more replicas, the physical experts,
 // which are cut evenly among the expert ranks: rank r has [r * P / ranks, (r + 1) * P / ranks). All

@@ -1,5 +1,5 @@
 // ExpertRebalancer: gives popular experts more replicas and every rank about as much to compute, by
-// what the last steps have chosen (spec/parallel.md 5).
+// what the last steps have chosen (docs/spec/parallel.md 5).
 //
 //   Status started = rebalancer.Start();          // between two steps
 //   for (bool finished = false; !finished;) {

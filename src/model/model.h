@@ -114,10 +114,10 @@ class Model {
   // Steps that can be on their way at once: as many as there are stages.
   int most_in_flight() const;
 
-  // Runs the MTP head (spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a position
-  // whose hidden streams are known, at that position (another is an error): row stream_rows[i] of
-  // the last Forward or ForwardMtp, or the newest position of its sequence (stream_rows is empty
-  // then). Stores the MTP layer's keys. Errors as with Forward.
+  // Runs the MTP head (docs/spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a
+  // position whose hidden streams are known, at that position (another is an error): row
+  // stream_rows[i] of the last Forward or ForwardMtp, or the newest position of its sequence
+  // (stream_rows is empty then). Stores the MTP layer's keys. Errors as with Forward.
   Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
                     StreamSource source = StreamSource::kForward);
   // Logits of rows of the last ForwardMtp: they predict the token after the next.

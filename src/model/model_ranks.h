@@ -1,4 +1,4 @@
-// ModelRanks: what one rank has of a model, and whom it asks for the rest (spec/parallel.md).
+// ModelRanks: what one rank has of a model, and whom it asks for the rest (docs/spec/parallel.md).
 //
 //   stages            layers [first_layer, end_layer); the residual streams travel from stage to
 //                     stage. The first embeds, the last has the head and the MTP block.

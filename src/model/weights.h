@@ -1,4 +1,5 @@
-// The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (spec/checkpoint.md 2).
+// The weights of a DeepSeek-V4 checkpoint, bound once by name and shape (docs/spec/checkpoint.md
+// 2).
 //
 // These are the shapes of the whole model; a rank of several has some rows or columns of a matrix
 // (model/weight_share.h).
@@ -88,7 +89,7 @@ struct BlockWeights {
   MoeWeights ffn;
 };
 
-// The MTP head (spec/mtp.md 1.1): a block of ratio 0 and what feeds it.
+// The MTP head (docs/spec/mtp.md 1.1): a block of ratio 0 and what feeds it.
 struct MtpWeights {
   BlockWeights block;
   std::span<const Bf16> enorm;  // [hidden]

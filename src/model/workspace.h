@@ -23,7 +23,8 @@ struct WorkspaceShape {
   int n_logit_places = 1;  // of logits on their way from other ranks (model/logit_gather.h)
 };
 
-// Matrices with max_tokens rows; a step uses the first n. Names follow spec/model.md. d = hidden.
+// Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
+// hidden.
 struct Activations {
   Matrix<Bf16> streams;      // [t, 4 d]
   Matrix<Bf16> mtp_streams;  // [t, 4 d], with_mtp

@@ -1,5 +1,5 @@
 // What is told without generating anything: models, health, tokens of a text.
-// spec/serving.md section 4.
+// docs/spec/serving.md section 4.
 #pragma once
 
 #include <cstdint>

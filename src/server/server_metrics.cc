@@ -13,7 +13,7 @@ namespace {
 
 using Bounds = prometheus::Histogram::BucketBoundaries;
 
-// spec/serving.md section 12.
+// docs/spec/serving.md section 12.
 const Bounds kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Bounds kTokenBounds = {1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,

@@ -1,4 +1,4 @@
-// BytePairEncoder: one piece of text to token ids (spec/tokenizer.md 2 and 5).
+// BytePairEncoder: one piece of text to token ids (docs/spec/tokenizer.md 2 and 5).
 //
 // A piece begins as one token per byte. Of all adjacent pairs that have a merge, the one of lowest
 // rank is replaced by its product, the leftmost among equals, until no pair has one.

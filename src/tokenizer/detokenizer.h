@@ -1,4 +1,4 @@
-// Detokenizer: a stream of tokens to a stream of valid UTF-8 (spec/tokenizer.md 6).
+// Detokenizer: a stream of tokens to a stream of valid UTF-8 (docs/spec/tokenizer.md 6).
 #pragma once
 
 #include <cstddef>

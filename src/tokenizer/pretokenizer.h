@@ -1,4 +1,5 @@
-// PreTokenizer: cuts text into the pieces that byte-pair encoding works on (spec/tokenizer.md 3).
+// PreTokenizer: cuts text into the pieces that byte-pair encoding works on (docs/spec/tokenizer.md
+// 3).
 //
 // A list of regular expressions, applied one after another: each cuts every piece of the previous
 // step on its own (look-ahead does not see past a piece). Matches become pieces, and so does the

@@ -1,8 +1,8 @@
 // Tokenizer: text to token ids and back, as tokenizer.json of the checkpoint defines it.
 //
-// Encoding finds the added tokens first (spec/tokenizer.md 4); what lies between two of them is cut
-// into pieces (pretokenizer.h), and each piece is byte-pair encoded (bpe.h). Nothing is added:
-// begin and end of a sequence are the business of whoever builds the prompt.
+// Encoding finds the added tokens first (docs/spec/tokenizer.md 4); what lies between two of them
+// is cut into pieces (pretokenizer.h), and each piece is byte-pair encoded (bpe.h). Nothing is
+// added: begin and end of a sequence are the business of whoever builds the prompt.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum class SpecialTokens {
 };
 
 // A part of a prompt. Only bytes that our own template wrote are trusted; text of a client is not,
-// so that it cannot forge control tokens (spec/encoding.md 8).
+// so that it cannot forge control tokens (docs/spec/encoding.md 8).
 struct TextSpan {
   std::string_view text;
   bool trusted;

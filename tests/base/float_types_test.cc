@@ -129,7 +129,7 @@ TEST(FloatTypes, E8m0BytesAreExponents) {
   EXPECT_TRUE(std::isnan(E8m0ToFloat(255)));
 }
 
-// The group of spec/quantization.md 2.
+// The group of docs/spec/quantization.md 2.
 TEST(FloatTypes, GroupOfTheSpecification) {
   const std::array<float, 8> input = {0, 0.013f, -0.27f, 1, 3.3f, -7.7f, 0.0009f, 2.05f};
   const std::array<int, 8> fp8 = {0x00, 0x2d, 0xd1, 0x60, 0x6d, 0xf7, 0x0f, 0x68};

@@ -1,5 +1,5 @@
-// Full-size checkpoints as sparse files: the published totals of spec/checkpoint.md 5, and the time
-// to open them.
+// Full-size checkpoints as sparse files: the published totals of docs/spec/checkpoint.md 5, and the
+// time to open them.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

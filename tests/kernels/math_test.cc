@@ -63,7 +63,7 @@ TEST(Math, SoftplusWithinThreeUlp) {
   EXPECT_EQ(Softplus<ScalarOps>(25.0f), 25.0f);
 }
 
-// sqrt(softplus(l)) as listed in spec/model.md 7.1.
+// sqrt(softplus(l)) as listed in docs/spec/model.md 7.1.
 TEST(Math, RouterScoresOfTheSpecification) {
   const float expected[5][2] = {{-5.0f, 0.0819472298f},
                                 {-1.0f, 0.559697866f},

@@ -111,7 +111,7 @@ Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks,
   return result;
 }
 
-// What one head of one query reads, by the formula of spec/model.md 5.5 and 5.6.
+// What one head of one query reads, by the formula of docs/spec/model.md 5.5 and 5.6.
 std::vector<double> ExactOutput(const Layer& layer, std::int64_t s, std::int64_t p,
                                 std::int64_t head) {
   std::vector<const Bf16*> keys;

@@ -117,7 +117,7 @@ void Step(const Compressor& c, std::int64_t first, std::int64_t n, Cache& cache)
                               batch.view(), cache.view);
 }
 
-// Row w of a sequence in double, before quantisation: spec/model.md 5.7 read literally.
+// Row w of a sequence in double, before quantisation: docs/spec/model.md 5.7 read literally.
 std::vector<double> ExactRow(const Compressor& c, std::int64_t sequence, std::int64_t w) {
   std::vector<double> e;
   for (std::int64_t ch = 0; ch < c.width; ++ch) {

@@ -112,7 +112,8 @@ TEST(ReferenceIndexer, AllVisibleRowsAscendingWhileTheyFit) {
   EXPECT_THAT(chosen.view().RowSpan(5), ElementsAre(0, 1, 2, 3));
 }
 
-// Scores by their definition in double with the roundings of spec/model.md 6; then a full sort.
+// Scores by their definition in double with the roundings of docs/spec/model.md 6; then a full
+// sort.
 TEST(ReferenceIndexer, BestRowsInOrder) {
   Random random(3);
   const std::int64_t heads = 20, capacity = 60, top_k = 16;

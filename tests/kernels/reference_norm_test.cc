@@ -53,7 +53,7 @@ TEST(ReferenceNorm, RmsNormAgreesWithDoubleArithmetic) {
   }
 }
 
-// Every step of spec/model.md 5.2 rounds to bf16.
+// Every step of docs/spec/model.md 5.2 rounds to bf16.
 TEST(ReferenceNorm, QueryHeadsRoundAtEveryStep) {
   Random random(3);
   const std::int64_t head_dim = 128, heads = 3, rope_dims = 64;

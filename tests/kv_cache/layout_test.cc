@@ -1,5 +1,5 @@
-// The bytes of cached state against the formulas of spec/flops_bytes.md 3: FP8 rows of 584 bytes,
-// FP4 indexer rows of 68 bytes, fp32 compressor inputs.
+// The bytes of cached state against the formulas of docs/spec/flops_bytes.md 3: FP8 rows of 584
+// bytes, FP4 indexer rows of 68 bytes, fp32 compressor inputs.
 #include "kv_cache/layout.h"
 
 #include <gtest/gtest.h>

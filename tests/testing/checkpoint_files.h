@@ -48,7 +48,7 @@ struct NativeOptions {
   DType scales = DType::kF8E8M0;  // of the FP8 matrices: kF8E8M0 or kF32
 };
 // The tensors of a native checkpoint, one list per shard, generated from the configuration by the
-// formulas of spec/checkpoint.md 2 and spec/mtp.md 1.1 and 2.2.
+// formulas of docs/spec/checkpoint.md 2 and docs/spec/mtp.md 1.1 and 2.2.
 std::vector<std::vector<TensorSpec>> NativeShards(const ModelConfig& config,
                                                   const NativeOptions& options);
 

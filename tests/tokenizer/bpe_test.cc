@@ -73,7 +73,7 @@ TEST(Bpe, EveryWayGivesTheGoldenTokens) {
   }
 }
 
-// spec/tokenizer.md 2: every base token encodes to itself, here by both ways of merging.
+// docs/spec/tokenizer.md 2: every base token encodes to itself, here by both ways of merging.
 TEST(Bpe, EveryOfficialTokenEncodesToItself) {
   const auto tokenizer_path = testing::SharedData(testing::kOfficialTokenizer);
   if (!tokenizer_path) GTEST_SKIP() << testing::kNoSharedData;

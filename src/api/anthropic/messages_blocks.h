@@ -2,7 +2,7 @@
 //
 //   content_block_start  content_block_delta ...  content_block_stop      one block after the other
 //
-// spec/serving.md section 9.
+// docs/spec/serving.md section 9.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The conversation in a body of POST /v1/messages: Anthropic's content blocks -> the messages of a
-// chat. spec/serving.md section 9.
+// chat. docs/spec/serving.md section 9.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Errors in the form Anthropic's clients know. spec/serving.md section 7.
+// Errors in the form Anthropic's clients know. docs/spec/serving.md section 7.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// The responses of Anthropic's messages, whole and streamed. spec/serving.md section 9.
+// The responses of Anthropic's messages, whole and streamed. docs/spec/serving.md section 9.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The body of POST /v1/messages, Anthropic's API. spec/serving.md section 9.
+// The body of POST /v1/messages, Anthropic's API. docs/spec/serving.md section 9.
 #pragma once
 
 #include <string_view>

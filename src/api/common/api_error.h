@@ -1,4 +1,4 @@
-// ApiError: an error in the form OpenAI clients know. spec/serving.md section 7.
+// ApiError: an error in the form OpenAI clients know. docs/spec/serving.md section 7.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Tokens of the chat format that a model may write and nobody should read. spec/encoding.md section
-// 7.
+// Tokens of the chat format that a model may write and nobody should read. docs/spec/encoding.md
+// section 7.
 #pragma once
 
 #include <vector>

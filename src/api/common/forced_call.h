@@ -1,6 +1,6 @@
 // ForcedCall: an answer that must call a tool, without constrained decoding: the model thinks as it
 // likes, then the opening of the call is put into its mouth and it goes on behind that.
-// spec/serving.md section 8.
+// docs/spec/serving.md section 8.
 //
 //   prompt | reasoning </think> | \n\n<tool_calls>\n<invoke name="NAME">\n | parameters ...
 //            one request          given; which NAME: requests of a token     one request

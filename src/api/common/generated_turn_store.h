@@ -1,5 +1,5 @@
 // GeneratedTurnStore: the latest assistant turns as the model wrote them, token by token, so that a
-// prompt can hold them as they were. spec/encoding.md section 10.
+// prompt can hold them as they were. docs/spec/encoding.md section 10.
 //
 // A client brings a turn back as JSON. Encoded anew it is not what the model wrote: arguments are
 // spaced differently, blanks and reasoning are lost, words may be cut into other tokens. From there

@@ -1,5 +1,5 @@
 // The fields that chat completions and completions share: how to generate, and how much.
-// spec/serving.md section 5.
+// docs/spec/serving.md section 5.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// What a request says about reasoning, where several APIs say it alike. spec/encoding.md section 5.
+// What a request says about reasoning, where several APIs say it alike. docs/spec/encoding.md
+// section 5.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // What Claude Code changes in its system prompt from request to request, left out. A prompt that
-// differs at its head shares nothing with the one before. spec/serving.md section 9.
+// differs at its head shares nothing with the one before. docs/spec/serving.md section 9.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// The body of POST /v1/chat/completions. spec/serving.md sections 5 and 8, spec/encoding.md 5.
+// The body of POST /v1/chat/completions. docs/spec/serving.md sections 5 and 8,
+// docs/spec/encoding.md 5.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The responses of OpenAI's completions, whole and streamed. spec/serving.md section 6.
+// The responses of OpenAI's completions, whole and streamed. docs/spec/serving.md section 6.
 #pragma once
 
 #include <memory>

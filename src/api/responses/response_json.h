@@ -1,5 +1,5 @@
-// What the responses of OpenAI's chat completions and completions have in common. spec/serving.md
-// section 6.
+// What the responses of OpenAI's chat completions and completions have in common.
+// docs/spec/serving.md section 6.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,6 +1,6 @@
 // A response of the Responses API and its items as JSON. They depend on the answer alone, ids
 // included, so that a response is the same whether it is sent whole, streamed or stored.
-// spec/serving.md section 10.
+// docs/spec/serving.md section 10.
 #pragma once
 
 #include <cstddef>

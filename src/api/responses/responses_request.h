@@ -1,4 +1,4 @@
-// The body of POST /v1/responses. spec/serving.md section 10.
+// The body of POST /v1/responses. docs/spec/serving.md section 10.
 #pragma once
 
 #include <string_view>

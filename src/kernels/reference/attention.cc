@@ -1,4 +1,5 @@
-// Attention over the window and the compressed rows (docs/numerics.md 7; spec/model.md 5.4, 5.5).
+// Attention over the window and the compressed rows (docs/numerics.md 7; docs/spec/model.md 5.4,
+// 5.5).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

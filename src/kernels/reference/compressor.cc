@@ -1,4 +1,4 @@
-// Compressors (docs/numerics.md 6; spec/model.md 5.7).
+// Compressors (docs/numerics.md 6; docs/spec/model.md 5.7).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Manifold-constrained hyper-connections (docs/numerics.md 5; spec/model.md 3).
+// Manifold-constrained hyper-connections (docs/numerics.md 5; docs/spec/model.md 3).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Index queries, scores and the choice of rows (docs/numerics.md 7; spec/model.md 6).
+// Index queries, scores and the choice of rows (docs/numerics.md 7; docs/spec/model.md 6).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Mixture of experts (docs/numerics.md 8; spec/model.md 7).
+// Mixture of experts (docs/numerics.md 8; docs/spec/model.md 7).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What a step must read and compute, from the configuration alone: the formulas of
-// spec/flops_bytes.md, for any sizes and formats.
+// docs/spec/flops_bytes.md, for any sizes and formats.
 //
 // Bytes: every weight that a step needs once, however many tokens share it; routed experts as often
 // as there are different ones; of the embedding and of the table of hash layers the rows of the
@@ -19,7 +19,7 @@
 
 namespace fathom::benchmark {
 
-// The rows of the tables of spec/flops_bytes.md 1 and 2.
+// The rows of the tables of docs/spec/flops_bytes.md 1 and 2.
 enum class Component {
   kAttention,  // projections
   kShared,     // shared experts

@@ -47,7 +47,7 @@ double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layou
   return (row + kRouteBytes * k) * (n - layout.n_tensor) + row * k * (n - 1);
 }
 
-// spec/parallel.md 4.1; then the owner of a token gives its tensor ranks the sum.
+// docs/spec/parallel.md 4.1; then the owner of a token gives its tensor ranks the sum.
 double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout) {
   const int n = layout.n_expert();
   if (n == 1) return 0;

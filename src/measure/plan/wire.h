@@ -11,7 +11,7 @@
 
 namespace fathom::plan {
 
-// How the outputs of experts come to the ranks that need them (spec/parallel.md 4): every rank
+// How the outputs of experts come to the ranks that need them (docs/spec/parallel.md 4): every rank
 // gives all others the rows of its experts, or tokens go to the experts of their owner's choice and
 // back while others are computed.
 enum class ExpertExchange { kUnfused, kFused };

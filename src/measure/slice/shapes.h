@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// What config.json of the published checkpoint says (spec/model.md 1.1).
+// What config.json of the published checkpoint says (docs/spec/model.md 1.1).
 ModelConfig FlashConfig();
 ModelConfig ProConfig();
 

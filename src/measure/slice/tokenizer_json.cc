@@ -83,7 +83,7 @@ Json AddedToken(std::int64_t id, std::string_view text, bool special) {
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-// The three patterns of the published files (spec/tokenizer.md 3).
+// The three patterns of the published files (docs/spec/tokenizer.md 3).
 Json PreTokenizer() {
   constexpr std::array<std::string_view, 3> kPatterns = {
       R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",

@@ -1,4 +1,5 @@
-// The formulas against the tables of spec/flops_bytes.md, and against the tensors of checkpoints.
+// The formulas against the tables of docs/spec/flops_bytes.md, and against the tensors of
+// checkpoints.
 #include "measure/bench/costs.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ TEST(ExpertSpreadTest, ExpectedMaximumOfNormalNumbers) {
   EXPECT_NEAR(ExpectedMaximum(32), 2.0697, 1e-3);
 }
 
-// spec/flops_bytes.md 1: Flash, 8 tokens 44.2 experts, 32 tokens 136.
+// docs/spec/flops_bytes.md 1: Flash, 8 tokens 44.2 experts, 32 tokens 136.
 TEST(ExpertSpreadTest, DifferentExpertsOfABatch) {
   const std::vector<double> shares = ZipfLoad(FlashConfig(), 0)[0];
   const ExpertPlacement placement = PlainPlacement(256, 1);

@@ -86,8 +86,8 @@ TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ModelSizesTest, testing::AllCheckpoints(),
                          testing::NameOfCase);
 
-// spec/flops_bytes.md 1 and 3: 156.0 GB without the MTP head, 3.594 GB more with it; 3514.25 bytes
-// of cache a token.
+// docs/spec/flops_bytes.md 1 and 3: 156.0 GB without the MTP head, 3.594 GB more with it; 3514.25
+// bytes of cache a token.
 TEST(PublishedSizes, AreThoseOfTheTables) {
   const ModelSizes flash("flash", FlashConfig());
   EXPECT_NEAR(static_cast<double>(flash.bytes()), (156.0 + 3.594) * 1e9, 0.051e9);

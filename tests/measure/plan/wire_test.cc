@@ -70,7 +70,7 @@ TEST(WireTest, StagesSendTheStreams) {
   EXPECT_DOUBLE_EQ(bytes.Total(), bytes.streams + bytes.logits);
 }
 
-// spec/parallel.md 4.1: E4M3 with scales and routes out, BF16 back.
+// docs/spec/parallel.md 4.1: E4M3 with scales and routes out, BF16 back.
 TEST(WireTest, FusedIsTheFormula) {
   const ModelConfig config = FlashConfig();
   // 255 of 256 experts are elsewhere on 256 ranks, each on its own: nearly all 6 are remote.

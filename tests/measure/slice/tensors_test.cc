@@ -1,5 +1,5 @@
-// The inventory: against the tests' own, and against the sizes of spec/checkpoint.md 5 and
-// spec/flops_bytes.md 1.1.
+// The inventory: against the tests' own, and against the sizes of docs/spec/checkpoint.md 5 and
+// docs/spec/flops_bytes.md 1.1.
 #include "measure/slice/tensors.h"
 
 #include <gtest/gtest.h>
