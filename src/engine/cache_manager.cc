@@ -8,8 +8,8 @@
 namespace fathom {
 namespace {
 
-// The keys of the blocks that may be taken from a cache: its last token is computed in any case,
-// because the next one comes from its logits.
+// Returns the keys of the blocks that may come from a cache. The last token is always computed,
+// because its logits choose the next token.
 std::span<const BlockKey> ShareableKeys(const Sequence& sequence) {
   const std::int64_t n_blocks = (sequence.size() - 1) / kBlockTokens;
   return std::span(sequence.keys).first(static_cast<std::size_t>(n_blocks));
@@ -37,7 +37,8 @@ CacheManager::CacheManager(SequenceCache& cache, const BlockKey& root, bool pref
 
 CacheManager::~CacheManager() = default;
 
-// What Evictable counts may be in use, and slabs may be shared: a guess that spares the attempt.
+// Estimates whether room can be made, to avoid a useless attempt. The estimate is optimistic:
+// blocks that Evictable counts may be in use, and slabs may be shared.
 bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const {
   const BlockArena& arena = cache_.arena(data_rank);
   const PrefixCache* prefix = PrefixOf(data_rank);
@@ -63,7 +64,8 @@ bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_
   return made;
 }
 
-// Blocks for all that it has to compute before its first token, and for the steps behind it.
+// Returns the blocks needed for all tokens before the first generated one and for the steps after
+// it.
 BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usable) const {
   const std::int64_t lookahead = cache_.shape().lookahead;
   const std::int64_t positions = std::min(sequence.size() + 1, most_positions_) + lookahead;
@@ -71,7 +73,7 @@ BlockCounts CacheManager::NeedsOf(const Sequence& sequence, std::int64_t n_usabl
           .window = most_windows_ - cache_.BoundaryWindows(n_usable)};
 }
 
-// Pins what it is about to use before making room, which must not take it.
+// Attaches the cached blocks before making room, so that they are not evicted.
 bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                             std::int64_t headroom) {
   const int data_rank = data_ranks().OwnerOf(slot);
@@ -115,7 +117,7 @@ PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
       hit.n_soon = std::max<std::int64_t>(hit.n_soon, differ - keys.begin());
     }
   }
-  if (disk_ != nullptr && data_ranks().n > 1) {  // else there is no choice
+  if (disk_ != nullptr && data_ranks().n > 1) {  // with one data rank there is no choice
     hit.n_stored = disk_->Usable(keys, hit.match, *prefix);
   }
   return hit;
@@ -130,7 +132,7 @@ Admission CacheManager::Admit(Sequence& sequence, std::int32_t slot, const Prefi
   }
   const std::int64_t n_usable = hit.match.n_usable;
   if (TakeSlot(sequence, slot, n_usable, n_running) ||
-      // Alone, it fits without what is cached, if what is cached is in its way.
+      // The sequence runs alone: it fits without its cached blocks if these are in the way.
       (n_running == 0 && n_usable > 0 && TakeSlot(sequence, slot, 0, n_running))) {
     return Admission::kAdmitted;
   }

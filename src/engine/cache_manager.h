@@ -1,4 +1,4 @@
-// CacheManager: which sequences have memory, what they share, and who gives it up.
+// CacheManager: decides which sequences have memory, what they share, and what is evicted.
 #pragma once
 
 #include <algorithm>
@@ -19,25 +19,26 @@ namespace fathom {
 class DiskRestore;  // engine/disk_restore.h
 
 enum class Admission {
-  kAdmitted,  // it has the slot, and the blocks of its prefix that were cached
-  kNoRoom,    // too few blocks for what it has to compute
-  kLoads,     // its blocks are being read from the disk
+  kAdmitted,  // the sequence has the slot and the cached blocks of its prefix
+  kNoRoom,    // too few blocks for the tokens to compute
+  kLoads,     // blocks of the sequence are being read from the disk
 };
 
-// What a data rank has of a sequence that has no slot.
+// What a data rank offers a sequence that has no slot.
 struct PrefixHit {
-  PrefixCache::Match match;  // blocks that are cached
-  // Blocks, the cached ones among them, that it will share when a sequence that runs there has
-  // computed them: more than are known. 0: none does.
+  PrefixCache::Match match;  // cached blocks
+  // Blocks that the sequence will share once a running sequence of the rank has computed them,
+  // including the cached ones; more than are cached now, or 0: none.
   std::int64_t n_soon = 0;
-  // Blocks that it can begin behind when some have been read from the disk; 0: none are there.
+  // Blocks that the sequence can start behind after some are read from the disk; 0: none are
+  // stored.
   std::int64_t n_stored = 0;
 
   std::int64_t Most() const { return n_soon > 0 ? n_soon : std::max(match.n_usable, n_stored); }
 };
 
-// Every data rank (kv_cache/data_ranks.h) has blocks and a prefix cache of its own; a slot says
-// which. One thread, that of the engine.
+// Every data rank (kv_cache/data_ranks.h) has its own blocks and its own prefix cache; the slot
+// determines the data rank. Engine thread only.
 class CacheManager {
  public:
   // `disk` may be null; it and the cache outlive the manager.
@@ -45,34 +46,35 @@ class CacheManager {
                EngineMetrics& metrics);
   ~CacheManager();
 
-  // Positions that a sequence can have when it is alone: what the blocks are enough for.
+  // Returns the positions for which a sequence that runs alone has blocks.
   std::int64_t MostPositions() const { return most_positions_; }
 
   const DataRanks& data_ranks() const { return cache_.shape().data; }
 
-  // What `sequence` would find on the data rank. `running` are those that have a slot, of any rank.
+  // Returns what `sequence` would find on the data rank. `running`: all sequences that have a slot,
+  // on any rank.
   PrefixHit Find(Sequence& sequence, int data_rank, std::span<Sequence* const> running) const;
-  // Gives `sequence` the slot and what was found on its data rank, on which n_running others run.
-  // For their needs a block of each must be left.
+  // Gives `sequence` the slot and the cached blocks of its data rank, on which n_running others
+  // run. Keeps one block free for each of these.
   Admission Admit(Sequence& sequence, std::int32_t slot, const PrefixHit& hit,
                   std::int64_t n_running);
-  // Makes room for the next n_tokens of `sequence`; gives up what only the prefix cache holds if it
-  // must. False, with nothing taken: there is not enough.
+  // Allocates blocks for the next n_tokens of `sequence`, evicting from the prefix cache if
+  // necessary. False, with nothing allocated: memory is short.
   bool Extend(Sequence& sequence, std::int64_t n_tokens);
-  // After a step: its positions before sequence.computed are final.
+  // Call after a step: positions before sequence.computed are final.
   void Commit(Sequence& sequence);
-  // `to`, which has a slot of the same data rank and nothing else, goes on as a copy of `from`.
+  // Makes `to`, which has only a slot of the same data rank, a copy of `from`.
   void Fork(const Sequence& from, Sequence& to);
-  // Gives everything back. The prefix cache keeps what was committed.
+  // Frees the slot and blocks of the sequence. Committed blocks stay in the prefix cache.
   void Release(Sequence& sequence, bool finished);
 
-  // Sets the gauges of memory.
+  // Updates the memory gauges.
   void Report();
-  // For tests: every block that is in use has its users.
+  // For tests: true if the reference count of every block is the number of its users.
   bool IsConsistent() const;
 
  private:
-  // Null if there is none.
+  // Null: the prefix cache is off.
   PrefixCache* PrefixOf(int data_rank) const {
     return prefixes_.empty() ? nullptr : prefixes_[static_cast<std::size_t>(data_rank)].get();
   }

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kKinds = 2;
 constexpr std::uint64_t kBlocksOfALoad = std::uint64_t{1} << 24;
 
-// The number of a load, the kind of block, and which of them.
+// Encodes the load number, the kind of block, and its index among the blocks of that kind.
 std::uint64_t TicketOf(std::uint64_t load, BlockKind kind, std::size_t i) {
   return (load * kKinds + static_cast<std::uint64_t>(kind)) * kBlocksOfALoad + i;
 }
@@ -43,13 +43,13 @@ void DiskRestore::SaveAll() {
   for (const PrefixCache* prefix : prefixes_) {
     prefix->ForEachIdle([&](const PrefixCache::Leaving& leaving) {
       Store(prefix->data_rank(), leaving);
-      disk_.Flush();  // nothing is dropped because too much waits
+      disk_.Flush();  // flushed each time, so that no block is dropped because too many wait
     });
   }
 }
 
-// As far as history blocks follow each other in memory and on disk, the last place with the window
-// blocks to begin behind.
+// Follows the history blocks in memory and on disk without a gap, and returns the last boundary
+// whose window blocks are in memory or on disk.
 DiskRestore::Plan DiskRestore::MakePlan(std::span<const BlockKey> keys,
                                         const PrefixCache::Match& match,
                                         const PrefixCache& prefix) const {
@@ -86,7 +86,7 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
   if (plan.n_blocks == 0) {
     return false;
   }
-  // What it stands behind must not go to make room for it.
+  // Pins the entries in front of the new blocks, so that making room does not evict them.
   PrefixChain parents;
   prefix.PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
   if (!prefix.MakeRoom(wanted, false)) {
@@ -143,8 +143,8 @@ bool DiskRestore::Finish() {
   return !finished_.empty();
 }
 
-// Up to the first block that was not what it should be. Meanwhile another sequence may have
-// computed the same.
+// Inserts blocks up to the first that could not be read. Another sequence may have computed some of
+// them meanwhile; their copies are freed.
 void DiskRestore::Insert(Load& load) {
   PrefixCache& prefix = *load.prefix;
   BlockArena& arena = cache_.arena(prefix.data_rank());

@@ -1,4 +1,4 @@
-// DiskRestore: between the prefix cache and the blocks on disk, of one rank or of several.
+// DiskRestore: moves blocks between the prefix cache and disk, on one rank or on several.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,43 @@
 
 namespace fathom {
 
-// Stores what leaves the prefix cache, and loads what a waiting sequence can use of it. One thread,
-// that of the engine; the disk has its own.
+// Stores blocks that leave the prefix cache and loads blocks that a waiting sequence can use.
+// Engine thread only; the disk has its own threads.
 class DiskRestore {
  public:
-  // Both outlive it.
+  // `disk` and `cache` outlive this object.
   DiskRestore(BlockStore& disk, SequenceCache& cache) : disk_(disk), cache_(cache) {}
 
-  // From now on, blocks that leave `prefix` are stored. It outlives this, or nothing is called any
-  // more. Of several data ranks each has one.
+  // Stores blocks that leave `prefix`. `prefix` must outlive this object unless it makes no more
+  // calls. With several data ranks, call it once for each rank's prefix cache.
   void Watch(PrefixCache& prefix);
 
-  // Starts to load the blocks that `sequence` can begin behind and that are on disk only, to make
-  // them entries of `prefix`, which is watched and has the match; false if there are none, or no
-  // room for them. It is kLoading then, until Finish.
+  // Starts to load the blocks that `sequence` can start behind and that are on disk only, as
+  // entries of `prefix`, which is watched and gave `match`. The sequence is kLoading until Finish.
+  // False: there are no such blocks, or no room for them.
   bool Start(Sequence& sequence, std::span<const BlockKey> keys, const PrefixCache::Match& match,
              PrefixCache& prefix);
-  // Makes entries of what was loaded; sequences whose last load has ended wait again. True if there
-  // was anything.
+  // Adds loaded blocks to their prefix cache; a sequence whose load has ended waits again. True if
+  // any load ended.
   bool Finish();
-  // Returns when there is something to finish, or after a moment.
+  // Returns when a load has ended, or after 10 milliseconds.
   void Wait();
   bool IsLoading() const { return !loads_.empty(); }
 
-  // How many blocks it could begin behind with what can be loaded; 0: nothing can.
+  // Returns the number of blocks that a sequence could start behind after a load; 0: nothing to
+  // load.
   std::int64_t Usable(std::span<const BlockKey> keys, const PrefixCache::Match& match,
                       const PrefixCache& prefix) const {
     return MakePlan(keys, match, prefix).n_blocks;
   }
 
-  // Adds the uses of a data rank's blocks that are being filled.
+  // Counts the blocks of a data rank that are being filled.
   void AddUses(int data_rank, BlockUses& uses) const;
-  // The sequence will not be there when its load has ended.
+  // Call when a sequence ends during its load.
   void Forget(const Sequence& sequence);
 
   void Save(const PrefixCache& prefix, const PrefixChain& chain);
-  // Returns when everything is on the disk.
+  // Stores all idle blocks, and returns when everything is on the disk.
   void SaveAll();
 
  private:
@@ -59,18 +60,18 @@ class DiskRestore {
     std::int32_t block = kNoBlock;  // being filled
     bool ok = false;
   };
-  // What is read for a sequence.
+  // A load for one sequence.
   struct Load {
-    Sequence* sequence = nullptr;  // null: it is gone
+    Sequence* sequence = nullptr;  // null: the sequence has ended
     PrefixCache* prefix = nullptr;
-    PrefixChain parents;  // what the blocks stand behind
+    PrefixChain parents;  // the entries in front of the blocks
     std::vector<LoadedBlock> history;
     std::vector<LoadedBlock> windows;
     std::int64_t left = 0;
   };
   struct Plan {
-    std::int64_t n_blocks = 0;          // the sequence could begin behind so many
-    std::vector<std::int64_t> windows;  // blocks whose window block is to be loaded
+    std::int64_t n_blocks = 0;          // blocks that the sequence could start behind
+    std::vector<std::int64_t> windows;  // blocks whose window block has to be loaded
   };
 
   Plan MakePlan(std::span<const BlockKey> keys, const PrefixCache::Match& match,
@@ -81,7 +82,7 @@ class DiskRestore {
   BlockStore& disk_;
   SequenceCache& cache_;
   std::vector<PrefixCache*> prefixes_;
-  std::unordered_map<std::uint64_t, Load> loads_;  // by number of the load
+  std::unordered_map<std::uint64_t, Load> loads_;  // by load number
   std::uint64_t next_load_ = 0;
   std::vector<DiskTier::FinishedLoad> finished_;
 };

@@ -36,7 +36,7 @@ struct Engine::Impl {
 
   void Run();
   void RunSteps();
-  // What came in; the shutdown that was asked for.
+  // Moves new requests to the core; returns the requested shutdown.
   std::optional<ShutdownMode> TakeInbox();
 };
 
@@ -65,7 +65,7 @@ void Engine::Impl::Run() {
     const std::lock_guard lock(mutex);
     shutdown = ShutdownMode::kStop;
   }
-  // What was freed on the way here has to do.
+  // Ending the requests needs little memory: what the failed step has freed must be enough.
   static_cast<void>(Guarded([&]() -> Status {
     TakeInbox();
     core->FailAll(
@@ -151,7 +151,7 @@ void Engine::Shutdown(ShutdownMode mode) {
     }
   }
   m.waker->Wake();
-  // Several threads may ask; one of them waits for the engine's, the others for it.
+  // Several threads may call Shutdown: one joins the engine's thread, the others wait for it.
   const std::lock_guard lock(m.joining);
   if (m.thread.joinable()) {
     m.thread.join();

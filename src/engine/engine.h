@@ -1,12 +1,12 @@
-// Engine: many requests at once on one model; each gets the tokens it would get alone.
+// Engine: runs many requests at once on one model; each gets the tokens it would get alone.
 //
 //   Result<std::unique_ptr<Engine>> engine = Engine::Create(model, {.eos_tokens = {1}, ...});
 //   Result<TokenStream> stream = (*engine)->Submit({.prompt = tokens, .sampling = {...}});
 //   for (StreamEvent event; stream->Next(event);) Show(event);
 //
-// One thread of its own runs the model; any thread may submit. What a request's answer is depends
-// on its tokens, its sampling parameters and the model, and on nothing else: not on what runs
-// beside it, how its prompt was cut, what the caches held, or whether it was drafted or preempted.
+// The engine's own thread runs the model; any thread may submit. An answer depends only on the
+// request's tokens, its sampling parameters and the model. It does not depend on what runs beside
+// it, how its prompt was chunked, what was cached, or whether it was drafted or preempted.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,10 @@ namespace fathom {
 // How many tokens are drafted ahead of every verified one (docs/spec/mtp.md).
 struct DraftOptions {
   bool enabled = false;
-  std::int64_t depth = 0;  // 1 to kMaxDraftDepth: always so many; 0: as many as measurement pays
-  // For measurements alone: a drafted token is accepted at this rate whether it is right or not,
-  // and becomes part of the answer.
+  std::int64_t depth =
+      0;  // 1 to kMaxDraftDepth: always this many; 0: as many as measurement shows to pay
+  // For measurements only: accepts drafted tokens at this rate, right or wrong; they become part of
+  // the answer.
   std::optional<double> simulated_acceptance;
 };
 
@@ -42,46 +43,48 @@ struct EngineOptions {
   bool prefix_cache = true;
   DraftOptions draft;
   DiskTierOptions disk;
-  std::string fingerprint;          // of the checkpoint: caches on disk belong to it alone
-  std::int64_t max_waiting = 4096;  // requests that may wait; more are refused
-  std::int64_t stream_events = 64;  // events a reader may be behind before its request pauses
-  // Tokens of a step; 0: as many as the model takes.
+  std::string fingerprint;  // of the checkpoint; caches on disk are valid for this fingerprint only
+  std::int64_t max_waiting = 4096;  // requests that may wait; Submit refuses more
+  std::int64_t stream_events =
+      64;  // events by which a reader may be behind before its request pauses
+  // Most tokens of a step; 0: the model's limit.
   std::int64_t max_step_tokens = 0;
-  // How long a step may take that reads prompts while others decode; 0: as long as it likes.
+  // Target time of a step that reads prompts while sequences decode; 0: no limit.
   double target_step_seconds = 0.25;
-  std::filesystem::path trace;  // a Chrome trace is written there; empty: none
-  // What is worth a line in a log; called from the engine's threads. May be empty.
+  std::filesystem::path trace;  // file for a Chrome trace; empty: none
+  // Receives warnings for the log, from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;
-  // The engine can do no other step, because memory has run out: all requests have ended with
-  // kUnavailable, no others are taken. Called once, from the engine's thread. May be empty.
+  // Called once, from the engine's thread, if memory has run out and no step can run any more: all
+  // requests have ended with kUnavailable, and new ones are refused. May be empty.
   std::function<void(const Error&)> on_failure;
-  // Called once on the engine's thread before anything runs there (to bind it to a processor).
+  // Called once on the engine's thread before anything else (to pin the thread to a processor).
   std::function<void()> on_thread_start;
 };
 
 enum class ShutdownMode {
-  kDrain,  // what was submitted is finished
-  kStop,   // what runs or waits ends with kCancelled
+  kDrain,  // finish what was submitted
+  kStop,   // end running and waiting requests with kCancelled
 };
 
-// Uses the model, which must outlive it and which nobody else may use meanwhile.
+// Uses the model exclusively; the model must outlive the engine.
 class Engine {
  public:
-  // Errors: a draft without a head, a directory that cannot be used.
+  // Errors: drafts without a draft head; a directory that cannot be used.
   static Result<std::unique_ptr<Engine>> Create(LanguageModel& model, EngineOptions options);
   // Shuts down with kStop.
   ~Engine();
 
-  // Any thread. Errors, with the field named: kInvalidArgument for what can never be answered (an
-  // empty prompt, one longer than the context, a token outside the vocabulary, parameters out of
-  // range, more memory than there is); kResourceExhausted: the queue is full, try again later;
+  // Any thread. Errors name the field: kInvalidArgument for a request that can never be answered
+  // (an empty prompt, one longer than the context, a token outside the vocabulary, a parameter out
+  // of range, more memory than there is); kResourceExhausted: the queue is full, try again later;
   // kUnavailable: the engine is shutting down.
   Result<TokenStream> Submit(Request request);
 
-  // Takes no more requests, and returns when the last has ended. Any thread; may be called again.
+  // Refuses new requests, and returns when the last request has ended. Any thread; may be called
+  // again.
   void Shutdown(ShutdownMode mode);
 
-  // For what the model does behind its steps; the engine's thread.
+  // Counts a rebalancing of experts, which the model does between steps. Engine thread only.
   void CountRebalance(const EngineMetrics::Rebalance& rebalance);
 
   // Any thread.

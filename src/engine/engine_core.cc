@@ -26,7 +26,7 @@ Result<std::uint64_t> ChooseSeed(const std::optional<std::uint64_t>& seed) {
   return drawn;
 }
 
-// What a sequence may add to its stream in a step.
+// Returns the most events that a sequence adds to its stream in a step.
 std::int64_t EventsPerStep(const EngineOptions& options) {
   return options.draft.enabled ? 1 + kMaxDraftDepth : 1;
 }
@@ -50,9 +50,9 @@ void EraseFinished(StepPlan& plan) {
                 [](const PlannedSegment& segment) { return segment.sequence->IsFinished(); });
 }
 
-// Of the model, and of everything else that decides the bytes of a block.
+// Hashes the model's fingerprint and everything else that decides the bytes of a block.
 BlockKey RootOf(const EngineOptions& options, const CacheShape& shape) {
-  constexpr int kNumericsVersion = 1;  // counts up when docs/numerics.md changes a sum
+  constexpr int kNumericsVersion = 1;  // incremented when docs/numerics.md changes a sum
   std::string identity = fmt::format(
       "fathom {} {} {} {} {} {} {}", options.fingerprint, kNumericsVersion, shape.keys.head_dim,
       shape.keys.rope_dims, shape.sliding_window, shape.n_draft_layers, shape.stream_bytes);
@@ -157,8 +157,7 @@ Status EngineCore::CheckPrompt(const Request& request) const {
                        limits_.vocab_size - 1, request.prompt[i], i);
     }
   }
-  // What is asked for counts, as far as the context allows it; without a limit an answer ends where
-  // there is no room for more.
+  // Counts max_tokens up to the context; a request without a limit ends where memory does.
   const std::int64_t asked =
       std::min(request.sampling.max_tokens.value_or(1), limits_.max_context - n_prompt);
   if (n_prompt + asked > caches_->MostPositions()) {
@@ -224,8 +223,8 @@ void EngineCore::Add(std::unique_ptr<RequestState> request) {
   scheduler_->Add(first);
 }
 
-// The other choices begin where the first has read the prompt; those without a slot wait for one,
-// and find the prompt in the prefix cache then, or read it again.
+// Starts the other choices where the first has read the prompt. A choice without a slot waits for
+// one, and then finds the prompt in the prefix cache or reads it again.
 void EngineCore::ForkChoices(Sequence& first, const StepRunner::SampleOther& sample) {
   RequestState& request = first.request;
   for (int j = 1; j < request.request.n_choices; ++j) {
@@ -254,7 +253,7 @@ void EngineCore::EndRequest(RequestState& request, FinishReason reason,
       end(*sequence);
     }
   }
-  // Choices that were to begin when the first has read the prompt.
+  // Ends the choices that would have started after the prompt, too.
   while (n_ended < request.n_unfinished) {
     const int choice = request.request.n_choices - request.n_unfinished + n_ended;
     end(NewSequence(request, static_cast<std::uint32_t>(choice)));
@@ -278,7 +277,7 @@ void EngineCore::EndAll(FinishReason reason, const std::optional<Error>& error) 
   PublishAll();
 }
 
-// Takes it out of the schedule; its request ends with the last of its choices.
+// Removes the sequence from the schedule; its request ends with the last of its choices.
 void EngineCore::Finish(Sequence& sequence) {
   if (sequence.phase == SequencePhase::kLoading && restore_ != nullptr) {
     restore_->Forget(sequence);
@@ -295,8 +294,7 @@ void EngineCore::FinishAll() {
   finished_.clear();
 }
 
-// What a step of the model failed at is of no use to the requests it ran: they end, with all their
-// choices.
+// A failed step ends the requests it ran, with all their choices.
 void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
   for (const PlannedSegment& segment : plan.segments) {
     if (!segment.sequence->IsFinished()) {
@@ -306,7 +304,7 @@ void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
   }
 }
 
-// What is final now, of those that have a slot: others can begin behind it.
+// Commits the finished sequences that have a slot: others can share their blocks.
 void EngineCore::CommitFinished() {
   for (Sequence* sequence : finished_) {
     if (sequence->slot >= 0) {
@@ -317,13 +315,13 @@ void EngineCore::CommitFinished() {
 
 void EngineCore::CommitPlan(const StepPlan& plan) {
   for (const PlannedSegment& segment : plan.segments) {
-    if (segment.sequence->slot >= 0) {  // it may have been preempted meanwhile
+    if (segment.sequence->slot >= 0) {  // a sequence without a slot was preempted meanwhile
       caches_->Commit(*segment.sequence);
     }
   }
 }
 
-// All its choices have finished.
+// Closes the stream of a request whose choices have all finished.
 void EngineCore::EndStream(RequestState& request) {
   const Clock::time_point now = Clock::now();
   RequestStats& stats = request.stats;
@@ -343,7 +341,7 @@ void EngineCore::EndStream(RequestState& request) {
   request.stream->Close(stats);
 }
 
-// Shows readers what the step added, and ends the streams of requests that have ended.
+// Publishes the events of the step, and closes the streams of requests that have ended.
 void EngineCore::PublishAll() {
   std::sort(touched_.begin(), touched_.end());
   touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
@@ -381,7 +379,8 @@ StepOutcome EngineCore::Step() {
   } else {
     free_steps_.push_back(std::move(step));
   }
-  // One that has more to ask of the model ends before the next begins, and all before it.
+  // A step that still has calls of the model to make, and all steps before it, end before the next
+  // begins.
   const bool ends = !running_steps_.empty() && (!begins || free_steps_.empty() || MustEndNow());
   if (ends) {
     do {
@@ -408,7 +407,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
   while (step->alone && !running_steps_.empty()) {
     EndOldest();
   }
-  // A failure of those ends all choices of their requests.
+  // A failure of those steps has ended all choices of their requests.
   EraseFinished(step->plan);
   if (step->plan.segments.empty()) {
     free_steps_.push_back(std::move(step));
@@ -427,12 +426,12 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
   running_steps_.push_back(std::move(step));
 }
 
-// What its tokens are, and what follows from them.
+// Chooses the tokens of the step, finishes and commits sequences, drafts.
 Status EngineCore::EndStep(RunningStep& step) {
   if (Status ended = runner_.End(step, finished_); !ended) {
     return ended;
   }
-  EraseFinished(step.plan);  // before it ended
+  EraseFinished(step.plan);  // sequences that ended while the step ran
   for (const PlannedSegment& segment : step.plan.segments) {
     if (segment.samples) {
       touched_.push_back(&segment.sequence->request);

@@ -1,13 +1,12 @@
-// EngineCore: the engine without its thread: requests in, one step at a time.
+// EngineCore: the engine without its thread: takes requests, runs one step at a time.
 //
-// A model of several stages (limits().most_in_flight) runs as many steps at once, with other
-// sequences each: the call of Step that begins one ends the oldest when they are as many. All that
-// the cache knows of a step is known when it has begun, as every rank runs the steps in order; only
-// its tokens come later. Drafts need the streams of the last step: a step whose sequences are
-// drafted for runs alone (StepRunner::RunsAlone).
+// A model of several stages (limits().most_in_flight) runs that many steps at once, each with other
+// sequences: when all are in flight, the call of Step that begins a step also ends the oldest. The
+// cache knows all it needs of a step when the step has begun, as every rank runs the steps in
+// order; only the tokens come later. Drafts need the streams of the last step, so a step that
+// drafts runs alone (StepRunner::RunsAlone).
 //
-// Tests drive it step by step, so that a schedule can be repeated; Engine (engine.h) gives it a
-// thread.
+// Tests drive it step by step to repeat a schedule; Engine (engine.h) gives it a thread.
 #pragma once
 
 #include <cstdint>
@@ -33,32 +32,32 @@ namespace fathom {
 
 enum class StepOutcome {
   kRan,      // a step began or ended
-  kStalled,  // there are requests, but all wait for their readers or the disk
+  kStalled,  // all requests wait for their readers or the disk
   kIdle,     // there are no requests
 };
 
-// One thread at a time, but for Prepare.
+// One thread at a time, except Prepare.
 class EngineCore {
  public:
-  // Model and metrics outlive it.
+  // `model` and `metrics` outlive the core.
   static Result<std::unique_ptr<EngineCore>> Create(LanguageModel& model,
                                                     const EngineOptions& options,
                                                     EngineMetrics& metrics);
   ~EngineCore();
 
-  // A request that can be answered, with its stream; the errors of Engine::Submit. Any thread.
+  // Checks a request and creates its state and stream. Errors as Engine::Submit. Any thread.
   Result<std::unique_ptr<RequestState>> Prepare(Request request,
                                                 std::shared_ptr<Waker> waker) const;
   void Add(std::unique_ptr<RequestState> request);
   StepOutcome Step();
-  // Ends all requests: with kCancelled; with an error, of a core that can do no other step.
+  // Ends all requests: with kCancelled, or with an error if no step can run any more.
   void CancelAll() { EndAll(FinishReason::kCancelled); }
   void FailAll(const Error& error) { EndAll(FinishReason::kError, error); }
-  // Waits until a step may find something to do that depends on the disk; false if nothing does.
+  // Waits for the disk to end a load, a moment at most; false if no load is running.
   bool WaitForDisk();
-  // Waits until nothing is being read from the disk or written to it.
+  // Waits until all reads and writes of the disk have ended.
   void SettleDisk();
-  // Writes what is cached to the disk, if there is one, and what is left of the trace.
+  // Writes cached blocks to the disk, if there is one, and the rest of the trace.
   void Close();
 
   std::int64_t n_requests() const { return static_cast<std::int64_t>(requests_.size()); }
@@ -108,7 +107,7 @@ class EngineCore {
   std::vector<std::unique_ptr<RunningStep>> running_steps_;  // the oldest first
   std::vector<Sequence*> finished_;
   std::vector<std::shared_ptr<StreamState>> published_;
-  std::vector<RequestState*> touched_;  // by this step: their streams have something to show
+  std::vector<RequestState*> touched_;  // in this step; their streams have news
 };
 
 }  // namespace fathom

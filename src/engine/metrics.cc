@@ -78,7 +78,7 @@ std::vector<LabelledValue> ImbalanceValues(const MetricsSnapshot& now) {
   return {{{{"when", "before"}}, now.imbalance_before}, {{{"when", "after"}}, now.imbalance_after}};
 }
 
-// All but the histograms.
+// All metrics except the histograms.
 std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
   return {
       Gauges("fathom_running", "Sequences in the current step.", {{{}, now.running}}),
@@ -139,8 +139,8 @@ struct HistogramFamily {
 
 }  // namespace
 
-// One mutex around all, so that what a reader gets is of one moment. Uncontended it costs less than
-// the two histograms of a step.
+// One mutex guards all values, so that a reader gets one moment. Uncontended it costs less than the
+// two histograms of a step.
 struct EngineMetrics::Impl {
   mutable std::mutex mutex;
   // Guarded by mutex.
@@ -185,7 +185,7 @@ void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
 }
 
 void EngineMetrics::CountStep(const StepCounts& step) {
-  // The clock is read at several places: their difference may come out below zero.
+  // The times come from clock readings at several places, so the difference can be below zero.
   const double engine_seconds = std::max(step.seconds - step.model_seconds, 0.0);
   const std::lock_guard lock(impl_->mutex);
   MetricsSnapshot& now = impl_->now;

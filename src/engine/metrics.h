@@ -1,4 +1,4 @@
-// EngineMetrics: what the engine counts, for /metrics, for the summary of a batch, for tests.
+// EngineMetrics: the engine's counters, for /metrics, for the summary of a batch, for tests.
 #pragma once
 
 #include <array>
@@ -8,16 +8,16 @@
 
 namespace fathom {
 
-// Tokens that are drafted ahead at most.
+// Most tokens that are drafted ahead.
 inline constexpr int kMaxDraftDepth = 4;
 
-// Everything at one moment.
+// All values at one moment.
 struct MetricsSnapshot {
   // Now.
   std::int64_t running = 0;
   std::int64_t waiting = 0;
   std::int64_t kv_bytes_total = 0;
-  std::int64_t kv_bytes_used = 0;    // by sequences that run
+  std::int64_t kv_bytes_used = 0;    // by running sequences
   std::int64_t kv_bytes_cached = 0;  // by the prefix cache alone
   // Since the start.
   std::int64_t requests = 0;
@@ -25,28 +25,28 @@ struct MetricsSnapshot {
   std::int64_t cancelled = 0;
   std::int64_t failed = 0;
   std::int64_t refused = 0;        // by Submit
-  std::int64_t prompt_tokens = 0;  // computed
-  std::int64_t cached_tokens = 0;  // of prompts, not computed because they were cached
+  std::int64_t prompt_tokens = 0;  // computed tokens of prompts
+  std::int64_t cached_tokens = 0;  // tokens of prompts found in the prefix cache
   std::int64_t generated_tokens = 0;
   std::int64_t evicted_blocks = 0;
   std::int64_t preemptions = 0;
   std::int64_t steps = 0;
-  double step_seconds = 0;    // of all steps
-  double engine_seconds = 0;  // of those, outside the model
-  // Of experts that moved between ranks: all rebalancings, and what the last one came to, as the
-  // busiest rank's load over the mean; 0: there was none.
+  double step_seconds = 0;    // sum over all steps
+  double engine_seconds = 0;  // the part of step_seconds outside the model
+  // Experts migrated between ranks, over all rebalancings; the imbalance, the busiest rank's load
+  // over the mean, is that of the last rebalancing, or 0 if there was none.
   std::int64_t rebalances = 0;
   std::int64_t moved_experts = 0;
   std::int64_t moved_expert_bytes = 0;
-  double rebalance_seconds = 0;  // that steps have waited for them
+  double rebalance_seconds = 0;  // time that steps waited for rebalancing
   double imbalance_before = 0;
   double imbalance_after = 0;
-  // By depth, the first drafted token first: how many were verified, how many were right.
+  // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::array<std::int64_t, kMaxDraftDepth> drafted = {};
   std::array<std::int64_t, kMaxDraftDepth> accepted = {};
 };
 
-// Written by the engine's thread, read by any.
+// Written by the engine's thread, read by any thread.
 class EngineMetrics {
  public:
   EngineMetrics();
@@ -77,15 +77,15 @@ class EngineMetrics {
     double seconds = 0;
   };
   void CountRebalance(const Rebalance& rebalance);
-  void ObserveFirstToken(double seconds);  // since it was submitted
+  void ObserveFirstToken(double seconds);  // time since the request was submitted
   void ObserveInterToken(double seconds);
   void SetGauges(std::int64_t running, std::int64_t waiting);
   void SetMemory(std::int64_t total, std::int64_t used, std::int64_t cached);
 
   // --- Any thread ---
   MetricsSnapshot Snapshot() const;
-  // The text format of Prometheus, version 0.0.4: the above as fathom_*, with histograms of step
-  // time, time to the first token and time between tokens.
+  // Returns the metrics in Prometheus' text format 0.0.4, as fathom_*, with histograms of the step
+  // time, the time to the first token and the time between tokens.
   std::string PrometheusText() const;
 
  private:

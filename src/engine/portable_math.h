@@ -1,8 +1,8 @@
-// Logarithm and exponential made of IEEE double operations only: the same bits on every machine,
-// whatever its C library. Drawn tokens depend on them.
+// Logarithm and exponential from IEEE double operations only: the same bits on every machine, with
+// any C library. Drawn tokens depend on these functions.
 //
-// kernels/math.h has them in fp32 for activations. The tails of the noise need more: the largest
-// of 129,280 draws is decided in the last of 32 random bits.
+// kernels/math.h has fp32 versions for activations. The tails of the noise need more precision: the
+// largest of 129,280 draws is decided in the last of 32 random bits.
 #pragma once
 
 #include <bit>
@@ -58,8 +58,9 @@ inline double Gumbel(std::uint32_t bits) {
   return -PortableLog(-PortableLog(u));
 }
 
-// Not less than Gumbel(bits), and quick: -ln u >= 1 - u = (~bits + 1/2) / 2^32, and a number with z
-// leading zeros of 32 bits is at least 2^(31 - z). The small addend covers the rounding of Gumbel.
+// Returns a quick upper bound of Gumbel(bits): -ln u >= 1 - u = (~bits + 1/2) / 2^32, and a 32-bit
+// number with z leading zeros is at least 2^(31 - z). The small addend covers the rounding of
+// Gumbel.
 inline double GumbelBound(std::uint32_t bits) {
   return (std::countl_zero(~bits) + 1) * kLn2 + 1e-9;
 }

@@ -3,7 +3,7 @@
 namespace fathom {
 namespace {
 
-// Written so that NaN is out of every range.
+// NaN fails every range check.
 Status CheckRange(std::string_view field, double value, double low, double high) {
   if (value >= low && value <= high) return {};
   return MakeError(ErrorCode::kInvalidArgument, "{}: expected {} to {}, found {}", field, low, high,

@@ -1,4 +1,4 @@
-// What a request asks for, and what it gets back: the value types of the engine.
+// Request and answer: the value types of the engine.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace fathom {
 
-// Below this temperature the best token is taken and nothing is drawn.
+// Sampling is greedy below this temperature: the best token is taken and no random number is drawn.
 inline constexpr double kGreedyTemperature = 1e-5;
 inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxStopStrings = 64;
 inline constexpr std::size_t kMaxStopStringBytes = 1024;
 
-// The bytes of a token as they stand in the text; the view must live until the next call. Called
-// from the engine's thread.
+// Returns the bytes of a token as they stand in the text; the view must live until the next call.
+// Called from the engine's thread.
 using TokenBytes = std::function<std::string_view(Token)>;
 
 // How to choose the next token and when to stop (docs/spec/sampling.md 1, 2, 8). The allowed range
-// of a field stands beside it; Validate enforces it.
+// stands beside each field; Validate enforces it.
 struct SamplingParameters {
   double temperature = 1.0;         // 0 to 2; 0 is greedy
   double top_p = 1.0;               // above 0, to 1; 1 is off
@@ -37,27 +37,29 @@ struct SamplingParameters {
   double frequency_penalty = 0.0;   // -2 to 2, per occurrence in the output
   // Added to the logits; values beyond +-100 act as +-100.
   std::map<Token, double> logit_bias;
-  // Off, or how many of the best tokens are reported beside the chosen one: 0 to kMaxTopLogprobs.
+  // None: off. Else how many of the best tokens are reported beside the chosen one: 0 to
+  // kMaxTopLogprobs.
   std::optional<int> top_logprobs;
-  std::optional<std::uint64_t> seed;  // none: drawn from the operating system
-  std::uint32_t choice = 0;           // which of several answers to one prompt; part of the noise
+  std::optional<std::uint64_t> seed;  // none: the operating system gives one
+  std::uint32_t choice = 0;  // number of the answer among several to one prompt; part of the noise
   // Tokens to generate, at least 0; none: until the context is full. 0 only fills the cache.
   std::optional<std::int64_t> max_tokens;
-  // No token that would end the answer is chosen before this many: 0 to max_tokens.
+  // Tokens that would end the answer are excluded until it has this many tokens: 0 to max_tokens.
   std::int64_t min_tokens = 0;
   std::vector<std::string> stop_strings;  // none empty
-  // Stop strings are looked for behind the first of this token; none: from the beginning.
+  // Stop strings are searched after the first occurrence of this token; none: from the beginning.
   std::optional<Token> stop_strings_from;
-  // And from there on up to the first of this token; none: to the end.
+  // Stop strings are searched up to the first occurrence of this token after that; none: to the
+  // end.
   std::optional<Token> stop_strings_until;
   std::vector<Token> stop_tokens;    // end the answer like EOS
   bool ignore_eos = false;           // EOS is a token like any other
-  std::vector<Token> silent_tokens;  // have no text, neither for the reader nor for stop strings
+  std::vector<Token> silent_tokens;  // tokens without text, for readers and for stop strings
 
   bool IsGreedy() const { return temperature < kGreedyTemperature; }
 };
 
-// The first field out of its range: its name, what is allowed, what was found.
+// Errors: the first field out of range, with its name, the allowed range and the value found.
 Status Validate(const SamplingParameters& parameters, std::int64_t vocab_size);
 
 inline constexpr int kMaxChoices = 128;
@@ -65,24 +67,25 @@ inline constexpr int kMaxPriority = 100;
 
 struct Request {
   std::vector<Token> prompt;    // at least 1 token
-  SamplingParameters sampling;  // of every choice; choice j of them draws as sampling.choice + j
-  int n_choices = 1;            // answers to the same prompt: 1 to kMaxChoices
+  SamplingParameters sampling;  // for every choice; choice j samples with sampling.choice + j
+  int n_choices = 1;            // number of answers to the prompt: 1 to kMaxChoices
   int priority = 0;             // -kMaxPriority to kMaxPriority; the larger runs first
 };
 
 enum class FinishReason {
   kStop,        // EOS or a stop token
-  kStopString,  // the text contains a stop string; it ends before it
+  kStopString,  // the text contained a stop string, and ends before it
   kLength,      // max_tokens, or the context is full
-  kCancelled,   // by the reader or a shutdown
-  kError,       // the event says which
+  kCancelled,   // by the reader or by a shutdown
+  kError,       // see the error of the event
 };
 // "stop", "stop_string", "length", "cancelled", "error"
 std::string_view Name(FinishReason reason);
 
 struct TokenLogprob {
   Token token = 0;
-  float logprob = 0;  // natural logarithm of the probability before any processing
+  float logprob =
+      0;  // natural logarithm of the probability, before penalties, bias and temperature
 };
 
 struct TokenLogprobs {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMostPartialPrompts = 4;
 constexpr std::int64_t kLeastPromptTokens = 32;
-// A waiting request gains a unit of priority in this time, so that none waits for ever.
+// Waiting raises the priority of a request by one in this time, so that no request waits for ever.
 constexpr double kSecondsPerPriority = 10;
 
 bool RanksBefore(const Sequence* a, const Sequence* b) {
@@ -59,14 +59,14 @@ std::int64_t Scheduler::NumberRunning(int data_rank) const {
       running_, [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
 }
 
-// The lowest-ranked sequence there; there is one.
+// Returns the lowest-ranked sequence on the data rank, which must run at least one.
 Sequence* Scheduler::LastOn(int data_rank) const {
   return *std::find_if(running_.rbegin(), running_.rend(),
                        [&](const Sequence* sequence) { return RankOf(*sequence) == data_rank; });
 }
 
-// The data ranks that could take the sequence, the best first. False: it waits for one that will
-// have more of its text, which keeps a slot for it.
+// Fills offers_ with the data ranks that have a free slot, the best first. False: the sequence
+// waits for the rank that will soon share more of its text, and a slot is reserved there.
 bool Scheduler::FindOffers(Sequence& sequence) {
   offers_.clear();
   for (int rank = 0; rank < caches_.data_ranks().n; ++rank) {
@@ -115,8 +115,9 @@ Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
   return admission;
 }
 
-// In the order of rank, those that have waited long before others. One that does not fit makes the
-// ones behind it wait too, or it would never fit; one that waits for another's blocks does not.
+// Admits by rank, with requests that have waited long moved forward. A sequence that does not fit
+// blocks those behind it, else it might never fit; a sequence that waits for another's blocks does
+// not block them.
 void Scheduler::Admit() {
   if (waiting_.empty()) {
     return;
@@ -136,7 +137,7 @@ void Scheduler::Admit() {
       ++i;
       continue;
     }
-    // The first that has room.
+    // Takes the first data rank that has room.
     Admission admission = Admission::kNoRoom;
     for (std::size_t k = 0; k < offers_.size() && admission == Admission::kNoRoom; ++k) {
       if (!offers_[k].soon) {
@@ -154,7 +155,7 @@ void Scheduler::Admit() {
   }
 }
 
-// One whose reader is behind pauses.
+// False for a sequence whose reader is too far behind: it pauses.
 bool Scheduler::HasReader(const Sequence& sequence) const {
   const RequestState& request = sequence.request;
   const std::int64_t wanted = request.n_unfinished * (options_.max_events_per_step + 1);
@@ -170,8 +171,9 @@ std::int64_t Scheduler::DecodingNow() const {
       running_, [this](const Sequence* s) { return s->AwaitsToken() || CanDecode(*s); });
 }
 
-// How many of a data rank's sequences decode in the next step: no more than all steps have of all,
-// nor than those that can begin have of what is left.
+// Returns how many sequences of a data rank decode in the next step: at most an equal share of all
+// that decode, and at most an equal share, among the steps that can still begin, of those that are
+// ready.
 std::int64_t Scheduler::DecodingShare(int data_rank, int n_running) const {
   std::int64_t n_all = 0;
   std::int64_t n_left = 0;
@@ -207,7 +209,7 @@ void Scheduler::PlanDecoding(StepPlan& plan, int n_running) {
   }
 }
 
-// Tokens of prompts beside those that decode.
+// Returns the tokens left for prompts beside the decoding sequences.
 std::int64_t Scheduler::PromptBudget(const StepPlan& plan) const {
   std::int64_t budget = options_.max_step_tokens;
   for (const PlannedSegment& segment : plan.segments) {
@@ -237,8 +239,8 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
   }
   const std::int64_t n_ranks =
       std::ranges::count_if(n_prompts_, [](std::int64_t n) { return n > 0; });
-  // Equal shares, of the ranks and of the prompts of each; what the short ones leave goes to the
-  // others.
+  // Divides the budget equally among the data ranks, then among the prompts of each rank; tokens
+  // that short prompts leave go to the others.
   bool grew = true;
   while (budget > 0 && grew) {
     grew = false;
@@ -273,7 +275,7 @@ void Scheduler::Preempt(Sequence& sequence) {
   Add(sequence);
 }
 
-// Who waits for its reader does not keep others from a slot.
+// Preempts a sequence that waits for its reader, so that its slot serves another.
 void Scheduler::PreemptPaused() {
   const auto paused = std::find_if(running_.rbegin(), running_.rend(), [this](const Sequence* s) {
     return !HasReader(*s) && !s->AwaitsToken();
@@ -283,8 +285,8 @@ void Scheduler::PreemptPaused() {
   }
 }
 
-// At the cost of those on its data rank that rank behind it; false if even they are not enough, or
-// not yet: one whose token is being computed keeps what it has until it is there.
+// Extends the sequence's memory, preempting lower-ranked sequences of its data rank. False: even
+// that is not enough, or the lowest-ranked one awaits its token and cannot be preempted yet.
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
     Sequence* last = LastOn(RankOf(sequence));
@@ -309,11 +311,11 @@ void Scheduler::Plan(StepPlan& plan, int n_running) {
   for (std::size_t i = 0; i < plan.segments.size(); ++i) {
     const PlannedSegment segment = plan.segments[i];
     if (segment.sequence->slot < 0) {
-      continue;  // preempted for one before it
+      continue;  // preempted for a sequence before it
     }
     if (!TakeMemory(*segment.sequence, segment.n_tokens + segment.n_drafts)) {
-      // Alone it fits, Submit has seen to that; but blocks that are being read from the disk are in
-      // the way for a moment, and so are sequences whose tokens are being computed.
+      // Submit has checked that the sequence fits alone. Blocks being read from disk and sequences
+      // that await their token can be in the way for a moment.
       const int data_rank = RankOf(*segment.sequence);
       if (NumberRunning(data_rank) > 1 && LastOn(data_rank) == segment.sequence) {
         Preempt(*segment.sequence);

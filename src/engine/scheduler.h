@@ -1,23 +1,23 @@
-// Scheduler: which tokens run in the next step.
+// Scheduler: chooses the tokens of the next step.
 //
-// A step takes every sequence that decodes, with its drafts, and fills what is left of the token
-// budget with pieces of prompts: of the first few sequences that read one, in equal shares, so that
-// a short prompt is not stuck behind a long one. While others decode, the prompts of a step are as
-// long as keeps its time near a target.
+// A step decodes every sequence that can, with its drafts, and fills the rest of the token budget
+// with prompts: the first few sequences that still read a prompt get equal shares, so that a short
+// prompt is not stuck behind a long one. While sequences decode, the prompt tokens of a step are
+// limited so that the step takes about the target time.
 //
-// Where several steps run at once (the stages of a pipeline), those that decode take turns: each
-// step has an equal share of them, none two steps at a time.
+// With several steps in flight (the stages of a pipeline), decoding sequences take turns: each step
+// gets an equal share of them, and no sequence is in two steps at once.
 //
-// Sequences rank by priority, then by arrival. Memory goes to them in that order: where it is
-// short, what only the prefix cache holds is given up first, then the lowest-ranked sequence loses
-// its slot and waits again, to compute its tokens anew later (or to find them cached). The highest
-// always goes on, so the engine never stands still.
+// Sequences rank by priority, then by arrival. Memory is given in that order. When memory is short,
+// blocks that only the prefix cache holds are evicted first; then the lowest-ranked sequence is
+// preempted: it loses its slot, waits again, and later recomputes its tokens or finds them cached.
+// The highest-ranked sequence is never preempted, so the engine always makes progress.
 //
-// Of several data ranks each has memory for its own sequences, which stay there while they have a
-// slot; all of this is done for each of them, and a sequence loses its slot to one of the same rank
-// only. A waiting sequence goes where most of its text is cached, else where the fewest run
-// (data_rank_slots.h). A step waits for the rank with the most tokens, so prompts get their tokens
-// in equal shares of ranks first.
+// With several data ranks, each data rank has memory for its own sequences, a sequence stays on its
+// rank while it has a slot, all rules above apply to each data rank separately, and a sequence is
+// preempted only for one of the same rank. A waiting sequence goes to the data rank that has most
+// of its text cached, else to the one that runs the fewest (data_rank_slots.h). The slowest rank
+// sets the time of a step, so prompt tokens are first divided equally among the ranks.
 #pragma once
 
 #include <cstdint>
@@ -37,45 +37,46 @@ struct PlannedSegment {
   Sequence* sequence = nullptr;
   std::int64_t n_tokens = 0;  // behind sequence->computed
   std::int64_t n_drafts = 0;  // behind these
-  bool decodes = false;       // it had read all but its last token before
-  bool samples = false;       // its last token's logits choose the next token
+  bool decodes = false;       // all but the last token was computed before
+  bool samples = false;       // the logits of its last token choose the next token
 };
 
 struct StepPlan {
   std::vector<PlannedSegment> segments;
   std::int64_t n_decoding = 0;
-  std::int64_t n_prompt_tokens = 0;  // of sequences that do not decode
+  std::int64_t n_prompt_tokens = 0;  // in sequences that do not decode
 };
 
 struct SchedulerOptions {
-  std::int64_t max_step_tokens = 0;      // at most the model's
-  double target_step_seconds = 0.25;     // of a step with prompts while others decode
-  std::int64_t max_events_per_step = 1;  // that a sequence may add in a step
+  std::int64_t max_step_tokens = 0;      // no more than the model's limit
+  double target_step_seconds = 0.25;     // for a step that has prompts while sequences decode
+  std::int64_t max_events_per_step = 1;  // events that a sequence may add in a step
   int n_in_flight = 1;                   // steps that may run at once
 };
 
-// Does not own the sequences. One thread, that of the engine.
+// Does not own the sequences. Engine thread only.
 class Scheduler {
  public:
   Scheduler(CacheManager& caches, const ModelLimits& limits, const SchedulerOptions& options,
             EngineMetrics& metrics);
 
   void Add(Sequence& sequence);
-  // Decides what runs next, beside n_running steps; `plan` is empty if nothing can, or not before
-  // one of these ends.
+  // Chooses the next step while n_running steps run. `plan` is empty if nothing can run, or nothing
+  // before one of these steps ends.
   void Plan(StepPlan& plan, int n_running);
-  // Sequences that decode in the step just planned or in those that run.
+  // Returns the number of sequences that decode in the step just planned or in running steps.
   std::int64_t DecodingNow() const;
-  // How long that took, for the length of prompts in later steps.
+  // Records the time of a step, from which later steps get their number of prompt tokens.
   void RecordStepTime(const StepPlan& plan, double seconds);
-  // A slot for a copy of `sequence`, which runs; false: it has to wait like others.
+  // Gives `to`, a copy of the running sequence `from`, a slot. False: no slot is free, and `to` has
+  // to wait.
   bool Fork(const Sequence& from, Sequence& to);
-  // Takes a sequence out, wherever it is, and gives back what it holds.
+  // Removes a running or waiting sequence and frees its slot and blocks.
   void Remove(Sequence& sequence);
 
   std::span<Sequence* const> running() const { return running_; }
   std::span<Sequence* const> waiting() const { return waiting_; }
-  // Called with every sequence that loses its slot.
+  // Sets the call for every sequence that is preempted.
   void set_on_preempt(std::function<void(Sequence&)> call) { on_preempt_ = std::move(call); }
 
  private:
@@ -107,11 +108,12 @@ class Scheduler {
   std::vector<DataRankOffer> offers_;
   // By data rank.
   std::vector<PrefixHit> hits_;
-  std::vector<std::int64_t> promised_;    // free slots for those that wait for another's blocks
-  std::vector<std::int64_t> n_decoding_;  // that may begin in this step
+  std::vector<std::int64_t>
+      promised_;  // free slots reserved for sequences that wait for another's blocks
+  std::vector<std::int64_t> n_decoding_;  // sequences that may still be added to this step
   std::vector<std::int64_t> n_prompts_;
-  double decode_seconds_ = 0;        // of a step without prompts, lately
-  double prompt_token_seconds_ = 0;  // more for each token of a prompt, lately
+  double decode_seconds_ = 0;        // moving average of steps without prompts
+  double prompt_token_seconds_ = 0;  // moving average of the additional time per prompt token
 };
 
 }  // namespace fathom

@@ -21,8 +21,8 @@ SamplingParameters Sequence::Sampling() const {
 
 namespace {
 
-// Adds the text of a token, and of those before it, that is certain now. The tokens that bound the
-// stretch of the stop strings are not in it.
+// Appends the text that is certain after this token. Stop strings are not searched in the tokens
+// that delimit their part of the answer.
 void AddText(Sequence& sequence, Token token, std::string_view bytes, std::string* text) {
   using Stretch = Sequence::StopStretch;
   const SamplingParameters& parameters = sequence.request.request.sampling;
@@ -44,7 +44,7 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
   sampler.Accept(token);
   sequence.tokens.push_back(token);
   if (++request.stats.generated_tokens == 1) {
-    request.stream->SetStats(request.stats);  // what the prompt cost is known now
+    request.stream->SetStats(request.stats);  // the cached tokens of the prompt are known now
   }
   StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;

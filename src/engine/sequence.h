@@ -21,34 +21,34 @@ namespace fathom {
 
 using Clock = std::chrono::steady_clock;
 
-// What the choices of a request share. The engine's thread only, but for `stream`.
+// What the choices of a request share. Engine thread only, except `stream`.
 struct RequestState {
   Request request;
   std::uint64_t seed = 0;
   std::int64_t id = 0;      // counts up in the order of arrival
-  std::int64_t max_tokens;  // of each choice: what was asked for, no more than there is room for
+  std::int64_t max_tokens;  // of each choice: the limit of the request, the context and the memory
   std::shared_ptr<StreamState> stream;
-  int n_unfinished = 0;  // choices, those included that have not begun
+  int n_unfinished = 0;  // choices, including those that have not begun
   bool cancelled = false;
   bool failed = false;
   RequestStats stats;
   Clock::time_point submitted;
-  std::optional<Clock::time_point> started;      // its first step
+  std::optional<Clock::time_point> started;      // time of the first step
   std::optional<Clock::time_point> first_token;  // of any choice
   Clock::time_point last_token;
 };
 
 enum class SequencePhase {
-  kWaiting,  // for a slot and memory
-  kLoading,  // its blocks are being read from the disk
+  kWaiting,  // waits for a slot and memory
+  kLoading,  // blocks are being read from the disk
   kRunning,  // has a slot
   kFinished,
 };
 
-// A sequence has tokens (the prompt and what was generated); `computed` of them are in the caches.
-// While it is further behind than one token it reads its prompt (or, after a preemption, what it
-// had before); at one token it decodes; at none, its next token is being computed. There is no
-// other difference.
+// A sequence has tokens (the prompt and the generated ones); the caches hold `computed` of them. If
+// more than one token is left to compute, the sequence reads its prompt (or, after a preemption,
+// its earlier tokens); if one is left, the sequence decodes; if none is left, the next token is
+// being computed. There is no other difference.
 struct Sequence {
   Sequence(RequestState& owner, std::uint32_t choice_index);
 
@@ -59,16 +59,16 @@ struct Sequence {
   std::int64_t n_prompt = 0;
   std::int64_t computed = 0;
   std::int32_t slot = -1;
-  std::vector<Token> drafts;  // of the tokens behind the last one, to be verified
+  std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
   StopStrings stops;
-  // Where the tokens stand to the stretch in which `stops` are looked for.
+  // Where the tokens are, relative to the part of the answer in which `stops` are searched.
   enum class StopStretch { kBefore, kInside, kBehind };
   StopStretch stop_stretch = StopStretch::kInside;
-  std::vector<BlockKey> keys;  // of the whole blocks of `tokens`
+  std::vector<BlockKey> keys;  // keys of the whole blocks of `tokens`
   PrefixChain chain;
-  // The draft head's key of the last computed position waits for the token behind it.
+  // The draft head's key of the last computed position is missing until the next token is known.
   bool draft_key_waits = false;
-  int n_steps = 0;  // that run and have it in their plans: it must not go away
+  int n_steps = 0;  // running steps whose plans point here: keep the sequence until it is 0
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t n_generated() const { return size() - n_prompt; }
@@ -76,15 +76,15 @@ struct Sequence {
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
   bool AwaitsToken() const { return n_left() == 0; }
   bool IsFinished() const { return phase == SequencePhase::kFinished; }
-  SamplingParameters Sampling() const;  // of this choice
+  SamplingParameters Sampling() const;  // with the number of this choice
 };
 
-// Records a token that the sampler chose, and tells the reader; true if it is the last. `logprobs`
-// is looked at if the request asked for them.
+// Appends a sampled token and its event to the stream; true if the token is the last. `logprobs` is
+// used if the request asked for them.
 bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
                  SamplerState& sampler, const TokenBytes& token_bytes);
 
-// Tells the reader that the sequence ends without another token.
+// Ends the sequence without another token, with an event for the reader.
 void EndWithoutToken(Sequence& sequence, FinishReason reason,
                      const std::optional<Error>& error = std::nullopt);
 

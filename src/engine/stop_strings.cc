@@ -29,7 +29,7 @@ StopStrings::StopStrings(std::span<const std::string> strings) {
   }
 }
 
-// No pattern is complete before the call: Feed stops at the first.
+// No pattern is complete before the call: Feed stops at the first match.
 void StopStrings::Advance(char byte) {
   for (std::size_t i = 0; i < patterns_.size(); ++i) {
     Pattern& pattern = patterns_[i];

@@ -1,4 +1,4 @@
-// StopStrings: ends a text before the first stop string, however the text arrives in pieces.
+// StopStrings: ends a text before the first stop string, whatever pieces the text arrives in.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace fathom {
 
-// Works on bytes. The first stop string is the one that is complete first; of several that end with
-// the same byte, the longest. Text that may still become part of a stop string is held back. Owns
-// copies of the strings. One thread at a time.
+// Works on bytes. The first stop string is the one that is complete first; if several end with the
+// same byte, the longest. Holds back text that may still become part of a stop string. Owns copies
+// of the strings. One thread at a time.
 class StopStrings {
  public:
-  // No string may be empty.
+  // `strings` must not be empty.
   explicit StopStrings(std::span<const std::string> strings);
 
-  // The next bytes of the text. Returns those bytes of the text, not returned before, that cannot
-  // be part of a stop string; the view is valid until the next call. After a match: nothing more.
+  // Takes the next bytes of the text. Returns new bytes that cannot be part of a stop string; the
+  // view is valid until the next call. Returns nothing after a match.
   std::string_view Feed(std::string_view piece);
-  // The text has ended: what is held back. Empty after a match.
+  // Ends the text: returns the bytes held back. Empty after a match.
   std::string_view Flush();
 
-  // Index of the stop string found.
+  // Returns the index of the stop string found.
   std::optional<std::size_t> matched() const { return matched_; }
 
  private:
@@ -33,15 +33,15 @@ class StopStrings {
     // border[n]: the longest proper prefix of text[0, n) that is also its suffix (Knuth, Morris,
     // Pratt). border[0] is unused.
     std::vector<std::size_t> border;
-    std::size_t n_matched = 0;  // the text so far ends with this many bytes of the pattern
+    std::size_t n_matched = 0;  // bytes of the pattern that the text ends with
   };
 
   void Advance(char byte);
   std::size_t LongestPartialMatch() const;
 
   std::vector<Pattern> patterns_;
-  std::string pending_;       // the view returned last, then the bytes held back
-  std::size_t returned_ = 0;  // length of the former
+  std::string pending_;       // the bytes returned last, then the bytes held back
+  std::size_t returned_ = 0;  // number of bytes returned last
   std::optional<std::size_t> matched_;
 };
 

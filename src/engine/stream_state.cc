@@ -7,7 +7,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::size_t kUsualStreams = 256;  // that a notifier is told of at a time
+constexpr std::size_t kUsualStreams = 256;  // streams in one call of Notify
 
 }  // namespace
 
@@ -39,7 +39,7 @@ std::int64_t StreamState::Room() const {
   return capacity_ - (added_ - first_);
 }
 
-// The reader never touches what is not published, and added_ - first_ is at most the capacity.
+// The reader never touches unpublished events, and added_ - first_ is at most the capacity.
 StreamEvent& StreamState::Add() {
   StreamEvent& event = ring_[static_cast<std::size_t>(added_ % capacity_)];
   ++added_;
@@ -117,7 +117,7 @@ RequestStats StreamState::stats() const {
 
 // --- StreamNotifier ---
 
-// Both lists have memory for a few steps of many streams from the start.
+// Both lists reserve memory for a few steps with many streams.
 StreamNotifier::StreamNotifier() : thread_([this] { Run(); }) {
   const std::lock_guard lock(mutex_);
   waiting_.reserve(kUsualStreams);

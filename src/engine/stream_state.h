@@ -1,4 +1,4 @@
-// StreamState: what the reader of a TokenStream and the engine share.
+// StreamState: shared by the engine and the reader of a TokenStream.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 
 namespace fathom {
 
-// Wakes the engine's thread when there is something new for it. Any thread.
+// Wakes the engine's thread when it has something to do. Any thread.
 class Waker {
  public:
   void Wake();
-  // Returns at once if it was woken since the last call.
+  // Returns at once if Wake was called since the last wait.
   void WaitFor(std::chrono::milliseconds timeout);
   void Wait();
 
@@ -30,30 +30,32 @@ class Waker {
   bool woken_ = false;
 };
 
-// A bounded queue of events. The engine checks Room() before a step and pushes after it; it never
-// waits for a reader.
+// A bounded queue of events. The engine checks Room() before a step and adds events after it; the
+// engine never waits for a reader.
 class StreamState {
  public:
-  // The waker outlives every stream by being shared with them.
+  // Streams share the waker, which lives as long as the last of them.
   StreamState(std::int64_t capacity, std::shared_ptr<Waker> waker);
 
   // --- The engine's thread ---
-  // Events that can be pushed now.
+  // Returns the number of events that can be added now.
   std::int64_t Room() const;
-  // An event to fill; nothing is seen of it before Publish. Its strings keep their memory.
+  // Returns an event to fill; the reader sees it after Publish. Reused events keep the memory of
+  // their strings.
   StreamEvent& Add();
-  // Lets the reader see what was added. Does not wake it: Notify does.
+  // Makes added events visible to the reader. Does not wake the reader: Notify does.
   void Publish();
-  // What is known so far.
+  // Sets the statistics so far.
   void SetStats(const RequestStats& stats);
-  // No more events: `stats` are final.
+  // Ends the stream, with its final statistics.
   void Close(const RequestStats& stats);
   // Wakes the reader if it waits. Any thread.
   void Notify();
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
   // --- The reader's thread ---
-  // None: it took longer than `timeout` (none: no limit). False: closed and all read.
+  // Waits for the next event. None: `timeout` has passed (no timeout: waits without limit). False:
+  // the stream is closed and all events were read.
   std::optional<bool> Next(std::optional<std::chrono::milliseconds> timeout, StreamEvent& event);
   void Cancel();
   RequestStats stats() const;
@@ -65,21 +67,21 @@ class StreamState {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<StreamEvent> ring_;
-  std::int64_t first_ = 0;      // guarded: the next to read; counts up
-  std::int64_t published_ = 0;  // guarded: behind the last that the reader may see
+  std::int64_t first_ = 0;      // guarded: number of the next event to read
+  std::int64_t published_ = 0;  // guarded: number behind the last event visible to the reader
   bool closed_ = false;         // guarded
   bool reader_waits_ = false;   // guarded
   RequestStats stats_;          // guarded
   std::int64_t added_ = 0;      // the engine's thread only
 };
 
-// Wakes readers from a thread of its own: each costs a call of the system, which the engine's
-// thread has no time for.
+// Wakes readers from a thread of its own: each wake-up costs a system call, too much for the
+// engine's thread.
 class StreamNotifier {
  public:
   StreamNotifier();
   ~StreamNotifier();
-  // Wakes the readers of these streams soon. The engine's thread.
+  // Wakes the readers of these streams soon. Engine thread only.
   void Notify(std::span<const std::shared_ptr<StreamState>> streams);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 
-// Names come from us and are written as they are.
+// Names are written without escaping.
 void CheckPlain(std::string_view name) {
   for (const char c : name) {
     Check(c >= ' ' && c <= '~' && c != '"' && c != '\\', "names in a trace are plain ASCII");
@@ -33,14 +33,14 @@ void CheckPlain(std::string_view name) {
 //   ,{"ph":"X","pid":1,"tid":0,"name":"step","ts":12.345,"dur":6.789,"args":{"tokens":8}}
 //   ]
 //
-// The comma leads its line, so that the lines up to any of them are an array but for the bracket.
+// The comma leads its line: any first lines of the file are an array that lacks only the bracket.
 struct TraceWriter::Impl {
   std::filesystem::path path;
   Clock::time_point start;
   std::FILE* file = nullptr;                                   // null after Close
   std::vector<char> buffer = std::vector<char>(kBufferBytes);  // of `file`
   std::size_t buffered_bytes = 0;
-  int first_error = 0;  // errno of the write that failed; nothing is written after it
+  int first_error = 0;  // errno of the first failed write; later writes are skipped
   fmt::memory_buffer line;
 
   double Microseconds(Clock::time_point at) const {
@@ -79,7 +79,7 @@ struct TraceWriter::Impl {
     Write({line.data(), line.size()});
   }
 
-  // The buffer is handed on between lines: a program that is killed leaves whole lines.
+  // Flushes the buffer between lines, so that a killed program leaves whole lines.
   void Write(std::string_view text) {
     if (file == nullptr || first_error != 0) return;
     if (buffered_bytes + text.size() > kBufferBytes) {
@@ -123,7 +123,7 @@ void TraceWriter::Instant(std::string_view name, std::int64_t track, Clock::time
                           std::span<const Argument> arguments) {
   impl_->Begin('i', track, name);
   impl_->Add("ts", impl_->Microseconds(at));
-  fmt::format_to(std::back_inserter(impl_->line), R"(,"s":"t")");  // belongs to its track
+  fmt::format_to(std::back_inserter(impl_->line), R"(,"s":"t")");  // scope: the track
   impl_->AddArguments(arguments);
   impl_->EndEvent();
 }

@@ -1,4 +1,4 @@
-// TraceWriter: what the engine did when, in the trace event format of Chrome and Perfetto.
+// TraceWriter: writes what the engine did when, in the trace event format of Chrome and Perfetto.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,8 @@
 
 namespace fathom {
 
-// A JSON array of events that is well formed after Close, and still read by the viewers if the
-// program was killed. A write that fails (a full disk) ends the trace and nothing else. One thread
-// at a time.
+// Writes a JSON array of events, well formed after Close; viewers also read the file of a killed
+// program. A write that fails (a full disk) ends the trace and nothing else. One thread at a time.
 class TraceWriter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -26,15 +25,16 @@ class TraceWriter {
   static Result<std::unique_ptr<TraceWriter>> Open(const std::filesystem::path& path);
   ~TraceWriter();  // closes
 
-  // A span on a track: steps on track 0, each request on its own. Names are plain ASCII words.
+  // Adds a span to a track: steps on track 0, each request on its own track. Names are plain ASCII
+  // words.
   void Span(std::string_view name, std::int64_t track, Clock::time_point begin,
             Clock::time_point end, std::span<const Argument> arguments = {});
-  // A moment.
+  // Adds a moment to a track.
   void Instant(std::string_view name, std::int64_t track, Clock::time_point at,
                std::span<const Argument> arguments = {});
-  // What a viewer calls a track.
+  // Sets the name that a viewer shows for a track.
   void NameTrack(std::int64_t track, std::string_view name);
-  // Values over time.
+  // Adds values over time.
   void Counter(std::string_view name, Clock::time_point at, std::span<const Argument> values);
 
   Status Close();

@@ -11,8 +11,8 @@ namespace fathom {
 namespace {
 
 constexpr std::size_t kMaxCandidates = std::size_t{1} << 18;
-// Weight of the best candidate. 2^18 of them still fit into 64 bits; what is lost is below 2^-45 of
-// the best candidate's probability.
+// Weight of the best candidate. The sum of 2^18 such weights fits into 64 bits; weights rounded to
+// 0 are below 2^-45 of the best candidate's probability.
 constexpr double kWeightOfBest = 0x1p44;
 
 bool Better(const Candidate& a, const Candidate& b) {
@@ -26,7 +26,7 @@ std::uint64_t Weight(const Candidate& candidate) {
 
 // p >= min_p * p_max is logit >= 0 + ln(min_p).
 void KeepMinP(double min_p, std::vector<Candidate>& candidates) {
-  // Smaller than every weight that counts; its logarithm need not be defined.
+  // Below every weight that counts; the logarithm of 0 need not be defined.
   if (min_p < 0x1p-1000) return;
   const double lowest = PortableLog(min_p);
   std::erase_if(candidates,
@@ -40,15 +40,15 @@ void KeepTopK(std::int64_t top_k, std::vector<Candidate>& candidates) {
   candidates.resize(k);
 }
 
-// Bins of logits, the best first. Finer or coarser bins change the time and not the result.
+// Bins of logits, the best first. The number of bins changes the time, not the result.
 constexpr std::size_t kBins = 1024;
 std::size_t BinOf(const Candidate& candidate) {
-  constexpr float kBinsPerUnit = 32;  // the last bin has nothing that weighs anything
+  constexpr float kBinsPerUnit = 32;  // weights in the last bin are 0
   return static_cast<std::size_t>(std::min(-candidate.logit * kBinsPerUnit, float{kBins - 1}));
 }
 
-// The sums of the bins tell in which of them top_p is reached: better bins are kept, worse ones
-// dropped, and only that one is sorted.
+// Sums the weights of each bin to find the bin in which top_p is reached: better bins are kept,
+// worse bins dropped, and only this bin is sorted.
 void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
   std::array<std::uint64_t, kBins> bin_weights = {};
   std::uint64_t total = 0;

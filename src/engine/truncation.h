@@ -17,12 +17,12 @@ struct Candidate {
   Token token = 0;
 };
 
-// True if any of the three is on.
+// True if min-p, top-k or top-p is on.
 bool Truncates(const SamplingParameters& parameters);
 
-// Removes what min-p, top-k and top-p remove, in this order; at least one candidate stays. At most
-// 2^18 candidates, one of them with logit 0. Their order afterwards is unspecified. Allocates
-// nothing.
+// Removes the tokens that min-p, top-k and top-p exclude, in this order; at least one candidate
+// stays. Takes at most 2^18 candidates, one of them with logit 0. Leaves them in an unspecified
+// order. Allocates nothing.
 void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates);
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// DataRankSlots: which slots are free, and on which data rank a sequence should run.
+// DataRankSlots: tracks free slots, and chooses the data rank for a sequence.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace fathom {
 
-// What speaks for a data rank. The best comes first: the one that has most of the text; of those,
-// one that has it now before one that will have it; then the one that has least to do.
+// What a data rank offers a sequence. The best offer has most of the text; then has it now rather
+// than soon; then has the least to do.
 struct DataRankOffer {
   int data_rank = 0;
-  std::int64_t n_shared = 0;  // blocks of the text that need not be computed there
-  bool soon = false;          // when another sequence has computed them
+  std::int64_t n_shared = 0;  // blocks of the text that are not computed again there
+  bool soon = false;          // n_shared counts blocks that another sequence is computing
   std::int64_t n_running = 0;
-  std::int64_t n_tokens = 0;     // of those that run
-  std::int64_t last_chosen = 0;  // for a sequence before this one: ranks take turns
+  std::int64_t n_tokens = 0;     // of the running sequences
+  std::int64_t last_chosen = 0;  // number of the choice that took the rank last: ranks take turns
 };
 void SortOffers(std::span<DataRankOffer> offers);
 
@@ -28,12 +28,12 @@ class DataRankSlots {
 
   bool HasFree() const;
   std::int64_t n_free(int data_rank) const { return std::ssize(Free(data_rank)); }
-  // The one that Take takes; there is one.
+  // Returns the slot that Take would allocate; one must be free.
   std::int32_t Next(int data_rank) const { return Free(data_rank).back(); }
   std::int32_t Take(int data_rank);
   void Return(std::int32_t slot);
 
-  // When the rank was chosen last, by a count of choices.
+  // Returns the number of the choice that took the rank last.
   std::int64_t last_chosen(int data_rank) const {
     return last_chosen_[static_cast<std::size_t>(data_rank)];
   }

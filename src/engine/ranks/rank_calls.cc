@@ -77,7 +77,7 @@ CacheShadow::CacheShadow(SequenceCache& cache)
 
 CacheShadow::~CacheShadow() { cache_.NoteCopies(nullptr); }
 
-// The entries before `end` that are others now.
+// Adds the entries before `end` that have changed.
 void CacheShadow::AddEntries(BlockKind kind, std::int32_t sequence, std::int64_t end,
                              RankMessage& message) {
   const std::span<const std::int32_t> found = cache_.Table(kind, sequence);

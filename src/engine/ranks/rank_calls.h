@@ -1,9 +1,8 @@
-// What the first rank of several tells the others: which call of the model comes next, with which
-// arguments, and what has become of the caches since the last one.
+// Messages from the first rank to the others: the next call of the model with its arguments, and
+// the changes of the caches since the last call.
 //
-// Only the first rank decides: it alone has requests, a schedule, a prefix cache and an arena of
-// blocks. The others have the tables that follow from its decisions, for the sequences that a step
-// computes.
+// Only the first rank decides: it has the requests, the schedule, the prefix cache and the arena of
+// blocks. The other ranks have the block tables that follow, for the sequences of a step.
 #pragma once
 
 #include <array>
@@ -20,21 +19,21 @@
 
 namespace fathom {
 
-// The first number of a message.
+// The first number of a message. The comments list the arguments.
 enum class RankCall : std::int64_t {
-  kEnd,           // nothing: the run is over
+  kEnd,           // none: the run ends
   kLoad,          // options
   kForward,       // changes of the caches, batch
   kLogits,        // rows
   kForwardDraft,  // changes of the caches, batch, stream rows, source
   kDraftLogits,   // rows
-  kDisk,          // a DiskCall (engine/ranks/rank_disks.h) and what belongs to it
+  kDisk,          // a DiskCall (engine/ranks/rank_disks.h) and its arguments
 };
 
-// What every rank does behind each Forward, with the tokens that it had: all of them the same.
+// Runs on every rank after each Forward, with the number of its tokens, the same on every rank.
 using AfterForward = std::function<Status(std::int64_t n_tokens)>;
 
-// The sizes of a model that all ranks load alike.
+// Adds the sizes of the model, which all ranks load alike.
 void AddSizes(const ModelOptions& options, RankMessage& message);
 void TakeSizes(RankMessage& message, ModelOptions& options);
 
@@ -44,17 +43,17 @@ void TakeBatch(RankMessage& message, Batch& batch);
 void AddRows(std::span<const std::int32_t> rows, RankMessage& message);
 void TakeRows(RankMessage& message, std::vector<std::int32_t>& rows);
 
-// The first rank's knowledge of what the others know of its caches.
+// The caches of the other ranks, as the first rank knows them.
 class CacheShadow {
  public:
-  // From now on it notes what the cache copies. Must not outlive the cache.
+  // Records the cache's copies of blocks. Must not outlive the cache.
   explicit CacheShadow(SequenceCache& cache);
   ~CacheShadow();
   CacheShadow(const CacheShadow&) = delete;
   CacheShadow& operator=(const CacheShadow&) = delete;
 
-  // What was copied since the last call, and what has changed of the batch's sequences since they
-  // were last in one.
+  // Adds the copies since the last call, and the changes of the batch's sequences since they were
+  // last in a batch.
   void AddChanges(const BatchView& batch, RankMessage& message);
 
  private:
@@ -67,7 +66,7 @@ class CacheShadow {
   std::vector<std::int64_t> changed_;
 };
 
-// Does the same in the cache of another rank.
+// Applies the changes to the cache of another rank.
 void TakeChanges(RankMessage& message, SequenceCache& cache);
 
 }  // namespace fathom

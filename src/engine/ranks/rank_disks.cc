@@ -13,7 +13,7 @@ namespace {
 
 using FinishedLoad = DiskTier::FinishedLoad;
 
-// What a rank says at a time of the loads that have ended there; the rest comes next time.
+// Loads that have ended on a rank and fit into one report; the rest follow in the next.
 struct FinishedPart {
   static constexpr std::int64_t kMost = 64;
   std::int64_t n = 0;
@@ -21,7 +21,7 @@ struct FinishedPart {
   std::array<std::int64_t, kMost> ok = {};
 };
 
-// Takes them from the front of `finished`.
+// Removes them from the front of `finished`.
 FinishedPart TakePart(std::vector<FinishedLoad>& finished) {
   FinishedPart part;
   part.n = std::min(FinishedPart::kMost, std::ssize(finished));
@@ -59,7 +59,7 @@ void AddBlock(const KeptBlock& stored, RankMessage& message) {
   }
 }
 
-// tokens: keeps those of the block.
+// Stores the tokens of the block in `tokens`.
 KeptBlock TakeBlock(RankMessage& message, std::vector<Token>& tokens) {
   KeptBlock stored;
   stored.data_rank = static_cast<int>(message.Take());
@@ -75,14 +75,15 @@ KeptBlock TakeBlock(RankMessage& message, std::vector<Token>& tokens) {
   return stored;
 }
 
-// A block that a rank has when it begins.
+// A block that a rank has on disk at start.
 struct KnownBlock {
   std::int64_t data_rank = -1;  // negative: nothing
   BlockKey key;
   std::int64_t kind = 0;
 };
 
-// Of all ranks, if there are several data ranks. Nobody returns before everybody has called it.
+// Gathers the block names of all ranks, if there are several data ranks. Collective: returns when
+// all ranks have called it.
 Result<std::vector<KnownBlock>> GatherNames(const DiskBlocks& mine, Communicator& all) {
   std::vector<KnownBlock> names;
   if (mine.data_ranks().n > 1) {
@@ -193,8 +194,8 @@ void LeaderDisks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
   }
 }
 
-// A load has ended when it has on every rank of its data rank. When ranks are gone it has failed
-// when it ends here.
+// Ends a load when every rank of its data rank has ended it. If ranks are gone, a load fails when
+// it ends here.
 void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   if (loads_.empty()) {
     return;
@@ -229,7 +230,7 @@ void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   });
 }
 
-// What a rank cannot load is stored by none, so that it will be by all.
+// Deletes a block that one rank cannot load on all ranks, so that all store it again.
 void LeaderDisks::Discard(const Loading& load) {
   const auto add = [&](RankMessage& message) {
     message.Add(load.data_rank);
@@ -246,7 +247,7 @@ void LeaderDisks::Discard(const Loading& load) {
   }
 }
 
-// Another rank may be behind this one.
+// Waits for the local disk only a moment, since another rank may be behind.
 void LeaderDisks::WaitForFinished(std::chrono::milliseconds timeout) {
   mine_->WaitForFinished(timeout);
 }

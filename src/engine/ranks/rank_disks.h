@@ -1,10 +1,10 @@
-// Blocks on the disks of several ranks: each keeps the part of a block that its layers have, and
-// of data ranks the one that computed it.
+// Blocks on the disks of several ranks: each rank stores the part of a block that belongs to its
+// layers; with several data ranks, the ranks of the data rank that computed the block store it.
 //
-// The first rank decides what is stored and loaded, by what it has itself (of other data ranks by
-// what they had when they began, and have been told to store); the others of the block's data rank
-// do the same with their parts. A block that one of them cannot load is loaded on none, and its
-// parts are deleted, so that it is stored anew by all when it has been computed again.
+// The first rank decides what is stored and loaded, from the blocks on its own disk; for other data
+// ranks, from the blocks they reported at start and were told to store. The other ranks of the
+// block's data rank store and load their parts. A block that one rank cannot load is loaded on
+// none: all parts are deleted, and the block is stored again when it has been computed again.
 #pragma once
 
 #include <chrono>
@@ -24,26 +24,27 @@
 
 namespace fathom {
 
-// What the first rank tells of disks, behind RankCall::kDisk.
+// The disk operation, behind RankCall::kDisk. The comments list the arguments.
 enum class DiskCall : std::int64_t {
-  kOpen,      // directory, its bytes, the root of the keys
+  kOpen,      // directory, its size, the root of the keys
   kStore,     // block
-  kLoad,      // its number, block
-  kFinished,  // nothing: everyone says which loads have ended
+  kLoad,      // number of the load, block
+  kFinished,  // none: every rank reports the loads that have ended
   kDiscard,   // data rank, key, kind
-  kFlush,     // nothing: everyone waits for all
+  kFlush,     // none: every rank waits for all writes
 };
 
-// The first rank's, for all. After a failure nothing is stored, and no load succeeds.
+// The first rank's disks. After a failure nothing is stored, and no load succeeds.
 class LeaderDisks : public BlockStore {
  public:
-  // Tells the other ranks what is in the message. Afterwards they are where the call says.
+  // Sends the message to the other ranks, which then run the call.
   using Tell = std::function<Status(const std::function<void(RankMessage&)>& add)>;
-  // The run cannot go on: an operation among the ranks has failed.
+  // Called when an operation among the ranks has failed and the run cannot go on.
   using OnFailure = std::function<void(const Error&)>;
 
-  // Opens the disks of all ranks. Cache and communicator outlive it. Errors: of DiskBlocks::Open
-  // here; a rank is gone, for example because its directory cannot be used.
+  // Opens the disks of all ranks. `cache` and the communicator outlive this object. Errors: as
+  // DiskBlocks::Open on this rank; a rank is gone, for example because its directory cannot be
+  // used.
   static Result<std::unique_ptr<LeaderDisks>> Open(SequenceCache& cache,
                                                    const DiskTierOptions& options,
                                                    const BlockKey& root,
@@ -63,9 +64,9 @@ class LeaderDisks : public BlockStore {
     int data_rank = 0;
     BlockKey key;
     BlockKind kind = BlockKind::kHistory;
-    int n_ended = 0;     // of the ranks of the data rank
-    bool ended = false;  // here, if it is one of them
-    bool ok = true;      // on all that have
+    int n_ended = 0;     // ranks of the data rank that have ended the load
+    bool ended = false;  // on this rank, if it belongs to the data rank
+    bool ok = true;      // on all ranks that have ended the load
   };
 
   using Names = std::unordered_set<BlockFileName, BlockFileNameHash>;
@@ -85,22 +86,22 @@ class LeaderDisks : public BlockStore {
   Communicator& all_;
   const Tell tell_;
   const OnFailure on_failure_;
-  std::vector<Names> known_;  // by data rank, of the others; without fingerprints
-  std::unordered_map<std::uint64_t, Loading> loads_;  // by their number
+  std::vector<Names> known_;  // by data rank, except this rank's; without fingerprints
+  std::unordered_map<std::uint64_t, Loading> loads_;  // by load number
   std::vector<DiskTier::FinishedLoad> mine_finished_;
   bool failed_ = false;
 };
 
-// Another rank's part.
+// The disk of another rank.
 class FollowerDisk {
  public:
-  // Cache and communicator outlive it.
+  // `cache` and the communicator outlive this object.
   FollowerDisk(SequenceCache& cache, Communicator& all,
                std::function<void(const std::string&)> warn)
       : cache_(cache), all_(all), warn_(std::move(warn)) {}
 
-  // Does what the message says behind RankCall::kDisk. Errors: the directory cannot be used; the
-  // others are gone; the message is none of ours.
+  // Runs the message behind RankCall::kDisk. Errors: the directory cannot be used; the other ranks
+  // are gone; the message is malformed.
   Status Run(RankMessage& message);
 
  private:

@@ -20,7 +20,7 @@ class Follower {
     batch_.Reserve(model.options().max_batch_tokens, model.options().max_sequences);
   }
 
-  // What the message says behind its first number.
+  // Runs the call with the arguments in the message.
   Status Run(RankCall call, RankMessage& message) {
     switch (call) {
       case RankCall::kForward:

@@ -1,4 +1,4 @@
-// A rank that is not the first: it computes its share of what the first one is asked for.
+// Runs a rank other than the first: computes its share of the calls of the first rank.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace fathom {
 
-// Runs the calls that rank 0 of `all` tells (rank_leader.h) until that says kEnd. Error: a call
-// that failed here, or the others are gone; the run is over then.
-// warn: as of DiskTier::Open, if the first rank has all of them keep blocks on disk.
+// Runs the calls that rank 0 of `all` sends (rank_leader.h) until kEnd. Errors: a call failed here,
+// or the other ranks are gone; the run is over then. warn: as in DiskTier::Open, if the first rank
+// stores blocks on disk.
 Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_forward = {},
                    const std::function<void(const std::string&)>& warn = {});
 

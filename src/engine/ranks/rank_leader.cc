@@ -15,7 +15,7 @@ RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
       after_forward_(std::move(after_forward)),
       shadow_(model.cache()) {}
 
-// Tells the others `call` with the arguments that fill(message) adds, and does the same here.
+// Sends `call` to the other ranks with the arguments that fill(message) adds, and runs it here.
 template <class Fill, class Run>
 Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
   if (failure_) {

@@ -1,5 +1,5 @@
-// RankLeader: the engine's model where several ranks compute it: the first rank's share, with the
-// other ranks told to do the same.
+// RankLeader: the engine's model on the first of several ranks: computes this rank's share and has
+// the other ranks compute theirs.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,16 @@
 
 namespace fathom {
 
-// What is wrong with a batch is found before anybody is told. A failure behind that leaves the
-// ranks in different places: it ends the run. From then on every call is an error kUnavailable that
-// says why. One thread at a time.
+// Checks a batch before the other ranks are told. A later failure leaves the ranks in different
+// states and ends the run: every further call returns kUnavailable with the reason. One thread at a
+// time.
 class RankLeader : public LanguageModel {
  public:
   // Called once, with the failure, from the thread that uses the model.
   using OnFailure = std::function<void(const Error& error)>;
 
-  // On rank 0 of `all`, whose others follow (rank_follower.h). Model and ranks outlive it.
+  // Runs on rank 0 of `all`; the other ranks run FollowCalls (rank_follower.h). `model` and `all`
+  // outlive it.
   RankLeader(Model& model, Communicator& all, OnFailure on_failure,
              AfterForward after_forward = {});
 
@@ -55,7 +56,7 @@ class RankLeader : public LanguageModel {
   AfterForward after_forward_;  // may be empty
   CacheShadow shadow_;
   RankMessage message_;
-  std::optional<Error> failure_;  // as the engine is told
+  std::optional<Error> failure_;  // the error that the engine gets
 };
 
 }  // namespace fathom
