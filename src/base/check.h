@@ -1,4 +1,5 @@
-// Check: abort on a broken invariant of our own. What the outside world can cause is a Result.
+// Check: aborts on a broken invariant of the program. Errors that the outside world causes are a
+// Result.
 #pragma once
 
 #include <string_view>

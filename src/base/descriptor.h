@@ -1,4 +1,4 @@
-// Descriptor: owns a file descriptor, or none (-1), and closes it.
+// Descriptor: owns a file descriptor (-1: none) and closes it.
 #pragma once
 
 #include <unistd.h>
@@ -19,9 +19,9 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
-  // The caller closes it from now on.
+  // Gives the descriptor up: the caller closes it.
   int Release() { return std::exchange(fd_, -1); }
-  // Some file systems report here what they could not write.
+  // Reports errors of delayed writes on some file systems.
   bool Close() {
     const int fd = Release();
     return fd < 0 || ::close(fd) == 0;

@@ -1,7 +1,7 @@
 // The number formats of the checkpoint, as scalar conversions (docs/spec/quantization.md 1 and 2).
 //
-// Portable bit arithmetic only: these functions define the values; vector code must agree with them
-// to the bit. All conversions to a narrower format round to nearest, ties to even.
+// Portable bit arithmetic only: these functions define the values, and vector code must agree with
+// them bit for bit. All conversions to a narrower format round to nearest, ties to even.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// A bfloat16 value: the upper half of an fp32. A type of its own, so that it cannot be mistaken for
+// A bfloat16 value: the upper half of an fp32. A separate type, so that it cannot be mistaken for
 // an integer.
 struct Bf16 {
   std::uint16_t bits;
@@ -33,10 +33,10 @@ constexpr Bf16 ToBf16(float x) {
 constexpr float RoundToBf16(float x) { return ToFloat(ToBf16(x)); }
 
 // E4M3 (FN): s eeee mmm, bias 7, no infinities, 0x7F and 0xFF are NaN, largest 448. Both
-// conversions select and do not branch, so that the compiler makes vectors of loops over them.
+// conversions select instead of branching, so that the compiler vectorises loops over them.
 constexpr float E4m3ToFloat(std::uint8_t code) {
   const std::uint32_t magnitude = code & 0x7Fu;
-  // As those of a float, the bits of a code are the number times 2^-120, subnormals too.
+  // Read as fp32 bits, the shifted code is the number times 2^-120, for subnormals too.
   const float number = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
   const std::uint32_t bits =
       magnitude == 0x7Fu ? 0x7FC00000u : std::bit_cast<std::uint32_t>(number);
@@ -45,11 +45,11 @@ constexpr float E4m3ToFloat(std::uint8_t code) {
 
 // Clamps to ±448, then rounds. The sign of zero is kept; NaN becomes NaN.
 constexpr std::uint8_t FloatToE4m3(float x) {
-  // Signed: comparisons of vectors are.
+  // Signed, because vector comparisons are signed.
   const auto bits = std::bit_cast<std::int32_t>(x);
   const std::int32_t magnitude = bits & 0x7FFFFFFF;
   const bool is_small = magnitude < 0x3C800000;  // below 2^-6
-  // Small numbers are in steps of 2^-9; adding 2^14 rounds at that bit.
+  // Steps of small numbers are 2^-9; adding 2^14 rounds at that bit.
   const float shifted = std::bit_cast<float>(is_small ? magnitude : 0) + 0x1p14f;
   const std::int32_t small = std::bit_cast<std::int32_t>(shifted) & 0xF;
   const std::int32_t clamped = magnitude < 0x43E00000 ? magnitude : 0x43E00000;  // 448

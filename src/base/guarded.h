@@ -1,4 +1,4 @@
-// Where exceptions end: at the beginning of a thread.
+// Guarded: turns exceptions into errors where a thread begins.
 #pragma once
 
 #include <exception>
@@ -8,8 +8,9 @@
 
 namespace fathom {
 
-// What the work returns. We throw nothing; what the standard library throws is an error:
-// kOutOfMemory, or kResourceExhausted where something else of the system has run out (threads).
+// Returns what the work returns. Our code throws nothing; an exception of the standard library
+// becomes kOutOfMemory, or kResourceExhausted if the system has run out of something else
+// (threads).
 template <class Work>
 Status Guarded(const Work& work) {
   try {

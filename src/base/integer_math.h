@@ -1,4 +1,4 @@
-// Quotients and multiples that are not below.
+// Division and multiples, rounded up.
 #pragma once
 
 #include <concepts>
@@ -6,13 +6,13 @@
 
 namespace fathom {
 
-// a at least 0, b above; their sum fits.
+// Returns a / b rounded up; a >= 0, b > 0, and a + b must not overflow.
 template <std::integral T>
 constexpr T DivideUp(T a, std::type_identity_t<T> b) {
   return (a + b - 1) / b;
 }
 
-// The next multiple of `unit`.
+// Returns the next multiple of `unit`.
 template <std::integral T>
 constexpr T RoundUp(T value, std::type_identity_t<T> unit) {
   return DivideUp(value, unit) * unit;

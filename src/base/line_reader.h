@@ -1,4 +1,4 @@
-// LineReader: the lines of a text, one after the other.
+// LineReader: reads a text line by line.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ class LineReader {
   // The text must outlive the lines.
   explicit LineReader(std::string_view text) : rest_(text) {}
 
-  // The next line without its line feed, which the last line need not have. False: there is none.
+  // Reads the next line without its line feed, which the last line may lack. False: no line is
+  // left.
   bool Next(std::string_view* line) {
     if (rest_.empty()) return false;
     const std::size_t end = std::min(rest_.find('\n'), rest_.size());

@@ -1,4 +1,4 @@
-// MappedFile: a whole file, read-only, in memory. Pages are read from disk when first touched.
+// MappedFile: a whole file mapped read-only. Pages are read from disk when first touched.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace fathom {
 
-// Owns one mapping; movable. The bytes stay valid as long as the object lives. Safe to read from
-// many threads. Shrinking the file while it is mapped makes reads of the lost part fail with
-// SIGBUS: checkpoints must not be edited in place while they are served.
+// Owns one mapping; movable. The bytes stay valid as long as the object lives. Many threads may
+// read. If the file shrinks while it is mapped, reads of the lost part fail with SIGBUS: do not
+// edit checkpoints in place while they are served.
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::filesystem::path& path);

@@ -28,7 +28,7 @@ tl::unexpected<Error> CannotAllocate(std::int64_t bytes) {
   return MakeError(ErrorCode::kOutOfMemory, "cannot allocate {} bytes of host memory", bytes);
 }
 
-// The pages that hold `bytes`.
+// Returns the pages that contain `bytes`.
 std::span<std::byte> WholePages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
@@ -36,7 +36,7 @@ std::span<std::byte> WholePages(std::span<const std::byte> bytes) {
   return {reinterpret_cast<std::byte*>(begin), end - begin};
 }
 
-// The pages that hold nothing but `bytes`.
+// Returns the pages that contain nothing but `bytes`.
 std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = RoundUp(reinterpret_cast<std::uintptr_t>(bytes.data()), page);
@@ -44,7 +44,7 @@ std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
   return {reinterpret_cast<std::byte*>(begin), begin < end ? end - begin : 0};
 }
 
-// The number in "NAME   123 kB", in bytes.
+// Returns the number in "NAME   123 kB", in bytes.
 std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view name) {
   if (!line.starts_with(name)) {
     return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view na
   return error == std::errc() ? std::optional(value * 1024) : std::nullopt;
 }
 
-// What the system says of all mappings that overlap with `ranges` under these names, in bytes.
+// Returns the sum of these fields over all mappings that overlap with `ranges`, in bytes.
 std::int64_t SumOfMappings(std::span<const std::span<const std::byte>> ranges,
                            std::initializer_list<std::string_view> names) {
   std::ifstream file("/proc/self/smaps");
@@ -98,7 +98,7 @@ Result<PageMemory> PageMemory::Allocate(std::int64_t bytes) {
     }
     return PageMemory({static_cast<std::byte*>(address), size}, size);
   }
-  // What is mapped too much, before and behind the aligned part, is given back.
+  // Unmaps the excess before and behind the aligned part.
   const std::size_t mapped = RoundUp(size, kHuge);
   void* address = size > std::numeric_limits<std::ptrdiff_t>::max() - 2 * kHuge
                       ? MAP_FAILED

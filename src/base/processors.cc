@@ -57,14 +57,14 @@ double LimitV2(const std::filesystem::path& group) {
              : Ratio(FirstNumber(line), FirstNumber(std::string_view(line).substr(blank + 1)));
 }
 
-// A quota of -1 is none.
+// A quota of -1 means no limit.
 double LimitV1(const std::filesystem::path& group) {
   return Ratio(FirstNumber(FirstLine(group / "cpu.cfs_quota_us").value_or("")),
                FirstNumber(FirstLine(group / "cpu.cfs_period_us").value_or("")));
 }
 
-// The smallest limit of `group` ("/a/b") and those above it. A container may not see the upper
-// folders of its own path; what it does see is mounted at `mount`.
+// Returns the smallest limit of `group` ("/a/b") and the groups above. A container may not see the
+// upper folders of its path; the visible part is mounted at `mount`.
 template <class Limit>
 double SmallestLimit(const std::filesystem::path& mount, std::string_view group,
                      const Limit& limit) {
@@ -96,7 +96,7 @@ std::vector<int> AllowedProcessors() {
 
 std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root) {
   std::vector<int> first;
-  std::vector<std::string> cores;  // as the list of their processors, the same for all of them
+  std::vector<std::string> cores;  // each core as the list of its processors, equal for all of them
   for (const int processor : allowed) {
     const auto list =
         FirstLine(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /

@@ -1,4 +1,4 @@
-// The processors this process may use: affinity mask, cores, quota.
+// The processors that this process may use: affinity mask, cores, quota.
 #pragma once
 
 #include <filesystem>
@@ -7,22 +7,24 @@
 
 namespace fathom {
 
-// Logical processors are named by the numbers the system gives them. `root` is where /proc and /sys
-// are found; tests have their own.
+// Logical processors have the numbers of the system. `root` is the folder of /proc and /sys; tests
+// have their own.
 
-// The affinity mask of the calling thread, ascending; at least one.
+// Returns the affinity mask of the calling thread, ascending; at least one.
 std::vector<int> AllowedProcessors();
 
-// The first of `allowed` on each physical core, ascending: hyper-threads of a core share its
-// arithmetic and its way to memory. What the system does not describe counts as a core.
+// Returns the first of `allowed` on each physical core, ascending: hyper-threads of a core share
+// its arithmetic and its memory bandwidth. A processor that the system does not describe counts as
+// a core.
 std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem::path& root = "/");
 
-// How many processors' time the control group of this process may use, the smallest limit from its
-// own group up to the root (version 2, and version 1 where that rules); infinity if there is none.
+// Returns the number of processors whose time the control group of this process may use: the
+// smallest limit from its own group up to the root (version 2, and version 1 where it applies);
+// infinity: no limit.
 double ProcessorQuota(const std::filesystem::path& root = "/");
 
-// The default number of threads: the physical cores in the affinity mask, at most what the quota
-// pays for in full (a thread more would stop all of them for the rest of each period); at least 1.
+// Returns the default number of threads: the physical cores in the affinity mask, at most the quota
+// rounded down (one thread more would stop all of them for the rest of each period), at least 1.
 int AvailableCores();
 
 // Binds the calling thread to one processor; false if it is not allowed to.

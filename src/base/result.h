@@ -1,7 +1,7 @@
 // Result<T>: a value, or an Error that says what was expected and what was found.
 //
-// Everything the outside world can cause (files, configurations, requests, devices) is reported
-// this way. We do not throw. Propagate in two plain lines:
+// Every error that the outside world can cause (files, configurations, requests, devices) is
+// reported this way. Nothing throws. Propagate in two plain lines:
 //
 //   Result<Config> config = ReadConfig(path);
 //   if (!config) return Unexpected(config.error());
@@ -16,10 +16,10 @@
 namespace fathom {
 
 enum class ErrorCode {
-  kInvalidArgument,  // the caller's request is wrong: an option, a token id, a prompt
-  kInvalidData,      // a file is not what it should be
-  kNotFound,         // a file or a name does not exist
-  kUnsupported,      // well formed, but not something this build can do
+  kInvalidArgument,  // wrong request of the caller: an option, a token id, a prompt
+  kInvalidData,      // wrong content of a file
+  kNotFound,         // missing file or name
+  kUnsupported,      // well formed, but not supported by this build
   kOutOfMemory,
   kResourceExhausted,  // busy: the same may work later
   kUnavailable,        // shutting down

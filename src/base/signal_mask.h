@@ -1,12 +1,12 @@
-// SignalsBlocked: threads that are started meanwhile are sent no signals: those are for the thread
-// that waits for them (cli/terminal/interrupt.h).
+// SignalsBlocked: blocks signals in the threads that are started while it lives; the thread that
+// waits for signals gets them (cli/terminal/interrupt.h).
 #pragma once
 
 #include <signal.h>
 
 namespace fathom {
 
-// Of the calling thread, while it lives.
+// Blocks the signals of the calling thread while it lives.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,8 +1,8 @@
 // Non-owning row-major views of numbers in memory.
 //
-// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is
-// what kernels take: the type is known at compile time, the shape is [rows, cols]. Neither owns
-// anything; whoever made the memory (a MappedFile, a Buffer) keeps it alive.
+// TensorView describes bytes of a file: type and shape are known at run time only. Matrix<T> is for
+// kernels: the type is known at compile time, the shape is [rows, cols]. Neither owns memory; the
+// owner (a MappedFile, a Buffer) keeps it alive.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ enum class DType : std::uint8_t {
 
 // Bytes of one element.
 std::int64_t ElementBytes(DType dtype);
-// The name the format uses: "BF16", "F8_E4M3", ...
+// The name in the format: "BF16", "F8_E4M3", ...
 std::string_view Name(DType dtype);
 std::optional<DType> DTypeFromName(std::string_view name);
 
@@ -54,7 +54,7 @@ struct TensorView {
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 
-  // The bytes as elements of T. The caller has checked dtype; alignment may be that of a byte.
+  // Returns the bytes as elements of T. The caller has checked dtype; the address may be unaligned.
   template <class T>
   const T* As() const {
     return reinterpret_cast<const T*>(bytes.data());

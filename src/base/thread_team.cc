@@ -13,10 +13,10 @@ namespace {
 // About 20 microseconds: longer than the serial code between two operations of a decoding step.
 constexpr int kMostSpins = 4000;
 constexpr int kFewestSpins = 64;
-// A wait that sleeping did not make longer than this would better have been spun through.
+// A wait that ended within this time despite sleeping should have been spun.
 constexpr auto kShortWait = std::chrono::microseconds(100);
 
-// A piece is this part of what is left of a share: the first ones are long, and the last ones, on
+// A piece is this part of what is left of a share: the first pieces are long; the last pieces, at
 // which the threads meet, are single grains.
 constexpr std::uint32_t kPieces = 8;
 
@@ -37,10 +37,9 @@ Range Unpack(std::uint64_t packed) {
   return {static_cast<std::uint32_t>(packed), static_cast<std::uint32_t>(packed >> 32)};
 }
 
-// Takes a piece of what is left of a share, from its front or from its end; an empty one if nothing
-// is. What is taken follows from the value exchanged alone. So it does no harm if a thread that
-// was held up has read the value in an earlier loop: the exchange then takes the same grains of
-// this one.
+// Takes a piece from the front or from the end of a share; an empty one if nothing is left. The
+// piece depends only on the exchanged value. A thread that was held up and has read the value in an
+// earlier loop does no harm: the exchange then takes the same grains of this loop.
 Range TakePiece(std::atomic<std::uint64_t>& left, bool from_front) {
   std::uint64_t found = left.load(std::memory_order_acquire);
   while (true) {

@@ -1,11 +1,11 @@
-// TimeSpent: adds the seconds until its end of life to a sum.
+// TimeSpent: adds the seconds of its lifetime to a sum.
 #pragma once
 
 #include <chrono>
 
 namespace fathom {
 
-// `seconds` outlives it.
+// `seconds` outlives this object.
 class TimeSpent {
  public:
   explicit TimeSpent(double& seconds) : seconds_(seconds) {}

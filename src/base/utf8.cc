@@ -8,8 +8,8 @@ namespace {
 
 using Kind = Utf8Sequence::Kind;
 
-// How a code point goes on after its first byte. Only the second byte has a range of its own (it
-// excludes overlong forms, surrogates and what is above U+10FFFF); later ones are 80..BF.
+// The bytes that may follow a first byte. Only the second byte has its own range (which excludes
+// overlong forms, surrogates and values above U+10FFFF); later bytes are 80..BF.
 struct Lead {
   std::size_t n_bytes;  // 0: no code point begins with this byte
   std::uint8_t second_min;

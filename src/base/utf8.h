@@ -14,12 +14,12 @@ namespace fathom {
 
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
-// What text begins with.
+// The beginning of a text.
 struct Utf8Sequence {
   enum class Kind {
     kComplete,    // one code point
-    kBroken,      // bytes that no continuation can make a code point
-    kIncomplete,  // all of text: the beginning of a code point
+    kBroken,      // bytes that no continuation completes
+    kIncomplete,  // the whole text is the beginning of a code point
   };
   Kind kind;
   std::size_t n_bytes;  // 1 to 4
@@ -39,14 +39,14 @@ void AppendUtf8(std::uint32_t code_point, std::string& text);
 // text with every broken sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
-// Repairs a stream of bytes whose pieces may end inside a code point: what Push and Finish append
-// is always valid UTF-8, and all together it is ReplaceInvalidUtf8 of all bytes, however they are
-// cut. Holds back at most 3 bytes. One stream, one thread at a time; no allocation of its own.
+// Repairs a stream of bytes whose pieces may end inside a code point: Push and Finish append valid
+// UTF-8 only, and together they append ReplaceInvalidUtf8 of all bytes, however these are divided.
+// Holds back at most 3 bytes. One stream, one thread at a time; no allocation of its own.
 class Utf8Stream {
  public:
-  // Appends to text what is known after these bytes.
+  // Appends the text that is certain after these bytes.
   void Push(std::string_view bytes, std::string& text);
-  // Ends the stream: an unfinished code point becomes U+FFFD. The object is then as new.
+  // Ends the stream: an unfinished code point becomes U+FFFD. The object can then be used again.
   void Finish(std::string& text);
   // Bytes held back, 0 to 3.
   std::size_t pending_bytes() const { return n_held_; }

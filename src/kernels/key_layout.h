@@ -1,8 +1,8 @@
 // How attention keys are cached: FP8 codes, their scales, and the rotated dimensions in bf16.
 //
-// A key has head_dim numbers, the last rope_dims of them rotated. The others, FP8-simulated
-// (docs/numerics.md 4), are E4M3 codes times a power of two per 64 numbers, which is how they are
-// stored: nothing is lost. One row, for V4 of 448 + 128 + 7 + 1 = 584 bytes:
+// A key has head_dim numbers, the last rope_dims of them rotated. The other numbers, FP8-simulated
+// (docs/numerics.md 4), are E4M3 codes times a power of two per 64 numbers, and are stored in this
+// form: nothing is lost. One row, for V4 of 448 + 128 + 7 + 1 = 584 bytes:
 //
 //   [plain]            E4M3 codes; plain = head_dim - rope_dims
 //   [2 * rope_dims]    bf16
@@ -10,7 +10,8 @@
 //   zeros up to a multiple of 8
 //
 // The value of a code is E4m3ToFloat(code) * scale; the scale byte 255 is the infinity that
-// PowerOfTwoScale gives for infinite numbers, so even these come back as the simulation has them.
+// PowerOfTwoScale gives for infinite numbers, so that these come back as the simulation has them,
+// too.
 //
 // `static`: see kernels/math.h.
 #pragma once

@@ -1,14 +1,13 @@
 // exp, log1p, sigmoid, softplus, silu: one implementation for scalars and vectors.
 //
-// Each is made of IEEE operations only, so that the scalar reference and every instruction set
-// agree to the bit (docs/numerics.md 3). They are templates over `Ops`, which names the number
-// types and their few operations: ScalarOps below, or the vector operations of kernels/cpu/simd.h.
-// F has the operators
-// + - * /. Accuracy: Exp and Log1p at most 2 ulp, what is made of them 3
-// (tests/kernels/math_test.cc).
+// Each function consists of IEEE operations only, so that the scalar reference and every
+// instruction set agree bit for bit (docs/numerics.md 3). The functions are templates over `Ops`,
+// which names the number types and their few operations: ScalarOps below, or the vector operations
+// of kernels/cpu/simd.h. F has the operators + - * /. Accuracy: Exp and Log1p at most 2 ulp,
+// functions built on them 3 ulp (tests/kernels/math_test.cc).
 //
 // `static`: every translation unit has its own copy. An object compiled for AVX-512 must not export
-// one that the linker could choose for everybody.
+// a function that the linker could choose for all machines.
 #pragma once
 
 #include <stdint.h>
@@ -70,7 +69,7 @@ static inline typename Ops::F Log1p(typename Ops::F y) {
   using I = typename Ops::I;
   const F one = Ops::Set(1.0f);
   const F u = one + y;
-  const F lost = (y - (u - one)) / u;  // what rounding 1 + y took away, to first order
+  const F lost = (y - (u - one)) / u;  // the rounding error of 1 + y, to first order
   // u = 2^e m with m in [sqrt(1/2), sqrt(2)).
   const I e = Ops::ExponentOf(Ops::Subtract(Ops::Bits(u), Ops::SetInt(0x3F3504F3)));
   const F m = Ops::FromBits(Ops::Subtract(Ops::Bits(u), Ops::ToExponent(e)));

@@ -11,11 +11,11 @@
 
 namespace fathom {
 
-// The backend of this machine's processor with n_threads >= 1 threads (those of the caller
-// included), bound to the n_threads `processors` if there are any (ThreadTeam). `isa` forces an
-// instruction set; without it the widest one present is taken. kScalar is the reference backend, on
-// one thread. Errors: the machine does not have `isa` (the message names what it has), or n_threads
-// < 1.
+// Makes the backend for this machine's processor with n_threads >= 1 threads (including the
+// caller's), bound to the n_threads `processors` if these are given (ThreadTeam). `isa` forces an
+// instruction set; by default the widest present is used. kScalar is the reference backend, on one
+// thread. Errors: the machine does not have `isa` (the message names what it has), or n_threads <
+// 1.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
                                                 std::span<const int> processors = {});
 

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Which way is fastest differs between processors, instruction sets and numbers of threads.
+// The fastest pattern differs between processors, instruction sets and numbers of threads.
 constexpr cpu::ReadPattern kPatterns[] = {{1, 0}, {1, 1024}, {1, 4096}, {1, 4096, true},
                                           {4, 0}, {4, 1024}, {4, 4096}, {4, 4096, true}};
 constexpr int kReadRounds = 2;
@@ -25,7 +25,7 @@ constexpr int kMultiplyRounds = 4;
 // Per thread: 5 ms of an AVX-512 core.
 constexpr std::int64_t kMultiplyAdds = cpu::kMultiplyAddUnit << 20;
 
-// What the reference backend is made of: no vectors but those the compiler finds.
+// Plain loops, as in the reference backend: only the compiler's own vectors.
 std::int32_t ReadPlainly(const void* data, std::int64_t bytes, const cpu::ReadPattern&) {
   const auto* p = static_cast<const std::byte*>(data);
   std::uint64_t sum = 0;
@@ -62,8 +62,8 @@ Loops LoopsOf(Isa isa) {
   return {kernels.read_memory, kernels.multiply_adds};
 }
 
-// Seconds that body(thread) takes on all threads together. One piece per thread, so that each has
-// a contiguous part of its own.
+// Returns the seconds that body(thread) takes on all threads together. One piece per thread, so
+// that each thread has a contiguous part.
 template <class Body>
 double Time(ThreadTeam& team, const Body& body) {
   const Clock::time_point start = Clock::now();
@@ -75,7 +75,8 @@ double Time(ThreadTeam& team, const Body& body) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// As checkpoint/weight_memory.cc takes huge pages; memory that is not to have them must say so.
+// Allocates huge pages as checkpoint/weight_memory.cc does; other memory must forbid them
+// explicitly.
 Result<PageMemory> Allocate(std::int64_t bytes, bool huge_pages) {
   if (huge_pages) {
     Result<PageMemory> reserved = PageMemory::AllocateReserved(bytes);
@@ -130,7 +131,7 @@ RooflineProbe::RooflineProbe(const RooflineOptions& options, PageMemory memory)
       team_(options.n_threads, options.processors),
       sink_(static_cast<std::size_t>(options.n_threads)) {}
 
-// Until it is written, all of the memory is one page of zeros.
+// Memory that was never written is a single page of zeros.
 void RooflineProbe::Fill() {
   const std::int64_t part = options_.buffer_bytes / options_.n_threads;
   Time(team_, [&](std::int64_t thread) {

@@ -1,5 +1,5 @@
-// What the machine can do at best: how fast its threads together read memory, and how fast they
-// multiply. The measure of every speed that Fathom reports, taken in the same run.
+// RooflineProbe: measures the limits of the machine: how fast its threads together read memory and
+// multiply. Every speed that Fathom reports is compared with limits measured in the same run.
 #pragma once
 
 #include <cstdint>
@@ -22,34 +22,35 @@ struct Roofline {
 struct RooflineOptions {
   Isa isa = Isa::kScalar;  // kScalar: plain loops, on one thread as the reference backend
   int n_threads = 1;
-  // Read in one go; far more than the caches hold, or it is their speed that is measured.
+  // Bytes read in one pass; far more than the caches hold, else the speed of the caches is
+  // measured.
   std::int64_t buffer_bytes = std::int64_t{1} << 30;
-  bool huge_pages = false;  // ask for pages of 2 MiB, where copied weights lie; else of 4 KiB
-  // Of the threads (ThreadTeam), the first one that of the calling thread; empty: not bound.
+  bool huge_pages = false;  // ask for pages of 2 MiB, as for copied weights; else 4 KiB
+  // The processors of the threads (ThreadTeam), the calling thread's first; empty: not bound.
   std::vector<int> processors;
 };
 
-// Owns the memory that is read and the threads that read it, each a contiguous part. Measures
-// whenever it is asked, so that a run can do so before, between and after what it is about: the
-// frequency of a processor and what else runs on it change. One thread at a time.
+// Owns the memory that is read and the threads that read it, each a contiguous part. Measures on
+// each call, so that a run can measure before, between and after its own work: the frequency of a
+// processor and the load of the machine change. One thread at a time.
 class RooflineProbe {
  public:
   // Errors: no memory of that size; an instruction set this machine does not have.
   static Result<std::unique_ptr<RooflineProbe>> Create(const RooflineOptions& options);
 
-  // One measurement: all ways of reading, and a few rounds of multiply-adds; takes what reading
-  // the buffer a dozen times takes. Returns the best of each.
+  // Measures once: all read patterns, and a few rounds of multiply-adds; takes as long as reading
+  // the buffer a dozen times. Returns the best of each.
   Roofline Measure();
 
-  // Over all measurements so far; at least one. The median is what percentages refer to: the way of
-  // reading whose median is highest. The bandwidth of a shared machine drifts within minutes and
-  // comes in bursts; a moment's best says little about what lasts.
+  // Best and median over all measurements so far; at least one. Percentages refer to the median of
+  // the read pattern whose median is highest. The bandwidth of a shared machine drifts within
+  // minutes and comes in bursts; the best moment says little about what lasts.
   Roofline Best() const;
   Roofline Median() const;
   int n_measurements() const { return static_cast<int>(measured_.size()); }
 
   const RooflineOptions& options() const { return options_; }
-  // Of the memory that is read: what the kernel gave, huge_pages or not.
+  // The size of the pages that the kernel gave, whether huge_pages was set or not.
   std::int64_t page_bytes() const;
 
  private:

@@ -57,7 +57,7 @@ void SinCos(double x, float* sin, float* cos) {
   *cos = static_cast<float>(quadrant == 1 || quadrant == 2 ? -c : c);
 }
 
-// The dimension that turns `rotations` times over `length` positions.
+// Returns the dimension that turns `rotations` times over `length` positions.
 double DimensionOf(double rotations, std::int64_t rope_dims, float base, std::int64_t length) {
   return static_cast<double>(rope_dims) *
          Log(static_cast<double>(length) / (rotations * 2.0 * kPi)) /
@@ -84,7 +84,7 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
   auto high = static_cast<float>(std::min(
       std::ceil(DimensionOf(yarn.beta_slow, rope_dims, base, yarn.original_length)), last));
   if (low == high) {
-    high += 0.001f;  // as the official code does: no division by zero
+    high += 0.001f;  // as in the official code: avoids a division by zero
   }
   for (std::int64_t k = 0; k < n; ++k) {
     float& f = frequencies[static_cast<std::size_t>(k)];

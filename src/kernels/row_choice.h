@@ -1,4 +1,4 @@
-// The order in which compressed rows are chosen (docs/numerics.md 7).
+// The order of chosen compressed rows (docs/numerics.md 7).
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-// Rows [first, end) of a sequence's compressed rows, or of those that a cache has of it.
+// Rows [first, end) of a sequence's compressed rows, or of the part of them that a cache holds.
 struct RowRange {
   std::int64_t first = 0;
   std::int64_t end = 0;
@@ -17,9 +17,9 @@ struct RowRange {
   std::int64_t n_rows() const { return end - first; }
 };
 
-// A row and its score as one number: the smaller one is chosen first. That is the one with the
-// higher score, zeros of both signs being equal; of equal scores the lower row. Lists of different
-// rows can so be merged without the scores.
+// A row and its score as one number; the smaller number is chosen first: the higher score, zeros of
+// both signs being equal, and for equal scores the lower row. Lists of different rows can thus be
+// merged without the scores.
 using ScoredRow = std::uint64_t;
 inline constexpr ScoredRow kNoScoredRow = ~ScoredRow{0};  // behind all rows
 
@@ -33,7 +33,7 @@ constexpr std::int32_t RowOf(ScoredRow scored) {
   return static_cast<std::int32_t>(scored & 0xFFFFFFFFu);
 }
 
-// The choice where all visible rows fit: they, ascending, then -1.
+// Chooses all visible rows when they fit: ascending, then -1.
 inline void ChooseAll(std::int64_t visible, std::span<std::int32_t> rows) {
   const auto end = rows.begin() + visible;
   std::iota(rows.begin(), end, 0);

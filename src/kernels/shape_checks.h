@@ -1,4 +1,4 @@
-// The shapes that operations with many operands demand, checked the same way by every backend.
+// Shape checks for operations with many operands, shared by all backends.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace fathom {
 
-// Each aborts with the name of the operation if its contract in backend.h is broken.
+// Each check aborts with the name of the operation if its contract in backend.h is broken.
 void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     Matrix<const Bf16> out);
 void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache);
 void CheckCompress(const CompressorInput& input, const BatchView& batch,
                    const CompressorCache& cache);
 void CheckIndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<const std::uint8_t> out);
-// Of SelectRows and BestRows.
+// For SelectRows and BestRows.
 void CheckIndexInput(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                      const BatchView& batch, const CompressorCache& cache);
-// The rows that a token is given must be visible to it.
+// Every row given for a token must be visible to the token.
 void CheckRowRanges(std::span<const RowRange> ranges, const BatchView& batch,
                     const CompressorCache& cache, Matrix<const ScoredRow> best);
 void CheckCopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,

@@ -36,8 +36,8 @@ struct Weight {
   const std::byte* scales = nullptr;  // null for kF32 and kBf16
   std::int64_t n = 0;
   std::int64_t k = 0;
-  // The sum over k is cut into this many equal parts, each summed alone, added by halves
-  // (docs/numerics.md 2): what lets 2, 4 or 8 ranks share the matrix and get the same bits.
+  // The sum over k is divided into this many equal parts, each summed alone, then added by halves
+  // (docs/numerics.md 2): 2, 4 or 8 ranks can share the matrix and get the same bits.
   int k_parts = 1;
 
   std::int64_t RowBytes() const {
@@ -82,7 +82,8 @@ constexpr int RowParallelParts(std::int64_t k) {
   return parts;
 }
 
-// One routed expert: gate (w1), up (w3) [moe_intermediate_size, hidden], down (w2) the other way.
+// One routed expert: gate (w1) and up (w3) [moe_intermediate_size, hidden], down (w2) [hidden,
+// moe_intermediate_size].
 struct ExpertWeights {
   Weight w1;
   Weight w2;

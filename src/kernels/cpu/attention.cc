@@ -83,7 +83,7 @@ void CopyKey(const uint8_t* key, int64_t head_dim, uint16_t* values) {
 
 // Fills work.values with the keys of the block at slot `first`.
 Block UnpackBlock(const cpu::AttentionTask& task, int64_t first, const Workspace& work) {
-  constexpr int64_t kAhead = 4;  // keys that are on their way from memory
+  constexpr int64_t kAhead = 4;  // keys prefetched ahead
   const KeyLayout layout = {task.head_dim, 2 * task.rope.pairs};
   Block block;
   for (int64_t j = 0; j < kBlock && first + j < task.n_slots; ++j) {
@@ -162,7 +162,7 @@ struct Softmax {
   float sum = 0.0f;
 };
 
-// Quarters of eight lanes in order, then the eight in order.
+// Adds the quarters of eight lanes in order, then the eight lanes in order.
 float SumOf32(const float* lanes) {
   float sum = 0.0f;
   for (int i = 0; i < 8; ++i) {
@@ -171,7 +171,7 @@ float SumOf32(const float* lanes) {
   return sum;
 }
 
-// z [64], -inf where masked, becomes p; returns the factor of what was added before.
+// Turns z [64], -inf where masked, into p; returns the factor for the earlier blocks.
 float Advance(float* z, Softmax& state) {
   F32 largest = Load(z);
   for (int64_t j = kLanes; j < kBlock; j += kLanes) {

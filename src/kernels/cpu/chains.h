@@ -1,5 +1,5 @@
-// Chain products of many rows with many columns (docs/numerics.md 1): what the scores of attention
-// and the gates of the hyper-connections have in common.
+// Chain products of many rows with many columns (docs/numerics.md 1), shared by the scores of
+// attention and the gates of the hyper-connections.
 #pragma once
 
 #include "kernels/cpu/simd.h"
@@ -7,7 +7,7 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// Rows that share a load of columns: with two vectors of these, as many sums as registers hold.
+// Rows that share a load of columns: with two vectors of columns, as many sums as registers hold.
 constexpr int kGroupRows = kParts == 1 ? 8 : 6;
 
 template <int kCount>
@@ -61,7 +61,7 @@ void AddChains(const float* rows, const float* columns, int64_t n, float* sums,
   }
 }
 
-// The same for `n_rows` rows and `n_columns` columns, a multiple of kLanes.
+// AddChains for `n_rows` rows and `n_columns` columns, a multiple of kLanes.
 template <int64_t kRowStride, int64_t kColumnStride>
 void AddAllChains(const float* rows, int64_t n_rows, const float* columns, int64_t n_columns,
                   int64_t n, float* sums, int64_t sums_stride) {

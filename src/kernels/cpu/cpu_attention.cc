@@ -1,4 +1,4 @@
-// Attention and compressors: which rows an operation reads, and in what order.
+// Attention and compressors: lists the rows that an operation reads, in order.
 #include <algorithm>
 #include <cmath>
 
@@ -10,14 +10,14 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kElementWork = 8;  // of a number, in multiply-adds of a product
+constexpr std::int64_t kElementWork = 8;  // work per number, in multiply-adds of a product
 constexpr std::int64_t kExpWork = 64;
-constexpr std::int64_t kSlotWork = 8;  // of a number of a key, for one head
+constexpr std::int64_t kSlotWork = 8;  // work per number of a key, for one head
 
 const std::uint8_t* Bytes(const Bf16* x) { return reinterpret_cast<const std::uint8_t*>(x); }
 
-// Writes the addresses of the keys that row `row` of the batch sees, null where masked, and says in
-// the task which they are. Masked slots behind the last key are left out: they change nothing.
+// Writes the addresses of the keys that row `row` of the batch sees, null where masked, and their
+// slots to the task. Masked slots behind the last key are left out: they change nothing.
 void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
               std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task) {
   constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
@@ -64,7 +64,8 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   task.n_slots = static_cast<std::int64_t>(n);
 }
 
-// Heads per task: as many as a task can have, fewer where threads would be left without one.
+// Returns the heads per task: the most that a task can have, or fewer so that every thread has a
+// task.
 std::int64_t TaskHeads(std::int64_t heads, std::int64_t rows, std::int64_t n_threads) {
   std::int64_t per_task = cpu::kTaskHeads;
   while (per_task > cpu::kHeadGroup && rows * ((heads + per_task - 1) / per_task) < n_threads) {
@@ -84,7 +85,7 @@ void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Se
   const std::int64_t begin = end - cache.Span();
   std::int64_t n = 0;
   for (std::int64_t position = std::max<std::int64_t>(begin, 0); position < end; ++position, ++n) {
-    // With two windows, the second one's slots read the second half of the channels.
+    // With two windows, the slots of the second window read the second half of the channels.
     const std::int64_t channel = (position - begin) / cache.ratio * width;
     if (position >= segment.first_position) {
       const std::int64_t row = segment.first_row + position - segment.first_position;
@@ -207,7 +208,7 @@ void CpuBackend::AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, W
   }
 }
 
-// After the rows are made: they read the old tail.
+// Runs after the rows are made, because they read the old tail.
 void CpuBackend::StoreTail(const CompressorInput& input, const BatchView& batch,
                            CompressorCache& cache) {
   for (const Segment& segment : batch.segments) {

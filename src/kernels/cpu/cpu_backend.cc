@@ -12,11 +12,11 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
-// What an operation does per number, in multiply-adds of a product.
+// Work of an elementwise operation per number, in multiply-adds of a product.
 constexpr std::int64_t kElementWork = 8;
 constexpr std::int64_t kActivationWork = 64;
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
-constexpr std::int64_t kGateWork = 4;  // of a number of a gate's row: rows are transposed
+constexpr std::int64_t kGateWork = 4;  // work per number of a gate's row: rows are transposed
 
 void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
   Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&

@@ -1,10 +1,10 @@
-// CpuBackend: the reference backend, overridden operation by operation with vector kernels and
-// threads. The same bits (docs/numerics.md), tests/kernels/conformance_test.cc.
+// CpuBackend: the reference backend with vector kernels and threads for most operations. The same
+// bits (docs/numerics.md; tests/kernels/conformance_test.cc).
 //
 // The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
-// checks shapes, cuts the work into ranges for the threads and lays out scratch memory. Shapes the
-// kernels are not made for (a head dimension that 32 does not divide, experts of mixed formats) go
-// to the reference implementation, which is slow, single-threaded and may allocate.
+// checks shapes, divides the work among the threads and lays out scratch memory. Shapes without a
+// kernel (a head dimension that 32 does not divide, experts of mixed formats) go to the reference
+// implementation, which is slow, single-threaded and may allocate.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace fathom {
 
-// Owns its threads and scratch memory. Call Reserve before any operation; a call larger than
-// announced there is a broken invariant and aborts.
+// Owns its threads and scratch memory. Call Reserve before any operation; a call beyond the
+// reserved limits is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {
  public:
   // isa: any but kScalar, present on this machine (registry.h checks); processors: as ThreadTeam.
@@ -75,19 +75,19 @@ class CpuBackend final : public ReferenceBackend {
                       Matrix<Bf16> out) override;
 
  private:
-  // Calls body(first, end) on ranges of [0, count). `work` is that of one item in multiply-adds, or
-  // what takes as long; small calls run on the calling thread.
+  // Calls body(first, end) on ranges of [0, count). `work` is the cost of one item, in
+  // multiply-adds; small calls run on the calling thread.
   template <class Body>
   void ForItems(std::int64_t count, std::int64_t work, const Body& body) {
     const std::int64_t grain = (kShareWork + work - 1) / (work > 0 ? work : 1);
     team_.For(count, grain > 0 ? grain : 1, body);
   }
 
-  // How many prepared rows of k numbers are processed at once; at least 1.
+  // Returns how many prepared rows of k numbers are processed at once; at least 1.
   std::int64_t TileRows(std::int64_t k) const;
   // Runs the products as one loop over all their output columns.
   void Multiply(std::span<const cpu::Product> products);
-  // Prepares rows of x (k numbers each, x_stride apart), for products of this format; not those
+  // Prepares rows of x (k numbers each, x_stride apart) for products of this format, except rows
   // whose `ids` are all kRemoteExpert (ids [count, any]; empty: all rows).
   void Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t x_stride, std::int64_t count,
                std::int64_t k, float* out, float* scales, Matrix<const std::int32_t> ids = {});
@@ -100,10 +100,10 @@ class CpuBackend final : public ReferenceBackend {
   void MultiplyInputs(std::span<const ExpertWeights> experts);
   // Gates of all rows; the mixes of a few wide rows are shared among the threads.
   void HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows);
-  // How one of the threads takes part in choosing rows.
+  // A thread's part in choosing rows.
   struct IndexWorker {
-    int piece = 0;             // of the scratch memory
-    bool shares_rows = false;  // it is the calling thread, and all of them score
+    int piece = 0;             // index of its scratch memory
+    bool shares_rows = false;  // on the calling thread: all threads share the rows
   };
   struct IndexInput;
   std::span<const ScoredRow> BestOf(const IndexInput& input, std::int64_t token,
@@ -113,8 +113,8 @@ class CpuBackend final : public ReferenceBackend {
   void ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose);
   void StoreTail(const CompressorInput& input, const BatchView& batch, CompressorCache& cache);
 
-  // What a thread must have to do before it is worth waking: five to ten microseconds, several
-  // times what the waking costs.
+  // Least work for which waking a thread pays: five to ten microseconds, several times the cost of
+  // waking.
   static constexpr std::int64_t kShareWork = 256 * 1024;
 
   const cpu::Kernels& kernels_;
@@ -133,8 +133,8 @@ inline cpu::RotaryRow RotaryOf(const RopeRows& rope, std::int64_t row) {
   return {rope.cos.Row(row), rope.sin.Row(row), rope.cos.cols};
 }
 
-// The product of w with prepared rows; x, t and the output are left to the caller.
-// quantize: whether FP8 weights take quantised activations.
+// Describes the product of w with prepared rows; the caller sets x, t and the output. quantize:
+// whether FP8 weights take quantised activations.
 cpu::Product ProductOf(const Weight& w, bool quantize);
 
 }  // namespace fathom

@@ -9,7 +9,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kActivationWork = 64;  // of a number, in multiply-adds of a product
+constexpr std::int64_t kActivationWork = 64;  // work per number, in multiply-adds of a product
 constexpr std::int64_t kElementWork = 8;
 
 // The ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites choice.
@@ -34,7 +34,7 @@ void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
   std::sort(ids.begin(), ids.end());
 }
 
-// Whether the kernels can treat these experts alike: one shape and one format for all.
+// True if the kernels can treat the experts alike: one shape and one format.
 bool Uniform(std::span<const ExpertWeights> experts) {
   const auto same = [](const Weight& a, const Weight& b) {
     return a.format == b.format && a.scale_format == b.scale_format && a.n == b.n && a.k == b.k &&
@@ -46,7 +46,7 @@ bool Uniform(std::span<const ExpertWeights> experts) {
   });
 }
 
-// The product, of t prepared rows.
+// Returns the product with t prepared rows.
 cpu::Product WithRows(cpu::Product product, std::int64_t t) {
   product.t = t;
   product.x_stride = cpu::PreparedStride(product.k);
@@ -88,7 +88,7 @@ void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, 
   ForItems(logits.rows, logits.cols * kActivationWork, choose);
 }
 
-// Counting sort of the tile's (token, slot) pairs by expert, without those of other ranks.
+// Sorts the tile's (token, slot) pairs by expert (counting sort), without remote experts.
 void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   const std::int64_t pairs = routing.ids.rows * routing.ids.cols;
   const std::span<std::int32_t> first =
@@ -105,7 +105,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   for (std::size_t e = 0; e + 1 < first.size(); ++e) {
     first[e + 1] += first[e];
   }
-  // first[e] is where the next pair of expert e goes; at the end it has become first[e + 1].
+  // first[e] is the place of the next pair of expert e; at the end it has become first[e + 1].
   for (std::int64_t i = 0; i < pairs; ++i) {
     if (routing.ids.data[i] == kRemoteExpert) {
       continue;
@@ -161,13 +161,13 @@ void CpuBackend::MultiplyHidden(std::span<const ExpertWeights> experts, Matrix<B
   Multiply(scratch_.products.first(count));
 }
 
-// One tile of tokens.
+// Computes one tile of tokens.
 void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
                             std::span<const ExpertWeights> experts, float clamp,
                             Matrix<Bf16> rows) {
   SortPairs(routing, std::ssize(experts));
   const cpu::ProductFormat format = ProductOf(experts[0].w1, /*quantize=*/true).format;
-  // Where ranks share the experts and compute them in chunks, most tokens have none in a call.
+  // If ranks share the experts and compute them in chunks, most tokens have no expert in a call.
   Prepare(format, x.data, x.cols, x.rows, x.cols, scratch_.activations.data(),
           scratch_.scales.data(), routing.ids);
   MultiplyInputs(experts);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t kGroups = 4;         // of 32 numbers that share a scale
 constexpr std::int64_t kMaxHeadGroups = 8;  // of 16 heads; V4 has 64 heads
-constexpr int kRowOffset = 12;              // what the kernel adds to twice the value of a row
-constexpr std::int64_t kScoreWork = 64;     // of one head and row, in multiply-adds of a product
+constexpr int kRowOffset = 12;              // the kernel's addend to twice the value of a row
+constexpr std::int64_t kScoreWork = 64;     // work per head and row, in multiply-adds of a product
 constexpr std::int64_t kPackWork = 64 * kIndexDim;
 
 // The queries of one token as Kernels::index_scores reads them.
@@ -25,7 +25,7 @@ struct IndexQueryBlock {
   std::int64_t head_groups = 0;
 };
 
-// Absent heads of the last group are zeros with weight zero.
+// Pads the last group with zeros of weight zero.
 void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> head_weights,
                    IndexQueryBlock& block) {
   const std::int64_t heads = std::ssize(head_weights);
@@ -59,15 +59,15 @@ void LayOutQueries(std::span<const std::uint8_t> queries, std::span<const Bf16> 
   }
 }
 
-// A finite or infinite bf16 number by its rank: 0 is -inf.
+// Returns the finite or infinite bf16 number of this rank; rank 0 is -inf.
 float NumberOfRank(int rank) {
   constexpr int kNumbers = 0x7F81;  // of either sign, zero and infinity included
   const int magnitude = rank < kNumbers ? kNumbers - 1 - rank : rank - kNumbers;
   return ToFloat(Bf16{static_cast<std::uint16_t>(magnitude | (rank < kNumbers ? 0x8000 : 0))});
 }
 
-// The largest number that at least `count` of the scores reach, and how many are above it. The
-// scores are bf16 and not NaN.
+// The largest number that at least `count` of the scores reach, and the number of scores above it.
+// The scores are bf16 and not NaN.
 struct Threshold {
   float score = 0.0f;
   std::int64_t above = 0;
@@ -92,12 +92,12 @@ Threshold FindThreshold(const cpu::Kernels& kernels, std::span<const float> scor
   return threshold;
 }
 
-// best = the best of these rows, in order; at most as many as there are. scores: those of the row
-// in place `first` of the share and of the following ones.
+// Sets best to the best of these rows, in order. best.size() is at most the number of rows. scores:
+// of the rows from place `first` of the share on.
 void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, const CacheShard& share,
                 std::int64_t first, std::span<ScoredRow> best) {
   const Threshold threshold = FindThreshold(kernels, scores, std::ssize(best));
-  std::int64_t equal = std::ssize(best) - threshold.above;  // to be taken at the threshold
+  std::int64_t equal = std::ssize(best) - threshold.above;  // rows at the threshold to choose
   std::size_t n = 0;
   for (std::size_t i = 0; n < best.size(); ++i) {
     if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
@@ -133,19 +133,19 @@ void CpuBackend::IndexQueries(Matrix<const Bf16> q, const RopeRows& rope,
   });
 }
 
-// What the rows of a call are scored with.
+// The inputs of scoring.
 struct CpuBackend::IndexInput {
   Matrix<const std::uint8_t> queries;
   Matrix<const Bf16> head_weights;
   const BatchView& batch;
   const CompressorCache& cache;
 
-  // More heads are left to the reference.
+  // The reference handles more heads than this.
   bool IsTooWide() const { return head_weights.cols > kMaxHeadGroups * cpu::kIndexLanes; }
 };
 
-// The best rows of a range for one token, at most n_best, in order; in scratch memory of this
-// worker.
+// Returns the best rows of a range for one token, at most n_best, in order, in the scratch memory
+// of this worker.
 std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int64_t token,
                                               const RowRange& range, std::int64_t n_best,
                                               const IndexWorker& worker) {
@@ -181,8 +181,8 @@ std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int6
   return best;
 }
 
-// Calls choose(token, worker) for all tokens. Many tokens: each thread scores and chooses for its
-// own. Few tokens: one after the other, the threads share the rows.
+// Calls choose(token, worker) for all tokens. With many tokens, each thread scores and chooses for
+// its own tokens; with few tokens, all threads share the rows of one token after the other.
 template <class Choose>
 void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const Choose& choose) {
   const std::int64_t t = input.batch.n_tokens();
@@ -192,7 +192,7 @@ void CpuBackend::ForTokens(const IndexInput& input, std::int64_t n_best, const C
     }
     return;
   }
-  // About as many rows are scored as are chosen, or more.
+  // At least about as many rows are scored as are chosen.
   ForItems(t, n_best * input.head_weights.cols * kScoreWork,
            [&](std::int64_t first, std::int64_t end, int piece) {
              for (std::int64_t token = first; token < end; ++token) {

@@ -1,4 +1,4 @@
-// Dense products: preparing activations, cutting the columns into shares.
+// Dense products: prepares activations and divides the columns among threads.
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -18,13 +18,13 @@ void CheckWeight(const Weight& w) {
         "k_parts does not divide k into multiples of 128");
 }
 
-// Multiply-adds of one output column, with what expanding its weights costs.
+// Returns the multiply-adds of one output column, including the cost of expanding its weights.
 std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (product.t + 2); }
 
-// Columns that are multiplied together: no piece of a product ends inside a group of them.
+// Columns that are multiplied together: a piece of a product does not end inside a group.
 constexpr std::int64_t kColumnGroup = 16;
 
-// The first column of the piece that begins at `begin`, in units of work.
+// Returns the first column of the piece that begins at `begin`, in units of work.
 std::int64_t FirstColumn(std::int64_t begin, std::int64_t column_work, std::int64_t n) {
   const std::int64_t group_work = kColumnGroup * column_work;
   return begin <= 0 ? 0 : std::min(n, (begin + group_work - 1) / group_work * kColumnGroup);
@@ -137,8 +137,8 @@ void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out
   MultiplyDense(x, w, out);
 }
 
-// Every (row, group) is prepared as a row of its own; the groups of a chunk are products that run
-// as one loop. As many groups at once as leave room for all rows, so that weights are read once.
+// Prepares every (row, group) as a row of its own; the groups of a chunk are products that run as
+// one loop. A chunk has as many groups as leave room for all rows, so that weights are read once.
 void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                Matrix<Bf16> out) {
   Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&

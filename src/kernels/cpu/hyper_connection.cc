@@ -15,7 +15,7 @@ constexpr int64_t kChain = cpu::kHyperBlock;     // columns per fma chain
 constexpr int64_t kRowStride = kChain + 4;       // rows of fn in different sets of the cache
 constexpr int kTokenTile = 8;                    // tokens that share a transposed vector of gates
 constexpr int64_t kTokens = cpu::kHyperFewRows;  // tokens whose gates are computed together
-constexpr int64_t kTile = 32;                    // and of many tokens, which are lanes then
+constexpr int64_t kTile = 32;                    // and with many tokens, which are lanes then
 
 // 128 columns of the gates' rows and of the tokens' streams.
 struct MixBlock {
@@ -24,7 +24,7 @@ struct MixBlock {
   int64_t columns;  // fewer in the last block
 };
 
-// The sums of the chains so far, gates in lanes.
+// The sums of the chains so far; gates in lanes.
 using MixSums = F32[kTokens][kGateVectors];
 
 // Adds the block's chains of kVectors vectors of gates for kRows tokens.
@@ -66,7 +66,7 @@ void AddBlock(const MixBlock& block, int64_t count, int64_t vectors, MixSums& su
   for (; t + 2 <= count && vectors == kGateVectors; t += 2) {
     AddChains<2, kGateVectors>(block, t, 0, sums);
   }
-  // All vectors at once: a token has so few chains that their latency is the limit.
+  // All vectors at once: with one token there are so few chains that their latency is the limit.
   for (; t < count; ++t) {
     if (vectors == kGateVectors) {
       AddChains<1, kGateVectors>(block, t, 0, sums);
@@ -102,7 +102,8 @@ void ClearSums(int64_t count, MixSums& sums) {
   }
 }
 
-// The sums of the chains of column blocks, for `count` tokens. after_block(index) runs after each.
+// Computes the sums of the chains over column blocks, for `count` tokens. Calls after_block(index)
+// after each.
 template <class AfterBlock>
 void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
                int64_t first, int64_t end, MixSums& sums, const AfterBlock& after_block) {
@@ -119,7 +120,7 @@ void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
   }
 }
 
-// The same sums from chains that were computed before; `first_row`: of the tokens.
+// Adds chains that were computed before; `first_row` is a token.
 void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int64_t first_row,
                int64_t count, MixSums& sums) {
   ClearSums(count, sums);
@@ -133,15 +134,15 @@ void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int6
   }
 }
 
-// A block of columns (at most kChain, a multiple of 16) for many tokens, copied because rows that
-// are a power of two apart would meet in the same few sets of the first-level cache.
+// A block of columns (at most kChain, a multiple of 16) for many tokens. The copy is needed because
+// rows that are a power of two apart share a few sets of the first-level cache.
 struct TileBlock {
   float fn[kGates][kRowStride];
   uint16_t x[kTile][kChain + 8];
   float columns[kChain][kTile];  // x, transposed
 };
 
-// Kept, and the way over fp32: GCC would make slow string instructions of plain copies.
+// Copies with Kept and through fp32: GCC would turn plain copies into slow string instructions.
 void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
               int64_t first, int64_t n, TileBlock& block, SquareLanes* squares) {
   for (int64_t gate = 0; gate < w.gates; ++gate) {

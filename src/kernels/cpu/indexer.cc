@@ -25,14 +25,15 @@ void ExpandRow(const uint8_t* packed, IndexRow& row) {
   }
 }
 
-// What lanes [part * kLanes, ...) of one group of 16 heads add to the scores of kRows rows.
+// Adds the contribution of lanes [part * kLanes, ...) of one group of 16 heads to the scores of
+// kRows rows.
 template <int kRows>
 void WeighHeads(const cpu::IndexTask& task, int64_t heads, int part, const IndexRow* rows,
                 F32 (*lanes)[kParts]) {
   const int8_t* bytes = task.bytes + heads * cpu::kIndexGroupBytes + part * kLanes * 4;
   const int64_t groups = heads * kGroups * cpu::kIndexLanes + part * kLanes;
-  // From +0, where the definition starts from the first product: only a sum of zeros can differ, in
-  // its sign, which the maximum with 0 takes away.
+  // Starts from +0, while the definition starts from the first product: only the sign of a zero sum
+  // can differ, and the maximum with 0 removes it.
   F32 products[kRows];
   for (F32& product : products) {
     product = Zero();
@@ -89,7 +90,7 @@ void ScoreRows(const cpu::IndexTask& task, int64_t first) {
 }  // namespace
 
 void IndexScores(const cpu::IndexTask& task) {
-  constexpr int kRows = kParts == 1 ? 8 : 4;  // that share a load of queries
+  constexpr int kRows = kParts == 1 ? 8 : 4;  // rows that share a load of queries
   int64_t i = task.first;
   for (; i + kRows <= task.end; i += kRows) {
     ScoreRows<kRows>(task, i);

@@ -27,7 +27,7 @@ Result<Isa> ParseIsa(std::string_view text) {
       "instruction set \"{}\" is not known; expected scalar, avx2, avx512 or avx512_bf16", text);
 }
 
-// The builtin asks the processor and, for wide registers, whether the operating system saves them.
+// The builtin checks the processor and, for wide registers, the operating system's support.
 std::vector<Isa> AvailableIsas() {
   std::vector<Isa> isas = {Isa::kScalar};
   const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;

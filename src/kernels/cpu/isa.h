@@ -1,4 +1,4 @@
-// The instruction sets the CPU kernels are built for, and which of them this machine has.
+// The instruction sets of the CPU kernels, and which of them this machine has.
 #pragma once
 
 #include <string_view>
@@ -18,10 +18,11 @@ inline constexpr Isa kAllIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::
 
 // "scalar", "avx2", "avx512", "avx512_bf16"
 std::string_view Name(Isa isa);
-// The inverse; the error lists what is known.
+// Parses the name of an instruction set; the error lists the known names.
 Result<Isa> ParseIsa(std::string_view text);
 
-// What this processor and operating system can run, slowest first; kScalar always.
+// Returns the instruction sets that this processor and operating system can run, slowest first;
+// always includes kScalar.
 std::vector<Isa> AvailableIsas();
 
 }  // namespace fathom

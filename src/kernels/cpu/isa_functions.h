@@ -1,4 +1,4 @@
-// The kernels of one instruction set: what table.cc collects. Contracts: kernels.h.
+// The kernels of one instruction set, collected by table.cc. Contracts: kernels.h.
 #pragma once
 
 #include "kernels/cpu/kernels.h"

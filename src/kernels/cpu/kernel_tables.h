@@ -1,4 +1,4 @@
-// Which table of kernels belongs to which instruction set.
+// The table of kernels for each instruction set.
 #pragma once
 
 #include "kernels/cpu/isa.h"
@@ -6,7 +6,8 @@
 
 namespace fathom::cpu {
 
-// isa: any but kScalar, which has no vector kernels. Only a machine that has it may call them.
+// isa: any but kScalar, which has no vector kernels. Only call the kernels on a machine with this
+// instruction set.
 const Kernels& TableOf(Isa isa);
 
 }  // namespace fathom::cpu

@@ -1,9 +1,10 @@
-// The table of vector kernels: what CpuBackend calls, once per instruction set.
+// The table of vector kernels that CpuBackend calls; one table per instruction set.
 //
-// Plain pointers and structs, because objects built for an instruction set must not instantiate
-// anything that others instantiate too (simd.h). bf16 numbers are uint16_t here. Every function is
-// a pure function of its arguments, touches only the range it is given and may run on several
-// threads at once, on disjoint ranges. Orders of sums and roundings: docs/numerics.md.
+// Plain pointers and structs only, because objects built for an instruction set must not
+// instantiate anything that other objects instantiate too (simd.h). bf16 numbers are uint16_t here.
+// Every function is a pure function of its arguments, touches only the range it is given and may
+// run on several threads at once, on disjoint ranges. Orders of sums and roundings:
+// docs/numerics.md.
 #pragma once
 
 #include <stdint.h>
@@ -30,7 +31,7 @@ constexpr int64_t PaddedColumns(int64_t k) {
   return (k + kProductBlock - 1) / kProductBlock * kProductBlock;
 }
 // Floats from one prepared row to the next: a cache line more than the columns, because the rows of
-// a group are read side by side and a power of two between them would put them in the same few
+// a group are read side by side, and a power of two between them would map them to the same few
 // sets of the first-level cache.
 constexpr int64_t PreparedStride(int64_t k) { return PaddedColumns(k) + 16; }
 
@@ -76,7 +77,7 @@ struct HyperWeights {
   float norm_eps = 0;
 };
 
-// A few rows may have the chains of their mixes computed beforehand, on several threads.
+// The chains of the mixes of a few rows may be computed beforehand, on several threads.
 inline constexpr int64_t kHyperBlock = 192;   // columns per chain
 inline constexpr int64_t kHyperLanes = 32;    // gates, padded
 inline constexpr int64_t kHyperFewRows = 16;  // at most
@@ -90,8 +91,8 @@ struct HyperRows {
   float* chains = nullptr;  // [4 d / 128 rounded up, rows, kHyperLanes]; null: none
 };
 
-// Up to 64 heads of one token against a list of keys. The more, the less it costs that keys are
-// unpacked and transposed; fewer than kHeadGroup are not worth a task of their own.
+// Up to 64 heads of one token against a list of keys. Unpacking and transposing keys costs less per
+// head with more heads; fewer than kHeadGroup heads are not worth a task.
 inline constexpr int kTaskHeads = 64;
 inline constexpr int kHeadGroup = 8;
 inline constexpr int64_t kAttentionBlock = 64;       // slots that share one maximum
@@ -114,8 +115,8 @@ struct AttentionTask {
   float* scratch = nullptr;      // AttentionScratch(head_dim) floats
   uint16_t* out = nullptr;       // [heads, head_dim]
 };
-// Queries are kept in parts of kAttentionChain dimensions, a little more than that apart: a power
-// of two would put them in the same few sets of the first-level cache.
+// Queries are stored in parts of kAttentionChain dimensions, a little further apart than that: a
+// power of two would map them to the same few sets of the first-level cache.
 inline constexpr int64_t kAttentionPartStride = kAttentionChain + 4;
 constexpr int64_t AttentionParts(int64_t head_dim) {
   return (head_dim + kAttentionChain - 1) / kAttentionChain;
@@ -127,7 +128,7 @@ constexpr int64_t AttentionScratch(int64_t head_dim) {
 }
 
 // Pools the slots of one compressed row. values[s] and scores[s] point to the channels of slot s;
-// slots before the sequence are left out by the caller.
+// the caller leaves out slots before the sequence.
 struct PoolTask {
   const float* const* values = nullptr;
   const float* const* scores = nullptr;

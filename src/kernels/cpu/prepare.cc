@@ -1,4 +1,4 @@
-// Activations in the order in which the products read them (docs/numerics.md 2).
+// Prepares activations in the order in which the products read them (docs/numerics.md 2).
 //
 // The prepared row holds, per block of 128 columns, the operands of every slice of lanes
 // (product_formats.h): [slice][operand][kLanes].
@@ -75,7 +75,8 @@ void PrepareFp8(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
-// Not quantised: what Bf16ByBlocks makes of weights, times a power of two where operands are fp32.
+// Without quantisation: the numbers as in Bf16ByBlocks, times a power of two where operands are
+// fp32.
 void PrepareByBlocks(const uint16_t* x, int64_t k, float factor, float* out, float* scales) {
   for (int64_t block = 0; block < k / kBlock; ++block) {
     for (int part = 0; part < kParts; ++part) {
@@ -103,7 +104,7 @@ void PrepareFp4Pairs(const uint16_t* x, int64_t k, float* out, float* scales) {
   }
 }
 
-// One block of a row (product_integers.h); returns whether it has low parts.
+// Stores one block of a row (product_integers.h); returns whether the block has low parts.
 bool StoreIntegers(const float* values, float scale, float* out) {
   I32 low_parts = SetInt(0);
   for (int slice = 0; slice < kParts; ++slice) {

@@ -11,8 +11,8 @@
 namespace fathom::KERNEL_ISA {
 namespace {
 
-// How far ahead, and into the second-level cache: the first has room for the misses of a shorter
-// distance only, which does not cover what finding a page costs. Measured.
+// Prefetch distance, into the second-level cache: the first-level cache has room for a shorter
+// distance only, which does not cover the time of a page walk. Measured.
 constexpr int64_t kPrefetchBytes = 4096;
 constexpr int64_t kTileBytes = 128 * 1024;  // of weights that stay in the second-level cache while
                                             // groups of activation rows pass over them
@@ -22,7 +22,7 @@ constexpr int kFewRows = kRegisters == 16 ? 2 : 8;
 template <class Format, int kRows>
 constexpr int kColumnsOf = kRegisters == 16 && kRows > 1 ? 1 : kGroup;
 
-// The registers of kColumns weight rows times kRows rows of activations.
+// The sums of kColumns weight rows times kRows rows of activations, in registers.
 template <class Format, int kRows, int kColumns>
 using Sums = F32[kRows][kColumns][Format::kSums];
 
@@ -123,17 +123,17 @@ void SumColumns(const cpu::Product& product, const WeightRow (&weights)[kColumns
   }
 }
 
-// The sums of every part of k, of the columns of a group.
+// Computes the sums of every part of k for the columns of a group.
 template <class Format, int kRows>
 using GroupSums = F32[kMaxParts][kRows][kGroup][Format::kSums];
 
-// The weight rows of a group: `count` of them, `stride` apart.
+// The weight rows of a group: `count` rows, `stride` apart.
 struct Group {
   int64_t first;
   int64_t stride;
   int count;
 
-  // Absent columns: the last one again.
+  // An absent column repeats the last one.
   int64_t RowOf(int column) const { return first + (column < count ? column : count - 1) * stride; }
 };
 

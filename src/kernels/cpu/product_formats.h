@@ -40,7 +40,7 @@ inline float Fp8Scale(const WeightRow& row, int64_t block) {
   return scale;
 }
 
-// What gives Add the scales of a block's rows: scale(c). kShared: they are all that of the first.
+// Gives Add the scales of a block's rows: scale(c). kShared: all rows have the first row's scale.
 template <class Scale, bool kSharedByAll>
 struct PanelScales {
   static constexpr bool kShared = kSharedByAll;
@@ -53,7 +53,7 @@ constexpr bool kOneScale = requires {
 };
 
 // Adds operands [first, first + count) to the chains of all rows and columns; `start` makes the
-// first a plain product. Each operand is loaded once. x[m]: those of the activations.
+// first a plain product. Each operand is loaded once. x[m]: the operands of activation row m.
 template <int kXStride, int kRows, int kColumns, class Weights>
 [[gnu::always_inline]] inline void AddChains(const Weights& weight, int first, int count,
                                              const float* const (&x)[kRows], bool start,
@@ -80,7 +80,7 @@ template <int kXStride, int kRows, int kColumns, class Weights>
   }
 }
 
-// What a format is unless it says otherwise: one slice per part and one chain per product.
+// The defaults of a format: one slice per part and one chain per product.
 struct CommonFormat {
   static constexpr bool kByBlocks = true;
   static constexpr bool kWholeBlocks = false;
@@ -94,7 +94,7 @@ struct CommonFormat {
   static void Finish(const F32 (&a)[4][kSums], float* out) { TreeSums(a, out); }
 };
 
-// FP4 where operands are pairs; where they are not, product_integers.h. A template because only
+// FP4 where operands are pairs; elsewhere see product_integers.h. A template because only
 // instruction sets that use it have its ExpandFp4.
 template <class Pairs>
 struct Fp4Pairs : CommonFormat {
@@ -142,8 +142,8 @@ struct Fp4Pairs : CommonFormat {
   }
 };
 
-// The operands of kLanes lanes of 4 columns in each half of a block. `columns`: those of the first
-// half; `expand` makes operands of it and of what is 64 columns on.
+// The operands of kLanes lanes of 4 columns in each half of a block. `columns`: the columns of the
+// first half; `expand` makes operands of a column and of the column 64 further on.
 template <class T, int kCount>
 [[gnu::always_inline]] inline void ExpandHalves(const T* columns,
                                                 void (&expand)(const T*, Operand (&)[kCount]),
@@ -158,12 +158,13 @@ template <class T, int kCount>
 }
 
 // Where operands are fp32, weights are times 2^-120 and activations times 2^118, and the chain is
-// the true one times 1/4, which the scale of x makes good: nothing in it can overflow or become
-// subnormal, so that every rounding is the same. Where they are bf16 the scale of x is part of x.
+// the true chain times 1/4, which the scale of x corrects: nothing in the chain can overflow or
+// become subnormal, so every rounding is the same. Where operands are bf16 the scale of x is part
+// of x.
 //
-// Activations that are not quantised are times 2^60 instead, and the chain the true one times
-// 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that what is subnormal in the chain
-// is exact, and vdpbf16ps meets no subnormal number.
+// Activations that are not quantised are times 2^60 instead, and the chain is the true chain times
+// 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that subnormal numbers in the chain
+// are exact, and vdpbf16ps meets no subnormal number.
 struct Fp8 : CommonFormat {
   static constexpr bool kSharedScale = true;
   static constexpr int64_t kBlockBytes = 128;
@@ -227,7 +228,7 @@ struct Fp8WholeBlocks : Fp8 {
     }
   }
 
-  // The trees are as much too small as the chains are.
+  // The trees need the same correction as the chains.
   [[gnu::always_inline]] static void Close(float factor, F32* const (&sums)[4]) {
     F32 chains[4][kParts];
     for (int i = 0; i < 4; ++i) {
@@ -256,8 +257,8 @@ struct Fp8WholeBlocks : Fp8 {
   }
 };
 
-// FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), but for the power
-// of two in the scale, which is that of the block.
+// FP8 with F32 scales for activations that are not quantised: bf16(e4m3 * scale), except that the
+// power of two in the scale is the scale of the block.
 struct Fp8AsBf16 : Fp8 {
   [[gnu::always_inline]] static void Expand(const WeightRow& row, int64_t block, int part,
                                             Block (&out)[1]) {
@@ -271,8 +272,8 @@ struct Fp8AsBf16 : Fp8 {
   }
 };
 
-// BF16 weights in the order of FP8: both they and the activations are multiples of 2^-57, and
-// products nowhere near subnormal.
+// BF16 weights in the order of FP8: weights and activations are multiples of 2^-57, and products
+// far from subnormal.
 struct Bf16ByBlocks : Fp8 {
   static constexpr bool kSharedScale = false;
   static constexpr int64_t kBlockBytes = 256;
@@ -285,9 +286,9 @@ struct Bf16ByBlocks : Fp8 {
   }
 };
 
-// Not by blocks: 32 lanes in 2 * kParts slices, one chain for all blocks. This one has the
-// lanes of even columns first, then those of odd columns: the tree of 32 lanes by halves adds even
-// and odd lanes in its last step only.
+// Not by blocks: 32 lanes in 2 * kParts slices, one chain for all blocks. Lanes of even columns
+// come first, then lanes of odd columns: the tree of 32 lanes by halves adds even and odd lanes in
+// its last step only.
 struct Bf16Pairs : CommonFormat {
   static constexpr bool kByBlocks = false;
   static constexpr int kSlicesPerPart = 2;

@@ -1,12 +1,13 @@
-// FP4 products where operands are fp32: in integers, which takes fewer instructions and gives the
-// same bits.
+// FP4 products where operands are fp32: computed in integers, with fewer instructions and the same
+// bits.
 //
-// 512 x is an integer of 19 bits, twice a weight one of 5, and the sum of their products over the
-// 8 columns of a lane is exact in 32 bits: converting it rounds once, as docs/numerics.md asks for.
-// An instruction that multiplies 16 bits takes 8 x / unit, unit the power of two with which the
-// largest number of the lane fits; what that leaves out, three bits of 8 x 2^3 / unit, is zero in
-// nearly all blocks: it needs two numbers in one lane that are 2^11 apart. Blocks that have such
-// lanes are marked; their sums are 8 times the sum of the high parts and that of the low ones.
+// 512 x is an integer of 19 bits, twice a weight an integer of 5 bits, and the sum of their
+// products over the 8 columns of a lane is exact in 32 bits: converting the sum rounds once, as
+// docs/numerics.md requires. An instruction that multiplies 16 bits takes 8 x / unit, where unit is
+// the power of two with which the largest number of the lane fits; the rest, three bits of 8 x 2^3
+// / unit, is zero in nearly all blocks: it is not zero only if two numbers in one lane are 2^11
+// apart. Blocks with such lanes are marked; their sums are 8 times the sum of the high parts plus
+// the sum of the low parts.
 //
 // Two columns of a lane are one operand: columns 0 and 4, 2 and 6, 1 and 5, 3 and 7 (a weight byte
 // holds an even column in its lower half and an odd one in its upper half). Weights are times 2^9,
@@ -14,7 +15,7 @@
 //   4 kLanes pairs of int16: the high parts,
 //   kLanes floats: what a sum is worth,
 //   kLanes words: the low parts of operand j, in bits 4 j and 16 + 4 j.
-// The row's scale of the block tells whether it is marked: 1, or else 0.
+// The row's scale of the block tells whether the block is marked: 1, else 0.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -132,7 +133,7 @@ struct Fp4Integers : CommonFormat {
     }
   }
 
-  // Replaces the sums of marked blocks by 8 times as much and those of the low parts.
+  // Replaces the sums of marked blocks by 8 times the sums plus the sums of the low parts.
   template <int kRows, int kColumns, class Weights>
   [[gnu::always_inline]] static void AddLow(const Weights& weight, const float* const (&x)[kRows],
                                             const float* const (&marks)[kRows],

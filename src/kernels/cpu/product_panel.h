@@ -1,7 +1,7 @@
 // Products with many rows of activations: a panel of kGroup weight rows is expanded into the
 // first-level cache, some blocks of k at a time, and tiles of rows of activations pass over it.
-// Sums live in memory between the panels of a k range; they are the same sums in the same order as
-// those of product.cc.
+// Sums live in memory between the panels of a k range; they are the sums of product.cc in the same
+// order.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -14,14 +14,15 @@ template <class Format>
 constexpr int64_t kPanelBlocks =
     Format::kIntegers ? 8 : 4 * kOperandColumns;  // 8 to 10 KiB of expanded weights
 constexpr int kPanelRows = 64;                    // of activations that share an expansion
-constexpr int64_t kRowBytes = 512 * 1024;         // of them: they stay in the second-level cache
+constexpr int64_t kRowBytes =
+    512 * 1024;  // bytes of these rows: they stay in the second-level cache
 
-// Rows of a tile: its chains, a row of weights and one of activations are all registers there are.
+// Rows of a tile: its chains, a row of weights and a row of activations fill all registers.
 template <class Format>
 constexpr int kTileRows = kRegisters == 16 || Format::kChains == 2 || Format::kIntegers ? 3 : 6;
 
-// Expanded weights in the order in which AddTile reads them: for the first-level cache a stream is
-// worth more than anything.
+// Expanded weights in the order in which AddTile reads them: one stream suits the first-level cache
+// best.
 template <class Format>
 struct Panel {
   static constexpr int kSlices = Format::kSlices;
@@ -185,7 +186,7 @@ template <class Format, int kRows>
   }
 }
 
-// The same for `count_rows` rows, in tiles of about the same height.
+// Runs `count_rows` rows in tiles of about equal height.
 template <class Format>
 void AddRows(const Panel<Format>& panel, int64_t first, int64_t count, const ProductRow* rows,
              int count_rows, RowSums<Format>* sums) {
@@ -243,7 +244,7 @@ template <class Format>
 void MultiplyPanel(const cpu::Product& product, int64_t n, int count, int64_t first_row,
                    const ProductRow* rows, int count_rows) {
   WeightRow weights[kGroup];
-  for (int c = 0; c < kGroup; ++c) {  // absent columns: the last one again
+  for (int c = 0; c < kGroup; ++c) {  // an absent column repeats the last one
     weights[c] = RowOf(product, n + (c < count ? c : count - 1));
   }
   const int64_t blocks = product.k / kBlock;

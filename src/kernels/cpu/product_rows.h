@@ -1,4 +1,4 @@
-// What both ways through a product share: rows of weights and activations, the end of a sum.
+// Rows of weights and activations, and the end of a sum: shared by both kinds of products.
 #pragma once
 
 #include "kernels/cpu/product_formats.h"
@@ -49,8 +49,8 @@ int GroupSize(int64_t n, int64_t end) {
   return static_cast<int>(last - n < kGroup ? last - n : kGroup);
 }
 
-// The columns behind the last whole block, as a block filled up with zeros. The activations there
-// are -0, and fma(0, -0, a) is a.
+// Copies the columns behind the last whole block into a block filled up with zeros. The activations
+// there are -0, and fma(0, -0, a) is a.
 template <class Format>
 struct PaddedBlock {
   uint8_t bytes[Format::kBlockBytes];

@@ -1,4 +1,4 @@
-// The two loops that show what the machine can do: kernels/roofline.h runs and times them.
+// The two loops that measure the limits of the machine: kernels/roofline.h runs and times them.
 #include "kernels/cpu/isa_functions.h"
 #include "kernels/cpu/simd.h"
 
@@ -12,7 +12,7 @@ template <int kStreams>
 int32_t ReadStreams(const uint8_t* data, int64_t bytes, const cpu::ReadPattern& pattern) {
   const int64_t distance = pattern.prefetch_distance;
   constexpr int kLoads = static_cast<int>(kStep / static_cast<int64_t>(sizeof(I32)));
-  // Several sums per stream, so that none waits for the last one's addition.
+  // Several sums per stream, so that no addition waits for the one before.
   I32 sums[4] = {SetInt(0), SetInt(0), SetInt(0), SetInt(0)};
   const int64_t part = bytes / kStreams;
   for (int64_t i = 0; i < part; i += kStep) {

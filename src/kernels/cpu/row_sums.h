@@ -8,8 +8,7 @@ namespace {
 
 inline float SquareRootOf(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
-// A sum of squares in the making: the product of numbers with themselves in the order of BF16
-// weights, 32 lanes.
+// A partial sum of squares, in the order of products with BF16 weights: 32 lanes.
 struct SquareLanes {
   F32 lanes[2][kParts];
 };
@@ -22,7 +21,7 @@ inline void Clear(SquareLanes& squares) {
   }
 }
 
-// Adds x[i]^2, i < n; what was added before was a multiple of 32 numbers.
+// Adds x[i]^2, i < n; the squares added before must be a multiple of 32 numbers.
 inline void AddSquares(const uint16_t* x, int64_t n, SquareLanes& squares) {
   int64_t first = 0;
   for (; first + 32 <= n; first += 32) {
@@ -54,7 +53,7 @@ inline float SumOf(const SquareLanes& squares) {
   return TreeSum(sums);
 }
 
-// What a row of n numbers with these squares is multiplied with by the RMS norm.
+// Returns the factor of the RMS norm for a row of n numbers with these squares.
 inline float InverseNorm(const SquareLanes& squares, int64_t n, float eps) {
   return 1.0f / SquareRootOf(SumOf(squares) / static_cast<float>(n) + eps);
 }

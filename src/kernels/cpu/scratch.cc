@@ -10,7 +10,8 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kMaxTileRows = 256;
-// All groups of wo_a at once, each of which counts as a row, for one token; fewer at once for more.
+// For one token, all groups of wo_a at once, each of which counts as a row; for more tokens, fewer
+// groups at once.
 constexpr std::int64_t kMinTileRows = 16;
 
 // The pieces; their memory comes from `memory`, which may only measure.

@@ -1,4 +1,4 @@
-// The memory that the CPU backend works in: sized once from the StepLimits, carved from one buffer.
+// The working memory of the CPU backend: one buffer, sized once from the StepLimits.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace fathom {
 
-// Owns the buffer; the spans are its pieces. Longer batches are processed in tiles of tile_rows, so
-// that its size is bounded. "Per thread" pieces are cut into n_threads equal ones.
+// Owns the buffer; the spans are its pieces. Longer batches are processed in tiles of tile_rows,
+// which bounds the size. "Per thread" pieces consist of n_threads equal parts.
 struct Scratch {
-  // Bytes are taken from the system now and backed by memory when they are first touched.
+  // Reserves the bytes; pages take memory when first touched.
   static Result<Scratch> Make(const StepLimits& limits, int n_threads);
 
   std::unique_ptr<Buffer> buffer;

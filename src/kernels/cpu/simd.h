@@ -1,11 +1,11 @@
 // The vector vocabulary of the CPU kernels: the only place that names an instruction set.
 //
-// Kernels are written once in these terms and compiled once per instruction set, each time with its
-// own KERNEL_ISA as namespace. docs/numerics.md sums in 16 lanes; a register holds kLanes of them,
-// and kParts registers together are the 16 lanes, part p holding lanes p * kLanes ....
+// Kernels are written once in this vocabulary and compiled once per instruction set, each time with
+// its own KERNEL_ISA as namespace. docs/numerics.md sums in 16 lanes; a register holds kLanes of
+// them, and kParts registers together are the 16 lanes, part p holding lanes p * kLanes ....
 //
 // Everything here has internal linkage: an object built for AVX-512 must not export a function that
-// the linker could pick for everybody. For the same reason files that include this one include
+// the linker could pick for all machines. For the same reason, files that include this one include
 // nothing of the standard library beyond integers.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace {
 
 inline constexpr int kParts = 16 / kLanes;
 
-// What kernels/math.h asks for.
+// The operations that kernels/math.h needs.
 struct VectorOps {
   using F = F32;
   using I = I32;
@@ -42,8 +42,8 @@ struct VectorOps {
   static I ToExponent(I a) { return ShiftLeft<23>(a); }
 };
 
-// What is in memory stays there: GCC otherwise holds on to sums that outnumber the registers, in
-// copies on the stack that it stores beside the originals.
+// Makes the compiler assume that memory has changed: GCC otherwise keeps sums that outnumber the
+// registers in copies on the stack, which it stores beside the originals.
 [[gnu::always_inline]] inline void ForgetMemory() { asm volatile("" : : : "memory"); }
 
 // --- Scalars: the conversions of base/float_types.h, whose inline functions must not be
@@ -87,7 +87,7 @@ inline F32 RoundToBf16(F32 x) {
   return FromBits(And(Bf16Bits(x), SetInt(static_cast<int32_t>(0xFFFF0000u))));
 }
 
-// The same where x is not NaN.
+// RoundToBf16 for numbers that are not NaN.
 inline F32 RoundNumberToBf16(F32 x) {
   const I32 bits = Bits(x);
   const I32 odd = And(ShiftRight<16>(bits), SetInt(1));
@@ -117,7 +117,7 @@ inline F32 RoundToE4m3(F32 x) {
 inline void StoreBf16(uint16_t* p, F32 x) { StoreHigh16(p, Bf16Bits(x)); }
 inline void StoreBf16(uint16_t* p, F32 x, int n) { StoreHigh16(p, Bf16Bits(x), n); }
 
-// 2 * kLanes numbers: those of even and those of odd index.
+// 2 * kLanes numbers: the even indices and the odd indices.
 struct Pairs {
   F32 even;
   F32 odd;
@@ -134,7 +134,7 @@ inline void StoreBf16Pairs(uint16_t* p, Pairs x) {
   StoreInt(p, Or(ShiftRight<16>(Bf16Bits(x.even)), high));
 }
 
-// Calls body(i, n) for the pieces of [0, count): i ascending, n = kLanes but for the last.
+// Calls body(i, n) for the pieces of [0, count): i ascending, n = kLanes except for the last.
 template <class Body>
 [[gnu::always_inline]] inline void ForVectors(int64_t count, const Body& body) {
   int64_t i = 0;
@@ -146,8 +146,8 @@ template <class Body>
   }
 }
 
-// The same for sums in 16 lanes: part is i / kLanes % kParts, known to the compiler, so that the
-// lanes can stay in registers.
+// ForVectors for sums in 16 lanes: part is i / kLanes % kParts, a constant for the compiler, so that
+// the lanes can stay in registers.
 template <class Body>
 [[gnu::always_inline]] inline void ForLanes(int64_t count, const Body& body) {
   int64_t i = 0;
@@ -188,7 +188,7 @@ inline void ExpandTwice(const uint8_t* p, void* out) {
 inline void LoadTo(const float* p, F32& x) { x = Load(p); }
 inline F32 Multiply(F32 a, F32 b) { return a * b; }
 
-// Of products by blocks: bf16 numbers below 2^-50 count as zero.
+// In products by blocks, bf16 numbers below 2^-50 count as zero.
 inline constexpr int16_t kSmallestBits = (127 - 50) << 7;
 
 }  // namespace

@@ -182,7 +182,8 @@ inline F32 Exchange(F32 a) {
   }
 }
 
-// The scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has that of byte l / 4. Byte 0: +0.
+// The scales of 128 FP4 columns from their 4 E8M0 bytes: lane l has the scale of byte l / 4. Byte
+// 0: +0.
 inline F32 ExpandFp4Scales(const uint8_t* p, int) {
   int32_t bytes;
   __builtin_memcpy(&bytes, p, 4);
@@ -210,7 +211,7 @@ inline void ExpandFp8(const uint8_t* p, F32 (&w)[4]) {
   w[3].v = _mm512_castsi512_ps(_mm512_and_si512(odd, high));
 }
 
-// 2 * kLanes E4M3 bytes, times 2^-120: those of even and of odd index.
+// 2 * kLanes E4M3 bytes, times 2^-120: even and odd indices.
 inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
   const __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   const __m512i mask = _mm512_set1_epi32(static_cast<int32_t>(0x87F00000u));
@@ -220,7 +221,7 @@ inline void ExpandFp8Pairs(const uint8_t* p, F32& even, F32& odd) {
       _mm512_castsi512_ps(_mm512_and_si512(_mm512_srai_epi32(_mm512_slli_epi32(v, 16), 4), mask));
 }
 
-// Of 2 * kLanes 32-bit words: those of even and of odd index.
+// 2 * kLanes 32-bit words: even and odd indices.
 inline void LoadWords(const void* p, I32& even, I32& odd) {
   const __m512i index =
       _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -250,8 +251,8 @@ inline I32 Add16(I32 a, I32 b) { return {_mm512_add_epi16(a.v, b.v)}; }
 inline I32 SumHalves16(I32 a) { return {_mm512_madd_epi16(a.v, _mm512_set1_epi16(1))}; }
 
 // Adds the four products of a lane's unsigned bytes a and signed bytes b to sums, which
-// SumOfByteProducts turns into integers. Without VNNI the sums are kept as two halves of 16 bits:
-// the caller sees to it that these do not overflow.
+// SumOfByteProducts turns into integers. Without VNNI the sums are two halves of 16 bits: the
+// caller ensures that they do not overflow.
 #if defined(__AVX512VNNI__)
 inline I32 AddByteProducts(I32 sums, I32 a, I32 b) {
   return {_mm512_dpbusd_epi32(sums.v, a.v, b.v)};

@@ -1,10 +1,10 @@
 // Operands of quantised products on AVX-512 BF16: two columns per lane, a pair of bf16 numbers.
 // E2M1 and E4M3 values are bf16 numbers. Included by simd.h only.
 //
-// vdpbf16ps adds a lane's two products as two fused multiply-adds, that of the upper half first:
-// the architecture defines it so, and the tests of the products compare it with fma chains. It
-// takes subnormal numbers as zero and makes none, which no quantised product meets: codes are
-// multiples of 2^-9 and the scales folded into activations are at least 2^-22.
+// vdpbf16ps adds a lane's two products as two fused multiply-adds, the upper half first: the
+// architecture defines this order, and the tests of the products compare it with fma chains. The
+// instruction treats subnormal inputs as zero and produces none; no quantised product meets a
+// subnormal: codes are multiples of 2^-9 and the scales folded into activations are at least 2^-22.
 #pragma once
 
 namespace fathom::KERNEL_ISA {
@@ -23,7 +23,7 @@ inline F32 MulAdd(Operand a, Operand b, F32 c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-// The first product of a chain: -0 is what changes no product, not even the sign of a zero.
+// The first product of a chain: adding -0 changes no product, not even the sign of a zero.
 inline F32 Multiply(Operand a, Operand b) { return MulAdd(a, b, Set(-0.0f)); }
 
 // FP4: lane l has columns 8l ... 8l+7; w[j] has twice the values of columns 8l+j (low) and 8l+j+4.
@@ -70,8 +70,8 @@ constexpr Fp8Table MakeFp8Table() {
 }
 constexpr Fp8Table kFp8Table = MakeFp8Table();
 
-// The bf16 numbers of 64 codes: words[0] has those of bytes 0 ... 7 of every quarter, words[1]
-// those of bytes 8 ... 15.
+// The bf16 numbers of 64 codes: words[0] has bytes 0 ... 7 of every quarter, words[1] bytes 8 ...
+// 15.
 inline void LookUpFp8(__m512i codes, __m512i (&words)[2]) {
   const __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kFp8Table.high), codes,
                                                 _mm512_load_si512(kFp8Table.high + 64));
@@ -103,14 +103,15 @@ inline void ExpandBf16(const uint16_t* p, Operand (&w)[2]) {
   const __m512i b = _mm512_loadu_si512(p + 32);
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   for (int j = 0; j < 2; ++j) {
-    // Numbers 4 l + 2 j of both registers to the upper halves, those behind them to the lower ones.
+    // Moves numbers 4 l + 2 j of both registers to the upper halves, and the next numbers to the
+    // lower halves.
     const __m512i place = _mm512_add_epi32(_mm512_mullo_epi32(lane, _mm512_set1_epi32(0x40004)),
                                            _mm512_set1_epi32(2 * j * 0x10001 + 1));
     w[j].v = ZeroBelow16({_mm512_permutex2var_epi16(a, place, b)}, kSmallestBits).v;
   }
 }
 
-// What ExpandFp8 made of weights, times a factor of a magnitude from 1 to 2, rounded to bf16.
+// Multiplies expanded FP8 weights by a factor of magnitude 1 to 2, rounded to bf16.
 inline Operand ScaledFp8(Operand w, float factor) {
   const I32 both = {w.v};
   const I32 upper = SetInt(static_cast<int32_t>(0xFFFF0000u));

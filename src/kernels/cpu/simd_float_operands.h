@@ -21,7 +21,7 @@ inline void ExpandBf16(const uint16_t* p, Operand (&w)[4]) {
   }
 }
 
-// What ExpandFp8 made of a weight, times a factor of a magnitude from 1 to 2, rounded to bf16.
+// Multiplies an expanded FP8 weight by a factor of magnitude 1 to 2, rounded to bf16.
 inline Operand ScaledFp8(Operand w, float factor) {
   return RoundNumberToBf16(w * Set(factor * 0x1p120f)) * Set(0x1p-120f);
 }

@@ -22,7 +22,7 @@ constexpr std::int64_t kBlock = 64;   // slots that share one maximum
 constexpr std::int64_t kChain = 128;  // dimensions per fma chain of a score
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// The slots of a query in their order: the key (which is the value too), empty where masked.
+// The slots of a query in order: the key, which is also the value; empty where masked.
 using Key = std::vector<Bf16>;
 using KeyList = std::vector<Key>;
 
@@ -81,7 +81,7 @@ struct OnlineSoftmax {
   std::vector<float> o;  // [head_dim]
 };
 
-// 32 lanes (slot mod 32), added as quarters of eight in order, then the eight in order.
+// 32 lanes (slot mod 32): adds the quarters of eight lanes in order, then the eight lanes in order.
 float SumOfProbabilities(const float* p, std::int64_t n) {
   float lane[32] = {};
   for (std::int64_t j = 0; j < n; ++j) {
@@ -127,7 +127,7 @@ void AddBlock(const Bf16* q, std::span<const Key> keys, float scale, OnlineSoftm
   }
 }
 
-// out [head_dim] = what one head reads from the keys, before the inverse rotation.
+// out [head_dim]: the attention output of one head before the inverse rotation.
 void AttendHead(const Bf16* q, const KeyList& keys, float sink, std::int64_t head_dim, Bf16* out) {
   const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
   OnlineSoftmax state;

@@ -76,7 +76,7 @@ void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t 
   const std::int64_t width = std::ssize(input.norm);
   std::vector<Bf16> row(static_cast<std::size_t>(width));
   for (std::int64_t channel = 0; channel < width; ++channel) {
-    // With two windows, the second one's slots read the second half of the channels.
+    // With two windows, the slots of the second window read the second half of the channels.
     row[static_cast<std::size_t>(channel)] = ToBf16(Pool(slots, [&](std::size_t s) {
       return channel + width * (static_cast<std::int64_t>(s) / cache.ratio);
     }));

@@ -1,4 +1,4 @@
-// The lanes and trees in which every sum is taken (docs/numerics.md 1).
+// The lanes and trees of every sum (docs/numerics.md 1).
 //
 // `static`: see kernels/math.h.
 #pragma once
@@ -10,7 +10,7 @@ namespace fathom {
 
 inline constexpr std::int64_t kLanes = 16;
 
-// The sum of a power of two of numbers as a tree, by halves. Overwrites them.
+// Returns the sum of n numbers, n a power of two, as a tree, by halves. Overwrites the numbers.
 static inline float TreeSum(float* v, std::int64_t n) {
   for (n /= 2; n > 0; n /= 2) {
     for (std::int64_t i = 0; i < n; ++i) {

@@ -12,8 +12,8 @@
 namespace fathom {
 namespace {
 
-// One row of activations as a product with FP8 or FP4 weights sees it: the E4M3 values, and a scale
-// per 128 columns.
+// One row of activations quantised for FP8 or FP4 weights: the E4M3 values, and a scale per 128
+// columns.
 struct QuantizedRow {
   std::vector<float> values;
   std::vector<float> scales;
@@ -103,9 +103,8 @@ float Fp8Product(const QuantizedRow& x, const Weight& w, std::int64_t i, std::in
   return w.scale_format == ScaleFormat::kF32 ? sum : TreeSum(lane, kLanes);
 }
 
-// The scale of a block of FP8 weights is a power of two times a factor of a magnitude from 1 to 2,
-// which a weight is multiplied by and rounded to bf16. An F32 scale that is subnormal counts as
-// zero.
+// Splits the scale of a block of FP8 weights into a power of two and a factor of magnitude 1 to 2;
+// a weight is multiplied by the factor and rounded to bf16. A subnormal F32 scale counts as zero.
 struct SplitScale {
   float power = 0.0f;
   float factor = 1.0f;
@@ -121,7 +120,7 @@ SplitScale Split(const Weight& w, std::int64_t i, std::int64_t block) {
           std::bit_cast<float>((bits & 0x807FFFFFu) | 0x3F800000u)};
 }
 
-// A number of a product by blocks: the small ones count as zero.
+// A number of a product by blocks: numbers below the limit count as zero.
 float Counted(Bf16 number) {
   const float value = ToFloat(number);
   return std::fabs(value) < 0x1p-50f ? 0.0f : value;

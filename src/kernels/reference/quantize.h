@@ -19,8 +19,8 @@ namespace fathom {
 
 inline constexpr std::int64_t kIndexGroup = 32;  // numbers that share a scale of index vectors
 
-// The largest magnitude of x [n]; NaN does not count. Magnitudes of bf16 are ordered like their
-// bits, whose maximum, unlike that of floats, the compiler computes in vectors.
+// The largest magnitude of x [n], ignoring NaN. Magnitudes of bf16 are ordered like their bits,
+// whose maximum, unlike that of floats, the compiler computes in vectors.
 static inline float LargestMagnitude(const Bf16* x, std::int64_t n) {
   std::int16_t largest = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -41,8 +41,7 @@ static inline float QuantizeE4m3(const Bf16* x, std::int64_t n, std::uint8_t* co
   return scale;
 }
 
-// Replaces x [n] by what remains of it after quantisation to E4M3, in groups of 64. n is a multiple
-// of 64.
+// Replaces x [n] by its value after quantisation to E4M3, in groups of 64. n is a multiple of 64.
 static inline void SimulateFp8(Bf16* x, std::int64_t n) {
   for (std::int64_t first = 0; first < n; first += kSimulationGroup) {
     std::uint8_t codes[kSimulationGroup];
@@ -53,8 +52,8 @@ static inline void SimulateFp8(Bf16* x, std::int64_t n) {
   }
 }
 
-// x [head_dim] in the layout of cached keys, its plain dimensions quantised. What was simulated
-// before comes back to the bit from UnpackKey; other numbers come back simulated.
+// x [head_dim] in the layout of cached keys, its plain dimensions quantised. UnpackKey returns
+// simulated numbers bit for bit; other numbers come back simulated.
 static inline void PackKey(const Bf16* x, const KeyLayout& layout, std::uint8_t* packed) {
   const std::int64_t plain = PlainDims(layout);
   std::uint8_t* scales = packed + ScaleOffset(layout);

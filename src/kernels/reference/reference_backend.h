@@ -2,7 +2,7 @@
 //
 // It is the specification, not an engine: one thread, no instruction set beyond the baseline, and,
 // unlike other backends, it may allocate inside an operation. Other backends are tested against it;
-// the CPU backend inherits from it and overrides what it does faster.
+// the CPU backend inherits from it and overrides the operations that have vector kernels.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class ReferenceBackend : public Backend {
   explicit ReferenceBackend() = default;
   std::string_view Name() const override { return "reference"; }
 
-  // Memory: that of the host, weights read in place.
+  // Memory is host memory; weights are read in place.
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes) override;
   Result<const std::byte*> Import(std::span<const std::byte> weights) override;
   Status Reserve(const StepLimits& limits) override;

@@ -1,4 +1,5 @@
-// What several operations do to one vector: RMS norm and rotation (docs/numerics.md 3 and 4).
+// Operations on one vector that several kernels share: RMS norm and rotation (docs/numerics.md 3,
+// 4).
 //
 // `static`: see kernels/math.h.
 #pragma once
