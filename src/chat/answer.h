@@ -1,4 +1,4 @@
-// A whole answer of the model, taken apart.
+// A whole answer of the model in its parts.
 #pragma once
 
 #include <string>
@@ -19,16 +19,16 @@ struct Answer {
   AnswerStats stats{};
 };
 
-// Adds an event to what came before. `answer` starts empty.
+// Adds an event to the answer so far. `answer` starts empty.
 void AddToAnswer(const AnswerEvent& event, Answer* answer);
 
-// Reads a whole text with AnswerParser; options.stream_arguments is not used (of a repeated
-// parameter the last value counts). If the text ends with the end-of-sentence token as text, that
-// is removed, and the answer ended by itself whatever `end` says.
+// Parses a whole text with AnswerParser; options.stream_arguments is not used (the last value of a
+// repeated parameter counts). An end-of-sentence token at the end of the text is removed; the
+// answer then counts as ended by the model, whatever `end` says.
 Answer ParseAnswer(std::string_view text, AnswerParserOptions options,
                    AnswerEnd end = AnswerEnd::kStop);
 
-// The message as OpenAI clients know it, on one line, with its finish_reason:
+// Returns the message in OpenAI's form, on one line, with its finish_reason:
 //   {"role": "assistant", "content": ..., "reasoning_content": ..., "tool_calls": [...],
 //    "finish_reason": ...}
 // Without reasoning or calls their keys are absent; content is null if there are calls and no text.

@@ -1,4 +1,4 @@
-// What the parser of answers reports, piece by piece.
+// The events of the parser of answers.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace fathom {
 
-// Why an answer ended, as OpenAI clients know it. What ended the generation is FinishReason of the
-// engine, which knows nothing of calls.
+// Why an answer ended, in OpenAI's terms. The engine's FinishReason, which knows nothing of calls,
+// says what ended the generation.
 enum class ChatFinishReason {
-  kStop,       // the model ended its answer, or a stop condition did
-  kLength,     // no room for more tokens
+  kStop,       // the model or a stop condition ended the answer
+  kLength,     // the token limit or the context is reached
   kToolCalls,  // the model ended and made at least one complete call
 };
 
-// As OpenAI clients spell it: "stop", "length", "tool_calls".
+// Returns OpenAI's name: "stop", "length", "tool_calls".
 constexpr std::string_view ChatFinishReasonName(ChatFinishReason reason) {
   switch (reason) {
     case ChatFinishReason::kLength:
@@ -40,7 +40,7 @@ struct AnswerEvent {
     kFinish,          // finish; the last event
   };
   Kind kind = Kind::kFinish;
-  std::size_t call = 0;  // counts the calls of the answer from 0
+  std::size_t call = 0;  // index of the call in the answer, from 0
   std::string text{};    // whole code points, never empty
   std::string id{};
   std::string name{};

@@ -9,8 +9,8 @@
 namespace fathom {
 namespace {
 
-// The JSON value that `text` consists of, without blanks around it; nullopt if it is none. Clients
-// read it with strict parsers: Python's constants do not count.
+// Returns the JSON value that `text` consists of, without blanks around it; nullopt if there is
+// none. Python's constants are not accepted, because clients read the value with strict parsers.
 std::optional<std::string_view> AsJson(std::string_view text, bool must_be_object) {
   const Result<JsonValue> value = ParseJson(text, {.python_constants = false});
   if (!value || (must_be_object && !value->IsObject())) return std::nullopt;
@@ -49,7 +49,7 @@ CallBuilder::Form CallBuilder::ChooseForm(std::optional<bool> is_string) const {
 }
 
 void CallBuilder::BeginParameter(std::string_view name, std::optional<bool> is_string) {
-  if (may_wrap_) WriteBuffered();  // it was not the only parameter
+  if (may_wrap_) WriteBuffered();  // there is another parameter
   parameter_ = name;
   value_.clear();
   form_ = ChooseForm(is_string);

@@ -1,6 +1,6 @@
-// Turns the parts of tool calls into events: decides what each parameter is, keeps the arguments
-// valid JSON whatever the model wrote, and gives the calls their ids. docs/spec/encoding.md section
-// 9.2.
+// CallBuilder: turns the parts of tool calls into events: decides the type of each parameter, keeps
+// the arguments valid JSON whatever the model wrote, and assigns ids to the calls.
+// docs/spec/encoding.md section 9.2.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,27 @@ namespace fathom {
 
 struct CallBuilderOptions {
   ToolSchemas tools{};
-  // A value marked as a string whose schema says otherwise is taken as JSON if it is JSON.
+  // Takes a value marked as a string as JSON if its schema asks for another type and the value is
+  // JSON.
   bool coerce_strings = false;
   bool stream_arguments = true;
   std::string call_id_prefix = "call_";
   RandomBits random_bits{};
 };
 
-// Begin, then any number of (BeginParameter, Value..., EndParameter), or Whole, then End; and
-// again.
+// Call Begin, then any number of (BeginParameter, Value..., EndParameter), or Whole, then End;
+// repeat.
 class CallBuilder {
  public:
-  // Events go to `events`, which must outlive the builder.
+  // Appends events to `events`, which must outlive the builder.
   CallBuilder(CallBuilderOptions options, AnswerEvents* events);
 
   void Begin(std::string_view name);
   void BeginParameter(std::string_view name, std::optional<bool> is_string);
   void Value(std::string_view text);
   void EndParameter();
-  // All arguments as one JSON object, in place of parameters; before or after Begin. False (and
-  // nothing happens) if `json` is none.
+  // Takes all arguments as one JSON object instead of parameters; before or after Begin. False:
+  // `json` is no object, and nothing happens.
   bool Whole(std::string_view json);
   void End(bool is_complete);
 
@@ -46,10 +47,10 @@ class CallBuilder {
   std::size_t duplicate_parameters() const { return writer_.duplicates(); }
 
  private:
-  // What becomes of the value of a parameter.
+  // How the value of a parameter is written.
   enum class Form {
     kString,      // sent as it arrives
-    kJson,        // JSON by its attribute or schema; a string, and counted, if it is not
+    kJson,        // JSON by attribute or schema; else a string, which is counted
     kJsonIfValid  // JSON if it is, else a string
   };
 
@@ -63,7 +64,7 @@ class CallBuilder {
   ArgumentsWriter writer_;
   std::string tool_;       // name of the open call
   std::string parameter_;  // name of the open parameter
-  std::string value_;      // its text, if it is buffered
+  std::string value_;      // the text of the value, if it is buffered
   Form form_ = Form::kString;
   bool may_wrap_ = false;  // the value may turn out to be all arguments in one parameter
   std::size_t calls_ = 0;

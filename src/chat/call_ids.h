@@ -1,4 +1,4 @@
-// Ids that nobody can guess: a prefix and 24 characters of A-Z, a-z, 0-9.
+// Unguessable ids: a prefix and 24 characters of A-Z, a-z, 0-9.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace fathom {
 // cannot be guessed or repeat; a test passes one with a fixed seed.
 using RandomBits = std::function<std::uint64_t()>;
 
-// Of the operating system. Any thread.
+// Random bits of the operating system. Any thread.
 RandomBits SystemRandomBits();
 
 // Uses at least three draws. Each character is uniform.

@@ -1,4 +1,4 @@
-// The chat types: what a client says and what the encoder is asked for. Plain values, owned
+// The chat types: the messages of a client and the options of the encoder. Plain values, owned
 // strings, all text UTF-8. docs/spec/encoding.md section 3.
 #pragma once
 
@@ -16,11 +16,11 @@ enum class Role {
   kUser,
   kAssistant,
   kTool,            // the result of one tool call; becomes part of a user turn
-  kLatestReminder,  // date, place and the like, as the official application sends them
-  kDeveloper,       // native meaning: a user turn that is dropped from a thinking history
+  kLatestReminder,  // date, place and similar facts, as the official application sends them
+  kDeveloper,       // native meaning: a user turn dropped from a thinking history
 };
 
-// The names that messages use, in the order of the enum.
+// The names of the roles in messages, in the order of the enum.
 inline constexpr std::string_view kRoleNames[] = {
     "system", "user", "assistant", "tool", "latest_reminder", "developer"};
 
@@ -28,8 +28,8 @@ inline constexpr std::string_view kRoleNames[] = {
 struct ToolCall {
   std::string id{};  // may be empty
   std::string name{};
-  // The arguments as JSON text. If it is not an object the prompt shows it, as it is, as the one
-  // parameter "arguments".
+  // The arguments as JSON text. If the text is not an object, the prompt shows it unchanged as the
+  // one parameter "arguments".
   std::string arguments = "{}";
 };
 
@@ -37,7 +37,7 @@ struct ToolCall {
 struct ToolSpec {
   std::string name{};
   // The function object ({"name", "description", "parameters", ...}) exactly as the client sent it:
-  // the prompt shows all its keys, in their order.
+  // the prompt shows all keys in their order.
   std::string function_json{};
 };
 
@@ -51,36 +51,36 @@ struct ContentBlock {
 
 // An assistant turn token by token, as the model wrote it.
 struct GeneratedTurn {
-  // From behind the think tag to the end-of-sentence token.
+  // The tokens behind the think tag, up to the end-of-sentence token.
   std::vector<Token> tokens{};
-  bool has_reasoning = false;  // begins with it, and </think> stands behind it
+  bool has_reasoning = false;  // begins with reasoning, closed by </think>
 };
 
 struct Message {
   Role role = Role::kUser;
   std::string content{};
-  // User only: if not empty, the turn consists of these and `content` is not used.
+  // User only: if not empty, the turn consists of these blocks and `content` is not used.
   std::vector<ContentBlock> blocks{};
-  std::string reasoning_content{};     // assistant: what was thought before the answer
+  std::string reasoning_content{};     // assistant: the reasoning before the answer
   std::vector<ToolCall> tool_calls{};  // assistant
-  // Assistant: stands in the prompt in place of the fields above, wherever the turn is rendered
-  // whole and with reasoning if and only if this has some.
+  // Assistant: replaces the fields above in the prompt if the turn is rendered whole, and with
+  // reasoning exactly if these tokens have reasoning.
   std::optional<GeneratedTurn> written{};
-  std::string tool_call_id{};                    // tool: the call that is answered
+  std::string tool_call_id{};                    // tool: id of the answered call
   std::vector<ToolSpec> tools{};                 // system and developer
   std::optional<std::string> response_format{};  // system and developer: JSON text
-  std::optional<std::string> task{};             // one of kTaskTokens; asks for that task's token
+  std::optional<std::string> task{};             // one of kTaskTokens; adds the token of that task
   bool wo_eos = false;  // assistant: leave the turn open, to be continued by the model
 };
 
-// What EncodeChat turns into a prompt.
+// The input of EncodeChat.
 struct ChatRequest {
   std::vector<Message> messages{};
-  // Earlier messages that are already in the model's context: they decide how the others look, and
-  // are not rendered again.
+  // Earlier messages that are already in the model's context: they affect how later messages are
+  // rendered, and are not rendered again.
   std::vector<Message> context{};
-  // Of the whole request: stand on the first message if that is a system or developer message (in
-  // place of its own), else on an empty system message put before it.
+  // Tools of the whole request: rendered in the first message if that is a system or developer
+  // message (instead of its own tools), else in an empty system message in front.
   std::vector<ToolSpec> tools{};
   std::optional<std::string> response_format{};  // JSON text
 };
@@ -89,15 +89,15 @@ enum class ThinkingMode { kChat, kThinking };
 
 struct EncodeOptions {
   ThinkingMode thinking = ThinkingMode::kThinking;
-  // Leave the reasoning of earlier turns out. Has no effect where a message offers tools.
+  // Drops the reasoning of earlier turns. Has no effect if a message offers tools.
   bool drop_thinking = true;
-  std::string effort{};  // a name of the profile's table; "" if the client said nothing
+  std::string effort{};  // a name in the profile's table; "": the client did not choose
   bool add_bos = true;   // begin with the begin-of-sentence token (never with a context)
-  // Ours, not the official encoder's: if the last message is an open assistant turn that has
-  // reasoning and nothing else, leave the reasoning open too, so that the model goes on thinking.
+  // An addition to the official encoder: if the last message is an open assistant turn with
+  // reasoning only, leaves the reasoning open, so that the model continues it.
   bool continue_reasoning = false;
-  // Mark the client's text trusted, so that special tokens written in it become tokens, as they do
-  // in the official code. Unsafe with text from outside.
+  // Trusts the client's text, so that special tokens in it become tokens, as in the official code.
+  // Unsafe for text from outside.
   bool trust_client_text = false;
 };
 

@@ -15,8 +15,8 @@ bool IsToolResult(const ContentBlock& block) {
   return block.kind == ContentBlock::Kind::kToolResult;
 }
 
-// Tool messages become blocks of the user turn before them, or begin one; consecutive user messages
-// become one turn, unless the first asks for a task.
+// Moves tool messages into the user turn in front, or into a new one; merges consecutive user
+// messages unless the first asks for a task.
 std::vector<Message> MergeToolMessages(std::vector<Message> messages) {
   std::vector<Message> merged;
   for (Message& message : messages) {
@@ -51,7 +51,7 @@ CallOrder OrderOfCalls(const std::vector<ToolCall>& calls) {
   return order;
 }
 
-// Results change places among themselves only; text between them stays where it is.
+// Reorders tool results only among their own places; text between them stays in place.
 void SortResults(const CallOrder& order, std::vector<ContentBlock>* blocks) {
   std::vector<ContentBlock> results;
   std::copy_if(blocks->begin(), blocks->end(), std::back_inserter(results), IsToolResult);
@@ -69,8 +69,7 @@ void SortResults(const CallOrder& order, std::vector<ContentBlock>* blocks) {
   }
 }
 
-// `order` is that of the last assistant turn with calls before `messages`; it is brought up to
-// date.
+// `order` is the order of the last assistant turn with calls before `messages`, and is updated.
 void SortToolResults(CallOrder* order, std::vector<Message>* messages) {
   for (Message& message : *messages) {
     if (message.role == Role::kAssistant && !message.tool_calls.empty()) {
@@ -89,7 +88,7 @@ std::ptrdiff_t LastUser(const std::vector<Turn>& turns) {
   return -1;
 }
 
-// Before the last user turn, assistants lose their reasoning and developer turns go.
+// Before the last user turn, removes the reasoning of assistants and the developer turns.
 std::vector<Turn> DropReasoning(std::vector<Turn> turns) {
   const std::ptrdiff_t last_user = LastUser(turns);
   std::vector<Turn> kept;

@@ -9,8 +9,8 @@ enum class Match { kYes, kNo, kIncomplete };
 
 constexpr std::string_view kWideBar = "｜";
 
-// Reads a tag from left to right. Each function moves past what it matches; where the text ends in
-// the middle of a possible match it says kIncomplete.
+// Reads a tag from left to right. Each function moves past its match; it returns kIncomplete if the
+// text ends in the middle of a possible match.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -76,8 +76,8 @@ Match ReadStringAttribute(Cursor* cursor, std::optional<bool>* is_string) {
   return Match::kNo;
 }
 
-// ` name="...">`, for a parameter with its other attribute. Nothing is escaped: the name ends at
-// the first quote after which the tag ends as it should.
+// ` name="...">`, for a parameter with its other attribute. There is no escaping: the name ends at
+// the first quote that is followed by a proper end of the tag.
 Match ReadAttributes(Cursor* cursor, Tag* tag) {
   Match match = cursor->Blanks(1);
   if (match == Match::kYes) match = cursor->Literal("name=\"");
@@ -118,7 +118,7 @@ constexpr TagName kTagNames[] = {
     {"parameter", TagKind::kParameterOpen, TagKind::kParameterClose},
 };
 
-// After the name: nothing but blanks for closers and blocks, else the attributes.
+// Reads the tag behind its name: only blanks for closers and blocks, else the attributes.
 Match ReadRest(Cursor* cursor, Tag* tag) {
   if (tag->kind != TagKind::kInvokeOpen && tag->kind != TagKind::kParameterOpen) {
     const Match blanks = cursor->Blanks(0);
@@ -131,7 +131,7 @@ Match ReadRest(Cursor* cursor, Tag* tag) {
   return match;
 }
 
-// From the bracket to the name of a DSML or plain tag.
+// Reads a DSML or plain tag from the bracket to the name.
 Match ReadMarkup(Cursor* cursor, Tag* tag) {
   if (cursor->Literal("<") != Match::kYes) return Match::kNo;
   const bool is_closer = cursor->Literal("/") == Match::kYes;

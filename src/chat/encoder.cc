@@ -33,7 +33,7 @@ class Writer {
     if (!tokens.empty()) spans_.push_back({.trusted = true, .tokens = tokens});
   }
 
-  // The client's JSON as Python prints it. `what` names it in an error.
+  // Writes the client's JSON as Python prints it. `what` names it in an error.
   void ClientJson(std::string_view json, std::string_view what) {
     const Result<std::string> text = ReserializeLikePython(json);
     if (text) {
@@ -79,7 +79,7 @@ void WriteParameter(std::string_view name, std::string_view value, bool is_strin
   WriteTag("</", "parameter>", out);
 }
 
-// One parameter a line; no arguments are an empty line.
+// One parameter a line; without arguments, an empty line.
 void WriteArguments(const std::string& arguments, Writer* out) {
   const Result<JsonValue> parsed = ParseJson(arguments);
   if (!parsed || !parsed->IsObject()) {
@@ -111,7 +111,7 @@ void WriteToolCalls(const std::vector<ToolCall>& calls, Writer* out) {
   WriteTag("</", "tool_calls>", out);
 }
 
-// What system and developer messages say after their text.
+// Writes the parts of system and developer messages behind their text.
 void WriteAppendices(const Message& message, Writer* out) {
   if (!message.tools.empty()) {
     out->Template(kToolsBlockPrefix);
@@ -180,7 +180,7 @@ class Renderer {
     }
   }
 
-  // What stands between this turn and an answer, written or still to come.
+  // Writes the text between this turn and the answer, whether it is written or still to come.
   void RenderTransition(std::size_t index) {
     if (index + 1 < turns_.size()) {
       const Role next = turns_[index + 1].message.role;

@@ -16,18 +16,18 @@ inline constexpr std::string_view kLatestReminderToken = "<｜latest_reminder｜
 inline constexpr std::string_view kThinkOpenToken = "<think>";
 inline constexpr std::string_view kThinkCloseToken = "</think>";
 inline constexpr std::string_view kDsml = "｜DSML｜";
-// Around what stands before and behind a gap that the model is to fill (docs/spec/tokenizer.md 7).
+// Mark the text before and behind a gap that the model is to fill (docs/spec/tokenizer.md 7).
 inline constexpr std::string_view kFimBegin = "<｜fim▁begin｜>";
 inline constexpr std::string_view kFimHole = "<｜fim▁hole｜>";
 inline constexpr std::string_view kFimEnd = "<｜fim▁end｜>";
 
-// Each begins a turn of the conversation: no answer goes on behind one.
+// Tokens that begin a turn of the conversation: an answer ends in front of them.
 inline constexpr std::string_view kTurnTokens[] = {kBeginOfSentence, kUserToken, kAssistantToken};
-// Others that stand between texts and are never part of one.
+// Other tokens that separate texts and are never part of a text.
 inline constexpr std::string_view kControlTokens[] = {kEndOfSentence, kLatestReminderToken,
                                                       kFimBegin, kFimHole, kFimEnd};
 
-// The tasks a user message may carry, and the token each of them adds.
+// The tasks of user messages, and the token that each task adds.
 struct TaskToken {
   std::string_view task;
   std::string_view token;
@@ -37,13 +37,13 @@ inline constexpr TaskToken kTaskTokens[] = {
     {"domain", "<｜domain｜>"}, {"title", "<｜title｜>"}, {"read_url", "<｜read_url｜>"},
 };
 
-// A tool result inside a user turn, and what stands between the blocks of a turn.
+// Delimits a tool result in a user turn, and the blocks of a turn.
 inline constexpr std::string_view kToolResultOpen = "<tool_result>";
 inline constexpr std::string_view kToolResultClose = "</tool_result>";
 inline constexpr std::string_view kBlockJoiner = "\n\n";
 inline constexpr std::string_view kToolSchemaJoiner = "\n";
 
-// What a system message says about tools, around the schemas, and about the form of the reply.
+// The text of a system message about tools, around the schemas, and about the form of the reply.
 inline constexpr std::string_view kToolsBlockPrefix = "\n\n";
 inline constexpr std::string_view kToolsBlockBefore =
     "## Tools\n"

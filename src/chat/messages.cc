@@ -16,8 +16,8 @@
 namespace fathom {
 namespace {
 
-// Reads fields and keeps the first error; every function returns something usable after one, so
-// that the code can go on and ask once.
+// Reads fields and keeps the first error; every function returns a usable value after an error, so
+// that the caller checks once.
 class Reader {
  public:
   Reader(std::string_view source, const MessageOptions& options)
@@ -50,7 +50,7 @@ class Reader {
     return tools;
   }
 
-  // The JSON text, or nothing if there is none to show.
+  // Returns the JSON text; nothing if there is none to show.
   std::optional<std::string> ReadResponseFormat(const JsonValue* format, const std::string& path) {
     if (format == nullptr || !format->Truthy()) return std::nullopt;
     if (!format->IsObject()) {
@@ -145,8 +145,8 @@ class Reader {
     return "";
   }
 
-  // Content of any role but tool: a string, or parts that are all text (an assistant's may also be
-  // reasoning).
+  // Reads the content of any role but tool: a string, or parts that are all text (an assistant's
+  // may also be reasoning).
   void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
     if (content == nullptr || content->IsNull()) return;
     if (content->IsString()) {
@@ -256,8 +256,8 @@ class Reader {
     return name->text;
   }
 
-  // JSON text; what is not an object in any of the accepted forms stays as it is, for the encoder
-  // to show as one parameter.
+  // Returns JSON text; a value that is not an object in any of the accepted forms is returned
+  // unchanged, and the encoder shows it as one parameter.
   std::string ReadArguments(const JsonValue* value) const {
     if (value == nullptr || value->IsNull()) return "{}";
     if (!value->IsString()) return Source(*value);
@@ -297,12 +297,12 @@ class Reader {
   std::optional<Error> error_;
 };
 
-// Whether the client forbids tools. Anything but the string "none" leaves them.
+// True if the client forbids tools: only the string "none" does.
 bool ForbidsTools(const JsonValue* tool_choice) {
   return tool_choice != nullptr && tool_choice->IsString() && tool_choice->text == "none";
 }
 
-// {"type": "text"} is how OpenAI clients say that they want no particular form.
+// {"type": "text"} asks for no particular form.
 bool AsksForText(const JsonValue* response_format) {
   const JsonValue* type = response_format == nullptr ? nullptr : response_format->Find("type");
   return type != nullptr && type->IsString() && type->text == "text";

@@ -1,4 +1,4 @@
-// Reads a conversation in the form OpenAI clients send it. docs/spec/encoding.md section 3.
+// Reads a conversation in OpenAI's form. docs/spec/encoding.md section 3.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace fathom {
 
 struct MessageOptions {
-  // What OpenAI clients call developer is a system message. Off: the native meaning, a user turn
-  // that is dropped from a thinking history.
+  // On: "developer" is OpenAI's name of the system role. Off: the native meaning, a user turn that
+  // is dropped from a thinking history.
   bool developer_is_system = true;
 };
 
 // `json` is a list of messages, or an object with "messages" and optionally "context", "tools",
-// "tool_choice" and "response_format"; other keys are the server's business and are ignored.
+// "tool_choice" and "response_format"; other keys are left to the server.
 //
-// Clients differ; this is accepted and brought into one form, and nothing is trimmed:
+// Accepts the forms of different clients and converts them to one; trims nothing:
 //   content            null, a string, or a list of parts whose texts are joined by an empty line
 //   tool content       also any object, shown as JSON; parts that are no text as [Unsupported TYPE]
 //   arguments          a JSON string, an object, null or "" (no arguments), a string in a string
@@ -30,12 +30,12 @@ struct MessageOptions {
 //
 // Errors (kInvalidArgument) name the field: messages[2].role: expected ..., found "x".
 Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions& options = {});
-// The same of what ParseJson has read; `json` is the text it read.
+// Reads a conversation that ParseJson has parsed; `json` is the parsed text.
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options = {});
 
-// A list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names it in
-// errors.
+// Parses a list of tools: [{"type": "function", "function": {"name": ..., ...}}, ...]. `path` names
+// the list in errors.
 Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path = "tools");
 
 }  // namespace fathom

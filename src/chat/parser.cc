@@ -11,12 +11,12 @@ namespace {
 
 using Outcome = TagScan::Outcome;
 
-// More blanks than this between two tags, and the first did not open a call.
+// With more blanks than this behind it, a tag does not open a call.
 constexpr std::size_t kMaxBlanks = 64;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-// Blanks at the start; of a longer run kMaxBlanks + 1.
+// Counts the blanks at the start, up to kMaxBlanks + 1.
 std::size_t CountBlanks(std::string_view text) {
   const auto end = text.begin() + std::min(std::ssize(text), std::ptrdiff_t{kMaxBlanks} + 1);
   return static_cast<std::size_t>(std::find_if_not(text.begin(), end, IsBlank) - text.begin());
@@ -45,7 +45,7 @@ std::vector<AnswerEvent> AnswerParser::Feed(std::string_view bytes) {
 }
 
 std::vector<AnswerEvent> AnswerParser::Finish(AnswerEnd end) {
-  // Half a character at a length stop goes the way of half a marker: it may have belonged to one.
+  // At a length stop, half a character is dropped like half a marker: it may have belonged to one.
   if (end == AnswerEnd::kStop) utf8_.Finish(buffer_);
   end_ = end;
   Run();
@@ -74,8 +74,8 @@ void AnswerParser::Run() {
   position_ = 0;
 }
 
-// Deals with some of the rest, which is not empty. False: more text is needed first; never after
-// the end.
+// Parses some of the rest, which is not empty. False: more text is needed first; never after the
+// end.
 bool AnswerParser::Step() {
   switch (state_) {
     case State::kInvoke:
@@ -121,12 +121,12 @@ bool AnswerParser::StepText() {
   return true;
 }
 
-// A tag that does not open a call. Returns how many of its bytes are dealt with.
+// Handles a tag that does not open a call. Returns how many of its bytes are done.
 std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
   const bool follows_call = state_ == State::kBlock || state_ == State::kAfter;
   bool is_markup = follows_call;
   if (tag.kind == TagKind::kThinkOpen) {
-    // Inside the reasoning only an echo of the prompt's own tag, before any text, is markup.
+    // Inside the reasoning, only an echo of the prompt's own tag, before any text, is markup.
     is_markup = state_ != State::kReasoning || !has_reasoning_;
   } else if (tag.kind == TagKind::kThinkClose) {
     is_markup = true;
@@ -138,7 +138,7 @@ std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
     state_ = State::kAfter;
     is_block_closed_ = true;
   }
-  // What is text is shown from its bracket on: the rest of it may hold another tag.
+  // Shows a tag that is text from its bracket on: the rest may contain another tag.
   if (is_markup) return tag.bytes;
   EmitText("<");
   return 1;
@@ -147,7 +147,7 @@ std::size_t AnswerParser::TakeTextTag(const Tag& tag) {
 bool AnswerParser::MayStartCall(const Tag& tag) const {
   if (tag.kind != TagKind::kBlockOpen && tag.kind != TagKind::kInvokeOpen) return false;
   if (state_ != State::kReasoning) return true;
-  // In the reasoning a marker may well be talked about; a block of calls stands at a line's start.
+  // Reasoning may mention a marker; a block of calls begins at the start of a line.
   const bool at_line_start = held_newlines_ > 0 || !has_reasoning_;
   return options_.recover_calls_in_reasoning && at_line_start && tag.kind == TagKind::kBlockOpen;
 }
@@ -157,14 +157,13 @@ bool AnswerParser::MayBeInvoke(const Tag& tag) const {
   return tag.is_dsml || (options_.tools && options_.tools->Knows(tag.name));
 }
 
-// Whether a call that begins here is the one whose opener the model did not write: there is no
-// content behind a call.
+// True if a call that begins here is the one whose opener was in the prompt: no content precedes
+// it.
 bool AnswerParser::IsGivenCall() const {
   return options_.begins_with_call && state_ == State::kContent;
 }
 
-// `tag`, at the start of the rest, opens a block or a call. It counts only if what must follow
-// does.
+// `tag`, at the start of the rest, opens a block or a call, if the required text follows.
 AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
   if (tag.kind == TagKind::kInvokeOpen) {
     return TryStartInvoke(0, tag, state_ == State::kBlock);
@@ -186,8 +185,8 @@ AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
   return Look::kStarted;
 }
 
-// `invoke` stands `offset` bytes into the rest; before it only the opener of its block, if any. It
-// counts if a parameter, the closer or the brace of a JSON body follows.
+// `invoke` begins `offset` bytes into the rest; only the opener of its block, if any, precedes it.
+// It opens a call if a parameter, the closer or the brace of a JSON body follows.
 AnswerParser::Look AnswerParser::TryStartInvoke(std::size_t offset, const Tag& invoke,
                                                 bool in_block) {
   if (!MayBeInvoke(invoke)) return Look::kNotACall;
@@ -231,7 +230,7 @@ void AnswerParser::EndCall(bool is_complete) {
   state_ = in_block_ ? State::kBlock : State::kAfter;
 }
 
-// Between the parameters of a call.
+// Parses the text between the parameters of a call.
 bool AnswerParser::StepInvoke() {
   const std::size_t text = std::min(rest().find('<'), rest().size());
   if (text > 0) {
@@ -269,8 +268,8 @@ bool AnswerParser::StepInvoke() {
   return true;
 }
 
-// Inside a value only the markup of its own family is structure: its closer, or, where that is
-// missing, the tag of the next parameter or call.
+// Inside a value, only markup of its own family is structure: the closer or, if that is missing,
+// the tag of the next parameter or call.
 bool AnswerParser::StepValue() {
   const std::size_t text = std::min(rest().find('<'), rest().size());
   if (text > 0) {
@@ -305,8 +304,8 @@ bool AnswerParser::StepValue() {
   return true;
 }
 
-// A JSON object in place of parameters; ends at the first tag of a call's or block's end or
-// beginning.
+// Parses a JSON object in place of parameters; it ends at the first tag that ends or begins a call
+// or block.
 bool AnswerParser::StepBody() {
   const std::size_t text = std::min(rest().find('<'), rest().size());
   if (text > 0) {
@@ -333,7 +332,7 @@ bool AnswerParser::StepBody() {
   return true;
 }
 
-// The tag that ended the body is still there, to be read as the end of a call or as text.
+// The tag that ended the body is left, to be read as the end of a call or as text.
 void AnswerParser::EndBody() {
   const std::string body = std::exchange(body_, {});
   state_ = body_origin_;
@@ -344,7 +343,7 @@ void AnswerParser::EndBody() {
     return;
   }
   ++stats_.failed_blocks;
-  // All of it is text, but for think tags.
+  // Shows all of it as text, except think tags.
   const std::string text = body_opening_ + body;
   EmitText(text.substr(0, 1));
   for (std::string_view left = std::string_view(text).substr(1); !left.empty();) {

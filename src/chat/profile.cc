@@ -31,8 +31,8 @@ constexpr std::string_view kBeyondMaximum =
     " undiscovered.\n"
     "\n";
 
-// The names that clients send beyond those of the official encoder follow the hosted API: what the
-// table has no text for is the level below it.
+// Names beyond the official encoder's follow the hosted API: a level for which the table has no
+// text is the level below.
 constexpr std::array<EffortLevel, 7> kPreviewEfforts = {{
     {.name = "none", .thinks = false, .prefix = ""},
     {.name = "minimal", .thinks = true, .prefix = ""},
@@ -84,7 +84,7 @@ ProfileDetection DetectProfile(const std::filesystem::path& model_directory) {
       MappedFile::Open(model_directory / "encoding" / "encoding_dsv4.py");
   if (!encoder) return {.profile = kProfiles[0], .is_certain = false};
   const std::string_view text = AsText(encoder->bytes());
-  // The newer identifier is looked for first: it may stand beside the older one.
+  // Looks for the newer identifier first: the older one may stand beside it.
   if (text.find("REASONING_EFFORT_PROMPTS") != std::string_view::npos) {
     return {.profile = kProfiles[1], .is_certain = true};
   }

@@ -1,4 +1,4 @@
-// PromptProfile: in what the chat formats of the published V4 checkpoints differ.
+// PromptProfile: the differences between the chat formats of the published V4 checkpoints.
 // docs/spec/encoding.md sections 1 and 5.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace fathom {
 
-// One value of "reasoning effort" and what it means.
+// One value of "reasoning effort" and its effect.
 struct EffortLevel {
   std::string_view name{};
   bool thinks = true;         // false: the answer has no reasoning, whatever the mode asks for
-  std::string_view prefix{};  // stands right after the first token of a thinking prompt
+  std::string_view prefix{};  // placed right after the first token of a thinking prompt
 };
 
 // Data only; the views point into the program.
@@ -36,12 +36,12 @@ struct ProfileDetection {
       false;  // false: no evidence in the directory, v4-preview assumed; worth a warning
 };
 
-// Reads which identifiers the encoder bundled with the checkpoint, encoding/encoding_dsv4.py, uses.
-// The name of the directory is never evidence: a wrong profile shifts every effort by one level.
+// Finds the identifiers that the encoder in the checkpoint, encoding/encoding_dsv4.py, uses. The
+// name of the directory is never evidence: a wrong profile shifts every effort by one level.
 ProfileDetection DetectProfile(const std::filesystem::path& model_directory);
 
-// The level of that name. "" (the client said nothing) is a level that thinks and adds no text.
-// Unknown names are kInvalidArgument; the message lists the known ones.
+// Returns the level of this name. "" (the client did not choose) is a level that thinks and adds no
+// text. Unknown names are kInvalidArgument; the message lists the known ones.
 Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view name);
 
 }  // namespace fathom

@@ -56,8 +56,8 @@ class Reader {
                    fmt::format("answer, byte {}: expected {}", position_, expected)};
   }
 
-  // Moves past the first of the stops and returns what stood before it. stop_ is which one it was,
-  // "" if there is none, and then all the rest is returned.
+  // Moves past the first of the stops and returns the text before it. stop_ is the stop found; ""
+  // if there is none, and then all remaining text is returned.
   std::string_view ReadUntil(std::initializer_list<std::string_view> stops) {
     const std::size_t begin = position_;
     stop_ = {};
@@ -73,7 +73,7 @@ class Reader {
     return text_.substr(begin);
   }
 
-  // After the block's opener but for its bracket.
+  // Reads the calls behind the block's opener, whose bracket is read.
   void ReadCalls(Answer* answer) {
     while (!error_) {
       if (ReadUntil({kInvokeOpen, kBlockClose}) != ">\n") Fail("'>' and a new line");

@@ -1,5 +1,4 @@
-// What the parser of answers needs to know about the tools of a request: names and the types of
-// their parameters.
+// ToolSchemas: names and parameter types of a request's tools, for the parser of answers.
 #pragma once
 
 #include <map>
@@ -33,7 +32,7 @@ class ToolSchemas {
 
   ParameterType TypeOf(std::string_view tool, std::string_view parameter) const;
 
-  // Whether the tool lists its parameters and this one is not among them.
+  // True if the tool lists its parameters and this one is not among them.
   bool Lacks(std::string_view tool, std::string_view parameter) const;
 
  private:

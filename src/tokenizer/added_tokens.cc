@@ -14,8 +14,8 @@ AddedTokenFinder::AddedTokenFinder(std::span<const AddedToken> tokens) {
             [](const Entry& a, const Entry& b) { return a.text < b.text; });
 }
 
-// Narrows the sorted entries to those that agree with the text in one byte more at each step. An
-// entry that ends here sorts before those that go on, so it is the first of the range.
+// Narrows the sorted entries to those that agree with the text in one more byte at each step. An
+// entry that ends here sorts before longer ones, so it is the first of the range.
 std::optional<AddedTokenMatch> AddedTokenFinder::FindNext(std::string_view text,
                                                           std::size_t start) const {
   for (std::size_t begin = start; begin < text.size(); ++begin) {
@@ -33,7 +33,7 @@ std::optional<AddedTokenMatch> AddedTokenFinder::FindNext(std::string_view text,
       if (end == text.size()) {
         break;
       }
-      // As unsigned bytes: the order that std::string compares in.
+      // Compares unsigned bytes, as std::string does.
       const auto byte = static_cast<std::uint8_t>(text[end]);
       const auto byte_of = [depth = end - begin](const Entry& entry) {
         return static_cast<std::uint8_t>(entry.text[depth]);

@@ -25,11 +25,11 @@ class AddedTokenFinder {
  public:
   explicit AddedTokenFinder(std::span<const AddedToken> tokens);
 
-  // The first match at or after `start`: leftmost, and of those the longest. Looks at no byte
-  // outside text.
+  // Returns the first match at or after `start`: leftmost, then longest. Reads no byte outside
+  // text.
   std::optional<AddedTokenMatch> FindNext(std::string_view text, std::size_t start) const;
 
-  // The token whose text this is.
+  // Returns the token with this text.
   std::optional<Token> Find(std::string_view text) const;
 
  private:

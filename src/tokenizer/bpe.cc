@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// Up to here the scan is faster than the heap (measured on words and on random bytes).
+// Up to this length the scan is faster than the heap (measured on words and on random bytes).
 constexpr std::size_t kMaxScanBytes = 64;
 
 // 2^64 / golden ratio: multiplying by it spreads neighbouring values over the high bits.
@@ -65,8 +65,8 @@ void BytePairEncoder::BuildPairs(std::span<const Merge> merges) {
   }
 }
 
-// A piece may be looked up as a whole only if merging would give that one token, too. Nothing about
-// merges guarantees it, so every token is tried once, unless the model asks for the look-up always.
+// A whole piece may be looked up only if merging would give the same one token. Nothing guarantees
+// this, so every token is tried once, unless the model always asks for the look-up.
 void BytePairEncoder::BuildPieces(const BpeModel& model) {
   pieces_.resize(std::bit_ceil(2 * model.tokens.size() + 1), {0, kNoToken});
   const std::size_t mask = pieces_.size() - 1;
@@ -209,7 +209,7 @@ void BytePairEncoder::StartList(std::string_view piece, BpeScratch& scratch) con
 }
 
 // The parts are a doubly linked list by position of their first byte. A pair in the heap is out of
-// date when its left part no longer has that rank: a rank names one pair, so comparing it is
+// date if its left part no longer has the pair's rank: a rank names one pair, so comparing ranks is
 // enough.
 void BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
                                    std::vector<Token>& tokens) const {

@@ -1,7 +1,7 @@
-// BytePairEncoder: one piece of text to token ids (docs/spec/tokenizer.md 2 and 5).
+// BytePairEncoder: encodes one piece of text as token ids (docs/spec/tokenizer.md 2 and 5).
 //
-// A piece begins as one token per byte. Of all adjacent pairs that have a merge, the one of lowest
-// rank is replaced by its product, the leftmost among equals, until no pair has one.
+// A piece begins as one token per byte. Among all adjacent pairs that have a merge, the pair of
+// lowest rank, the leftmost among equals, is replaced by its product, until no pair has a merge.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct BpeScratch {
   std::vector<std::uint64_t> heap;  // rank << 32 | position of the left token
 };
 
-// Immutable after construction: all methods may be called from many threads, each with a scratch
-// of its own. The vocabulary must outlive the encoder.
+// Immutable after construction: all methods may be called from many threads, each with its own
+// scratch. The vocabulary must outlive the encoder.
 class BytePairEncoder {
  public:
   // Positions in a piece are 32-bit numbers.
@@ -37,8 +37,8 @@ class BytePairEncoder {
   // Appends the tokens of piece: by table if the whole piece is a token, else by scan or by heap.
   void Encode(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
 
-  // The two ways to merge; they give the same tokens. Scan: O(n^2), fast for a word. Heap:
-  // O(n log n), for pieces of any length.
+  // Two algorithms that give the same tokens. Scan: O(n^2), fast for a word. Heap: O(n log n), for
+  // pieces of any length.
   void EncodeByScan(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
   void EncodeByHeap(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
 
@@ -53,7 +53,7 @@ class BytePairEncoder {
     std::uint32_t rank;
   };
   struct PieceSlot {
-    std::uint32_t tag;  // high half of the hash: most other pieces are told apart without a look
+    std::uint32_t tag;  // high half of the hash: rejects most other pieces quickly
     Token token;        // kNoToken: free
   };
 
@@ -63,8 +63,8 @@ class BytePairEncoder {
   Token FindPiece(std::string_view piece) const;
   // Makes every byte a part and fills the heap.
   void StartList(std::string_view piece, BpeScratch& scratch) const;
-  // Finds the rank of the pair that begins at `left`; if it has one, appends it to the heap's array
-  // and returns true.
+  // Finds the rank of the pair that begins at `left`; if it has a rank, appends the pair to the
+  // heap's array and returns true.
   bool PushPair(std::uint32_t left, BpeScratch& scratch) const;
   bool EncodesToItself(Token token, BpeScratch& scratch, std::vector<Token>& tokens) const;
 

@@ -1,7 +1,7 @@
 // The byte-level alphabet: how tokenizer.json writes bytes as printable characters.
 //
-// Bytes that are printable in Latin-1 (21..7E, A1..AC, AE..FF) stand for themselves; the other 68,
-// in ascending order, are U+0100, U+0101, ... (docs/spec/tokenizer.md 2). A space is U+0120.
+// Bytes that are printable in Latin-1 (21..7E, A1..AC, AE..FF) stand for themselves; the other 68
+// bytes, in ascending order, are U+0100, U+0101, ... (docs/spec/tokenizer.md 2). A space is U+0120.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace fathom {
 
-// The UTF-8 of the symbol of one byte.
+// Returns the symbol of a byte, in UTF-8.
 std::string ByteToSymbol(std::uint8_t byte);
 
-// The bytes that a string of symbols stands for; nullopt if it holds anything else.
+// Returns the bytes of a string of symbols; nullopt if the string contains anything else.
 std::optional<std::string> SymbolsToBytes(std::string_view symbols);
 
 }  // namespace fathom

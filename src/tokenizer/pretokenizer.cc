@@ -60,12 +60,12 @@ Result<Pattern> Compile(const std::string& source) {
     return MakeError(ErrorCode::kUnsupported,
                      "pattern '{}': expected one that cannot match the empty string", source);
   }
-  // Where JIT is not available (no executable memory) the interpreter gives the same pieces.
+  // Without JIT (no executable memory) the interpreter gives the same pieces.
   pattern.has_jit = pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;
   return pattern;
 }
 
-// What one call of Split needs to match; not shared between threads.
+// The matching state of one call of Split; not shared between threads.
 struct Matcher {
   MatchData data{pcre2_match_data_create(1, nullptr)};
   MatchContext context{pcre2_match_context_create(nullptr)};

@@ -1,8 +1,7 @@
-// PreTokenizer: cuts text into the pieces that byte-pair encoding works on (docs/spec/tokenizer.md
-// 3).
+// PreTokenizer: splits text into the pieces for byte-pair encoding (docs/spec/tokenizer.md 3).
 //
-// A list of regular expressions, applied one after another: each cuts every piece of the previous
-// step on its own (look-ahead does not see past a piece). Matches become pieces, and so does the
+// Applies a list of regular expressions one after another: each splits every piece of the previous
+// step separately (look-ahead does not see past a piece). Matches become pieces, and so does the
 // text between two matches ("Split, Isolated" of tokenizer.json).
 #pragma once
 
@@ -27,9 +26,9 @@ class PreTokenizer {
   PreTokenizer& operator=(PreTokenizer&&) noexcept;
   ~PreTokenizer();
 
-  // Appends the pieces of text, in order; they are not empty, cover text, and point into it.
-  // text must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern
-  // that exceeds it on this text is an error. PCRE2 knows the characters of Unicode 14.
+  // Appends the pieces of text, in order; they are not empty, cover text, and point into it. text
+  // must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern that
+  // exceeds the bound is an error. PCRE2 knows the characters of Unicode 14.
   Status Split(std::string_view text, std::vector<std::string_view>& pieces) const;
 
  private:

@@ -22,8 +22,8 @@ struct ByteRange {
 
 // A prompt as one text with its trusted bytes; neighbouring trusted spans are one range.
 struct Prompt {
-  std::string joined;         // of several spans
-  std::string_view borrowed;  // of a single one
+  std::string joined;         // the text of several spans
+  std::string_view borrowed;  // the text of a single span
   std::vector<ByteRange> trusted;
 
   std::string_view text() const { return joined.empty() ? borrowed : joined; }
@@ -121,7 +121,7 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
-  std::error_code ignored;  // what is wrong with the path is said by Open
+  std::error_code ignored;  // Open reports what is wrong with the path
   const std::filesystem::path file_path =
       std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
   const Result<MappedFile> file = MappedFile::Open(file_path);

@@ -1,8 +1,8 @@
-// Tokenizer: text to token ids and back, as tokenizer.json of the checkpoint defines it.
+// Tokenizer: text to token ids and back, as defined by tokenizer.json of the checkpoint.
 //
-// Encoding finds the added tokens first (docs/spec/tokenizer.md 4); what lies between two of them
-// is cut into pieces (pretokenizer.h), and each piece is byte-pair encoded (bpe.h). Nothing is
-// added: begin and end of a sequence are the business of whoever builds the prompt.
+// Encoding finds the added tokens first (docs/spec/tokenizer.md 4); the text between two of them is
+// split into pieces (pretokenizer.h), and each piece is byte-pair encoded (bpe.h). Nothing is
+// added: the caller adds begin and end tokens.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace fathom {
 
 enum class SpecialTokens {
   kParse,      // the text of an added token becomes that token: leftmost, then longest
-  kPlainText,  // it is text like any other
+  kPlainText,  // the text of an added token is ordinary text
 };
 
-// A part of a prompt. Only bytes that our own template wrote are trusted; text of a client is not,
-// so that it cannot forge control tokens (docs/spec/encoding.md 8).
+// A part of a prompt. Only bytes of our own template are trusted; a client's text is not, so that
+// it cannot forge control tokens (docs/spec/encoding.md 8).
 struct TextSpan {
   std::string_view text;
   bool trusted;
@@ -46,24 +46,25 @@ class Tokenizer {
   // Errors: text that is not valid UTF-8 (the message names the byte; see ReplaceInvalidUtf8 of
   // utf8.h), or longer than 2 GiB.
   Result<std::vector<Token>> Encode(std::string_view text, SpecialTokens mode) const;
-  // The spans are one text: pieces and characters may reach across their borders. An added token is
-  // recognised only where all its bytes are trusted. Offsets in errors count from the first span.
+  // Encodes the spans as one text: pieces and characters may cross their borders. An added token is
+  // recognised only if all its bytes are trusted. Offsets in errors count from the first span.
   Result<std::vector<Token>> Encode(std::span<const TextSpan> spans) const;
 
-  // The bytes of a token; empty if there is no such token. Often not valid UTF-8 on its own. Valid
-  // as long as the tokenizer lives, also after it is moved.
+  // Returns the bytes of a token; empty if there is no such token. Often not valid UTF-8 on their
+  // own. Valid as long as the tokenizer lives, also after a move.
   std::string_view TokenBytes(Token token) const;
-  // The same for display: always valid UTF-8, U+FFFD for bytes of a partial character.
+  // Returns the text of a token for display: always valid UTF-8, U+FFFD for bytes of a partial
+  // character.
   std::string TokenToText(Token token) const;
-  // The bytes of all tokens. Error: an id outside [0, vocab_size()). An id in it that has no token
-  // gives no bytes.
+  // Returns the bytes of all tokens. Error: an id outside [0, vocab_size()). An id in this range
+  // without a token gives no bytes.
   Result<std::string> Decode(std::span<const Token> tokens) const;
 
   // The highest id + 1. The model may have more rows: their tokens have no bytes.
   std::int64_t vocab_size() const;
-  // The added token with exactly this text.
+  // Returns the added token with exactly this text.
   std::optional<Token> Find(std::string_view text) const;
-  // Whether tokenizer.json flags the token as special. Not all control tokens are.
+  // True if tokenizer.json flags the token as special. Not all control tokens are flagged.
   bool IsSpecial(Token token) const;
 
  private:

@@ -1,5 +1,5 @@
-// tokenizer.json as plain data: read, type-checked, and refused if it asks for anything that this
-// tokenizer does not do.
+// tokenizer.json as plain data: parsed, type-checked, and refused if it needs a feature that this
+// tokenizer does not have.
 //
 //   added_tokens   [{id, content, special}], no lstrip, rstrip or single_word
 //   normalizer     none (null or an empty Sequence)
@@ -8,7 +8,7 @@
 //   model          BPE: vocab {symbols: id}, merges ["a b"] or [["a", "b"]]; symbols as in
 //                  byte_level.h; no dropout, byte_fallback, prefix or suffix
 //   post_processor, decoder  null or ByteLevel
-// truncation and padding are settings of a caller and are not read.
+// truncation and padding are settings for callers and are not read.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct VocabularyEntry {
   Token token;
 };
 
-// Rank r of the list: the pair that is merged before all pairs of higher rank.
+// Entry r of the list: the pair with rank r, merged before all pairs of higher rank.
 struct MergeEntry {
   std::string symbols;     // left and right side together
   std::size_t left_bytes;  // 0 < left_bytes < symbols.size()
@@ -46,14 +46,14 @@ struct TokenizerFile {
   std::vector<MergeEntry> merges;
   std::vector<AddedToken> added_tokens;
   std::vector<std::string> patterns;  // of the Split steps, in order
-  bool ignore_merges = false;         // a piece that is in the vocabulary is one token, always
+  bool ignore_merges = false;         // a piece that is in the vocabulary is always one token
 };
 
 // Token ids must be below this; far above any real vocabulary, small enough for tables by id.
 inline constexpr Token kTokenLimit = 1 << 24;
 
-// file_name is used in messages only. All ids are in [0, kTokenLimit); nothing else is known about
-// them yet (see vocabulary.h).
+// file_name is used in messages only. All ids are in [0, kTokenLimit); nothing else has been
+// checked (see vocabulary.h).
 Result<TokenizerFile> ParseTokenizerFile(std::string_view json, std::string_view file_name);
 
 }  // namespace fathom

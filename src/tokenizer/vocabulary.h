@@ -1,4 +1,4 @@
-// Vocabulary: what bytes each token stands for; BpeModel: which tokens merge into which.
+// Vocabulary: the bytes of each token; BpeModel: the merges of tokens.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace fathom {
 // Owns the bytes of all tokens in one block; immutable; movable.
 class Vocabulary {
  public:
-  // Refuses an id given twice, ids with more than 262,144 unused ones between them, an added token
+  // Refuses an id given twice, ids with more than 262,144 unused ids between them, an added token
   // that the vocabulary has under another id or with other bytes, and entries that are neither
   // byte-level symbols nor an added token.
   static Result<Vocabulary> Build(const TokenizerFile& file);
@@ -56,8 +56,8 @@ struct BpeModel {
   bool ignore_merges = false;
 };
 
-// Names become ids. Refuses a byte without token, a merge of or into unknown tokens, a pair that
-// is merged twice.
+// Replaces names by ids. Refuses a byte without a token, a merge of or into unknown tokens, a pair
+// that is merged twice.
 Result<BpeModel> ResolveMerges(const TokenizerFile& file);
 
 }  // namespace fathom

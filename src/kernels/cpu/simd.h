@@ -146,8 +146,8 @@ template <class Body>
   }
 }
 
-// ForVectors for sums in 16 lanes: part is i / kLanes % kParts, a constant for the compiler, so that
-// the lanes can stay in registers.
+// ForVectors for sums in 16 lanes: part is i / kLanes % kParts, a constant for the compiler, so
+// that the lanes can stay in registers.
 template <class Body>
 [[gnu::always_inline]] inline void ForLanes(int64_t count, const Body& body) {
   int64_t i = 0;
