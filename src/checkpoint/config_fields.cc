@@ -11,8 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A configuration has 2 KB. The parser and the tree it builds use no recursion, so depth needs no
-// limit of its own.
+// A configuration has 2 KB. The parser and its tree use no recursion, so depth needs no limit.
 constexpr std::size_t kLongestText = std::size_t{16} << 20;
 
 bool IsInteger(const Json& value) {

@@ -1,4 +1,4 @@
-// ConfigFields: reads typed fields of a JSON object and remembers everything wrong with them.
+// ConfigFields: reads typed fields of a JSON object and records everything wrong with them.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +40,18 @@ class ConfigFields {
   // A list of 1 to `longest` integers; empty after a problem.
   std::vector<std::int64_t> Integers(std::string_view name, Range<std::int64_t> range,
                                      std::int64_t longest);
-  // The position in `known` of the text found there, if the field is present and well.
+  // Returns the index in `known` of the field's text, if the field is present and valid.
   std::optional<std::size_t> Choice(std::string_view name,
                                     std::initializer_list<std::string_view> known);
-  // A problem if the field is present and is not `only`.
+  // Records a problem if the field is present and is not `only`.
   void Require(std::string_view name, bool only);
 
-  // The value as it may appear in a message; "nothing" if it is missing.
+  // Returns the value for a message; "nothing" if the field is missing.
   std::string Describe(std::string_view name) const;
-  // Text, if the field is text.
+  // Returns the text, if the field is text.
   std::optional<std::string> Text(std::string_view name) const;
 
-  // A problem the caller found: "name: expected ..., found ...".
+  // Records a problem that the caller found: "name: expected ..., found ...".
   void AddProblem(std::string_view name, std::string_view expected, std::string_view found);
   std::span<const Error> problems() const;
 

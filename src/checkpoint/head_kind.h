@@ -1,6 +1,5 @@
-// What the tensors of a checkpoint say about themselves, where its configuration may be silent or
-// wrong: the draft head (docs/spec/mtp.md 0) and the format of the routed experts
-// (docs/spec/checkpoint.md 4).
+// The draft head (docs/spec/mtp.md 0) and the format of the routed experts (docs/spec/checkpoint.md
+// 4), as the tensors of a checkpoint show them; the configuration may be silent or wrong.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +26,11 @@ struct DraftHead {
   int n_stages = 0;  // mtp.0 to mtp.(n_stages - 1)
 };
 
-// Errors: mtp.* tensors that are neither kind or both, or stages with a gap between them. Copies of
-// the embedding and the head alone are no draft head.
+// Errors: mtp.* tensors that are of neither kind or of both, or stages with a gap. Copies of the
+// embedding and the head alone are no draft head.
 Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint);
 
-// How many routed experts of the main layers are stored in which format, by the dtype of w1.weight.
+// The number of routed experts of the main layers in each format, by the dtype of w1.weight.
 struct ExpertFormats {
   std::int64_t n_fp4 = 0;    // I8
   std::int64_t n_fp8 = 0;    // F8_E4M3
@@ -39,8 +38,8 @@ struct ExpertFormats {
 };
 ExpertFormats FindExpertFormats(const Checkpoint& checkpoint);
 
-// What to tell the user if the configuration does not say what the tensors are. The tensors win.
-// nullopt: they agree, or there are no experts.
+// Returns a warning if the configuration contradicts the tensors, which are right. nullopt: they
+// agree, or there are no experts.
 std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
                                                const ExpertFormats& formats);
 

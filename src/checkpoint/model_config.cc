@@ -23,8 +23,8 @@ struct IntegerField {
   ConfigFields::Range<std::int64_t> range;
 };
 
-// The upper limits are several times those of the largest published model: beyond them a number is
-// a mistake, and memory of such a size should not even be asked for.
+// The upper limits are several times those of the largest published model: a larger number is a
+// mistake, and memory of that size should not even be requested.
 constexpr IntegerField kIntegerFields[] = {
     {"vocab_size", &ModelConfig::vocab_size, {1, kTokenRange.highest + 1}},
     {"hidden_size", &ModelConfig::hidden_size, {1, 65'536}},
@@ -57,7 +57,7 @@ void ReadNumbers(ConfigFields& fields, ModelConfig& config) {
   for (const IntegerField& field : kIntegerFields) {
     config.*field.member = fields.Integer(field.name, field.range);
   }
-  // The official code has these defaults; the files of the first releases leave some of them out.
+  // The official code has these defaults; the files of the first releases leave some fields out.
   config.hc_eps = fields.Number("hc_eps", {1e-30f, 0.1f}, 1e-6f);
   config.rms_norm_eps = fields.Number("rms_norm_eps", {1e-30f, 0.1f}, 1e-6f);
   config.swiglu_limit = fields.Number("swiglu_limit", {1e-3f, 1e6f}, 10.0f);
@@ -79,7 +79,7 @@ void ReadRopeScaling(ConfigFields& fields, RopeScaling& scaling) {
       fields.Integer("rope_scaling.original_max_position_embeddings", {1, 16'777'216});
 }
 
-// What this program does in one way only.
+// Requires the values that this program supports.
 void RequireKnownVariants(ConfigFields& fields) {
   fields.Choice("scoring_func", {"sqrtsoftplus"});
   fields.Choice("topk_method", {"noaux_tc"});
@@ -143,7 +143,7 @@ void CheckIsToken(ConfigFields& fields, std::string_view name, std::int64_t valu
   }
 }
 
-// Every matrix in FP8 is cut into whole blocks, and every group of heads is one matrix.
+// Every FP8 matrix must consist of whole blocks, and every group of heads is one matrix.
 void CheckDivisibility(ConfigFields& fields, const ModelConfig& config) {
   CheckMultiple(fields, "hidden_size", config.hidden_size, kBlock);
   CheckMultiple(fields, "q_lora_rank", config.q_lora_rank, kBlock);

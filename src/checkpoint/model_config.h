@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-// How routed experts are stored. What a single tensor is, is decided by its own dtype.
+// How routed experts are stored; each tensor's own dtype decides how the tensor is read.
 enum class ExpertDType {
   kFp4,  // I8 with two E2M1 values a byte, one E8M0 scale per row and 32 inputs
   kFp8,  // F8_E4M3, one scale per 128 x 128 block
@@ -35,8 +35,8 @@ struct DSparkConfig {
   std::vector<int> dspark_target_layer_ids;
 };
 
-// The fields have the names of the file. What ReadModelConfig returns has been checked: every size
-// is positive and within the stated limits, and they divide as the layers need it.
+// The fields have the names of the file. ReadModelConfig has checked them: every size is positive
+// and within the stated limits, and sizes divide as the layers need.
 struct ModelConfig {
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
@@ -56,16 +56,17 @@ struct ModelConfig {
   std::int64_t n_shared_experts = 0;  // always 1
   std::int64_t num_experts_per_tok = 0;
   std::int64_t num_hash_layers = 0;  // the first layers, which route by token id
-  std::int64_t hc_mult = 0;          // residual streams, always 4
+  std::int64_t hc_mult = 0;          // residual streams; always 4
   std::int64_t hc_sinkhorn_iters = 0;
-  std::int64_t max_position_embeddings = 0;   // tokens
-  std::int64_t num_nextn_predict_layers = 0;  // the tensors say how many there are: head_kind.h
+  std::int64_t max_position_embeddings = 0;  // tokens
+  std::int64_t num_nextn_predict_layers =
+      0;  // of draft layers; the tensors have the true number: head_kind.h
   std::int64_t bos_token_id = 0;
   std::int64_t eos_token_id = 0;
-  // 0 (window only), 4 or 128; at least one per layer, then those of the draft layers.
+  // 0 (window only), 4 or 128; at least one per layer, then one per draft layer.
   std::vector<int> compress_ratios;
-  float rope_theta = 0;           // layers of ratio 0
-  float compress_rope_theta = 0;  // the others
+  float rope_theta = 0;           // for layers of ratio 0
+  float compress_rope_theta = 0;  // for the other layers
   float routed_scaling_factor = 0;
   float swiglu_limit = 0;
   float hc_eps = 0;
@@ -79,7 +80,7 @@ struct ModelConfig {
 // was expected and what was found; a model_type other than deepseek_v4 is refused before that.
 Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view file_name);
 
-// The same for a file.
+// ParseModelConfig for a file.
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path);
 
 }  // namespace fathom

@@ -12,7 +12,7 @@
 
 namespace fathom {
 
-// How many problems an error message shows; the rest are counted.
+// Problems that an error message shows; the rest are counted.
 inline constexpr std::size_t kShownProblems = 20;
 
 // Appends a formatted problem: AddProblem(problems, "{}: expected {}", file, n).
@@ -21,19 +21,18 @@ void AddProblem(std::vector<Error>& problems, fmt::format_string<Args...> format
   problems.push_back({ErrorCode::kInvalidData, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-// One error for all of `problems` (at least one):
+// Returns one error for all of `problems` (at least one):
 //
 //   2 problems with the tensors of DIR:
 //     embed.weight: ...
 //     norm.weight: ...
 //
-// `subject` is what they are problems with ("the tensors of DIR"). At most `shown` lines, then
-// "... and K more". The code is that of the problems if they agree, else kInvalidData.
+// `subject` names what has the problems ("the tensors of DIR"). At most `shown` lines, then "...
+// and K more". The code is the code of the problems if they agree, else kInvalidData.
 Error SummarizeProblems(std::string_view subject, std::span<const Error> problems,
                         std::size_t shown = kShownProblems);
 
-// Text from a file as it may appear in a message: quoted, control characters escaped, cut after 200
-// bytes.
+// Returns text from a file for a message: quoted, control characters escaped, cut after 200 bytes.
 std::string Quoted(std::string_view text);
 
 }  // namespace fathom

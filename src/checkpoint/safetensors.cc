@@ -23,7 +23,7 @@ std::string_view WithoutModelPrefix(std::string_view name) {
   return name.substr(0, kPrefix.size()) == kPrefix ? name.substr(kPrefix.size()) : name;
 }
 
-// One shard as it was read; filled by one thread.
+// One shard after reading; filled by one thread.
 struct ReadShard {
   MappedFile file;
   std::optional<SafetensorsHeader> header;
@@ -44,7 +44,7 @@ class CheckpointReader {
     ReadShards();
     CollectTensors();
     if (index) {
-      // Where bytes are known to be missing, a wrong sum says nothing new.
+      // If bytes are known to be missing, a wrong sum says nothing new.
       const bool complete = problems_.empty();
       CompareNames(*index);
       if (complete) {
@@ -107,7 +107,7 @@ class CheckpointReader {
   void ReadShards() {
     const auto n_shards = static_cast<std::int64_t>(file_names_.size());
     shards_.resize(file_names_.size());
-    // Parsing JSON is the whole cost of opening; more threads than this gain nothing.
+    // Parsing JSON is the whole cost of opening; more threads gain nothing.
     constexpr std::int64_t kMostThreads = 8;
     const std::int64_t n_threads = std::clamp<std::int64_t>(
         AvailableCores(), 1, std::clamp<std::int64_t>(n_shards, 1, kMostThreads));
@@ -183,7 +183,7 @@ class CheckpointReader {
       const std::string_view name = WithoutModelPrefix(entry.name);
       const std::optional<std::size_t> found = checkpoint_.IndexOf(name);
       if (!found) {
-        // A shard that cannot be read, or a broken tensor, has been reported itself.
+        // A shard that cannot be read, or a broken tensor, has already been reported.
         if (shards_[entry.file].header && broken_.find(std::string(name)) == broken_.end()) {
           AddProblem(problems_, "{}: has no tensor {}, which {} places there",
                      ShardPath(entry.file), Quoted(name), kIndexFile);

@@ -144,7 +144,8 @@ class HeaderReader {
     seen_ |= bit;
   }
 
-  // A value where no plain value belongs, or one of the wrong type. False if reading must end.
+  // Handles a value where no plain value belongs, or a value of the wrong type. False: stop
+  // reading.
   bool Scalar(std::string_view found) {
     if (depth_ == 0) {
       AddProblem(problems_, "{}: the header is not a JSON object but {}", file_name_, found);
@@ -208,16 +209,16 @@ class HeaderReader {
   std::vector<Error>& problems_;
   std::vector<SafetensorsEntry> entries_;
   std::vector<std::int64_t> offsets_;          // data_offsets of the current tensor
-  std::vector<std::int64_t>* list_ = nullptr;  // what in_list_ appends to
+  std::vector<std::int64_t>* list_ = nullptr;  // the list that values are appended to
   int depth_ = 0;                              // open objects and lists
-  int seen_ = 0;                               // the Fields the current tensor has had
+  int seen_ = 0;                               // Fields seen in the current tensor
   Field field_ = Field::kOther;                // of the current tensor
   bool in_metadata_ = false;
   bool in_tensor_ = false;
   bool in_list_ = false;  // in shape or data_offsets
 };
 
-// Tensors outside the file: one line for all of them, because they have one cause.
+// Reports tensors outside the file in one line, because they have one cause.
 void CheckEnds(std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes,
                std::string_view file_name, std::vector<Error>& problems) {
   std::int64_t outside = 0;
@@ -281,7 +282,7 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
                    });
   CheckEnds(header.entries, data_bytes, file_name, problems);
-  // A tensor with a problem of its own leaves a hole that is not worth a second line.
+  // A tensor with a problem of its own leaves a gap, which needs no second line.
   if (std::all_of(header.entries.begin(), header.entries.end(),
                   [](const SafetensorsEntry& entry) { return entry.valid; })) {
     CheckLayout(header.entries, data_bytes, file_name, problems);

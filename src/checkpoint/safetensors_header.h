@@ -7,7 +7,7 @@
 //   the rest         the tensors, back to back: no overlap, no hole, nothing after the last one
 //
 // The JSON is read as a stream of events: a full-size checkpoint has 145,116 tensors, and a tree of
-// their headers would cost more than everything else that happens at open.
+// their headers would cost more than the rest of Open.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct SafetensorsEntry {
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;  // bytes from the end of the header; begin <= end
   std::int64_t end = 0;
-  // True: inside the file and end - begin == shape x dtype. False: a problem has been reported and
+  // True: inside the file and end - begin == shape x dtype. False: a problem has been reported, and
   // only the name may be used.
   bool valid = false;
 };
@@ -42,15 +42,15 @@ struct SafetensorsHeader {
   std::int64_t data_offset = 0;           // bytes from the start of the file to the first tensor
 };
 
-// `json`: the n bytes of the header. data_bytes: what follows it in the file. Every problem is
-// appended to `problems`, beginning with `file_name`. nullopt if nothing could be read. Names that
-// occur twice are left to the caller, who has to look for them across files anyway.
+// `json`: the n bytes of the header. data_bytes: the bytes behind the header. Appends every problem
+// to `problems`, beginning with `file_name`. nullopt: nothing could be read. The caller finds names
+// that occur twice, as they may be in different files.
 std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                         std::int64_t data_bytes,
                                                         std::string_view file_name,
                                                         std::vector<Error>& problems);
 
-// The same for a whole file in memory; touches nothing behind the header.
+// Parses the header of a whole file in memory; touches nothing behind the header.
 std::optional<SafetensorsHeader> ParseSafetensorsFile(std::span<const std::byte> file,
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems);

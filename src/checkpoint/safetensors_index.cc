@@ -15,8 +15,7 @@ namespace {
 // The format needs two levels; metadata may nest a little further.
 constexpr int kDeepest = 16;
 
-// A shard lies beside its index. Anything else would let a downloaded file name any file of the
-// machine.
+// Only a file beside the index: otherwise a downloaded file could name any file of the machine.
 bool IsPlainFileName(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos &&
          name.find('\0') == std::string_view::npos;
@@ -48,7 +47,7 @@ class IndexReader {
     return Scalar(fmt::to_string(value));
   }
   bool number_float(double value, const std::string& text) {
-    // Some writers store the sum as 1.5e9; up to 2^53 that is exact.
+    // Some writers store the sum as 1.5e9; up to 2^53 this is exact.
     if (IsTotalSize() && value >= 0 && value <= 0x1p53 && std::floor(value) == value) {
       index_.total_size = static_cast<std::int64_t>(value);
       return true;
@@ -113,7 +112,7 @@ class IndexReader {
     return true;
   }
 
-  // A value of the wrong type where the type matters. False if reading must end.
+  // Handles a value of the wrong type where the type matters. False: stop reading.
   bool Scalar(std::string_view found) {
     if (depth_ == 0) {
       AddProblem(problems_, "{}: expected a JSON object, found {}", file_name_, found);
@@ -135,7 +134,7 @@ class IndexReader {
     return numbers_.emplace(file, numbers_.size()).first->second;
   }
 
-  // Numbers were given in the order of appearance; gives them again in ascending order of names.
+  // Files are numbered in order of appearance; renumbers them in ascending order of names.
   void SortFiles() {
     std::vector<std::size_t> sorted(numbers_.size());
     for (const auto& [file, number] : numbers_) {

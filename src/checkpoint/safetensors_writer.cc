@@ -27,7 +27,7 @@ std::string JsonText(std::string_view text) {
 }
 
 struct Layout {
-  std::string header;  // the 8 bytes of its length, the JSON, blanks
+  std::string header;  // the 8 bytes of its length, the JSON, padding
   std::int64_t data_bytes = 0;
 };
 
@@ -93,7 +93,7 @@ class SafetensorsWriter::Impl {
       return Unexpected(std::move(layout.error()));
     }
     expected_bytes_ = layout->data_bytes;
-    // The number of a dead process may come again: its leavings are replaced.
+    // A process with the number of a dead one replaces its partial file.
     constexpr int kReadableByAll = 0666;
     fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                  kReadableByAll);
@@ -193,8 +193,9 @@ class SafetensorsWriter::Impl {
     return {};
   }
 
-  // The system keeps gigabytes in memory before it turns to the disk. Told to begin at once, the
-  // disk works while the next bytes are made, and Finish waits for the rest only. It may decline.
+  // Starts writing early: the system otherwise keeps gigabytes in memory before it writes. The disk
+  // then works while the next bytes are made, and Finish waits for the rest only. The system may
+  // decline.
   void StartWriteBack(std::int64_t more) {
     waiting_bytes_ += more;
     if (waiting_bytes_ >= kWriteBackBytes) {
@@ -204,7 +205,7 @@ class SafetensorsWriter::Impl {
   }
 
   // Makes the new name survive a power cut. The file itself is complete; a file system that cannot
-  // do this is not worth an error.
+  // do this is not an error.
   void SyncDirectory() const {
     const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
     const int fd =
@@ -221,8 +222,8 @@ class SafetensorsWriter::Impl {
   std::vector<std::byte> buffer_;
   std::int64_t expected_bytes_ = 0;  // of all tensors
   std::int64_t appended_bytes_ = 0;
-  std::int64_t waiting_bytes_ = 0;  // written since the disk was last told to begin
-  bool broken_ = false;             // a write failed: the file has a gap and must not be finished
+  std::int64_t waiting_bytes_ = 0;  // written since write-back was last started
+  bool broken_ = false;             // a write failed: the file has a gap and cannot be finished
 };
 
 Result<SafetensorsWriter> SafetensorsWriter::Create(const std::filesystem::path& path,

@@ -1,4 +1,4 @@
-// SafetensorsWriter: writes one safetensors file as a stream, all of it or none.
+// SafetensorsWriter: writes one safetensors file as a stream, completely or not at all.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace fathom {
 
-// Owns the unfinished file `<path>.partial-<process>`, beside `path`. Finish gives it its name; a
-// writer that is destroyed before that removes it, so a reader never sees half a file. Movable; one
-// thread at a time. Memory: one buffer of 1 MiB, whatever the size of the tensors.
+// Owns the unfinished file `<path>.partial-<process>`, beside `path`. Finish renames it; a writer
+// that is destroyed before removes it, so a reader never sees half a file. Movable; one thread at a
+// time. Memory: one buffer of 1 MiB, for tensors of any size.
 class SafetensorsWriter {
  public:
   struct Declaration {
@@ -25,9 +25,9 @@ class SafetensorsWriter {
     std::vector<std::int64_t> shape;
   };
 
-  // Writes the header. Tensors lie in the file in the order of `tensors`, back to back from a
-  // multiple of 64 bytes: declared by falling element size, all of them are aligned. Errors: the
-  // directory cannot be written (named), a name twice, a shape that has no size.
+  // Writes the header. Tensors are stored in the order of `tensors`, back to back from a multiple
+  // of 64 bytes: tensors declared by falling element size are aligned. Errors: the directory cannot
+  // be written (named), a name twice, a shape without a size.
   static Result<SafetensorsWriter> Create(const std::filesystem::path& path,
                                           std::span<const Declaration> tensors);
 
@@ -35,12 +35,12 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
 
-  // The next bytes of the tensors, in the order of their declaration, cut anywhere. After an error
-  // the file cannot be finished any more.
+  // Appends the next bytes of the tensors, in the order of their declaration, divided anywhere.
+  // After an error the file cannot be finished.
   Status Append(std::span<const std::byte> bytes);
 
-  // All declared bytes must have been appended. On success `path` is the complete file, on disk;
-  // a file that was there before is replaced. On error `path` is as it was.
+  // Call after all declared bytes. On success `path` is the complete file, on disk, and replaces a
+  // file of this name. On error `path` is unchanged.
   Status Finish();
 
  private:

@@ -1,5 +1,5 @@
-// WeightBinder: asks a checkpoint for tensors by name, and is asked once at the end whether all
-// were there.
+// WeightBinder: binds tensors of a checkpoint by name, and reports all that were missing at the
+// end.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace fathom {
 
-// Does not own the checkpoint, which must outlive it and what Bind returns. One thread.
+// Does not own the checkpoint, which must outlive the binder and the bound views. One thread.
 //
 //   WeightBinder binder(checkpoint);
 //   norm = binder.Bind("norm.weight", {DType::kBF16}, {hidden_size});
@@ -24,8 +24,8 @@ class WeightBinder {
  public:
   explicit WeightBinder(const Checkpoint& checkpoint);
 
-  // The tensor, if it has one of the types `allowed` and exactly this shape. Otherwise nullptr, and
-  // the problem is recorded: keep binding, so that the user sees them all.
+  // Returns the tensor if it has one of the types `allowed` and exactly this shape. Otherwise
+  // returns nullptr and records the problem: keep binding, so that the user sees all problems.
   const TensorView* Bind(std::string_view name, std::span<const DType> allowed,
                          std::span<const std::int64_t> shape);
   const TensorView* Bind(std::string_view name, std::initializer_list<DType> allowed,
@@ -36,7 +36,7 @@ class WeightBinder {
 
   std::span<const Error> problems() const { return problems_; }
 
-  // One error for all problems: the first 20 shown, the others counted.
+  // Returns one error for all problems: the first 20 shown, the others counted.
   Status Finish() const;
 
   // Names that were never asked for, ascending: a sign that the checkpoint is not what its

@@ -14,7 +14,7 @@
 namespace fathom::plan {
 namespace {
 
-constexpr double kLargest = 1e15;  // counts that doubles hold
+constexpr double kLargest = 1e15;  // counts that are exact as doubles
 
 std::size_t Layers(const ModelConfig& config) {
   return static_cast<std::size_t>(config.num_hidden_layers);
@@ -24,8 +24,9 @@ std::size_t Experts(const ModelConfig& config) {
   return static_cast<std::size_t>(config.n_routed_experts);
 }
 
-// Shares in proportion to the weights that add up to n_chosen. A token chooses an expert once: what
-// would be above 1 is 1, and the others have the rest; evenly, if they have no weight.
+// Returns shares in proportion to the weights that add up to n_chosen. A token chooses an expert at
+// most once: shares above 1 become 1, and the other experts get the rest; evenly, if they have no
+// weight.
 std::vector<double> SharesOf(std::vector<double> weights, std::int64_t n_chosen) {
   std::vector<double> shares(weights.size(), 0.0);
   auto rest = static_cast<double>(n_chosen);
@@ -54,7 +55,7 @@ std::vector<double> SharesOf(std::vector<double> weights, std::int64_t n_chosen)
   return shares;
 }
 
-// A line of a trace, or its only object.
+// Reads the lines of a trace, or its only object.
 class TraceReader {
  public:
   explicit TraceReader(const ModelConfig& config)
@@ -121,7 +122,7 @@ class TraceReader {
   ExpertLoad counts_;
 };
 
-// Lines of objects, blank ones left out.
+// Reads lines of objects, skipping blank lines.
 Status ReadLines(std::string_view text, TraceReader& trace) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
     return MakeError(ErrorCode::kInvalidData, "expected loads or chosen experts, found nothing");
@@ -151,7 +152,7 @@ ExpertLoad ZipfLoad(const ModelConfig& config, double exponent) {
   std::mt19937_64 random(0);
   ExpertLoad load;
   for (std::size_t layer = 0; layer < Layers(config); ++layer) {
-    // Not std::shuffle: its result is up to the library.
+    // Not std::shuffle: its result depends on the library.
     for (std::size_t i = weights.size(); i > 1; --i) {
       std::swap(weights[i - 1], weights[random() % i]);
     }

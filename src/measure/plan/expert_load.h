@@ -10,16 +10,15 @@
 
 namespace fathom::plan {
 
-// [layer][expert]: shares of the tokens that choose an expert. Of a layer they add up to the
+// [layer][expert]: the share of tokens that choose an expert. The shares of a layer add up to the
 // experts of a token, and none is above 1.
 using ExpertLoad = std::vector<std::vector<double>>;
 
-// The i-th most popular expert of a layer with a weight of i^-exponent; which that is, is drawn
-// anew for every layer, always the same. With 0
-// all are alike.
+// Gives the i-th most popular expert of a layer a weight of i^-exponent; the order of the experts
+// is drawn for each layer, always the same. With exponent 0 all are alike.
 ExpertLoad ZipfLoad(const ModelConfig& config, double exponent);
 
-// What a run recorded, one of two forms:
+// Parses a recorded trace, in one of two forms:
 //   {"loads": [[12, 0, 7, ...], ...]}     of every layer, or one for all: how often each expert
 //                                         was chosen
 //   {"layer": 3, "experts": [17, 4, ...]} one line for each token and layer: what it chose

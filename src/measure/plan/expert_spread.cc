@@ -15,9 +15,9 @@ std::vector<float> Floats(std::span<const double> shares) {
 
 }  // namespace
 
-// The integral of 1 - Phi(x)^n above 0, less that of Phi(x)^n below.
+// The integral of 1 - Phi(x)^n above 0, minus that of Phi(x)^n below.
 double ExpectedMaximum(std::int64_t n) {
-  constexpr double kEnd = 8;  // further out there is nothing that counts
+  constexpr double kEnd = 8;  // the tail beyond is negligible
   constexpr double kStep = 1.0 / 128;
   double mean = 0;
   for (double x = kStep / 2; n > 1 && x < kEnd; x += kStep) {

@@ -1,4 +1,4 @@
-// What a step asks of the experts of one layer, where ranks share them.
+// The work of a step on the experts of one layer, shared by ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,35 @@
 
 namespace fathom::plan {
 
-// The mean of the largest of n independent normal numbers of mean 0 and deviation 1; 0 for n = 1.
+// Returns the mean of the largest of n independent normal numbers of mean 0 and deviation 1; 0 for
+// n = 1.
 double ExpectedMaximum(std::int64_t n);
 
-// What one rank does in one step: means, and the deviations of tokens that choose alone.
+// The work of one rank in one step: means, and deviations for tokens that choose independently.
 struct ExpertWork {
-  double n_held = 0;     // experts that the rank has
-  double n_experts = 0;  // different ones that are read
+  double n_held = 0;     // experts on the rank
+  double n_experts = 0;  // different experts that are read
   double n_experts_deviation = 0;
-  double n_rows = 0;  // pairs of a token and an expert
+  double n_rows = 0;  // pairs of token and expert
   double n_rows_deviation = 0;
 
-  // So many deviations above the mean: with ExpectedMaximum(n), the busiest of n such ranks.
+  // Returns n_experts plus this many deviations: with ExpectedMaximum(n), the busiest of n such
+  // ranks.
   double ExpertsAbove(double n_deviations) const;
   double RowsAbove(double n_deviations) const;
 };
 
-// Of every rank, for a step of n_tokens. shares: of the tokens that choose an expert [logical]; a
-// replica has its part of them. An expert of share p is read with probability 1 - (1 - p)^n_tokens.
+// Returns the work of every rank for a step of n_tokens. shares: of the tokens that choose an
+// expert [logical]; a replica has its part of the share. An expert of share p is read with
+// probability 1 - (1 - p)^n_tokens.
 std::vector<ExpertWork> SpreadWork(std::span<const double> shares, const ExpertPlacement& placement,
                                    std::int64_t n_ranks, std::int64_t n_tokens);
 
-// Placed as the program does without balancing, or by the balancer with n_redundant replicas.
+// The placement without balancing, or by the balancer with n_redundant replicas.
 ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);
 ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
                                   std::int64_t n_ranks);
-// max / mean of what the ranks compute over many tokens.
+// max / mean of the ranks' rows over many tokens.
 double ImbalanceOf(std::span<const double> shares, const ExpertPlacement& placement,
                    std::int64_t n_ranks);
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
-constexpr NumberRange kRate = {1e-6, 1e12};  // in units of 1e9 a second
+constexpr NumberRange kRate = {1e-6, 1e12};  // in units of 1e9 per second
 constexpr NumberRange kTime = {0, 1e9};      // microseconds
 constexpr IntegerRange kCount = {1, 4096};
 
@@ -21,7 +21,7 @@ class HardwareReader {
                       {"name", "source", "nodes", "devices_per_node", "device", "efficiency",
                        "links", "step_us", "layer_us"});
     FieldReader& reader = fields.reader();
-    std::string source;  // for readers of the file
+    std::string source;  // comment of the file, not used
     reader.ReadString("name", &hardware_.name);
     reader.ReadString("source", &source);
     reader.ReadInteger("nodes", kCount, &hardware_.n_nodes);
@@ -62,7 +62,7 @@ class HardwareReader {
     Keep(fields.reader());
   }
 
-  // One number for all formats, or one for each.
+  // Reads one number for all formats, or one for each.
   void ReadRates(const JsonValue& json, FieldReader& device) {
     double fp4 = 0, fp8 = 0, bf16 = 0;
     if (json.IsObject()) {
@@ -84,7 +84,7 @@ class HardwareReader {
 
   void ReadEfficiency(const JsonValue& json) {
     JsonFields fields(json, "efficiency", {"memory", "compute"});
-    constexpr NumberRange kShare = {0.001, 10};  // products of FP4 can be above an fp32 peak
+    constexpr NumberRange kShare = {0.001, 10};  // products of FP4 can exceed an fp32 peak
     fields.reader().ReadNumber("memory", kShare, &hardware_.memory_efficiency);
     fields.reader().ReadNumber("compute", kShare, &hardware_.compute_efficiency);
     Keep(fields.reader());

@@ -1,4 +1,4 @@
-// The machines that a plan is for, as a JSON file describes them (docs/plan.md):
+// The machines of a plan, described by a JSON file (docs/plan.md):
 //
 //   {"name": "8 x H200", "source": "data sheet of ...",
 //    "nodes": 1, "devices_per_node": 8,
@@ -17,13 +17,13 @@
 
 namespace fathom::plan {
 
-// What numbers are multiplied as. Devices have a rate for each; what they cannot multiply runs at
-// the rate of the next wider format.
+// The formats of products. Devices have a rate for each; a format that the device cannot multiply
+// runs at the rate of the next wider format.
 enum class NumberFormat { kFp4, kFp8, kBf16 };
 
 struct Device {
   double memory_bytes = 0;
-  double reserved_bytes = 0;    // of them, what something else takes
+  double reserved_bytes = 0;    // bytes that others take
   double bytes_per_second = 0;  // read from memory
   double fp4_flops = 0;         // per second
   double fp8_flops = 0;
@@ -32,11 +32,11 @@ struct Device {
   double Flops(NumberFormat format) const;
 };
 
-// Between two devices. What a device sends and receives at once, each way.
+// A link between two devices: what a device sends, and receives at the same time.
 struct Link {
   double bytes_per_second = 0;
-  double latency = 0;      // seconds from the start of a message to its end, without its bytes
-  double per_message = 0;  // seconds that a device needs for each message it sends
+  double latency = 0;      // seconds of a message without its bytes
+  double per_message = 0;  // seconds of the device's work per message it sends
 };
 
 struct Hardware {
@@ -44,18 +44,18 @@ struct Hardware {
   std::int64_t n_nodes = 1;
   std::int64_t devices_per_node = 1;
   Device device;
-  // Shares of the device's rates that a model sees.
+  // The shares of the device's rates that a model reaches.
   double memory_efficiency = 1;
   double compute_efficiency = 1;
-  Link node;                 // within a node; unused if a node has one device
-  Link network;              // between nodes; unused if there is one
-  double step_seconds = 0;   // of each step of a stage, besides what it reads and computes
-  double layer_seconds = 0;  // the same of each layer
+  Link node;                 // within a node; unused if nodes have one device
+  Link network;              // between nodes; unused if there is one node
+  double step_seconds = 0;   // per step of a stage, besides reading and computing
+  double layer_seconds = 0;  // per layer, besides reading and computing
 
   std::int64_t n_devices() const { return n_nodes * devices_per_node; }
 };
 
-// Errors (kInvalidData) name the file and the field: what is missing, unknown or out of range.
+// Errors (kInvalidData) name the file and the field that is missing, unknown or out of range.
 Result<Hardware> ParseHardware(std::string_view text, std::string_view file_name);
 
 }  // namespace fathom::plan

@@ -1,4 +1,4 @@
-// Fields of a file that describes something: all of them known, some of them necessary.
+// JsonFields: the fields of a description file: every field must be known, some are required.
 #pragma once
 
 #include <initializer_list>
@@ -11,15 +11,15 @@
 
 namespace fathom::plan {
 
-// A FieldReader (whose rules for errors and lifetimes it has) of an object that must have no other
-// fields than `known`: a misspelt one would be a default in disguise.
+// A FieldReader (with its rules for errors and lifetimes) for an object that must have no fields
+// but `known`: a misspelt field would silently be a default.
 class JsonFields {
  public:
   JsonFields(const JsonValue& object, std::string path,
              std::initializer_list<std::string_view> known);
 
   FieldReader& reader() { return reader_; }
-  // The field must be there.
+  // Returns the field, which must be present.
   const JsonValue* Require(std::string_view key);
   void RequireNumber(std::string_view key, NumberRange range, double* value);
 
@@ -27,7 +27,7 @@ class JsonFields {
   FieldReader reader_;
 };
 
-// The one object of a file. Errors name it.
+// Parses the one object of a file. Errors name the file.
 Result<JsonValue> ParseJsonFile(std::string_view text, std::string_view file_name);
 
 }  // namespace fathom::plan

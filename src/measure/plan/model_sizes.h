@@ -1,5 +1,5 @@
-// What a model weighs and caches on the ranks that share it: known from its configuration, to the
-// byte where its files are there.
+// ModelSizes: the weights and caches of a model on the ranks that share it: computed from its
+// configuration, exact to the byte if the files are there.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,9 @@ namespace fathom::plan {
 // Immutable; any thread.
 class ModelSizes {
  public:
-  // From a configuration alone: formats as it says, the MTP head if it has one.
+  // From a configuration alone: with its formats, and the MTP head if it has one.
   ModelSizes(std::string name, const ModelConfig& config);
-  // From a checkpoint, or from a directory that has only its config.json. Errors: those of the
-  // files.
+  // Reads a checkpoint, or a directory that has only its config.json. Errors: those of the files.
   static Result<ModelSizes> Read(const std::filesystem::path& directory);
 
   const std::string& name() const { return name_; }
@@ -29,24 +28,25 @@ class ModelSizes {
   const benchmark::StoredFormats& formats() const { return formats_; }
   const StageWeights& stage_weights() const { return stage_weights_; }
   bool has_draft() const { return has_draft_; }
-  // Of everything.
+  // Returns the bytes of all weights.
   std::int64_t bytes() const;
 
   ModelShard ShareOf(const ParallelLayout& layout, int stage) const;
-  // Dense weights and operations of one of n_tensor ranks (the first, which never has less than the
-  // others), of a layer and outside of them.
+  // Dense weights and operations of one of n_tensor ranks (the first, which has at least as much as
+  // any other), for a layer and outside the layers.
   benchmark::Costs DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const;
   benchmark::Costs OutsideOfRank(const ParallelLayout& layout) const;
-  // Weights that the first rank of a stage holds. n_redundant: experts beyond those of the model.
+  // Returns the weights of the first rank of a stage. n_redundant: experts beyond those of the
+  // model.
   std::int64_t WeightsOfRank(const ParallelLayout& layout, int stage,
                              std::int64_t n_redundant) const;
 
-  // Bytes of a rank's caches for so many sequences of so many positions.
+  // Returns the bytes of a rank's caches for n sequences of n positions.
   std::int64_t CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                           std::int64_t context) const;
-  // Cached bytes that a further token takes, of all layers.
+  // Returns the cached bytes per further token, over all layers.
   double CacheBytesPerToken() const;
-  // Bytes of activations for steps of so many tokens and rows of logits.
+  // Returns the bytes of activations for steps of this many tokens and rows of logits.
   std::int64_t WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                std::int64_t n_logit_rows) const;
 

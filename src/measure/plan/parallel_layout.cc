@@ -5,7 +5,7 @@
 namespace fathom::plan {
 namespace {
 
-// Numbers that divide n, ascending.
+// Returns the divisors of n, ascending.
 std::vector<int> Divisors(std::int64_t n) {
   std::vector<int> divisors;
   for (std::int64_t i = 1; i <= n; ++i) {
@@ -15,7 +15,7 @@ std::vector<int> Divisors(std::int64_t n) {
 }
 
 bool IsLegal(const ModelConfig& config, const ParallelLayout& layout) {
-  // Data ranks that share no experts are replicas; a rank alone shares them with nobody.
+  // Data ranks that share no experts are replicas; a single rank shares experts with no other.
   if (layout.expert_parallel ? layout.stage_ranks() == 1 : layout.n_data > 1) return false;
   if (config.n_routed_experts % layout.n_expert() != 0) return false;
   RankCounts counts = layout.counts();

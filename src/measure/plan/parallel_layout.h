@@ -3,9 +3,9 @@
 //
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
 //
-// A data rank (n_data > 1) has sequences of its own, its n_tensor devices attend to them, and all
-// devices of a stage share the experts and the head. With several tensor ranks in each it is an
-// estimate of what the program does not do yet.
+// A data rank (n_data > 1) has its own sequences, its n_tensor devices attend to them, and all
+// devices of a stage share the experts and the head. Several tensor ranks in a data rank are an
+// estimate: the program does not support them yet.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct ParallelLayout {
   int replica_ranks() const { return stage_ranks() * n_stages; }
   int n_expert() const { return expert_parallel ? stage_ranks() : 1; }
   bool is_estimate() const { return n_data > 1 && n_tensor > 1; }
-  // Of an estimate: those of one data rank.
+  // For an estimate: the counts of one data rank.
   RankCounts counts() const {
     return {.n_tensor = n_tensor,
             .n_stages = n_stages,
@@ -40,17 +40,17 @@ struct ParallelLayout {
   }
 };
 
-// All that use every device and that the model can be cut into, smallest replicas first. Cached
+// Returns the layouts that use every device and divide the model, smallest replicas first. Cached
 // rows are not divided.
 std::vector<ParallelLayout> LegalLayouts(const ModelConfig& config, std::int64_t n_devices);
 
-// The same with tensor ranks that divide their cached rows, where the program can do that; none if
-// they do already.
+// Returns the layout with tensor ranks that divide their cached rows, if the program supports that;
+// none if they do already.
 std::optional<ParallelLayout> WithDividedRows(const ModelConfig& config,
                                               const ParallelLayout& layout);
 
-// What the program is told: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks are what
-// is left of the devices of a stage.
+// Returns the flags of the program: "--tp 8 --pp 2 --ep 8". With "--dp-attention" the data ranks
+// are the remaining devices of a stage.
 std::string Flags(const ParallelLayout& layout);
 
 }  // namespace fathom::plan

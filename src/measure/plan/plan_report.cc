@@ -165,7 +165,7 @@ std::string ToJson(const Plan& plan) {
                        {"rows", ordered_json::array()}};
   if (const PlanRow* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
   for (const PlanRow& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
-  // A directory may have any bytes for a name.
+  // The name of a directory may contain any bytes.
   return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -8,9 +8,9 @@
 
 namespace fathom::plan {
 
-// The first n_rows; 0: all.
+// Returns the first n_rows; 0: all.
 std::string ToTable(const Plan& plan, std::int64_t n_rows);
-// Everything, in bytes and seconds.
+// Returns everything, in bytes and seconds.
 std::string ToJson(const Plan& plan);
 
 }  // namespace fathom::plan

@@ -61,7 +61,7 @@ class RowPlanner {
                         .n_ranks = row_.layout.n_expert()});
   }
 
-  // The most sequences of a data rank whose caches a stage has room for.
+  // Returns the most sequences of a data rank for whose caches a stage has room.
   std::int64_t SequencesIn(double room, const ModelShard& share) const {
     const auto fits = [&](std::int64_t n) {
       return static_cast<double>(model_.CacheBytes(share, n, workload_.context)) <= room;
@@ -109,15 +109,15 @@ class RowPlanner {
   }
 
   struct DecodeTime {
-    StageTime parts;     // through all stages
-    double seconds = 0;  // from a token of a sequence to its next
+    StageTime parts;     // the sum over all stages
+    double seconds = 0;  // from one token of a sequence to the next
   };
 
   double Throughput(const DecodeTime& time) const {
     return static_cast<double>(workload_.concurrency) / time.seconds;
   }
 
-  // The parts of a batch that are under way at once, and the tokens of one.
+  // Returns the parts of a batch that are in flight at once, and the tokens of one part.
   std::int64_t DecodeParts() const {
     const std::int64_t wanted =
         workload_.micro_batches > 0 ? workload_.micro_batches : row_.layout.n_stages;
@@ -125,7 +125,7 @@ class RowPlanner {
   }
   std::int64_t DecodeTokens() const { return DivideUp(n_sequences_, DecodeParts()); }
 
-  // Every part of the batch goes through all stages; a stage works at one part after the other.
+  // Every part of the batch passes all stages; a stage runs one part after the other.
   DecodeTime TimeOfDecoding(StepTimes& times) const {
     const std::int64_t n_parts = DecodeParts();
     const std::int64_t n_tokens = DecodeTokens();

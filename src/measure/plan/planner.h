@@ -1,4 +1,4 @@
-// Every way in which some hardware can run a model, and what is to be expected of it.
+// Planner: the layouts in which some hardware can run a model, with their expected speed.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,34 @@
 
 namespace fathom::plan {
 
-// What the model is to do.
+// The work that the plan is for.
 struct Workload {
-  std::int64_t context = 8192;   // positions of a sequence; a token is decoded behind so many
-  std::int64_t prompt = 2048;    // tokens, of one request alone
-  std::int64_t concurrency = 1;  // sequences that are decoded at once, on all devices together
+  std::int64_t context = 8192;   // positions of a sequence in front of the decoded token
+  std::int64_t prompt = 2048;    // tokens of a single request
+  std::int64_t concurrency = 1;  // sequences decoded at once, on all devices together
   std::int64_t chunk = 512;      // most prompt tokens of a step
-  // Parts of a batch that are under way in a pipeline at once; 0: as many as there are stages, as
-  // the engine does.
+  // Parts of a batch in flight in a pipeline; 0: as many as stages, as in the engine.
   std::int64_t micro_batches = 0;
-  // Tensor ranks divide their cached rows where they can, also if there is memory for all of them.
+  // Tensor ranks divide their cached rows where supported, even if there is memory for all.
   bool decode_context_parallel = false;
   ExpertOptions experts;
 };
 
 struct PlanRow {
   ParallelLayout layout;
-  std::string problem;  // why it cannot do the work; empty: it can
+  std::string problem;  // why the layout cannot do the work; empty: it can
 
-  // Of the rank that needs most, in bytes.
+  // Bytes of the rank that needs most.
   std::int64_t weights = 0;
   std::int64_t workspace = 0;
   std::int64_t caches = 0;  // for the sequences of the workload
-  // Sequences of the whole context that all devices together have memory for.
+  // Sequences of the whole context for which all devices together have memory.
   std::int64_t most_sequences = 0;
 
   double first_token_seconds = 0;      // of the prompt
-  double token_seconds = 0;            // from a token of a sequence to its next
-  double tokens_per_second = 0;        // decoded, of all sequences
-  double plain_tokens_per_second = 0;  // the same without balancing
+  double token_seconds = 0;            // from one token of a sequence to the next
+  double tokens_per_second = 0;        // decoded tokens of all sequences
+  double plain_tokens_per_second = 0;  // without balancing
   double prompt_tokens_per_second = 0;
   StageTime token_time;  // of a decoded token, through all stages; parts of the batch overlap
 
@@ -64,7 +63,7 @@ struct Plan {
   Workload workload;
   std::vector<PlanRow> rows;  // what fits first, then by tokens per second
 
-  // The first that fits and is no estimate; nullptr: none.
+  // Returns the first row that fits and is no estimate; nullptr: none.
   const PlanRow* Recommended() const;
 };
 

@@ -17,7 +17,7 @@ using benchmark::Costs;
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
 
-// What a component's matrices are multiplied as; hyper-connections are F32, and small.
+// The format in which a component's matrices are multiplied; hyper-connections are F32, and small.
 NumberFormat FormatOf(Component component) {
   const bool is_fp8 = component == Component::kAttention || component == Component::kShared;
   return is_fp8 ? NumberFormat::kFp8 : NumberFormat::kBf16;
@@ -70,7 +70,7 @@ double StepTimes::Seconds(const Cost& cost, NumberFormat format) const {
                   cost.flops / (device.Flops(format) * hardware_.compute_efficiency));
 }
 
-// Every component is a run of its own: none reads while another computes.
+// Components run one after another: none reads while another computes.
 double StepTimes::SecondsOf(const Costs& costs, double n_rows) const {
   double seconds = 0;
   for (std::size_t i = 0; i < costs.size(); ++i) {
@@ -134,7 +134,7 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
     time->exchange += RoundSeconds(hardware_, expert_peers_, row * busiest.rows * (n - 1));
     return;
   }
-  // There and back while experts are computed; what takes longer counts.
+  // Both directions overlap with the experts' own work; only a longer time counts.
   const double there_and_back =
       (ExpertBytesFused(model_.config(), layout_) - row * (layout_.n_tensor - 1)) * n_tokens *
       work.n_data / n;
@@ -148,9 +148,9 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
   }
 }
 
-// Tensor ranks share the heads, each of which reads all keys; and the choice of rows, for which
-// each reads those of its part of the sequences, or of its part of a single token's; or its own of
-// all, where they divide them.
+// Tensor ranks divide the heads, each of which reads all keys; and the choice of rows, for which
+// each rank reads the rows of its part of the sequences, or its part of a single token's rows; or
+// all of its own rows, if the ranks divide cached rows.
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
   const bool is_shared = SharesIndexer(layer, work);
   const double n_ranks = is_shared ? layout_.n_tensor : 1;
@@ -182,7 +182,7 @@ bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
          SharesChoice(model_.config(), layout_, {work.n_tokens, work.position});
 }
 
-// All but the routed experts and the cached rows.
+// Everything except the routed experts and the cached rows.
 double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const double n_tokens = Number(work.n_tokens);
   const benchmark::LayerCosts& of_layer = model_.costs().layers()[layer];
@@ -210,7 +210,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
     }
   }
   if (!share.is_last_stage() || work.n_logit_rows == 0) return;
-  // All ranks of a stage share the head, for the rows of all.
+  // All ranks of a stage share the head, for the rows of all ranks.
   const int n_heads = layout_.stage_ranks();
   const std::int64_t n_logit_rows = work.n_logit_rows * layout_.n_data;
   time->dense += SecondsOf(model_.OutsideOfRank(layout_), Number(n_logit_rows));
@@ -221,7 +221,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
   }
   const int n_ranks = layout_.replica_ranks();
   if (n_ranks > 1) {
-    // All that comes to rank 0.
+    // All that is sent to rank 0.
     const double from = layout_.n_stages > 1 ? n_heads : n_heads - 1;
     const bool in_node = PeersOf(hardware_, n_ranks).in_network == 0;
     const double bytes = sizeof(float) * Number(config.vocab_size * n_logit_rows) * from / n_heads;

@@ -1,5 +1,5 @@
-// How long a step takes on a stage of a pipeline: what its busiest rank reads and computes, each
-// part as long as the slower of the two, and what it tells others.
+// StepTimes: the time of a step on a stage of a pipeline: the busiest rank's reading and computing,
+// each component as long as the slower of the two, and its messages.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@
 
 namespace fathom::plan {
 
-// What one data rank has to do in a step.
+// The work of one data rank in a step.
 struct StepWork {
   std::int64_t n_tokens = 1;
   std::int64_t n_sequences = 1;    // cached rows are read once for each
-  std::int64_t position = 0;       // of a token, on average
-  std::int64_t last_position = 0;  // whose cached rows are read
+  std::int64_t position = 0;       // average position of a token
+  std::int64_t last_position = 0;  // its visible cached rows are read
   std::int64_t n_logit_rows = 0;
-  int n_data = 1;  // data ranks with that much to do; the others have nothing
+  int n_data = 1;  // data ranks with this much work; the others are idle
 };
 
-// Seconds, by what they are for.
+// Seconds by purpose.
 struct StageTime {
   double dense = 0;  // weights outside the routed experts
   double experts = 0;
@@ -41,11 +41,11 @@ struct StageTime {
 
 struct ExpertOptions {
   ExpertExchange exchange = ExpertExchange::kUnfused;
-  // Replicas that the balancer may place; missing: nothing is balanced.
+  // Replicas for the balancer; missing: no balancing.
   std::optional<std::int64_t> n_redundant;
 };
 
-// Of one layout, whose counts fit model and options. The model and the hardware outlive it. One
+// For one layout, whose counts fit model and options. The model and the hardware outlive it. One
 // thread.
 class StepTimes {
  public:
@@ -54,13 +54,13 @@ class StepTimes {
 
   StageTime Of(int stage, const StepWork& work);
 
-  // max / mean of what expert ranks compute over many tokens, on average over the layers: without
+  // max / mean of the expert ranks' rows over many tokens, averaged over the layers: without
   // balancing, and with it (1 without expert ranks).
   double plain_imbalance() const { return plain_imbalance_; }
   double imbalance() const { return imbalance_; }
 
  private:
-  // Of the busiest rank, in one layer.
+  // The busiest rank, in one layer.
   struct BusiestRank {
     double seconds = 0;
     double rows = 0;

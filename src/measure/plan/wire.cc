@@ -14,12 +14,12 @@ namespace {
 
 constexpr double kBf16Bytes = 2;
 constexpr double kF32Bytes = 4;
-constexpr double kRouteBytes = 12;  // of a pair of token and expert: ids and weight
+constexpr double kRouteBytes = 12;  // ids and weight, per pair of token and expert
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
 
-// One sum of n_parts parts over the tensor ranks: their parts of every share of the columns, then
-// the sums.
+// One sum of n_parts parts over the tensor ranks: the parts of every share of the columns, then the
+// sums.
 double SumBytes(double width, int n_parts, int n_tensor) {
   const double others = n_tensor - 1;
   return kF32Bytes * width * others * (Number(n_parts) / n_tensor + 1);
@@ -30,14 +30,14 @@ double SumBytes(double width, int n_parts, int n_tensor) {
 double RemoteRanks(const ModelConfig& config, int n_expert) {
   const double n_experts = Number(config.n_routed_experts);
   const double elsewhere = n_experts - n_experts / n_expert;
-  double none = 1;  // that no chosen expert is on a given rank
+  double none = 1;  // probability that a given rank has no chosen expert
   for (std::int64_t i = 0; i < config.num_experts_per_tok; ++i) {
     none *= std::max(elsewhere - Number(i), 0.0) / (n_experts - Number(i));
   }
   return (n_expert - 1) * (1 - none);
 }
 
-// Data ranks first tell the others their tokens and routes; then every rank gives all others the
+// Data ranks first send their tokens and routes to the others; then every rank sends all others the
 // rows of its experts.
 double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layout) {
   const int n = layout.n_expert();
@@ -47,7 +47,7 @@ double ExpertBytesUnfused(const ModelConfig& config, const ParallelLayout& layou
   return (row + kRouteBytes * k) * (n - layout.n_tensor) + row * k * (n - 1);
 }
 
-// docs/spec/parallel.md 4.1; then the owner of a token gives its tensor ranks the sum.
+// docs/spec/parallel.md 4.1; then the owner of a token sends the sum to its tensor ranks.
 double ExpertBytesFused(const ModelConfig& config, const ParallelLayout& layout) {
   const int n = layout.n_expert();
   if (n == 1) return 0;
@@ -64,7 +64,7 @@ bool SharesChoice(const ModelConfig& config, const ParallelLayout& layout, const
              : SharesScoring(config, {.n_tensor = layout.n_tensor}, n_rows);
 }
 
-// A list per token and rank that has some of its rows, to all others.
+// Each rank that scored rows of a token sends a list to all others.
 double ChoiceBytes(const ModelConfig& config, const ParallelLayout& layout, std::int64_t n_tokens) {
   std::int64_t n_lists = 0;
   for (int rank = 0; rank < layout.n_tensor; ++rank) {
@@ -110,9 +110,10 @@ WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
   bytes.rows = per_token * RowBytes(config, layout, step);
   bytes.streams = kBf16Bytes * kStreams * d * n_tensor * (layout.n_stages - 1);
   const int n_heads = layout.stage_ranks();
-  const double from = layout.n_stages > 1 ? n_heads : n_heads - 1;  // all but rank 0 itself
+  const double from = layout.n_stages > 1 ? n_heads : n_heads - 1;  // all ranks except rank 0
   bytes.logits = kF32Bytes * Number(config.vocab_size) * from / n_heads;
-  if (layout.n_data > 1) bytes.logits += kBf16Bytes * d * (n_heads - 1);  // the row, to all of them
+  if (layout.n_data > 1)
+    bytes.logits += kBf16Bytes * d * (n_heads - 1);  // the row, to all other ranks
   return bytes;
 }
 
@@ -132,7 +133,7 @@ Peers PeersOf(const Hardware& hardware, int size) {
   return worst;
 }
 
-// Both links carry their part at the same time; a round ends with its slower one.
+// Both links send at the same time; the slower one ends the round.
 double RoundSeconds(const Hardware& hardware, const Peers& peers, double bytes) {
   const auto over = [&](const Link& link, int n) {
     return n == 0 ? 0

@@ -44,7 +44,7 @@ struct CodeFormat {
   double deviation;
 };
 
-// Codes of which one drawn with equal probability is a normal value rounded to the format.
+// Codes from which a uniform draw is a normal value rounded to the format.
 template <std::size_t kSize>
 std::array<std::uint8_t, kSize> SpreadCodes(const CodeFormat& format) {
   constexpr std::size_t kHalf = kSize / 2;
@@ -71,7 +71,7 @@ constexpr CodeFormat kE2m1 = {
 constexpr CodeFormat kE4m3 = {
     .to_float = E4m3ToFloat, .sign_bit = 0x80, .largest = 0x7E, .deviation = kE4m3Deviation};
 
-// Two neighbouring powers of two as E8M0 codes, and how often the upper one is taken.
+// Two neighbouring powers of two as E8M0 codes, and the frequency of the upper one.
 struct PowerMix {
   std::uint32_t lower_code;
   std::uint32_t n_upper;  // of 65,536
@@ -88,7 +88,7 @@ struct PowerMix {
   std::uint32_t Draw(std::uint32_t sixteen) const { return lower_code + (sixteen < n_upper); }
 };
 
-// Near enough to normal: four uniform values added. No further than 3.5 deviations from the mean.
+// Nearly normal: the sum of four uniform values. At most 3.5 deviations from the mean.
 float Normal(std::uint64_t word, float mean, float deviation) {
   constexpr float kMeanOfSum = 2 * 65'535.0f;
   constexpr float kInverseDeviationOfSum = 1 / 37'837.2f;  // sqrt(4 * 65536^2 / 12)

@@ -10,9 +10,9 @@
 
 namespace fathom {
 
-// Each value is a function of the seed, the name of its tensor and its place in it. So a layer is
-// the same in every slice of one seed, and no thread has to know what another one has written.
-// Immutable: any threads may share one.
+// Each value is a function of the seed, the name of its tensor and its index. So a layer is the
+// same in every slice of one seed, and threads need no common state. Immutable: threads may share
+// one.
 class RandomValues {
  public:
   explicit RandomValues(std::uint64_t seed);

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Published: ratios 4 and 128 take turns behind two layers of their own; the last is of MTP.
+// The published ratios: two layers of their own, then 4 and 128 in turn; the last is for MTP.
 std::vector<int> PublishedRatios(int first_two, int n_layers) {
   std::vector<int> ratios = {first_two, first_two};
   while (static_cast<int>(ratios.size()) < n_layers) {

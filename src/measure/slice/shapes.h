@@ -1,4 +1,4 @@
-// The published models by their sizes, and the part of one that becomes a slice.
+// The sizes of the published models, and the part of a model that becomes a slice.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace fathom {
 
-// What config.json of the published checkpoint says (docs/spec/model.md 1.1).
+// The configuration of the published checkpoint (docs/spec/model.md 1.1).
 ModelConfig FlashConfig();
 ModelConfig ProConfig();
 
-// The choices that leave the size of every tensor of a layer as it is, but for the number of
-// experts.
+// The choices of a slice. They leave the size of every tensor of a layer unchanged, except for the
+// number of experts.
 struct SliceCut {
   std::vector<int> ratios;                // of each layer: 0, 4 or 128
-  std::optional<std::int64_t> n_experts;  // routed, per layer; missing: as many as there are
+  std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
   bool draft = false;  // with the MTP head
 };
 
-// `whole` cut down. No layer routes by token id. Nothing is checked.
+// Returns `whole` reduced to the slice. No layer routes by token id. Checks nothing.
 ModelConfig CutConfig(ModelConfig whole, const SliceCut& cut);
 
-// The text of config.json, with the fields of the published ones in their order.
+// Returns the text of config.json, with the fields in the order of the published files.
 std::string ConfigJson(const ModelConfig& config);
 
 }  // namespace fathom

@@ -59,7 +59,7 @@ class Part {
     AddValues("embed.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0, 1);
   }
 
-  // Logits as far apart as those of a trained model.
+  // Logits spread like those of a trained model.
   void AddLogitHead() {
     constexpr double kSpread = 4;
     AddValues("head.weight", DType::kBF16, {config_.vocab_size, hidden_}, 0,
@@ -84,12 +84,12 @@ class Part {
                         .deviation = deviation});
   }
 
-  // Near 1, as they are trained.
+  // Near 1, like trained norms.
   void AddNorm(std::string_view name, std::int64_t size) {
     AddValues(fmt::format("{}.weight", name), DType::kBF16, {size}, 1, 0.1);
   }
 
-  // The matrices keep the root mean square of what they multiply: weights of 1 / sqrt(inputs).
+  // Weights of 1 / sqrt(inputs) keep the root mean square of the inputs.
   static double Preserving(std::int64_t inputs) {
     return 1 / std::sqrt(static_cast<double>(inputs));
   }
@@ -111,7 +111,7 @@ class Part {
               Preserving(cols) / kE2m1Deviation);
   }
 
-  // Gates that open half on average and depend on the streams and on the base alike.
+  // Gates that are half open on average and depend equally on the streams and on the base.
   void AddHyperConnection(std::string_view name, std::int64_t rows, std::int64_t n_scales) {
     const std::int64_t inputs = config_.hc_mult * hidden_;
     AddValues(fmt::format("{}_fn", name), DType::kF32, {rows, inputs}, 0, Preserving(inputs));

@@ -1,5 +1,5 @@
-// The tensors of a native checkpoint and how their random values are spread, so that activations
-// stay near 1 at every depth.
+// The tensors of a native checkpoint and the spread of their random values, which keeps activations
+// near 1 at every depth.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-// What the values are depends on the type:
+// The values by type:
 //   F32, BF16  normal with this mean and deviation
 //   F8_E4M3    codes of a normal distribution of deviation kE4m3Deviation
 //   I8         two E2M1 codes a byte, of one of deviation kE2m1Deviation
@@ -24,9 +24,10 @@ struct SliceTensor {
   double deviation = 0;
 };
 
-// A quantised block has the least power of two as its scale that brings its largest value into the
-// format, so that one lies between half the format's maximum and the maximum: 3 to 6 of E2M1, 224
-// to 448 of E4M3. Of 32 normal values the largest is about 2.4 deviations, of 128 x 128 about 4.
+// The scale of a quantised block is the smallest power of two that brings its largest value into
+// the format, so that this value is between half the format's maximum and the maximum: 3 to 6 of
+// E2M1, 224 to 448 of E4M3. The largest of 32 normal values is about 2.4 deviations, of 128 x 128
+// values about 4.
 inline constexpr double kE2m1Deviation = 1.75;
 inline constexpr double kE4m3Deviation = 84;
 

@@ -22,7 +22,7 @@ constexpr std::int64_t kBytes = 256;
 constexpr std::array<std::string_view, 3> kFirstTokens = {kBeginOfSentence, kEndOfSentence,
                                                           "<｜▁pad▁｜>"};
 
-// Behind the merges, as in the published files.
+// Tokens behind the merges, as in the published files.
 std::vector<std::string_view> LastTokens() {
   std::vector<std::string_view> tokens = {
       "<｜fim▁hole｜>",     "<｜fim▁begin｜>",    "<｜fim▁end｜>",  kUserToken,
@@ -34,9 +34,9 @@ std::vector<std::string_view> LastTokens() {
   return tokens;
 }
 
-// A syllable is a blank or a consonant with a vowel, a word is a syllable with one that begins with
-// a consonant. No vowel begins and no consonant ends anything, so the bytes of every product merge
-// in one way only, to that product: its token is what its own text becomes.
+// A syllable is a blank or a consonant with a vowel; a word is a syllable with one that begins with
+// a consonant. No piece begins with a vowel or ends with a consonant, so the bytes of every product
+// merge in one way only, to that product: encoding the text of a token gives the token.
 constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwxyzBCDFGHJKLMNPQRSTVWXYZ";
 constexpr std::string_view kVowels = "aeiouAEIOU";
 constexpr std::size_t kSyllablesOfBlank = kVowels.size();
@@ -60,7 +60,7 @@ std::vector<Merge> Syllables() {
   return syllables;
 }
 
-// All syllables, then words, as many as asked for.
+// Returns all syllables, then words, `count` in all.
 std::vector<Merge> Merges(std::size_t count) {
   const std::vector<Merge> syllables = Syllables();
   std::vector<Merge> merges = syllables;
@@ -104,13 +104,13 @@ Json PreTokenizer() {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-// 256 symbols in the order of the published files: those bytes first that are their own symbol.
+// 256 symbols in the order of the published files: first the bytes that are their own symbol.
 std::vector<std::string> ByteSymbols() {
   std::vector<std::string> symbols;
   for (std::int64_t byte = 0; byte < kBytes; ++byte) {
     symbols.push_back(ByteToSymbol(static_cast<std::uint8_t>(byte)));
   }
-  // UTF-8 sorts as the characters do, and the symbols of the other bytes are the highest.
+  // UTF-8 sorts like the characters, and the symbols of the other bytes are the highest.
   std::sort(symbols.begin(), symbols.end());
   return symbols;
 }
@@ -118,7 +118,7 @@ std::vector<std::string> ByteSymbols() {
 Json BpeModel(std::size_t n_merges) {
   Json vocabulary = Json::object();
   std::int64_t id = 0;
-  // ordered_json looks for a key before it adds one: with a hundred thousand keys that takes
+  // ordered_json searches for a key before it adds one: with a hundred thousand keys this takes
   // minutes. All keys differ by construction, so they are appended to the underlying vector.
   auto& entries = vocabulary.get_ref<Json::object_t&>();
   const auto add = [&](std::string_view text) {

@@ -7,7 +7,7 @@
 
 namespace fathom {
 
-// The bytes and the added tokens; with all merges there are.
+// Smallest: the bytes and the added tokens; largest: with all merges.
 std::int64_t SmallestVocabulary();
 std::int64_t LargestVocabulary();
 
@@ -16,7 +16,7 @@ std::int64_t LargestVocabulary();
 // between the two limits.
 std::string TokenizerJson(std::int64_t vocab_size);
 
-// tokenizer_config.json and generation_config.json beside it.
+// tokenizer_config.json and generation_config.json to go with it.
 std::string TokenizerConfigJson(std::int64_t max_positions);
 std::string GenerationConfigJson();
 

@@ -24,9 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Made by all threads together, then written. Large enough that starting them costs nothing.
+// Bytes computed by all threads together, then written. Large enough that starting the threads
+// costs nothing.
 constexpr std::int64_t kBlockBytes = std::int64_t{8} << 20;
-// What one thread makes at a time: an even share of any block, and a multiple of 4 bytes.
+// Bytes that one thread computes at a time: an even share of any block, and a multiple of 4 bytes.
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 10;
 
 struct Shard {
@@ -34,7 +35,7 @@ struct Shard {
   std::vector<SliceTensor> tensors;
 };
 
-// Parts are cut where one more tensor would be too much for a file.
+// Begins a new file where one more tensor would exceed the limit.
 std::vector<Shard> MakeShards(std::vector<std::vector<SliceTensor>> parts,
                               std::int64_t max_shard_bytes) {
   std::vector<Shard> shards;
@@ -76,7 +77,7 @@ std::string IndexJson(std::span<const Shard> shards, std::int64_t total_size) {
       file_of[tensor.name] = shard.file;
     }
   }
-  // Names of tensors and files hold nothing that JSON would escape.
+  // Names of tensors and files contain nothing that JSON would escape.
   std::string json = fmt::format(
       "{{\n  \"metadata\": {{\n    \"total_size\": {}\n  }},\n"
       "  \"weight_map\": {{",
@@ -89,8 +90,8 @@ std::string IndexJson(std::span<const Shard> shards, std::int64_t total_size) {
   return json + "\n  }\n}\n";
 }
 
-// The directory while it is being filled. Unless Keep is called, everything in it goes again: it
-// was empty when this began.
+// The directory while it is being filled. Unless Keep is called, everything in it is removed: it
+// was empty at the start.
 class NewDirectory {
  public:
   static Result<NewDirectory> Make(const fs::path& path) {
@@ -134,7 +135,7 @@ class NewDirectory {
     }
   }
 
-  // A file of this name will be written.
+  // Records that a file of this name will be written.
   fs::path Add(std::string_view name) { return files_.emplace_back(path_ / name); }
   void Keep() { path_.clear(); }
 
@@ -166,7 +167,7 @@ Status CheckSpace(const fs::path& directory, std::int64_t bytes) {
   return {};
 }
 
-// Makes the bytes of a shard block by block and appends them to its file.
+// Computes the bytes of a shard block by block and appends them to its file.
 class ShardFiller {
  public:
   ShardFiller(const RandomValues& values, ThreadTeam& team)
@@ -254,7 +255,7 @@ Status WriteShards(std::span<const Shard> shards, const SliceOptions& options,
   return {};
 }
 
-// Of the sizes the tokenizer can be made in.
+// Checks the vocabulary against the sizes that the tokenizer supports.
 Status CheckVocabulary(std::int64_t vocab_size) {
   if (vocab_size < SmallestVocabulary() || vocab_size > LargestVocabulary()) {
     return MakeError(ErrorCode::kInvalidArgument, "vocab_size: expected {} to {}, found {}",

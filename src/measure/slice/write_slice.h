@@ -1,5 +1,4 @@
-// WriteSlice: a checkpoint of random weights in the native format, complete for every program that
-// reads it.
+// WriteSlice: writes a complete checkpoint of random weights in the native format.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace fathom {
 struct SliceOptions {
   ModelConfig config;  // FP4 experts, num_hash_layers 0, at most one draft layer
   std::uint64_t seed = 0;
-  std::int64_t max_shard_bytes = 5'000'000'000;  // of tensors; one larger than that has its own
+  std::int64_t max_shard_bytes = 5'000'000'000;  // a larger tensor has a shard of its own
 };
 
 struct SliceSummary {
@@ -28,11 +27,10 @@ struct SliceSummary {
 using SliceProgress = std::function<bool(double share)>;
 
 // Writes the shards, their index, the tokenizer's files and, last, config.json into `directory`,
-// which is made if it does not exist and must be empty if it does. The bytes depend on the options
-// only, not on the team. Memory: a block of some MiB and the list of tensors.
-// Errors: a configuration no model can have, a vocabulary without room for the tokenizer, a
-// directory that is not empty or cannot be written, too little space on the disk. After any of them
-// the directory is as it was.
+// which is created if missing and must be empty otherwise. The bytes depend on the options only,
+// not on the team. Memory: a block of some MiB and the list of tensors. Errors: an invalid
+// configuration, a vocabulary without room for the tokenizer, a directory that is not empty or
+// cannot be written, too little space on the disk. After an error the directory is as it was.
 Result<SliceSummary> WriteSlice(const std::filesystem::path& directory, const SliceOptions& options,
                                 ThreadTeam& team, const SliceProgress& progress);
 
