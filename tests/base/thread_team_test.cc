@@ -31,14 +31,14 @@ TEST(ThreadTeam, CoversEveryIndexOnce) {
   }
 }
 
-// Threads that are held up at random, between loops and inside them, have their work taken.
+// Delays threads at random, between loops and inside them; other threads take their work.
 TEST(ThreadTeam, RandomLoopsWithDelayedWorkers) {
   std::mt19937 random(1);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   for (int round = 0; round < 20; ++round) {
     const int n_threads = 2 + below(6);
     ThreadTeam team(n_threads);
-    // Used by one thread at a time if `worker` is what it should be; else a race for tsan.
+    // If `worker` is right, one thread at a time uses the entry; else tsan finds a race.
     std::vector<std::int64_t> per_worker(static_cast<std::size_t>(n_threads), 0);
     std::int64_t expected = 0;
     for (int loop = 0; loop < 50; ++loop) {

@@ -58,7 +58,7 @@ std::string FromHex(const std::string& hex) {
   return bytes;
 }
 
-// data/utf8_replace.json: bytes and what Python's bytes.decode("utf-8", "replace") makes of them.
+// data/utf8_replace.json: bytes and the result of Python's bytes.decode("utf-8", "replace").
 TEST(Utf8, RepairsAsPythonDoesHoweverTheBytesAreCut) {
   const auto cases = nlohmann::json::parse(
       testing::ReadFile(testing::ProjectPath("tests/base/data/utf8_replace.json")));

@@ -21,8 +21,8 @@ namespace {
 std::atomic<std::int64_t> n_allocations = 0;
 }  // namespace
 
-// Replaced for the whole test program: all plain forms, so that what one allocates another may
-// free. Not inlined: the compiler would warn of free() for memory of a `new` it sees.
+// Replaced for the whole test program: all plain forms, so that each can free what another
+// allocates. Not inlined: the compiler would warn of free() for memory of a visible `new`.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++n_allocations;
   return std::malloc(bytes == 0 ? 1 : bytes);
@@ -41,7 +41,7 @@ std::atomic<std::int64_t> n_allocations = 0;
 namespace fathom {
 namespace {
 
-// How many of the steps that decode the last 300 of 310 tokens allocate.
+// Returns how many of the steps that decode the last 300 of 310 tokens allocate.
 int StepsThatAllocate(const SamplingParameters& parameters, bool drafts) {
   const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 2);
   EXPECT_TRUE(backend) << backend.error().message;
@@ -99,7 +99,7 @@ TEST(Allocation, StepsAllocateByTheBlock) {
 }
 
 // Two sequences, so that a step is more than one row, through 300 positions: window, compressed
-// rows and more of them than the indexer selects.
+// rows and more rows than the indexer selects.
 TEST(Allocation, NoneInASteadyStepOfTheModel) {
   const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 2);
   ASSERT_TRUE(backend) << backend.error().message;

@@ -1,4 +1,5 @@
-// What tests of an EngineCore on a FakeModel do: start it, submit texts, run it, read the answers.
+// A fixture for tests of an EngineCore on a FakeModel: starts the core, submits texts, runs steps,
+// reads the answers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ class CoreFixture {
     core_ = *std::move(core);
   }
 
-  // Those of different kinds differ from the first block on.
+  // Texts of different kinds differ from the first block on.
   static std::vector<Token> Text(std::int64_t n, std::int64_t kind = 0) {
     std::vector<Token> text;
     for (std::int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
 // Simulations: machines with a known cost per depth and known shares of right tokens. The policy
-// sees times with 10 % noise and single tokens; what it reached is counted without noise.
+// sees times with 10 % noise and single tokens; its result is computed without noise.
 #include "engine/draft_policy.h"
 
 #include <gtest/gtest.h>
@@ -97,8 +97,8 @@ World Linear(double first, double slope, std::array<double, kMaxDraftDepth> righ
   return world;
 }
 
-// From drafts that never pay to drafts that always do; the last ones are not linear: a fixed price
-// of drafting at all, a jump where a tile of the kernels is full, depth 3 just better than 4.
+// From drafts that never pay to drafts that always do; the last models are not linear: a fixed
+// price of any draft, a jump where a tile of the kernels is full, depth 3 slightly better than 4.
 std::vector<World> Worlds() {
   std::vector<World> worlds;
   for (const double slope : {0.05, 0.15, 0.3, 0.5, 0.8}) {
@@ -170,7 +170,7 @@ TEST(DraftPolicy, FollowsAnAcceptanceThatChanges) {
   }
 }
 
-// The context grows and with it every step: no reason for another depth.
+// The context grows and with it the time of every step: no reason for another depth.
 TEST(DraftPolicy, ACostThatGrowsForAllDepthsChangesNothing) {
   const std::array<double, kMaxDraftDepth> right = {0.8, 0.7, 0.6, 0.5};
   Simulation simulation(1);
@@ -201,7 +201,7 @@ TEST(DraftPolicy, ANewNumberOfSequencesBorrows) {
   }
   EXPECT_GE(borrowed, 0.97);  // on average half a step of its 30 is lost
   EXPECT_LT(fresh, 0.9);      // three samples of every depth that might pay
-  // What was borrowed is only where it begins: another best depth is found.
+  // Borrowed ratios are only a start: the policy finds another best depth.
   const World cheap = Linear(1, 0.05, {0.9, 0.9, 0.9, 0.9});
   const World dear = Linear(2, 0.9, {0.9, 0.9, 0.9, 0.9});
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

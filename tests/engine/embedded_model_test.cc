@@ -177,7 +177,7 @@ TEST(EmbeddedModel, ChoosesTheOfficialTokenAtClearSteps) {
   EXPECT_GE(n_clear_equal, 0.99 * n_clear);
 }
 
-// Decoding one by one, drafted or not, takes the tokens that the model prefers when it reads the
+// Decoding one by one, drafted or not, chooses the tokens that the model prefers when it reads the
 // answer as a prompt; and it follows the official code at least up to the first step that is not
 // clear.
 TEST(EmbeddedModel, GeneratesGreedily) {

@@ -1,5 +1,5 @@
-// What one request gets from the engine: every token once, the text that is certain, the reason of
-// its end; and what a reader can do to it. schedule_test.cc is about many of them.
+// One request in the engine: every token once, the certain text, the reason of its end; and the
+// effects of its reader. schedule_test.cc tests many requests.
 #include "engine/engine_core.h"
 
 #include <gmock/gmock.h>
@@ -143,7 +143,7 @@ TEST(EngineCoreTest, DrawnSeedIsReported) {
   EXPECT_EQ(bench.Generate(again)->tokens, first->tokens);
 }
 
-// Each turn finds the whole blocks of those before it.
+// Each turn finds the whole blocks of the turns before.
 TEST(EngineCoreTest, NextTurnContinuesInTheCache) {
   Bench bench;
   std::vector<Token> conversation;
@@ -173,7 +173,7 @@ TEST(EngineCoreTest, SamePromptAgainComputesItsLastBlock) {
     EXPECT_EQ(first->stats.cached_tokens, 0);
     EXPECT_EQ(second->stats.cached_tokens, (n_prompt - 1) / 128 * 128);
     EXPECT_EQ(second->tokens, first->tokens);
-    // A prompt that differs in the first block has nothing of it, nor of what stands behind.
+    // A prompt that differs in the first block shares nothing, not even later blocks.
     request.prompt[5] ^= 1;
     const auto other = bench.Generate(request);
     EXPECT_EQ(other->stats.cached_tokens, 0);
@@ -181,7 +181,7 @@ TEST(EngineCoreTest, SamePromptAgainComputesItsLastBlock) {
   }
 }
 
-// However long the steps were that read it, and however little of it the next token sees.
+// However long the steps that read the prompt were, and however little of it the next token sees.
 TEST(EngineCoreTest, WholeBlocksCanBeSharedWhateverTheSizeOfSteps) {
   for (const std::int64_t window : {16, 64, 128}) {
     for (const std::int64_t size : {1, 100, 128, 200, 256, 300, 365, 512}) {
@@ -252,7 +252,7 @@ TEST(EngineCoreTest, StopsAtEosAndStopTokens) {
   }
 }
 
-// As if their text were empty: stop strings go across them.
+// Silent tokens are like empty text: stop strings match across them.
 TEST(EngineCoreTest, SilentTokensHaveNoText) {
   Bench bench;
   Request request = {.prompt = MakePrompt(10), .sampling = {.seed = 3, .max_tokens = 30}};
@@ -326,7 +326,7 @@ TEST(EngineCoreTest, StopStringsAreLookedForInAStretchOnly) {
   if (between + 1 < again) {
     EXPECT_EQ(bench.Generate(request)->text, text);
   }
-  // What is held back when the stretch ends is not lost.
+  // Held-back text is not lost when the stretch ends.
   request.sampling = {.seed = 3,
                       .max_tokens = 30,
                       .stop_strings = {text.substr(0, between) + "!"},
@@ -347,7 +347,7 @@ TEST(EngineCoreTest, ReaderCancels) {
   EXPECT_EQ(answer->tokens.size(), 5u);
   EXPECT_EQ(answer->stats.generated_tokens, 5);
   EXPECT_EQ(bench.metrics.Snapshot().cancelled, 1);
-  // What was computed can be continued.
+  // Computed tokens can be continued.
   const Request next = {.prompt = Concatenate(Concatenate(request.prompt, answer->tokens), {8}),
                         .sampling = request.sampling};
   const auto continued = bench.Generate(next);

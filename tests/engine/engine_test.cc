@@ -125,7 +125,7 @@ TEST_F(EngineTest, ShutdownDrainsOrStops) {
 
 TEST_F(EngineTest, AFullQueueIsAnError) {
   const auto engine = Start({.max_waiting = 1, .stream_events = 1});
-  std::vector<TokenStream> streams;  // unread: none of them ends
+  std::vector<TokenStream> streams;  // unread: no stream ends
   for (int i = 0; i < 3; ++i) {
     auto stream = engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}});
     ASSERT_TRUE(stream);

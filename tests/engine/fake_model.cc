@@ -47,12 +47,12 @@ T Read(const std::uint8_t* row) {
   return value;
 }
 
-// What a row of the layer of ratio 4 holds.
+// The content of a row of the layer of ratio 4.
 struct Four {
   Token tokens[4];
 };
 
-// What HashOf finds in the caches of a sequence that consists of these tokens.
+// The hash that HashOf finds in the caches of a sequence of these tokens.
 std::uint64_t HashOfText(std::span<const Token> tokens, std::int64_t sliding_window) {
   const auto n = std::ssize(tokens);
   const auto part = [&](std::int64_t first, std::int64_t end) {
@@ -129,7 +129,7 @@ void FakeModel::TellChanges(const BatchView& view) {
   }
 }
 
-// The token at `position`, from the batch or from what the compressor kept of it.
+// The token at `position`, from the batch or from the compressor's tail.
 Token FakeModel::TailToken(const CompressorCache& compressor, const Segment& segment,
                            const BatchView& view, std::int64_t position) const {
   if (position >= segment.first_position) {
@@ -328,7 +328,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
       Check(source == StreamSource::kMtp || position < stands, "a position with streams");
       Write(window.Row(segment.sequence, position), token);
-      // The token behind a position: of this batch, or as an earlier one left it.
+      // The token behind a position: from this batch, or as an earlier batch stored it.
       const auto behind = [&](std::int64_t p) {
         return p >= segment.first_position ? view.tokens[static_cast<std::size_t>(
                                                  segment.first_row + p - segment.first_position)]

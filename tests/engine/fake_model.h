@@ -1,10 +1,10 @@
 // A language model without weights: the logits after a token are a hash of the whole sequence up to
-// it, and it knows that sequence only from the caches, where it writes tokens in place of keys. So
-// they tell whether every token reached the model at its position, and whether every block, shared,
-// copied, kept on disk or taken anew, holds what it should.
+// the token. The model knows the sequence only from the caches, where it writes tokens in place of
+// keys. So the logits show whether every token reached the model at its position, and whether every
+// block, shared, copied, kept on disk or reused, has the right content.
 //
-// Of several data ranks each has a cache of its own in it, which knows what the engine's cache was
-// decided to be as a rank that follows does.
+// With several data ranks, each has its own cache in the model, which follows the decisions of the
+// engine's cache as a following rank's cache does.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class FakeModel final : public LanguageModel {
   static std::vector<float> Expected(std::span<const Token> tokens, std::int64_t vocab_size,
                                      std::int64_t sliding_window);
 
-  // What has been asked of the model.
+  // The calls of the model so far.
   std::int64_t n_forwards = 0;
   std::int64_t n_tokens = 0;
   int most_at_once = 0;        // steps whose logits were awaited
@@ -61,7 +61,7 @@ class FakeModel final : public LanguageModel {
   std::int64_t nan_at_forward = -1;
 
  private:
-  // What a data rank knows of a segment: its cache, and the segment by its own slot.
+  // A segment on its data rank: the rank's cache, and the segment with the rank's own slot.
   struct Own {
     SequenceCache& cache;
     Segment segment;

@@ -26,7 +26,7 @@ std::map<std::string, double> Parse(const std::string& text) {
   return values;
 }
 
-// That the text says what the snapshot says.
+// The text must have the values of the snapshot.
 void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>& text) {
   const auto expect = [&](const std::string& name, std::int64_t value) {
     ASSERT_TRUE(text.contains(name)) << name;

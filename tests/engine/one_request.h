@@ -1,4 +1,4 @@
-// One request to a fake model: its prompt, what it must be answered, and what its stream said.
+// One request to a fake model: its prompt, its expected answer, and the events of its stream.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ inline std::string_view Letter(Token token) {
       .substr(static_cast<std::size_t>(token % 26), 1);
 }
 
-// What the request must be answered, by a way that shares nothing with the engine but the sampler.
+// The expected answer, computed without any part of the engine except the sampler.
 inline ReferenceAnswer Expected(const Request& request, std::vector<Token> eos_tokens = {},
                                 std::int64_t sliding_window = 128) {
   return AnswerAlone({.logits =
@@ -53,7 +53,7 @@ inline ReferenceAnswer Expected(const Request& request, std::vector<Token> eos_t
                      request, 0);
 }
 
-// All that a stream of one choice said.
+// All events of one choice.
 struct Answer {
   std::vector<Token> tokens;
   std::string text;

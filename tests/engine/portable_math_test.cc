@@ -38,7 +38,7 @@ TEST(PortableMath, Exp) {
   }
 }
 
-// Everything drawn depends on these bits. Beside them the right values, to 17 digits.
+// Drawn tokens depend on these bits. Beside them the right values, to 17 digits.
 TEST(PortableMath, GumbelIsTheSameEverywhere) {
   const struct {
     std::uint32_t bits;

@@ -1,5 +1,5 @@
-// How much of a prompt is found in the prefix cache: all whole blocks before its last token, from
-// the first block on, also while another request is still reading the same.
+// The part of a prompt found in the prefix cache: all whole blocks before its last token, from the
+// first block on, also while another request is still reading them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -73,7 +73,7 @@ TEST_F(PrefixHits, ASecondTurnComputesAtMostABlockAndWhatIsNew) {
   }
 }
 
-// With memory for it, a prompt that shares any number of blocks hits them all.
+// If memory suffices, a prompt that shares any number of blocks finds them all.
 TEST_F(PrefixHits, ASharedBeginningIsHitAtEveryBlock) {
   const std::vector<Token> text = Text(1'000);
   TokenStream first = Submit(text, 1);

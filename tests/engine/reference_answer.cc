@@ -23,8 +23,8 @@ bool SameBits(const TokenLogprobs& a, const TokenLogprobs& b) {
                     [](const TokenLogprob& x, const TokenLogprob& y) { return SameBits(x, y); });
 }
 
-// Whether stop strings are looked for in the text of the last of these tokens: one of the kind
-// `from` is before it, and none of the kind `until` between the two or there.
+// True if stop strings are searched in the text of the last token: a token `from` comes before it,
+// and no token `until` in between or there.
 bool IsSearched(const SamplingParameters& parameters, const std::vector<Token>& generated) {
   auto begin = generated.begin();
   if (parameters.stop_strings_from) {

@@ -1,4 +1,4 @@
-// What a request must be answered, by the shortest way there is: one sequence, one token after the
+// The expected answer to a request, computed in the simplest way: one sequence, one token after the
 // other, nothing cached.
 #pragma once
 
@@ -28,7 +28,7 @@ struct ReferenceModel {
   std::int64_t max_context = 0;
 };
 
-// Of choice `choice` of the request, whose parameters have a seed.
+// For choice `choice` of the request, whose parameters have a seed.
 ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
                             std::uint32_t choice);
 

@@ -51,7 +51,7 @@ TEST(Greedy, LargestLogitTiesLowestId) {
   EXPECT_EQ(SampleAt({1, 3, 3, 3}, MakeState(4, greedy)), 1);
   EXPECT_EQ(SampleAt({-5, -5}, MakeState(2, greedy)), 0);
   EXPECT_EQ(SampleAt({-0.0f, 0.0f}, MakeState(2, greedy)), 0);
-  // What counts as greedy, and what truncation has no say in.
+  // Which parameters count as greedy, where truncation has no effect.
   EXPECT_EQ(SampleAt({1, 1.0001f}, MakeState(2, {.temperature = 0.9e-5})), 1);
   EXPECT_EQ(SampleAt({1, 1}, MakeState(2, {.temperature = 0, .top_p = 0.1, .top_k = 1})), 0);
 }
@@ -88,7 +88,7 @@ TEST(Process, MinTokensMasksEosAndStopTokens) {
   EXPECT_EQ(Processed({1, 1, 1}, MakeState(3, parameters, {}, {0, 0}, {1})),
             (std::vector<float>{1, 1, 1}));
   SamplingParameters ignoring = parameters;
-  ignoring.ignore_eos = true;  // EOS does not end the answer, so nothing keeps it out
+  ignoring.ignore_eos = true;  // EOS does not end the answer, so it is not excluded
   EXPECT_EQ(Processed({1, 1, 1}, MakeState(3, ignoring, {}, {0}, {1})),
             (std::vector<float>{1, 1, -kInfinity}));
 }
@@ -170,7 +170,7 @@ TEST(Draw, DependsOnSeedPositionAndChoiceAlone) {
   EXPECT_NE(draw_40(MakeState(500, {.seed = std::uint64_t{5} + (std::uint64_t{1} << 32)})),
             reference);
   EXPECT_NE(draw_40(MakeState(500, {.seed = 5, .choice = 1})), reference);
-  // One sampler, positions backwards.
+  // One sampler, positions in descending order.
   const SamplerState state = MakeState(500, {.seed = 5});
   Sampler sampler(500);
   TokenLogprobs logprobs;
@@ -272,7 +272,7 @@ TEST(Draft, ChoosesWhatSampleChooses) {
       n_not_largest += *drafted != largest;
     }
   }
-  EXPECT_GT(n_not_largest, 1000);  // it was not the greedy choice throughout
+  EXPECT_GT(n_not_largest, 1000);  // not always the greedy choice
 }
 
 TEST(Draft, HasTheErrorsOfSample) {

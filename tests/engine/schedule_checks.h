@@ -1,5 +1,5 @@
-// Runs random schedules (schedules.h) and expects of each that every request has the answer that it
-// would have alone.
+// Runs random schedules (schedules.h) and expects for each request the answer that it would get
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace fathom::testing {
 // Positions per sequence.
 inline constexpr std::int64_t kContext = 700;
 
-// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones: one that failed, more of them,
-// or fewer where a sanitizer makes everything slow.
+// FATHOM_SCHEDULES=FIRST,COUNT runs other seeds than the usual ones: a seed that failed, more
+// seeds, or fewer under a slow sanitizer.
 struct Seeds {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
@@ -25,14 +25,14 @@ struct Seeds {
 Seeds ChosenSeeds(std::uint64_t usual_count);
 std::string_view LetterOfFive(Token token);
 
-// What one sequence of the whole context needs. `large` has memory for all.
+// The memory for one sequence of the whole context. `large` has memory for all.
 std::int64_t SmallMemory(const SequenceCache& large);
 
 // Runs the seeds; schedules in which nothing happens would prove nothing.
 void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
                          const AnswerOf& answer_of, const Seeds& seeds);
 
-// The same of a checkpoint, for a number of seeds.
+// Runs schedules on a checkpoint, for a number of seeds.
 using LoadModel = std::function<std::unique_ptr<LanguageModel>(
     const std::filesystem::path& directory, const ScheduleSetup& setup)>;
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,

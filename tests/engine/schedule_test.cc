@@ -1,4 +1,4 @@
-// One answer each: whatever runs beside a request, its answer is the one it would get alone.
+// Whatever runs beside a request, its answer is the one it would get alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
 
 // --- Models with weights ---
 
-// A model with its backend, as the engine wants it.
+// A model with its backend, as the engine needs them.
 class OwnedModel final : private TestModel, public ModelAdapter {
  public:
   OwnedModel(const std::filesystem::path& directory, const ModelOptions& options)

@@ -38,7 +38,7 @@ struct Client {
   bool ended = false;
   bool slow = false;
 
-  // Takes the events there are, at most `most`; what is wrong with them.
+  // Takes the available events, at most `most`; returns what is wrong with them.
   std::string Read(std::int64_t most);
 };
 

@@ -15,7 +15,7 @@
 
 namespace fathom::testing {
 
-// What a schedule is drawn for. Lengths in tokens.
+// The limits of a schedule. Lengths in tokens.
 struct ScheduleLimits {
   std::int64_t vocab_size = 0;
   std::int64_t max_context = 0;
@@ -28,7 +28,7 @@ struct ScheduleLimits {
   int n_data = 1;    // ranks of the model, each with slots as one alone would have
 };
 
-// How the engine and its model are made for one schedule.
+// The options of the engine and its model for one schedule.
 struct ScheduleSetup {
   std::int64_t max_sequences = 1;
   std::int64_t max_batch_tokens = 1;
@@ -48,7 +48,7 @@ struct ScheduleCounts {
   void Add(const MetricsSnapshot& snapshot);
 };
 
-// The model of a schedule; kept for the answers it is compared with. Made anew for a restart.
+// The model of a schedule; kept for the expected answers. Made anew for a restart.
 using MakeModel = std::function<std::unique_ptr<LanguageModel>(const ScheduleSetup&)>;
 // The answer to a request alone.
 using AnswerOf = std::function<ReferenceAnswer(const Request&, std::uint32_t choice)>;

@@ -1,5 +1,5 @@
-// Several steps at once, as the stages of a pipeline have them: they take turns, and what happens
-// to a request meanwhile happens to it alone. schedule_test.cc has many of them at random.
+// Several steps at once, as with the stages of a pipeline: they take turns, and events of one
+// request affect no other. schedule_test.cc runs many of them at random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST(StepsInFlight, AFailureEndsTheRequestsOfItsStep) {
   }
 }
 
-// What does not fit into one call of the logits cannot be awaited.
+// Logits that do not fit into one call cannot be awaited.
 TEST(StepsInFlight, AStepOfManyRowsEndsBeforeOthersBegin) {
   ModelLimits limits = LimitsOf(2);
   limits.max_logit_rows = 1;

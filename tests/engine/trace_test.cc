@@ -90,7 +90,7 @@ TEST(TraceWriter, CutAtAnyLineItLacksOnlyTheBracket) {
   }
 }
 
-// What a program leaves that is killed: the file is read while the writer is at work.
+// Simulates a killed program: reads the file while the writer is at work.
 TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
   const auto path = FileOf("trace_killed.json");
   auto writer = TraceWriter::Open(path);

@@ -1,5 +1,5 @@
-// What the conformance tests share: backends to compare, data to feed them. In a namespace of its
-// own: the tests of the reference backend, in the same program, have helpers of the same names.
+// Shared by the conformance tests: backends to compare, and data. In its own namespace: the tests
+// of the reference backend, in the same program, have helpers of the same names.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ class Conformance : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override;
 
-  // Runs `compute` on every backend; the bytes it returns must be those of the reference.
+  // Runs `compute` on every backend and expects the bytes that the reference returns.
   void ExpectSame(const std::string& what,
                   const std::function<std::vector<std::byte>(Backend&)>& compute);
 
@@ -120,7 +120,7 @@ struct Angles {
   std::int64_t pairs_;
 };
 
-// The instruction sets that have kernels; those the machine lacks are skipped by the fixture.
+// The instruction sets with kernels; the fixture skips those that the machine lacks.
 inline constexpr Isa kVectorIsas[] = {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
 std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
 

@@ -119,8 +119,8 @@ class ConformanceCompress : public ConformanceCache {
     const std::int64_t end_bytes = 2 * c.width * static_cast<std::int64_t>(sizeof(float));
     const Array<float> end_rows = data.Floats(c.boundary ? ends.Bytes(end_bytes) / 4 : 0, kind);
     if (c.boundary) {
-      // Of sequence 1, which begins at 0, nothing is read. What is read of the others in earlier
-      // blocks is not in the tail.
+      // Sequence 1 begins at 0, so nothing of its tail is read. Tail inputs in earlier blocks are
+      // not read for the other sequences either.
       ends.table[static_cast<std::size_t>(ends.table_width)] = kNoBlock;
       for (const Segment& segment : batch.segments) {
         const std::int64_t block = segment.first_position / kBlockTokens * kBlockTokens;
@@ -191,7 +191,8 @@ TEST_P(ConformanceCompress, SomeOfTheRows) {
   }
 }
 
-// Steps that begin at a border, behind it, and before one; that cross one and two.
+// Steps that begin at a border, behind a border, and before a border; steps that cross one border
+// and two.
 TEST_P(ConformanceCompress, BehindTheEndsOfBlocks) {
   Data data(7);
   for (const Kind kind : kKinds) {
@@ -206,7 +207,7 @@ TEST_P(ConformanceCompress, BehindTheEndsOfBlocks) {
   }
 }
 
-// What the choice of rows is made from, for one batch.
+// The inputs of the choice of rows, for one batch.
 class ConformanceIndex : public ConformanceCache {
  protected:
   // Calls compare(batch, heads, queries, weights, cache) for batches and numbers of heads of many
@@ -271,8 +272,8 @@ TEST_P(ConformanceIndex, SelectRows) {
   });
 }
 
-// Ranges of any length that begin anywhere, also empty ones and such as have fewer rows than are
-// chosen; of all rows, and of those that one of several ranks has.
+// Ranges of any length and beginning, including empty ranges and ranges with fewer rows than are
+// chosen; of all rows, and of the rows of one of several ranks.
 TEST_P(ConformanceIndex, BestRows) {
   Data data(8);
   ForInputs(data, [&](const Batch& batch, std::int64_t heads, const Array<std::uint8_t>& queries,
@@ -329,7 +330,7 @@ class ConformanceAttention : public ConformanceCache {
 
   void Compare(Data& data, const AttentionCase& c, const Batch& batch, Kind kind) {
     const std::int64_t t = batch.n();
-    // Positions to 2,020; of the compressed rows those that they can have.
+    // Positions to 2,020, with the compressed rows that these positions can have.
     const Blocks window_blocks(data, 2021, 128);
     const Blocks row_blocks(data, 600, c.ratio == 128 ? 1 : 32);
     const Array<Bf16> q = data.Bf16s(t * c.heads * c.head_dim, kind);
@@ -421,7 +422,7 @@ TEST_P(ConformanceAttention, LargeScores) {
   }
 }
 
-// The rows of each rank are those of one that has all of them.
+// Each rank chooses the rows that one rank with all rows chooses.
 TEST_P(ConformanceCache, CopyRows) {
   Data data(10);
   const KeyLayout layout = {128, 64};

@@ -149,7 +149,7 @@ TEST_P(ConformanceLinear, PartsOfK) {
   }
 }
 
-// Beyond it the product of a group is not defined.
+// The product of a larger group is not defined.
 constexpr std::uint8_t kLargestGroupedScale = 127 + 63;
 
 TEST_P(ConformanceLinear, Grouped) {
@@ -188,8 +188,8 @@ TEST_P(ConformanceLinear, Grouped) {
   }
 }
 
-// Numbers around the smallest that count (2^-50), alone in their block and not, of both signs, with
-// weights of either sign of zero: whatever becomes of them is the same.
+// Numbers around the smallest that counts (2^-50), alone in their block and not, of both signs,
+// with weights of either sign of zero: all backends treat them alike.
 TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
   Data data(8);
   constexpr std::int64_t kWidth = 512;
@@ -229,8 +229,7 @@ TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
   }
 }
 
-// One expert twice in a row, experts without tokens, all tokens at one expert, experts that are
-// not here.
+// One expert twice in a row, experts without tokens, all tokens at one expert, remote experts.
 TEST_P(ConformanceLinear, Experts) {
   Data data(7);
   constexpr std::int64_t kHidden = 256;

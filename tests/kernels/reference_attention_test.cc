@@ -111,7 +111,7 @@ Owned<Bf16> Attend(Layer& layer, const std::vector<std::int64_t>& chunks,
   return result;
 }
 
-// What one head of one query reads, by the formula of docs/spec/model.md 5.5 and 5.6.
+// The attention output of one head of one query, by the formula of docs/spec/model.md 5.5 and 5.6.
 std::vector<double> ExactOutput(const Layer& layer, std::int64_t s, std::int64_t p,
                                 std::int64_t head) {
   std::vector<const Bf16*> keys;
@@ -154,7 +154,7 @@ void ExpectExact(const Layer& layer, const Owned<Bf16>& out) {
         const std::vector<double> exact = ExactOutput(layer, s, p, head);
         for (std::int64_t i = 0; i < kHeadDim; ++i) {
           // Keys are at most 3; probabilities, results and rotated results are bf16: 3 * 2^-8 of
-          // that if all roundings went one way, and they do not: half of it is enough.
+          // that if all roundings went in one direction; half of that is enough.
           ASSERT_NEAR(ToDouble(out.at(s * layer.length + p, head * kHeadDim + i)),
                       exact[static_cast<std::size_t>(i)], 3.0 * 3 * 0x1p-9)
               << "sequence " << s << " position " << p << " head " << head << " number " << i;
@@ -251,8 +251,8 @@ TEST(ReferenceAttention, SinkTakesItsShareByHand) {
   EXPECT_EQ(run(200.0f), 0.0f);
 }
 
-// Two keys with z = 0 and z = -b. The second one's probability is rounded to bf16 where it weighs
-// the value, not in the sum.
+// Two keys with z = 0 and z = -b. The second probability is rounded to bf16 as the weight of the
+// value, not in the sum.
 TEST(ReferenceAttention, ProbabilitiesAreRoundedBesideTheValuesOnly) {
   const RopeTable none(std::vector<std::int32_t>{1}, {});
   const std::vector<float> sinks = {-200.0f};

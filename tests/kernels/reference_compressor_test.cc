@@ -80,8 +80,8 @@ struct Cache {
                           .table = end_blocks.data(),
                           .table_width = blocks};
   }
-  // The tail as a sequence finds it that begins with the blocks of another and goes on: of earlier
-  // blocks there is nothing.
+  // The tail of a sequence that continues behind the blocks of another: it has nothing of earlier
+  // blocks.
   void PoisonTailBefore(const Compressor& c, std::int64_t first) {
     const std::int64_t block = first / kBlockTokens * kBlockTokens;
     for (std::int64_t s = 0; s < c.sequences; ++s) {

@@ -68,7 +68,7 @@ TEST(ReferenceHyperConnection, VectorOfTheSpecification) {
   EXPECT_EQ(head.data, out.data);
 }
 
-// All numbers again in double, on random streams: also what the norm and its eps do.
+// All numbers again in double, on random streams: checks the effect of the norm and its eps, too.
 TEST(ReferenceHyperConnection, AgreesWithDoubleArithmetic) {
   Random random(1);
   const std::int64_t d = 40;

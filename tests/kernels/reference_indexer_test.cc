@@ -54,7 +54,7 @@ struct Selection {
                                   chosen.view());
     return chosen;
   }
-  // Of the one token of the batch.
+  // For the one token of the batch.
   std::vector<ScoredRow> Best(const Owned<std::uint8_t>& query, const Owned<Bf16>& head_weights,
                               const Batch& batch, const RowRange& range, std::int64_t top_k) {
     std::vector<ScoredRow> best(static_cast<std::size_t>(top_k), 7);
@@ -173,8 +173,8 @@ TEST(ReferenceIndexer, TiesGoToTheLowestRow) {
   EXPECT_THAT(selection.Select(query, nan, batch, 3).view().RowSpan(0), ElementsAre(0, 1, 2));
 }
 
-// However the rows are cut, the lists of the pieces are together the choice from all of them: also
-// where equal scores lie on both sides of a cut, and of weights that are negative or NaN.
+// However the rows are divided, the merged lists of the pieces are the choice from all rows: also
+// with equal scores on both sides of a border, and with weights that are negative or NaN.
 TEST(ReferenceIndexer, ListsOfPiecesMergeToTheChoice) {
   Random random(4);
   constexpr std::int64_t kRows = 37, kTop = 9;

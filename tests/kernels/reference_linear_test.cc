@@ -14,7 +14,7 @@ using testing::Owned;
 using testing::Random;
 using testing::ToDouble;
 
-// All of the numbers as one weight.
+// All numbers as one weight.
 Weight Bf16Weight(const Owned<Bf16>& numbers, int k_parts = 1) {
   return {.format = WeightFormat::kBf16,
           .data = AsBytes(numbers),
@@ -78,7 +78,7 @@ TestWeight RandomFp8(Random& random, std::int64_t n, std::int64_t k, ScaleFormat
   return w;
 }
 
-// x as a quantised product sees it: value = E4M3 * scale.
+// x after quantisation: value = E4M3 * scale.
 Owned<double> QuantizedInput(const Owned<Bf16>& x) {
   Owned<double> values(x.rows, x.cols);
   for (std::int64_t row = 0; row < x.rows; ++row) {

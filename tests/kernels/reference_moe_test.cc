@@ -160,7 +160,7 @@ TEST(ReferenceMoe, ExpertRowsApplyTheWeightBeforeTheSecondProduct) {
   }
 }
 
-// One chain in the order of the rows, then the shared expert: 1 is lost beside 2^24, kept else.
+// One chain in the order of the rows, then the shared expert: 1 is lost beside 2^24, else kept.
 TEST(ReferenceMoe, CombineAddsInOrder) {
   const auto combine = [](std::vector<float> values, float shared_value) {
     Owned<Bf16> rows(std::ssize(values), 1);

@@ -1,5 +1,5 @@
-// The goldens of answers and prompts through HTTP: every answer cut at every position, whole and
-// streamed, over one connection to a real server.
+// The goldens of answers and prompts through HTTP: every answer divided at every position, whole
+// and streamed, over one connection to a real server.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@
 namespace fathom::testing {
 namespace {
 
-// What a client makes of an answer.
+// The parts of an answer as a client sees them.
 struct Told {
   std::string reasoning;
   std::string content;
@@ -105,8 +105,8 @@ class HttpGoldensTest : public ApiModelTest {
     told->calls.push_back({{"name", name}, {"arguments", std::move(parsed)}});
   }
 
-  // Every cut. Where a parameter is written twice the last value counts in a whole answer and the
-  // first in a stream, which has told it by then.
+  // Every division. If a parameter is written twice, the last value counts in a whole answer, the
+  // first in a stream, which has already sent it.
   void ExpectEveryCut(const std::string& name, const Json& body, const Told& wanted) {
     const bool repeats = name.find("duplicate") != std::string::npos;
     std::optional<Told> first_stream;
@@ -136,7 +136,7 @@ class HttpGoldensTest : public ApiModelTest {
 
 Json Tool(const Json& function) { return {{"type", "function"}, {"function", function}}; }
 
-// `schemas`: of the golden; null: it does not say, so those that are called.
+// `schemas`: from the golden; null: the golden has none, so the called functions.
 Json BodyOf(const Json& golden, const Json& schemas, const Json& calls) {
   Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}};
   body["reasoning_effort"] = golden["thinking_mode"] == "thinking" ? "high" : "none";
@@ -159,7 +159,7 @@ TEST_F(HttpGoldensTest, TolerantParses) {
     answer_ = {
         .text = golden["text"].get<std::string>(),
         .finish = golden["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop,
-        // They tell how text is read, and some values hold the text of a turn token.
+        // The goldens are about text, and some values contain the text of a turn token.
         .is_plain = true};
     ExpectEveryCut(golden["name"].get<std::string>(),
                    BodyOf(golden, golden["tool_schemas"], expected["tool_calls"]),
@@ -170,7 +170,7 @@ TEST_F(HttpGoldensTest, TolerantParses) {
   }
 }
 
-// Of the strict goldens those that are in the format: a server has no strict reading.
+// The strict goldens whose text is in the format: a server has no strict parser.
 TEST_F(HttpGoldensTest, StrictParses) {
   const auto goldens = EncodingJson("extra/parse_cases_strict.json");
   if (!goldens) GTEST_SKIP() << kNoSharedData;
@@ -190,7 +190,7 @@ TEST_F(HttpGoldensTest, StrictParses) {
       has_json = has_json && arguments.is_object();
       calls.push_back({{"name", call["function"]["name"]}, {"arguments", std::move(arguments)}});
     }
-    if (!has_json) continue;  // the official parser hands through what is no JSON; we never do
+    if (!has_json) continue;  // the official parser passes on invalid JSON; we never do
     wanted.calls = calls;
     answer_ = {.text = golden["text"].get<std::string>()};
     if (answer_.text.ends_with(kEnd)) answer_.text.resize(answer_.text.size() - kEnd.size());
@@ -200,7 +200,7 @@ TEST_F(HttpGoldensTest, StrictParses) {
   EXPECT_GE(n_cases, 8);
 }
 
-// The prompts that clients of chat completions can ask for, by the tokens of /tokenize.
+// Prompts that clients of chat completions can ask for, by the tokens of /tokenize.
 TEST_F(HttpGoldensTest, Prompts) {
   const auto goldens = EncodingJson("extra/encode_cases.json");
   if (!goldens) GTEST_SKIP() << kNoSharedData;
@@ -209,7 +209,7 @@ TEST_F(HttpGoldensTest, Prompts) {
     const std::string name = golden["name"].get<std::string>();
     bool is_native = !golden["context"].empty() || golden["add_bos"] == false;
     for (const Json& message : golden["messages"]) is_native |= message["role"] == "developer";
-    // What the client's text says is text here, tokens there.
+    // Special tokens in the client's text are text here, tokens there.
     if (is_native || name.find("injected") != std::string::npos) continue;
     model_.profile = *FindProfile(golden["profile"].get<std::string>());
     Json body = {

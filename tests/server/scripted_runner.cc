@@ -15,7 +15,7 @@ constexpr std::string_view kUser = "<｜User｜>";
 constexpr std::string_view kAssistant = "<｜Assistant｜>";
 constexpr Token kEos = 1;
 
-// What the prompt already holds of the answer.
+// The part of the answer that the prompt already contains.
 std::string_view AnswerInPrompt(std::string_view prompt) {
   const std::size_t begin = prompt.rfind(kAssistant);
   if (begin == std::string_view::npos) return "";
@@ -30,8 +30,8 @@ bool Contains(const std::vector<Token>& tokens, Token token) {
   return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
-// Where the cut between two events falls within the text, that event's token tells no text; where
-// it falls into a token, its text comes in parts, the later ones without a token.
+// Returns the events of the text, divided as the script asks: an event's token may have no text,
+// and the text of a token may come in parts, the later ones without a token.
 std::vector<StreamEvent> EventsOf(const ScriptedAnswer& answer, std::string_view text,
                                   const std::vector<Token>& tokens, const Tokenizer& tokenizer) {
   std::vector<StreamEvent> events;
@@ -59,7 +59,7 @@ class ScriptedRequest final : public RunningRequest {
       : answer_(std::move(answer)), cancelled_(cancelled) {
     stats_.prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
     for (int choice = 0; choice < request.n_choices; ++choice) Add(request, choice, events);
-    // The choices take turns, as they do in a batch.
+    // The choices take turns, as in a batch.
     std::stable_sort(events_.begin(), events_.end(),
                      [](const StreamEvent& a, const StreamEvent& b) { return a.index < b.index; });
     next_time_ = std::chrono::steady_clock::now() + answer_.first_delay + answer_.delay;
@@ -78,7 +78,7 @@ class ScriptedRequest final : public RunningRequest {
     return true;
   }
   RequestStats stats() const override { return stats_; }
-  // As an engine does: every choice that has not finished ends with kCancelled.
+  // As in an engine: every unfinished choice ends with kCancelled.
   void Cancel() override {
     std::vector<StreamEvent> ends;
     for (std::size_t i = next_; i < events_.size(); ++i) {
@@ -93,7 +93,7 @@ class ScriptedRequest final : public RunningRequest {
   }
 
  private:
-  // As an engine ends a choice: at a token, a text or a number of tokens.
+  // As in an engine: a choice ends at a token, a text or a number of tokens.
   void Add(const Request& request, int choice, const std::vector<StreamEvent>& events) {
     const SamplingParameters& sampling = request.sampling;
     StopStrings stops(sampling.stop_strings);

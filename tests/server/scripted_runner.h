@@ -1,5 +1,5 @@
-// ScriptedRunner: answers as they stand in a script, with the events an engine would send. Where
-// what matters is the way from text to client, no model writes reasoning and calls on demand.
+// ScriptedRunner: answers from a script, with the events that an engine would send. Tests of the
+// way from text to client need reasoning and calls on demand, which no model writes.
 #pragma once
 
 #include <atomic>
@@ -16,32 +16,32 @@
 namespace fathom::testing {
 
 struct ScriptedAnswer {
-  // All that the model writes after the prompt's <｜Assistant｜> and the <think> or </think> behind
-  // it; special tokens written in it are tokens. What of it the prompt already holds is not written
+  // All text of the model after the prompt's <｜Assistant｜> and the <think> or </think> behind it;
+  // special tokens in the text are tokens. Text that the prompt already contains is not written
   // again.
   std::string text;
   FinishReason finish = FinishReason::kStop;  // after the text
-  std::optional<Error> error{};               // of kError
-  std::optional<std::size_t> cut{};           // the text comes in two events, cut at this byte
+  std::optional<Error> error{};               // for kError
+  std::optional<std::size_t> cut{};           // the text comes in two events, divided at this byte
   bool is_plain = false;                      // special tokens written in the text are text
   bool bytewise = false;                      // an event for each byte
   std::chrono::milliseconds delay{0};         // before each event
-  std::chrono::milliseconds first_delay{0};   // before the first one, besides
+  std::chrono::milliseconds first_delay{0};   // before the first event, in addition
 };
 
-// The script is asked once for each request, with the text of its prompt; on the submitting thread.
-// Any thread.
+// The script is called once for each request, with the text of its prompt, on the submitting
+// thread. Any thread.
 class ScriptedRunner final : public RequestRunner {
  public:
   using Script = std::function<Result<ScriptedAnswer>(const std::string& prompt)>;
 
-  // The tokenizer must outlive it.
+  // The tokenizer must outlive the runner.
   ScriptedRunner(const Tokenizer& tokenizer, Script script)
       : tokenizer_(tokenizer), script_(std::move(script)) {}
 
   Result<std::unique_ptr<RunningRequest>> Submit(Request request) override;
 
-  // Requests that have been submitted, and those destroyed before their last event was taken.
+  // Submitted requests, and requests destroyed before their last event was taken.
   int submitted() const { return submitted_; }
   int cancelled() const { return cancelled_; }
 

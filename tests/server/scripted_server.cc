@@ -1,10 +1,10 @@
-// A server whose answers stand in a file, for tests that drive it from outside:
+// A server with scripted answers, for tests that drive it from outside:
 //
 //   scripted_server SCRIPTS.json [KEY]
 //
 // The file: {"NAME": {"text": "...", "delay_ms": 0, "first_delay_ms": 0, "finish": "stop" |
-// "length" | "error", "refuse": "queue_full"}, ...}. A request gets the answer whose name stands as
-// "script:NAME" in its last user turn (or anywhere in its prompt, the last one counts), else
+// "length" | "error", "refuse": "queue_full"}, ...}. A request gets the answer named by
+// "script:NAME" in its last user turn (or anywhere in its prompt; the last one counts), else
 // "default". Prints the port on a line, and ends when standard input does.
 #include <cstdio>
 #include <fstream>

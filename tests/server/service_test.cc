@@ -1,4 +1,4 @@
-// Which path answers what, who may ask, and what is told of it; without sockets.
+// Paths, access and the log, without sockets.
 #include "server/service.h"
 
 #include <gmock/gmock.h>
@@ -227,7 +227,7 @@ TEST_F(ServiceTest, ARequestThatIsAbortedEnds) {
   EXPECT_EQ(runner_.cancelled(), 2);
 }
 
-// Anthropic's packages look for it there.
+// Anthropic's packages look for the id there.
 TEST_F(ServiceTest, TheIdOfARequestInAnthropicsForm) {
   const FakeExchange refused = Ask("POST", "/v1/messages", "{", {{"X-Request-Id", "mine"}});
   EXPECT_EQ(refused.Field("request-id"), "mine");

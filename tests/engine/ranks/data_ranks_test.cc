@@ -1,5 +1,5 @@
-// Requests on several data ranks: a text goes where it is cached, the others where there is least
-// to do, and the ranks' parts of a step are about equal.
+// Requests on several data ranks: a text goes to the rank that has cached it, other texts to the
+// least loaded rank, and the ranks' parts of a step are about equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class EngineOnDataRanks : public CoreFixture, public ::testing::TestWithParam<in
   }
 };
 
-// Chats that take turns, more of them than ranks: each finds its own beginning again.
+// Chats that take turns, more chats than ranks: each finds its own beginning again.
 TEST_P(EngineOnDataRanks, AChatComesBackToItsRank) {
   constexpr int kChats = 5;
   std::vector<std::vector<Token>> chats;
@@ -60,7 +60,7 @@ TEST_P(EngineOnDataRanks, PromptsAreReadOnAllRanksAtOnce) {
     streams.push_back(Submit(Text(400, i), 20));
   }
   RunAll();
-  // Nobody has waited for another's tokens: every step had as many of each rank.
+  // No rank has waited for another's tokens: every step had equally many tokens on each rank.
   EXPECT_EQ(model_->n_tokens, 2 * n_ranks * (400 + 19));
   EXPECT_EQ(model_->n_waited_tokens, 2 * (400 + 19));
 }
@@ -89,7 +89,8 @@ TEST_P(EngineOnDataRanks, ARankOfManyPromptsDoesNotTakeTheOthersTokens) {
   RunAll();
 }
 
-// As many as a rank has slots for wait for the one that reads it there; the next rank reads it too.
+// As many sequences as a rank has slots wait for the one that reads the text there; the next rank
+// reads the text too.
 TEST_P(EngineOnDataRanks, APromptOfManyIsReadOnceOnARank) {
   const int n_ranks = GetParam();
   std::vector<TokenStream> streams;

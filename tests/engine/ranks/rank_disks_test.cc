@@ -20,7 +20,7 @@ namespace fathom::testing {
 namespace {
 
 constexpr std::int64_t kPromptTokens = 300;
-constexpr std::int64_t kWhole = 256;  // of them, what can be cached
+constexpr std::int64_t kWhole = 256;  // tokens of them that can be cached
 
 struct Told {
   std::vector<Token> tokens;
@@ -31,11 +31,11 @@ class RankDisksTest : public ::testing::Test {
  protected:
   std::filesystem::path blocks() const { return directory_.path() / "blocks"; }
 
-  // What an engine of this cut, which begins with what is on disk and leaves there what it has,
-  // answers to one prompt.
+  // Returns the answer to one prompt of an engine with this layout, which starts with the blocks on
+  // disk and stores its own there.
   Told Run(const RankCounts& counts) { return RunAll(counts, 1).front(); }
 
-  // The same of several prompts at once.
+  // Returns the answers to several prompts at once.
   std::vector<Told> RunAll(const RankCounts& counts, Token n_prompts) {
     RanksModel model(
         ProjectPath("models/fairy"), counts,
@@ -103,7 +103,7 @@ TEST_F(RankDisksTest, TheSameLayersFindTheirBlocksAgain) {
   const Told again = Run(kStages);
   EXPECT_EQ(again.cached_tokens, kWhole);
   EXPECT_EQ(again.tokens, first.tokens);
-  // The same stages, cut among tensor ranks.
+  // The same stages, divided among tensor ranks.
   const Told cut = Run(kBoth);
   EXPECT_EQ(cut.cached_tokens, kWhole);
   EXPECT_EQ(cut.tokens, first.tokens);
@@ -123,7 +123,7 @@ TEST_F(RankDisksTest, OtherLayersFindNothing) {
   EXPECT_EQ(again.tokens, stages.tokens);
 }
 
-// Each tensor rank has files of its own, with the rows that it has.
+// Each tensor rank has its own files, with its own rows.
 TEST_F(RankDisksTest, DividedRowsFindTheirBlocksAgain) {
   constexpr RankCounts kDivided = {.n_tensor = 2, .decode_context_parallel = true};
   const Told whole = Run(kTensors);

@@ -38,7 +38,7 @@ class RanksModel::Rank {
   }
 
   Model& model() { return loaded_->model(); }
-  // Pieces of experts move beside any step, where there are more of them than needed.
+  // Moves parts of experts beside every step, if there are redundant experts.
   AfterForward Balance() {
     if (groups_->ranks().share.n_redundant_experts == 0) {
       return {};

@@ -1,6 +1,5 @@
-// One answer each, where several ranks compute it: the followers' caches must be what the first
-// rank's decisions have made of them, whatever was shared, forked, preempted, drafted or taken
-// back.
+// Schedules on several ranks: the followers' caches must follow the decisions of the first rank,
+// whatever was shared, forked, preempted, drafted or taken back.
 #include <gtest/gtest.h>
 
 #include <filesystem>

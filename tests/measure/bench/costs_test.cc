@@ -97,7 +97,7 @@ TEST_P(CostsTest, MoreTokensShareTheWeights) {
 INSTANTIATE_TEST_SUITE_P(Models, CostsTest, ::testing::ValuesIn(kPublished));
 
 // Tables 2 and 3 for the last of T tokens. 68.25 is printed as 68.3. Pro chooses 1024 rows, all
-// there are at 4K: the tables count their scores (0.51 GFLOP, 2.09 MB), though nobody needs them.
+// there are at 4K: the tables count their scores (0.51 GFLOP, 2.09 MB), though they are not needed.
 TEST(AttentionCosts, AreThePublishedTables) {
   const struct {
     const char* model;

@@ -129,7 +129,7 @@ int Count(const std::string& text, std::string_view part) {
 }
 
 // The names of the elements that are open at the end, outermost first; "broken" if an end has no
-// beginning. Enough of XML for a file without comments and sections.
+// beginning. Parses enough of XML for a file without comments and sections.
 std::vector<std::string> OpenElements(const std::string& xml) {
   std::vector<std::string> open;
   for (std::size_t at = xml.find('<'); at != std::string::npos; at = xml.find('<', at + 1)) {

@@ -1,4 +1,4 @@
-// The names of rows: what they mean, and what is refused.
+// The names of rows: their meaning, and refused names.
 #include "measure/bench/row_spec.h"
 
 #include <gmock/gmock.h>

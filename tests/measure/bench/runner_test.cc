@@ -1,4 +1,4 @@
-// Rows on the embedded model: what is counted and reported. How fast is for nobody to test.
+// Rows on the embedded model: counts and reports. Speed is not tested.
 #include "measure/bench/runner.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST_F(RunnerTest, PrefillReadsTheWeightsOncePerChunk) {
   ASSERT_EQ(chunked.size(), 1u);
   EXPECT_GT(rows[0].experts_per_layer, chunked[0].experts_per_layer);
   EXPECT_LE(rows[0].experts_per_layer, 8);  // all there are
-  // Four times as often, but for the head, which only the last chunk needs.
+  // Four times as often, except for the head, which only the last chunk needs.
   EXPECT_GT(chunked[0].gb_per_token, 3 * rows[0].gb_per_token - 1e-9 * single_.bytes / 16);
   EXPECT_LT(chunked[0].gb_per_token, 4 * rows[0].gb_per_token);
   EXPECT_DOUBLE_EQ(chunked[0].gflop_per_token, rows[0].gflop_per_token);

@@ -70,7 +70,7 @@ TEST(CompletionStreamTest, ReadsChats) {
   EXPECT_EQ(content, "xy");
   ASSERT_EQ(record.chunks.size(), 4u);
   EXPECT_EQ(record.chunks[0].time_s, 2);  // the role alone is no token
-  EXPECT_EQ(record.n_output, 4);          // nobody said: a chunk is one
+  EXPECT_EQ(record.n_output, 4);          // no usage: a chunk counts as one token
 }
 
 TEST(CompletionStreamTest, ReadsResponses) {
@@ -94,7 +94,7 @@ TEST(CompletionStreamTest, ReadsResponses) {
   EXPECT_EQ(record.n_cached, 4);
   EXPECT_EQ(record.n_output, 6);
   ASSERT_EQ(record.chunks.size(), 4u);
-  EXPECT_EQ(record.chunks[0].time_s, 3);  // what is only announced is no token
+  EXPECT_EQ(record.chunks[0].time_s, 3);  // an announcement is no token
   EXPECT_EQ(record.chunks[3].time_s, 9);
 }
 

@@ -1,4 +1,4 @@
-// Lengths, arrivals and prompts: their distributions, and that a seed decides them.
+// Lengths, arrivals and prompts: their distributions, and their dependence on the seed.
 #include "measure/load/load_plan.h"
 
 #include <gmock/gmock.h>

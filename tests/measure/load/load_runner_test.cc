@@ -93,7 +93,8 @@ TEST(LoadRunnerTest, AClosedLoopKeepsSoManyRunning) {
     EXPECT_LE(record.end_s, result.duration_s);
   }
   EXPECT_LE(MostAtOnce(result.records), 3);
-  EXPECT_LE(server.n_connections(), 3);  // kept; fewer if a thread came when all was done
+  EXPECT_LE(server.n_connections(),
+            3);  // connections are reused; fewer if a thread came when all was done
 }
 
 TEST(LoadRunnerTest, FewerRequestsThanStreamsAreEnough) {
@@ -190,11 +191,11 @@ TEST(LoadRunnerTest, TurnsCarryWhatWasSaid) {
 struct ApiCase {
   LoadEndpoint endpoint;
   const char* path;
-  const char* asked;                // what the body has the turns under
-  std::vector<std::string> events;  // of the answer "word" of two tokens, to a prompt of nine
+  const char* asked;                // name of the turns in the body
+  std::vector<std::string> events;  // answer "word" of two tokens, to a prompt of nine
 };
 
-// What the test is called.
+// The name of the test.
 std::ostream& operator<<(std::ostream& out, const ApiCase& api) {
   return out << NameOf(api.endpoint);
 }

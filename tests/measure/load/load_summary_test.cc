@@ -1,4 +1,4 @@
-// Figures of a level against those computed by hand.
+// Figures of a level against values computed by hand.
 #include "measure/load/load_summary.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a server is asked.
+// The requests sent to a server.
 #include "measure/load/load_target.h"
 
 #include <gmock/gmock.h>

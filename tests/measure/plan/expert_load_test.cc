@@ -12,7 +12,7 @@
 namespace fathom::plan {
 namespace {
 
-// Two layers of four experts, of which a token has two.
+// Two layers of four experts; a token chooses two.
 ModelConfig SmallConfig() {
   ModelConfig config;
   config.num_hidden_layers = 2;

@@ -42,7 +42,7 @@ TEST(ExpertSpreadTest, RanksHaveWhatTheirExpertsHave) {
   EXPECT_DOUBLE_EQ(ImbalanceOf(shares, PlainPlacement(4, 2), 2), 1.5);
 }
 
-// Tokens that choose 6 different ones of 256 at random, on 8 ranks.
+// Tokens that choose 6 different experts of 256 at random, on 8 ranks.
 TEST(ExpertSpreadTest, TheBusiestRankIsAboutThatOfRandomTokens) {
   const std::vector<double> shares = ZipfLoad(FlashConfig(), 0)[0];
   std::mt19937_64 random(1);

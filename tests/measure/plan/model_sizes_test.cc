@@ -1,4 +1,4 @@
-// What ranks weigh and cache, against what the model's own code says of the same layout.
+// The weights and caches of ranks, against the model's own code for the same layout.
 #include "measure/plan/model_sizes.h"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST_P(ModelSizesTest, TheConfigurationAloneSaysTheSame) {
   const ModelSizes read = ModelSizes::Read(*directory_).value();
   const ModelSizes alone("alone", read.config());
   if (read.formats().expert_scale_bytes != 1) {
-    // It does not tell that scales are F32: 3 bytes more for each block of 128 x 128.
+    // The configuration does not say that scales are F32: 3 bytes more for each block of 128 x 128.
     EXPECT_LT(alone.bytes(), read.bytes());
     EXPECT_NEAR(static_cast<double>(alone.bytes()) / static_cast<double>(read.bytes()), 1, 3e-4);
     return;
@@ -128,7 +128,7 @@ TEST(ModelSizesErrors, NameTheFile) {
   EXPECT_NE(nothing.error().message.find("config.json"), std::string::npos);
   testing::WriteFile(directory.path() / "config.json", ConfigJson(FlashConfig()));
   EXPECT_TRUE(ModelSizes::Read(directory.path()).has_value());
-  // Files that are there count, though they cannot be read.
+  // Existing files count, though they cannot be read.
   testing::WriteFile(directory.path() / "model.safetensors", "no header");
   EXPECT_FALSE(ModelSizes::Read(directory.path()).has_value());
 }

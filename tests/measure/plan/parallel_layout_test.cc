@@ -40,7 +40,8 @@ TEST(ParallelLayoutTest, TensorRanksDivideTheirRowsWhereTheyCan) {
   }
 }
 
-// What is listed and no estimate is what the program takes; without data ranks it is all of that.
+// A listed layout that is no estimate is accepted by the program; without data ranks the list is
+// complete.
 TEST(ParallelLayoutTest, LegalIsWhatTheProgramTakes) {
   for (const ModelConfig& config : {FlashConfig(), ProConfig()}) {
     for (const int n_devices : {1, 3, 8, 32}) {

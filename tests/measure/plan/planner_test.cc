@@ -63,7 +63,7 @@ TEST(PlannerTest, SaysWhatDoesNotFit) {
   EXPECT_GT(plan.rows[0].most_sequences, 0);
   EXPECT_EQ(plan.rows[0].problem,
             fmt::format("memory: caches for {} of 10000 sequences", plan.rows[0].most_sequences));
-  // What is reserved is not there.
+  // Reserved memory is not available.
   machine.device.reserved_bytes = 45e9;
   EXPECT_EQ(Make(machine, {}).rows[0].most_sequences, 0);
 }
@@ -94,8 +94,8 @@ TEST(PlannerTest, ReplicasAddUp) {
   EXPECT_DOUBLE_EQ(four.first_token_seconds, one.first_token_seconds);
 }
 
-// A pipeline of equal stages: parts of a batch overlap, chunks of a prompt too.
-// With and without balancing side by side, as two plans say it.
+// A pipeline of equal stages: parts of a batch overlap, and chunks of a prompt too. With and
+// without balancing side by side, as two plans give them.
 TEST(PlannerTest, SaysWhatBalancingBrings) {
   Hardware machine = RoundMachine(1, 8);
   machine.device.memory_bytes = 1e13;  // for all rows everywhere, also beside replicas
@@ -129,7 +129,7 @@ TEST(PlannerTest, PipelinesOverlap) {
   EXPECT_DOUBLE_EQ(
       RowOf(Make(machine, {.concurrency = 512, .micro_batches = 4}), flags).token_seconds,
       overlapped.token_seconds);
-  // Of one sequence there are no parts.
+  // One sequence has no parts.
   EXPECT_DOUBLE_EQ(RowOf(Make(machine, {.micro_batches = 4}), flags).token_seconds,
                    RowOf(Make(machine, {}), flags).token_seconds);
   const double one = RowOf(Make(machine, {.prompt = 512}), flags).first_token_seconds;
@@ -189,7 +189,7 @@ TEST(PlannerTest, ReplicasThatDoNotDivideAreSaidByTheRow) {
   const PlanRow& row = RowOf(plan, "--tp 8 --pp 1 --ep 8");
   EXPECT_EQ(row.problem.substr(0, 19), "--redundant-experts");
   EXPECT_EQ(row.token_seconds, 0);
-  // Nothing is replicated where nothing is shared.
+  // Nothing is replicated if nothing is shared.
   EXPECT_GT(RowOf(plan, "--tp 8 --pp 1 --ep 1").token_seconds, 0);
 }
 

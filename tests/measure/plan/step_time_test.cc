@@ -76,7 +76,7 @@ TEST(StepTimeTest, OverheadsAreOfStepsAndLayers) {
                    2 * 0.5 + 43 * 0.25);
 }
 
-// Stages together read and compute what one does, and pass the streams on once.
+// Together, the stages read and compute what one stage does, and send the streams on once.
 TEST(StepTimeTest, StagesAddUpToTheWhole) {
   const Hardware machine = RoundMachine(1, 4);
   StageTime sum;
@@ -92,7 +92,7 @@ TEST(StepTimeTest, StagesAddUpToTheWhole) {
   EXPECT_NEAR(sum.exchange, 1e-6 + 4 * 4 * 129280 / 100e9, 1e-12);  // logits
 }
 
-// By hand, of a token on two tensor ranks without expert ranks.
+// Computed by hand, for a token on two tensor ranks without expert ranks.
 TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
   const StageTime time = TimeOf(RoundMachine(1, 2), {.n_tensor = 2}, 0, Decoding(1));
   const double sum = 4 * 4096 / 2 / 100e9;  // seconds of half a row of numbers
@@ -106,8 +106,8 @@ TEST(StepTimeTest, TensorRanksExchangeTwoSumsALayer) {
   EXPECT_NEAR(time.experts / alone.experts, 1, 1e-12);
 }
 
-// However little there is to choose from, each rank scores what it has; all of them then wait for
-// the lists and for the rows.
+// However few rows there are to choose from, each rank scores its own; all ranks then wait for the
+// lists and for the rows.
 TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;
@@ -125,7 +125,8 @@ TEST(StepTimeTest, TensorRanksSendTheRowsThatTheyDivide) {
   EXPECT_NEAR(some.exchange - all.exchange, kChoosing * (lists + rows), 1e-12);
 }
 
-// Where the choice of rows is shared, a rank scores its part of them and tells the best; else all.
+// If the choice of rows is shared, a rank scores its part of them and sends the best; else all
+// rows.
 TEST(StepTimeTest, TensorRanksShareTheChoiceOfRows) {
   Hardware machine = RoundMachine(1, 4);
   machine.device.bytes_per_second = kNoLimit;
@@ -166,19 +167,19 @@ TEST(StepTimeTest, ExpertRanksShareTheExpertsAndTellTheirRows) {
   const StageTime whole = TimeOf(machine, {.n_tensor = 2}, 0, Decoding(1));
   EXPECT_LT(time.experts, whole.experts);
   EXPECT_GT(time.experts, whole.experts / 2);  // one of the two has more of six
-  // The busiest rank's rows, of 8 KB each, to the other one: 3 and 0.56 deviations.
+  // The busiest rank's rows, of 8 KB each, to the other rank: 3 and 0.56 deviations.
   const double deviation = std::sqrt(3 * (1 - 6.0 / 256));
   const double rows = 3 + deviation / std::sqrt(std::acos(-1.0));
   EXPECT_NEAR(time.exchange - whole.exchange, 43 * (1e-6 + rows * 8192 / 100e9), 1e-9);
 }
 
-// What is moved while experts are computed takes no time of its own, until it takes longer.
+// Transfers during the experts' computation take no time of their own, until they take longer.
 TEST(StepTimeTest, FusedExchangeHidesBehindTheExperts) {
   const ParallelLayout layout = {.n_data = 4, .expert_parallel = true};
   Hardware machine = RoundMachine(1, 4);
   StepWork work = Decoding(64);
   work.n_data = 4;
-  work.n_logit_rows = 0;  // which would travel besides
+  work.n_logit_rows = 0;  // their transfer would add time
   const ExpertOptions fused = {.exchange = ExpertExchange::kFused};
   machine.node.bytes_per_second = kNoLimit;
   machine.node.latency = 0;

@@ -22,7 +22,7 @@ TEST(WireTest, FlashOnTwoTensorRanks) {
   const ParallelLayout layout = {.n_tensor = 2, .expert_parallel = true};
   const WireBytes bytes = BytesPerToken(FlashConfig(), layout, ExpertExchange::kUnfused);
   EXPECT_DOUBLE_EQ(bytes.embedding, 2 * 4096);
-  // Of each rank and sum: half of 4 parts, then half of the sums.
+  // For each rank and sum: half of 4 parts, then half of the sums.
   EXPECT_DOUBLE_EQ(bytes.sums, 43.0 * 2 * 2 * (4 * 4096 * 4 / 2 + 4 * 4096 / 2));
   EXPECT_DOUBLE_EQ(bytes.experts, 43.0 * 6 * 2 * 4096);
   EXPECT_DOUBLE_EQ(bytes.streams, 0);
@@ -54,7 +54,7 @@ TEST(WireTest, TensorRanksSendTheRowsThatTheyDivide) {
   EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584);
   EXPECT_DOUBLE_EQ(bytes(8, {.n_tokens = 8, .position = 60'000}).rows, 21.0 * 512 * 584 * 7);
   EXPECT_DOUBLE_EQ(bytes(8, {.n_tokens = 8, .position = 60'000}).choice, 21.0 * 4096 * 8 * 7);
-  // All 100 that are visible, and of one sequence's tokens no row twice.
+  // All 100 visible rows, and no row twice for the tokens of one sequence.
   EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 399}).rows, 21.0 * 100 * 584);
   EXPECT_EQ(bytes(2, {.n_tokens = 8, .position = 399}).choice, 0);
   EXPECT_DOUBLE_EQ(bytes(2, {.n_tokens = 8, .position = 399, .n_sequences = 1}).rows,
@@ -73,12 +73,12 @@ TEST(WireTest, StagesSendTheStreams) {
 // docs/spec/parallel.md 4.1: E4M3 with scales and routes out, BF16 back.
 TEST(WireTest, FusedIsTheFormula) {
   const ModelConfig config = FlashConfig();
-  // 255 of 256 experts are elsewhere on 256 ranks, each on its own: nearly all 6 are remote.
+  // 255 of 256 experts are remote on 256 ranks, each on its own: nearly all 6 are remote.
   const ParallelLayout wide = {.n_data = 256, .expert_parallel = true};
   const double remote = 6 * 255.0 / 256;
   EXPECT_NEAR(RemoteRanks(config, 256), remote, 1e-9);
   EXPECT_NEAR(ExpertBytesFused(config, wide), remote * (4096 + 32 + 12 + 2 * 4096), 1e-6);
-  // Two ranks: the other one has at least one of six experts almost always.
+  // Two ranks: the other rank has at least one of six experts almost always.
   double none = 1;
   for (int i = 0; i < 6; ++i) none *= (128.0 - i) / (256.0 - i);
   const ParallelLayout two = {.n_data = 2, .expert_parallel = true};
@@ -93,7 +93,7 @@ TEST(WireTest, PeersAreWhereTheDevicesAre) {
   EXPECT_EQ(PeersOf(machine, 8).in_network, 0);
   EXPECT_EQ(PeersOf(machine, 16).in_node, 7);
   EXPECT_EQ(PeersOf(machine, 16).in_network, 8);
-  // Groups of 3 on nodes of 4: one has its last member alone on the next node.
+  // Groups of 3 on nodes of 4: one group has its last member alone on the next node.
   EXPECT_EQ(PeersOf(RoundMachine(3, 4), 3).in_network, 2);
   EXPECT_EQ(PeersOf(machine, 1).all(), 0);
 }

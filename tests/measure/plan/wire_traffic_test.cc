@@ -1,4 +1,4 @@
-// The formulas of what travels, against what the ranks of a model have sent.
+// The formulas of the traffic, against the bytes that the ranks of a model have sent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,8 +84,8 @@ TEST(WireTrafficTest, TheChoiceOfRowsIsWhatTensorRanksSendBesides) {
   }
 }
 
-// Of the last token's 1 and 16 visible rows every one is chosen; of 38 behind 150 tokens, by five
-// tokens, at least the 32 of one.
+// All of the last token's 1 and 16 visible rows are chosen; of 38 behind 150 tokens, by five
+// tokens, at least the 32 rows of one token.
 TEST(WireTrafficTest, DividedRowsTravelToTheOtherTensorRanks) {
   const std::filesystem::path directory = testing::ProjectPath("models/fairy");
   const ModelSizes sizes = ModelSizes::Read(directory).value();

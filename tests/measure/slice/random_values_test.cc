@@ -98,7 +98,7 @@ TEST(RandomValuesTest, BytesDoNotChangeBetweenVersions) {
   }
 }
 
-// Of 2^20 values the mean of the mean is off by a thousandth of the deviation; five times that.
+// With 2^20 values the mean is off by a thousandth of the deviation on average; five times that.
 constexpr std::int64_t kMany = 1 << 20;
 constexpr double kOff = 0.005;
 
@@ -126,7 +126,7 @@ TEST(RandomValuesTest, E4m3CodesAreRoundedNormalValues) {
   EXPECT_EQ(n_nan, 0);
   EXPECT_NEAR(moments.mean, 0, kOff * kE4m3Deviation);
   EXPECT_NEAR(moments.deviation, kE4m3Deviation, 0.01 * kE4m3Deviation);
-  // The density at 0 times the width of what becomes a subnormal or zero.
+  // The density at 0 times the width of the interval that becomes subnormal or zero.
   const double expected = static_cast<double>(kMany) * 2 * (0x1p-6 - 0x1p-10) /
                           (kE4m3Deviation * std::sqrt(2 * std::numbers::pi));
   EXPECT_NEAR(static_cast<double>(n_subnormal), expected, 5 * std::sqrt(expected));

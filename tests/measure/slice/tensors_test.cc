@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kVocabulary = 129'280;
 
-// All layers of a published model, which all choose their experts by the learned gate here.
+// All layers of a published model; here all choose their experts by the learned gate.
 ModelConfig Whole(const ModelConfig& published) {
   std::vector<int> ratios = published.compress_ratios;
   ratios.pop_back();  // of the MTP head

@@ -187,7 +187,7 @@ TEST(WriteSliceTest, StreamsKeepTheirSizeInAnyDepth) {
   }
 }
 
-// What a refused or broken-off call leaves behind: nothing.
+// A call that was refused or broken off leaves nothing behind.
 void ExpectUntouched(const testing::TemporaryDirectory& parent) {
   EXPECT_TRUE(fs::is_empty(parent.path()))
       << fs::directory_iterator(parent.path())->path() << " is left";
