@@ -1,7 +1,7 @@
-// What reads and extends the caches: attention, the indexer, the compressors, at several depths.
-// Bytes: the cached rows that one decoded token sees (the queries of several share them, and their
-// bytes are not counted); for compressors the inputs. Operations: scores and values, or the index
-// products, of all queries.
+// Operations that read and extend the caches: attention, the indexer, the compressors, at several
+// depths. Bytes: the cached rows that one decoded token sees (several queries share them, and their
+// own bytes are not counted); for compressors the inputs. Operations: scores and values, or the
+// index products, of all queries.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace fathom::bench {
 namespace {
 
-// The cache of one layer at a depth, with room for t tokens more.
+// The cache of one layer at a depth, with room for t more tokens.
 class FilledCache {
  public:
   FilledCache(Backend& backend, int ratio, std::int64_t depth, std::int64_t t)
@@ -42,7 +42,7 @@ class FilledCache {
   std::unique_ptr<SequenceCache> cache_;
 };
 
-// The best rows of every query: as many as there may be, spread over those it sees.
+// The chosen rows of every query: as many as allowed, spread over the rows that it sees.
 std::vector<std::int32_t> SpreadRows(std::int64_t depth, std::int64_t t) {
   std::vector<std::int32_t> selected;
   for (std::int64_t i = 0; i < t; ++i) {
@@ -107,7 +107,7 @@ Work SelectRows(benchmark::State& state, Backend& backend, std::int64_t depth, s
   Work work;
   for (std::int64_t i = 0; i < t; ++i) {
     const auto visible = static_cast<double>(VisibleRows(depth + i, 4));
-    if (visible > kTopRows) {  // else all are chosen, without scores
+    if (visible > kTopRows) {  // else all rows are chosen, without scores
       work.bytes = t == 1 ? visible * kPackedIndexBytes : 0;
       work.multiply_adds += visible * kIndexHeads * kIndexDim;
     }
@@ -127,8 +127,8 @@ Work IndexQueries(benchmark::State& state, Backend& backend, std::int64_t t) {
   return {.bytes = static_cast<double>(q.size() * sizeof(Bf16) + out.size())};
 }
 
-// From a position where the last of t tokens completes a row. index: the rotated FP4 rows of the
-// indexer, not those of attention.
+// Starts at a position where the last of t tokens completes a row. index: the rotated FP4 rows of
+// the indexer instead of attention's rows.
 Work Compress(benchmark::State& state, Backend& backend, int ratio, bool index, std::int64_t t) {
   const std::int64_t depth = (512 / ratio + 1) * ratio - t % ratio;
   FilledCache filled(backend, ratio, depth, t);

@@ -1,11 +1,11 @@
-// The engine with many streams: what it costs beside the model, what drafts bring, what shared
-// weights bring.
+// The engine with many streams: its cost beside the model, the gain of drafts, the gain of shared
+// weights.
 //
 //   engine_bench --model DIR --streams 1,16,64 [--draft 1 --acceptance 0.8] [--prompt N] [--tokens
 //   N]
 //
-// A row per number of streams: every stream has a reader thread of its own, as in a server. Steps
-// of the model alone are timed by the engine (EngineMetrics); the rest of a step is the engine's.
+// A row per number of streams: every stream has its own reader thread, as in a server. The engine
+// times its calls of the model (EngineMetrics); the rest of a step is the engine's cost.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +33,7 @@ struct Options {
   double acceptance = -1;  // as it is
   double temperature = 0;
   int n_threads = 2;
-  bool is_shared = false;  // all prompts are the same
+  bool is_shared = false;  // all prompts are equal
 };
 
 struct Row {
@@ -42,7 +42,7 @@ struct Row {
   double engine_us = 0;
   double tokens_per_step = 0;  // of one stream
   double accepted = 0;         // share of drafted tokens at depth 1
-  double kv_mb = 0;            // of blocks in use when all have been answered
+  double kv_mb = 0;            // in blocks in use when all requests have been answered
 };
 
 void ReadAll(TokenStream stream) {
@@ -84,7 +84,7 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
       readers.emplace_back(ReadAll, *std::move(stream));
     }
   };
-  run(options.n_tokens);  // reads and checks the weights that it uses; caches the prompts
+  run(options.n_tokens);  // reads and checks the used weights; caches the prompts
   const MetricsSnapshot before = engine.metrics().Snapshot();
   run(options.n_tokens);
   const MetricsSnapshot after = engine.metrics().Snapshot();

@@ -1,23 +1,24 @@
-// What balancing brings where some experts are more popular than others: decoding steps of layers
-// with the sizes of V4-Flash on ranks with sequences of their own, with the experts where they are
-// at first and where the balancer puts them; beside what `fathom plan` expects of the same load.
+// The gain of balancing when some experts are more popular than others: decoding steps of layers
+// with the sizes of V4-Flash on ranks with their own sequences, with the experts in their first
+// places and where the balancer puts them; beside the expectation of `fathom plan` for the same
+// load.
 //
 //   expert_balance_bench --ranks 4 --tokens 64,256,512 --zipf 1 --redundant 64
 //
 // Ranks are threads, their network has a given rate (bench/shaped_communicator.h), their products
 // take the time of a processor of a given speed (bench/paced_products.h). Half of the drawn tokens
-// decide about the placement, the others are measured.
+// decide the placement, the others are measured.
 //
-// A row per number of tokens of a step, of all ranks together:
+// A row per number of tokens of a step, over all ranks:
 //
 //   imbalance      rows of the busiest rank over the mean, before and after
 //   tok/s          of these layers alone, before and after
 //   faster         after / before
 //   expected       the same three by the simulator
 //
-// With --move N instead what it costs to send N experts to every rank, as a rebalancing does.
-// Before its experts a layer then has an attention, as long as its weights take to be read; every
-// step runs twice, without pieces and with them:
+// With --move N, measures instead the cost of sending N experts to every rank, as a rebalancing
+// does. A layer then has an attention before its experts, as long as reading its weights takes;
+// every step runs twice, with and without parts of experts:
 //
 //   steps          that carry the experts in pieces
 //   between        ms that steps wait if all is sent between two of them
@@ -67,14 +68,14 @@ struct Options {
   double tera_flops = 0.08;
   int n_steps = 4;
   std::string path = "fused";
-  std::int64_t n_moved = 0;  // experts to every rank; 0: none
+  std::int64_t n_moved = 0;  // experts to every rank; 0: measure balancing
   std::int64_t kb_per_block = kBytesPerBlock / 1024;
-  double attention_mb = 150;  // of a layer: what Flash has outside the experts
+  double attention_mb = 150;  // per layer: Flash's weights outside the experts
 };
 
 // --- Tokens ---
 
-// The experts of a token: each with the probability that is its share, exactly as many as a token
+// Draws the experts of a token, each with the probability of its share, exactly as many as a token
 // has. The shares lie one behind the other on a line, in a random order; the token chooses those
 // under points that are 1 apart.
 void Choose(const std::vector<double>& shares, std::mt19937_64& random, std::int32_t* chosen) {
@@ -116,20 +117,20 @@ struct Tokens {
 // --- Measured ---
 
 struct Figures {
-  double imbalance = 1;  // on average over layers and steps
+  double imbalance = 1;  // averaged over layers and steps
   double tokens_per_second = 0;
 };
 
-// Seconds that all steps have lost to experts on their way.
+// Seconds that all steps lost to experts in transit.
 struct MoveFigures {
   double between = 0;
   double waited = 0;
   double slower = 0;
-  double step = 0;  // of one without pieces
+  double step = 0;  // of one step without parts
 };
 
-// Experts of Flash, n to each rank from the one before it. All lie in the same place: what they
-// hold does not matter.
+// Experts of Flash, n to each rank from the rank before. All use the same memory: their content
+// does not matter.
 class MovedExperts {
  public:
   MovedExperts(int rank, int n_ranks) : rank_(rank), n_ranks_(n_ranks) {}
@@ -210,7 +211,7 @@ class Run {
     return most / mean;
   }
 
-  // What a rank has of the tokens of a step.
+  // A rank's tokens of a step.
   struct Rank {
     Rank(const Run& of, int at, ExpertExchange& with, Communicator& ranks)
         : run(of),
@@ -231,7 +232,8 @@ class Run {
     ExpertMoveRounds Moved() { return moved.Rounds(run.options_.n_moved); }
     std::int64_t BytesPerBlock() const { return 1024 * run.options_.kb_per_block; }
 
-    // Seconds of the layers of a step, each with an attention and, perhaps, pieces.
+    // Returns the seconds of the layers of a step, each with an attention and, optionally, parts of
+    // experts.
     double RunStep(const Tokens& step, bool carries) {
       const auto start = Clock::now();
       for (std::size_t layer = 0; layer < run.maps_.size(); ++layer) {
@@ -383,8 +385,8 @@ Figures Expect(const Options& options, const ModelConfig& config, const plan::Ex
           .tokens_per_second = static_cast<double>(n_tokens) / (time.experts + time.exchange)};
 }
 
-// Where the program's balancer puts the experts after these tokens; nothing drawn: where they are
-// at first, without replicas.
+// Returns the balancer's placement after these tokens; without tokens, the first placement, without
+// replicas.
 std::vector<ReplicaMap> MapsAfter(const Options& options, const ModelConfig& config,
                                   const Tokens* drawn) {
   std::vector<ReplicaMap> maps;
@@ -405,7 +407,7 @@ std::vector<ReplicaMap> MapsAfter(const Options& options, const ModelConfig& con
   return maps;
 }
 
-// As many steps as carry the experts.
+// Runs as many steps as carry the experts.
 void ReportMoves(const Options& options, const ModelConfig& config,
                  const std::vector<ReplicaMap>& maps, const plan::ExpertLoad& load,
                  std::mt19937_64& random) {

@@ -1,19 +1,18 @@
-// What overlap brings where experts are on several ranks: layers with the sizes of V4-Flash, by the
-// gathering and by the fused path.
+// The gain of overlap when experts are on several ranks: layers with the sizes of V4-Flash, with
+// the gathering and the fused exchange.
 //
 //   expert_exchange_bench --ranks 4 --tokens 128,512 --rate 150,300,600 [--data] [--real]
 //
-// Ranks are threads on a network of a given rate (bench/shaped_communicator.h). Or they are
-// processes, one on each of these hosts, joined over TCP; rank 0 reports. --rate then says what the
-// links have:
+// Ranks are threads on a network of a given rate (bench/shaped_communicator.h), or processes, one
+// on each of these hosts, joined over TCP; rank 0 reports. --rate then names the rate of the links:
 //
 //   expert_exchange_bench --hosts 10.0.0.1,10.0.0.2 --rank 0 --rate 75 ...
 //
-// bench/exchange_hosts.py does that with hosts that are network namespaces, and shapes their links.
+// bench/exchange_hosts.py does so with network namespaces as hosts, and shapes their links.
 //
 // Products are paced: a call takes as long as a processor of the given speed needs to read the
-// weights of its experts and to multiply, but not its time on this machine, where ranks would be in
-// each other's way. --real computes those of the routed experts.
+// weights of its experts and to multiply, not its time on this machine, where ranks would slow each
+// other down. --real computes the products of the routed experts.
 //
 // A row per number of tokens and rate (MB/s of every rank's port, in and out); ms per layer:
 //
@@ -59,7 +58,7 @@ constexpr std::int64_t kHidden = 4096;
 constexpr std::int64_t kWidth = 2048;
 constexpr std::int64_t kPerToken = 6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kMultiplyAdds = 3.0 * kHidden * kWidth;  // of a token and an expert
+constexpr double kMultiplyAdds = 3.0 * kHidden * kWidth;  // per token and expert
 
 struct Options {
   int n_ranks = 4;
@@ -133,7 +132,7 @@ struct Tokens {
   std::vector<std::int32_t> positions;
 };
 
-// One path and number of tokens at one rate; of a layer, the most of all ranks.
+// One exchange and number of tokens at one rate; per layer, the slowest rank.
 struct Figures {
   double seconds = kNever;
   double travel = kNever;
@@ -202,7 +201,7 @@ class Rank {
     const std::int64_t first = options_.data ? n_tokens * ranks_.rank() / ranks_.size() : 0;
     const std::int64_t t =
         options_.data ? tokens_of_rank_[static_cast<std::size_t>(ranks_.rank())] : n_tokens;
-    // Routing is not const, but nobody writes it.
+    // Routing is not const, but nothing writes it.
     auto* ids = const_cast<std::int32_t*>(tokens.ids.data());
     auto* weights = const_cast<float*>(tokens.weights.data());
     return {.x = {tokens.x.data() + first * kHidden, t, kHidden},
@@ -238,7 +237,7 @@ class Rank {
   }
 
   // The shared expert: E4M3 of the same size, whole for data ranks, a share of its columns for
-  // tensor ranks. What these then add up is no part of the exchange, and left out.
+  // tensor ranks. Their sum is not part of the exchange, and left out.
   void PassShared(std::int64_t n_tokens) {
     const auto start = Clock::now();
     const double share = options_.data ? 1.0 : 1.0 / ranks_.size();
@@ -266,8 +265,7 @@ class Rank {
     mine.end = Clock::now().time_since_epoch().count();
     mine.busy = busy_;
     mine.bytes = static_cast<double>(ranks_.traffic().n_bytes - before);
-    // From when the first begins until the last ends; hosts have one clock where they are one
-    // machine's.
+    // From the first rank's start to the last rank's end; hosts on one machine have one clock.
     Span all = mine;
     for (const Span& span : Must(ranks_.GatherEach(mine))) {
       all = {std::min(all.begin, span.begin), std::max(all.end, span.end),
@@ -314,7 +312,7 @@ void PrintTitle(const Options& options, int n_ranks) {
 
 void PrintRow(std::int64_t n_tokens, double rate, double compute, const Figures& gathered,
               const Figures& fused) {
-  // Of what is saved if communication takes so long and overlaps perfectly.
+  // The share that is saved if communication takes this long and overlaps perfectly.
   const auto share = [&](double communication) {
     const double overlapped = std::max(compute, communication);
     return 100 * (gathered.seconds - fused.seconds) / (gathered.seconds - overlapped);

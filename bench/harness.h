@@ -1,4 +1,4 @@
-// What the kernel benchmarks share: backends, made-up data, and rates beside the limits of the
+// Shared by the kernel benchmarks: backends, made-up data, and rates beside the limits of the
 // machine.
 #pragma once
 
@@ -40,16 +40,17 @@ struct Setting {
   friend auto operator<=>(const Setting&, const Setting&) = default;
 };
 
-// What one iteration must do; counted as in measure/bench/costs.h.
+// The work of one iteration; counted as in measure/bench/costs.h.
 struct Work {
   double bytes = 0;          // of weights, cached rows or activations
-  double multiply_adds = 0;  // required for the result
+  double multiply_adds = 0;  // multiply-adds that the result requires
 };
 
 // Measures the limits of the machine, for every setting and again from time to time. One thread.
 class Rooflines {
  public:
-  // The best of all measurements so far of this setting; measures if the last one is seconds old.
+  // Returns the best measurement so far of this setting; measures again if the last one is seconds
+  // old.
   Roofline Of(const Setting& setting);
 
  private:
@@ -60,7 +61,8 @@ class Rooflines {
   std::map<Setting, Entry> entries_;
 };
 
-// A benchmark: sets up and runs the loop of `state` on a backend, and says what an iteration does.
+// A benchmark: sets up and runs the loop of `state` on a backend, and returns the work of an
+// iteration.
 using Body = std::function<Work(benchmark::State& state, Backend& backend)>;
 
 // Registers benchmarks of one setting under "isa/name/threads:N". The rooflines must outlive the
@@ -69,7 +71,7 @@ class Registrar {
  public:
   Registrar(const Setting& setting, Rooflines& rooflines)
       : setting_(setting), rooflines_(rooflines) {}
-  // Counters: GB/s, GFLOP/s and the percentage of each limit; those of no work are left out.
+  // Counters: GB/s, GFLOP/s and the percentage of each limit; rates without work are left out.
   void Add(const std::string& name, Body body) const;
 
  private:
@@ -83,7 +85,7 @@ void RegisterCaches(const Registrar& registrar);    // cache_bench.cc
 
 // --- Data, the same in every run
 
-// E4M3 codes that are numbers; as the upper byte of a bf16, moderate exponents.
+// E4M3 codes that are not NaN; as the upper byte of a bf16, moderate exponents.
 std::vector<std::byte> RandomBytes(std::int64_t n);
 std::vector<Bf16> RandomNumbers(std::int64_t n);
 std::vector<float> RandomFloats(std::int64_t n);
@@ -97,7 +99,7 @@ struct BatchArrays {
 };
 BatchArrays OneSegment(std::int64_t first_position, std::int64_t n_tokens);
 
-// cos and sin of t rows; owns them.
+// Owns cos and sin of t rows.
 struct Angles {
   explicit Angles(std::int64_t t);
   RopeRows Rows() const;

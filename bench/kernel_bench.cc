@@ -4,9 +4,9 @@
 //   cmake --build --preset release --target kernel_bench
 //   build/release/kernel_bench --benchmark_filter='avx2/fp4/.*threads:2'
 //
-// Names: instruction set / operation / rows and parameters / threads. What bytes and operations are
-// counted is said where each benchmark is (product_bench.cc, row_bench.cc, cache_bench.cc); whole
-// models are measured by `fathom bench`.
+// Names: instruction set / operation / rows and parameters / threads. Each benchmark says which
+// bytes and operations it counts (product_bench.cc, row_bench.cc, cache_bench.cc); whole models are
+// measured by `fathom bench`.
 #include <benchmark/benchmark.h>
 
 #include "bench/harness.h"

@@ -1,4 +1,4 @@
-// Must: what a benchmark cannot go on without.
+// Must: ends a benchmark on an error.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
-// PacedProducts: the products of experts on a processor of a given speed, by waiting as long as it
-// would need: ranks on one machine are not in each other's way.
+// PacedProducts: the products of experts at the speed of a given processor: waits as long as that
+// processor would need, so that ranks on one machine do not slow each other down.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ struct ProcessorSpeed {
   double flops_per_second = 0;
 };
 
-// Of one rank; one thread.
+// For one rank; one thread.
 class PacedProducts {
  public:
-  // n_multiply_adds, n_bytes: of a token and an expert, of an expert's weights.
+  // n_multiply_adds: per token and expert; n_bytes: per expert's weights.
   PacedProducts(const ProcessorSpeed& speed, std::int64_t n_experts, double n_multiply_adds,
                 double n_bytes)
       : speed_(speed),
@@ -29,8 +29,8 @@ class PacedProducts {
         n_multiply_adds_(n_multiply_adds),
         n_bytes_(n_bytes) {}
 
-  // As long as the slower of reading the weights of these experts and multiplying. What a busy
-  // machine lets a rank sleep too long, the next call makes up for.
+  // Takes as long as the slower of reading the weights of these experts and multiplying. If a busy
+  // machine wakes a rank too late, the next call is shorter.
   void Run(Matrix<const std::int32_t> ids) {
     const auto start = Clock::now();
     std::ranges::fill(used_, 0);
@@ -44,9 +44,9 @@ class PacedProducts {
     const auto n_used = static_cast<double>(std::ranges::count(used_, 1));
     Wait(start, n_used * n_bytes_, n_pairs * n_multiply_adds_);
   }
-  // The same for other weights.
+  // Run for other weights.
   void Run(double n_bytes, double n_multiply_adds) { Wait(Clock::now(), n_bytes, n_multiply_adds); }
-  // Before a new measurement.
+  // Call before a new measurement.
   void Forget() { overslept_ = 0; }
 
  private:

@@ -1,5 +1,5 @@
 // Matrix products of every format. Bytes: the weights, read from memory once per call. Operations:
-// those of the product.
+// the products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ double MultiplyAdds(std::int64_t t, const Weight& w) {
   return static_cast<double>(t * w.n) * static_cast<double>(w.k);
 }
 
-// Matrices that lie one after the other in more memory than caches hold.
+// Matrices one after the other in more memory than the caches hold.
 class WeightPool {
  public:
   Weight Next(Weight w) {
@@ -69,7 +69,7 @@ Work Product(benchmark::State& state, Backend& backend, const Weight& weight, st
   return {StoredBytes(weight), MultiplyAdds(t, weight)};
 }
 
-// wo_a: every group of heads with rows of its own, activations not quantised.
+// wo_a: every group of heads with its own rows, activations not quantised.
 Work Grouped(benchmark::State& state, Backend& backend, const Weight& weight, std::int64_t t) {
   WeightPool pool;
   const std::vector<Bf16> x = RandomNumbers(t * kGroups * weight.k);

@@ -1,5 +1,5 @@
-// Operations on rows of activations. Bytes: what is read and written, of the activations too; so
-// few rows, which stay in the caches, may be faster than memory.
+// Operations on rows of activations. Bytes: all reads and writes, including activations; few rows
+// stay in the caches and may be faster than memory.
 #include <fmt/format.h>
 
 #include "bench/harness.h"

@@ -10,14 +10,14 @@ namespace {
 
 using Clock = ShapedNetwork::Clock;
 
-constexpr std::chrono::microseconds kTurn(30);  // between two looks at messages
+constexpr std::chrono::microseconds kTurn(30);  // between two polls
 
 Clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// What a rank waits for, by sender: messages come in the order in which they were expected,
-// whichever exchange they belong to.
+// The messages that a rank waits for, by sender: messages arrive in the order in which they were
+// expected, from whichever exchange.
 struct Expected {
   std::span<std::byte> bytes;
   bool* has_arrived = nullptr;
@@ -89,7 +89,7 @@ class ShapedExchange : public Exchange {
   std::size_t n_told_ = 0;
 };
 
-// What a communicator has in common with those that were split from it.
+// Shared by a communicator and those split from it.
 struct Shared {
   Traffic traffic;
   int n_channels = 1;  // the same on all ranks, which split together

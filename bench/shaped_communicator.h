@@ -1,4 +1,4 @@
-// ShapedNetwork: ranks of one process whose messages take as long as on a given network.
+// ShapedNetwork: ranks of one process whose messages take the time of a given network.
 #pragma once
 
 #include <atomic>
@@ -17,13 +17,13 @@
 
 namespace fathom::bench {
 
-// Every rank has a port that sends and receives at the same time, at this rate each.
+// Every rank has a port that sends and receives at the same time, each at this rate.
 struct LinkShape {
   double bytes_per_second = 1e9;
   double latency_seconds = 0;
 };
 
-// Where a rank is in the network, and by what its messages are told from those of others.
+// The position of a rank in the network, and the channel of its messages.
 struct ShapedLink {
   int rank = 0;
   int channel = 0;
@@ -35,21 +35,21 @@ struct ShapedRoute {
   friend auto operator<=>(const ShapedRoute&, const ShapedRoute&) = default;
 };
 
-// Messages of a rank leave one after the other, and enter the port of another one after the other,
-// the latency later, whatever the ranks do meanwhile. Ranks call it from any thread.
+// Messages of a rank leave one after the other and, after the latency, enter the port of the
+// receiver one after the other, independently of the ranks' work. Ranks call it from any thread.
 class ShapedNetwork {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit ShapedNetwork(int n_ranks);
-  // For messages that are sent from now on.
+  // Applies to messages that are sent afterwards.
   void SetShape(const LinkShape& shape) {
     const std::scoped_lock lock(mutex_);
     shape_ = shape;
   }
   int n_ranks() const { return static_cast<int>(out_free_.size()); }
 
-  // The bytes are read when they are taken, which is told then.
+  // Reads the bytes when the message is taken, and then counts it as taken.
   void Send(const ShapedRoute& route, std::span<const std::byte> bytes, std::atomic<int>& n_taken);
   // Takes the next message of a route if it has arrived.
   bool Take(const ShapedRoute& route, std::span<std::byte> bytes);
@@ -68,7 +68,7 @@ class ShapedNetwork {
   std::map<ShapedRoute, std::deque<Message>> on_their_way_;
 };
 
-// The network outlives it. It is split into all ranks only.
+// The network outlives the communicator, which can be split into all ranks only.
 std::unique_ptr<Communicator> MakeShapedCommunicator(int rank, ShapedNetwork& network);
 
 }  // namespace fathom::bench

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenTries(20);
 constexpr int kTries = 500;
 
-// The two ends wait for little messages, too.
+// Disables delays of small messages; both ends wait for them.
 Descriptor WithoutDelay(Descriptor socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -46,7 +46,7 @@ Result<Descriptor> Listen(const sockaddr_in& place) {
   return socket;
 }
 
-// Says who has come.
+// Connects, and sends the own rank.
 Result<Descriptor> Connect(const sockaddr_in& place, std::int32_t rank) {
   for (int i = 0; i < kTries; ++i) {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -1,5 +1,6 @@
-// Ranks as processes on several hosts, joined two by two over TCP: what fathom launch does with
-// sockets of one machine. For measurements in a network of one's own: whoever comes is believed.
+// Ranks as processes on several hosts, joined pairwise over TCP, as fathom launch joins ranks with
+// the sockets of one machine. For measurements in a private network: connections are not
+// authenticated.
 #pragma once
 
 #include <span>
@@ -10,7 +11,7 @@
 
 namespace fathom::bench {
 
-// addresses: of every rank, IPv4. All ranks call it within 10 s. Errors: kIo, kInvalidArgument.
+// addresses: IPv4, of every rank. All ranks call it within 10 s. Errors: kIo, kInvalidArgument.
 Result<MeshEnds> JoinTcpMesh(int rank, std::span<const std::string> addresses, int port);
 
 }  // namespace fathom::bench
