@@ -88,7 +88,8 @@ class CheckLayersTest(unittest.TestCase):
                              ("kernels/hip/gemm.cu", "hip/hip_runtime.h"),
                              ("kernels/cpu/simd_avx2.h", "immintrin.h"),
                              ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
-                             ("http/http_client.cc", "boost/asio.hpp"),
+                             ("http/http_request_parser.cc", "boost/beast.hpp"),
+                             ("http/http_client.cc", "curl/curl.h"),
                              ("tokenizer/pretokenizer.cc", "pcre2.h")]:
             self.write(f"src/{path}", f"#include <{header}>\n")
         self.expect()

@@ -1,193 +1,278 @@
 #include "http/http_client.h"
 
+#include <curl/curl.h>
+
+#include <algorithm>
 #include <array>
-#include <boost/asio/buffer.hpp>
-#include <boost/beast/http/buffer_body.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <iterator>
+#include <optional>
+#include <system_error>
 #include <utility>
+
+#include "base/check.h"
 
 namespace fathom {
 namespace {
 
-namespace beast_http = boost::beast::http;
-using Parser = beast_http::response_parser<beast_http::buffer_body>;
-
-constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
+struct CurlDelete {
+  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
+  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using CurlFields = std::unique_ptr<curl_slist, CurlDelete>;
 
 bool HasLineBreak(std::string_view text) {
   return text.find_first_of(std::string_view("\r\n\0", 3)) != text.npos;
 }
 
-// Beast's own writer throws where a field is too long.
-Result<std::string> HeaderOf(const HttpUrl& url, const HttpCall& call) {
-  std::string text = fmt::format("{} {}{} HTTP/1.1\r\nHost: {}\r\n", call.method, url.path,
-                                 call.path, url.authority());
-  for (const auto& [name, value] : call.fields) {
+void Append(CurlFields& list, const std::string& line) {
+  curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+  Check(longer != nullptr, "libcurl has no memory for a header field");
+  static_cast<void>(list.release());
+  list.reset(longer);
+}
+
+Result<CurlFields> MakeFields(const HttpFields& fields) {
+  CurlFields list;
+  // Fields that libcurl would add by itself.
+  for (const char* removed : {"Accept:", "Content-Type:", "Expect:"}) {
+    Append(list, removed);
+  }
+  for (const auto& [name, value] : fields) {
     if (HasLineBreak(name) || HasLineBreak(value)) {
       return MakeError(ErrorCode::kInvalidArgument, "a line break in the field {}",
                        HasLineBreak(name) ? "name" : name);
     }
-    fmt::format_to(std::back_inserter(text), "{}: {}\r\n", name, value);
+    // "name;" is libcurl's way to send a field without a value.
+    Append(list, value.empty() ? name + ";" : fmt::format("{}: {}", name, value));
   }
-  if (!call.body.empty() || call.method == "POST") {
-    fmt::format_to(std::back_inserter(text), "Content-Length: {}\r\n", call.body.size());
-  }
-  return text + "\r\n";
+  return list;
 }
 
-// Reads one reply of a connection. The parser takes bytes; the waiting is the socket's.
+std::string_view WithoutBlanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == text.npos) return "";
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+// Collects what libcurl's callbacks deliver of one reply.
 class ReplyReader {
  public:
-  ReplyReader(ClientSocket& socket, const HttpClientLimits& limits, Deadline deadline)
-      : socket_(socket), limits_(limits), deadline_(deadline) {}
+  ReplyReader(CURL* easy, const HttpClientLimits& limits, const HttpPieceSink& sink)
+      : easy_(easy), limits_(limits), sink_(sink) {}
 
-  // Sets *keep to whether the connection can take another request.
-  Result<HttpReply> Read(bool has_body, const HttpPieceSink& sink, bool* keep) {
-    for (;;) {
-      Parser parser;
-      parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
-      parser.body_limit(boost::none);
-      parser.skip(!has_body);
-      const Status header = ReadHeader(parser);
-      if (!header) return Unexpected(header.error());
-      const int status = static_cast<int>(parser.get().result_int());
-      if (status >= 200) return ReadReply(parser, status, sink, keep);
-      // 1xx: the reply is still to come.
+  // One line of the header, with its line break.
+  Status ReadHeaderLine(std::string_view line) {
+    if (header_is_complete_) return {};  // a trailer
+    n_header_bytes_ += line.size();
+    if (n_header_bytes_ > limits_.header_bytes) {
+      return MakeError(ErrorCode::kInvalidData, "the header is over the limit of {} bytes",
+                       limits_.header_bytes);
     }
+    const std::string_view field = WithoutBlanks(line);
+    if (field.empty()) {
+      header_is_complete_ = Information(CURLINFO_RESPONSE_CODE) >= 200;
+    } else if (field.starts_with("HTTP/")) {
+      reply_.fields.clear();  // those of a 1xx reply
+    } else {
+      const std::size_t colon = field.find(':');
+      if (colon == 0 || colon == field.npos) {
+        return MakeError(ErrorCode::kInvalidData,
+                         "the reply is not HTTP/1.1: expected a field, found \"{}\"", field);
+      }
+      reply_.fields.emplace_back(field.substr(0, colon), WithoutBlanks(field.substr(colon + 1)));
+    }
+    return {};
+  }
+
+  Status ReadPiece(std::string_view piece) {
+    if (sink_ && Information(CURLINFO_RESPONSE_CODE) < 300) {
+      if (sink_(piece)) return {};
+      return MakeError(ErrorCode::kUnavailable, "ended by the reader of the stream");
+    }
+    reply_.body += piece;
+    if (reply_.body.size() <= limits_.body_bytes) return {};
+    return MakeError(ErrorCode::kInvalidData, "the body has more than {} bytes",
+                     limits_.body_bytes);
+  }
+
+  // libcurl's callback for header lines or body pieces: any other number than n ends the transfer.
+  template <Status (ReplyReader::*kRead)(std::string_view)>
+  static std::size_t Receive(char* bytes, std::size_t, std::size_t n, void* reader) {
+    auto& self = *static_cast<ReplyReader*>(reader);
+    self.status_ = (self.*kRead)({bytes, n});
+    return self.status_ ? n : 0;
+  }
+
+  // The reply after libcurl ended with `code`. `detail`: libcurl's description of the error.
+  Result<HttpReply> Finish(CURLcode code, const char* detail) {
+    if (!status_) return Unexpected(status_.error());
+    if (code != CURLE_OK) return Unexpected(Describe(code, detail));
+    if (!header_is_complete_) {
+      return MakeError(ErrorCode::kIo,
+                       "the server closed the connection in the header of its reply");
+    }
+    reply_.status = static_cast<int>(Information(CURLINFO_RESPONSE_CODE));
+    const char* type = nullptr;
+    curl_easy_getinfo(easy_, CURLINFO_CONTENT_TYPE, &type);
+    reply_.content_type = type == nullptr ? "" : type;
+    return std::move(reply_);
   }
 
  private:
-  // More bytes behind those of bytes_; false: the server has closed.
-  Result<bool> Receive() {
-    const Result<std::size_t> n = socket_.Receive(received_, deadline_);
-    if (!n) return Unexpected(n.error());
-    bytes_.append(received_.data(), *n);
-    return *n > 0;
+  long Information(CURLINFO info) const {
+    long value = 0;
+    curl_easy_getinfo(easy_, info, &value);
+    return value;
   }
 
-  // What the parser makes of bytes_; *needs_more: it has to see what comes behind.
-  Status Parse(Parser& parser, bool* needs_more) {
-    boost::system::error_code error;
-    const std::size_t n = parser.put(boost::asio::buffer(std::as_const(bytes_)), error);
-    bytes_.erase(0, n);
-    *needs_more = error == beast_http::error::need_more;
-    if (error && !*needs_more && error != beast_http::error::need_buffer) {
-      return MakeError(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: {}", error.message());
+  Error Describe(CURLcode code, const char* detail) const {
+    const auto error = [](ErrorCode kind, std::string message) {
+      return Error{.code = kind, .message = std::move(message)};
+    };
+    const int number = static_cast<int>(Information(CURLINFO_OS_ERRNO));
+    const std::string reason = *detail != '\0' ? detail : curl_easy_strerror(code);
+    switch (code) {
+      case CURLE_COULDNT_CONNECT:
+        return error(
+            ErrorCode::kIo,
+            "cannot connect: " + (number == 0 ? reason : std::generic_category().message(number)));
+      case CURLE_OPERATION_TIMEDOUT:
+        return error(ErrorCode::kIo, "timed out: " + reason);
+      case CURLE_GOT_NOTHING:
+        return error(ErrorCode::kIo, "the server closed the connection without a reply");
+      case CURLE_PARTIAL_FILE:
+        return error(ErrorCode::kIo, "the server closed the connection in the body of its reply");
+      case CURLE_UNSUPPORTED_PROTOCOL:
+      case CURLE_WEIRD_SERVER_REPLY:
+        return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
+      case CURLE_RECV_ERROR:
+        // Without an error of the system it is the encoding of chunks that is wrong.
+        if (number == 0)
+          return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
+        return error(ErrorCode::kIo, "cannot receive: " + reason);
+      default:
+        return error(ErrorCode::kIo, reason);
     }
-    return {};
   }
 
-  Status ReadHeader(Parser& parser) {
-    while (!parser.is_header_done()) {
-      bool needs_more = true;
-      const Status parsed = bytes_.empty() ? Status() : Parse(parser, &needs_more);
-      if (!parsed) return parsed;
-      if (!needs_more) continue;
-      const Result<bool> received = Receive();
-      if (!received) return Unexpected(received.error());
-      if (!*received) {
-        return MakeError(ErrorCode::kIo, "the server closed the connection {}",
-                         parser.got_some() ? "in the header of its reply" : "without a reply");
-      }
-    }
-    return {};
-  }
-
-  Result<HttpReply> ReadReply(Parser& parser, int status, const HttpPieceSink& sink, bool* keep) {
-    HttpReply reply = {.status = status, .content_type = {}};
-    for (const auto& field : parser.get()) {
-      reply.fields.emplace_back(field.name_string(), field.value());
-    }
-    reply.content_type = parser.get()[beast_http::field::content_type];
-    const bool is_streamed = sink != nullptr && status < 300;
-    while (!parser.is_done()) {
-      const Result<std::string_view> piece = ReadPiece(parser);
-      if (!piece) return Unexpected(piece.error());
-      if (!is_streamed) {
-        reply.body += *piece;
-        if (reply.body.size() > limits_.body_bytes) {
-          return MakeError(ErrorCode::kInvalidData, "the body has more than {} bytes",
-                           limits_.body_bytes);
-        }
-      } else if (!piece->empty() && !sink(*piece)) {
-        return MakeError(ErrorCode::kUnavailable, "ended by who reads it");
-      }
-    }
-    *keep = parser.keep_alive() && bytes_.empty();
-    return reply;
-  }
-
-  // The next bytes of the body, valid until the next call; may be empty.
-  Result<std::string_view> ReadPiece(Parser& parser) {
-    if (bytes_.empty() || needs_more_) {
-      const Result<bool> received = Receive();
-      if (!received) return Unexpected(received.error());
-      if (!*received) return ReadEnd(parser);
-    }
-    auto& body = parser.get().body();
-    body.data = piece_.data();
-    body.size = piece_.size();
-    body.more = true;
-    const Status parsed = Parse(parser, &needs_more_);
-    if (!parsed) return Unexpected(parsed.error());
-    return std::string_view(piece_.data(), piece_.size() - body.size);
-  }
-
-  Result<std::string_view> ReadEnd(Parser& parser) {
-    boost::system::error_code error;
-    parser.put_eof(error);
-    if (error) {
-      return MakeError(ErrorCode::kIo, "the server closed the connection in the body of its reply");
-    }
-    return std::string_view();
-  }
-
-  ClientSocket& socket_;
+  CURL* const easy_;
   const HttpClientLimits& limits_;
-  const Deadline deadline_;
-  std::string bytes_;  // received and not yet parsed
-  bool needs_more_ = false;
-  std::array<char, kPieceBytes> received_;
-  std::array<char, kPieceBytes> piece_;
+  const HttpPieceSink& sink_;
+  HttpReply reply_;
+  std::size_t n_header_bytes_ = 0;
+  bool header_is_complete_ = false;
+  Status status_;
 };
 
 }  // namespace
 
-HttpClient::HttpClient(HttpUrl url, HttpClientLimits limits)
-    : url_(std::move(url)), limits_(limits) {}
+Result<std::string> ParseServerUrl(std::string_view text) {
+  const tl::unexpected<Error> bad =
+      MakeError(ErrorCode::kInvalidArgument,
+                "expected http://HOST[:PORT][/PREFIX] or https://..., found \"{}\"", text);
+  const std::string copy(text);
+  const std::unique_ptr<CURLU, CurlDelete> url(curl_url());
+  if (HasLineBreak(text) || !url ||
+      curl_url_set(url.get(), CURLUPART_URL, copy.c_str(), CURLU_DISALLOW_USER) != CURLUE_OK) {
+    return bad;
+  }
+  const auto part = [&](CURLUPart kind) -> std::optional<std::string> {
+    char* value = nullptr;
+    if (curl_url_get(url.get(), kind, &value, 0) != CURLUE_OK) return std::nullopt;
+    std::string found(value);
+    curl_free(value);
+    return found;
+  };
+  const std::optional<std::string> scheme = part(CURLUPART_SCHEME);
+  std::optional<std::string> whole = part(CURLUPART_URL);
+  const std::string_view rest = text.substr(std::min(text.find("//") + 2, text.size()));
+  if (!whole || (scheme != "http" && scheme != "https") || part(CURLUPART_QUERY) ||
+      part(CURLUPART_FRAGMENT) || part(CURLUPART_PORT) == "0" ||
+      rest.substr(0, rest.find('/')).ends_with(':')) {
+    return bad;
+  }
+  while (whole->ends_with('/')) {
+    whole->pop_back();
+  }
+  return *whole;
+}
+
+HttpClient::HttpClient(std::string url, HttpClientLimits limits)
+    : url_(std::move(url)),
+      limits_(limits),
+      multi_(curl_multi_init(), [](void* multi) { curl_multi_cleanup(multi); }) {}
+
+void HttpClient::Cancel() {
+  cancelled_ = true;
+  curl_multi_wakeup(multi_.get());
+}
 
 Result<HttpReply> HttpClient::Send(const HttpCall& call, const HttpPieceSink& sink) {
   Result<HttpReply> reply = Exchange(call, sink);
   if (!reply) {
-    socket_.Close();
-    return MakeError(reply.error().code, "http://{}: {} {}{}: {}", url_.authority(), call.method,
-                     url_.path, call.path, reply.error().message);
+    return MakeError(reply.error().code, "{}: {} {}: {}", url_, call.method, call.path,
+                     reply.error().message);
   }
   return reply;
 }
 
 Result<HttpReply> HttpClient::Exchange(const HttpCall& call, const HttpPieceSink& sink) {
-  const Result<std::string> header = HeaderOf(url_, call);
-  if (!header) return Unexpected(header.error());
-  const auto start = std::chrono::steady_clock::now();
-  const Deadline deadline = start + limits_.request_time;
-  if (!socket_.is_open() || socket_.IsStale()) {
-    const Status connected =
-        socket_.Connect(url_.host, url_.port, std::min(deadline, start + limits_.connect_time));
-    if (!connected) return Unexpected(connected.error());
+  const Result<CurlFields> fields = MakeFields(call.fields);
+  if (!fields) return Unexpected(fields.error());
+  const std::unique_ptr<CURL, CurlDelete> easy(curl_easy_init());
+  if (!easy || !multi_) return MakeError(ErrorCode::kIo, "libcurl could not be initialised");
+  const auto set = [&](CURLoption option, auto value) {
+    curl_easy_setopt(easy.get(), option, value);
+  };
+  ReplyReader reader(easy.get(), limits_, sink);
+  std::array<char, CURL_ERROR_SIZE> detail = {};
+  set(CURLOPT_URL, (url_ + call.path).c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_HTTPHEADER, fields->get());
+  if (call.method == "HEAD") {
+    set(CURLOPT_NOBODY, 1L);
+  } else {
+    if (!call.body.empty() || call.method == "POST") {
+      set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
+      set(CURLOPT_POSTFIELDS, call.body.c_str());
+    }
+    set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
   }
-  // In one piece: a small request is one packet.
-  const Status sent = socket_.SendAll(*header + call.body, deadline);
-  // A server that refuses a body may answer and close while it is still being sent.
-  if (!sent && sent.error().code == ErrorCode::kUnavailable) return Unexpected(sent.error());
-  bool keep = false;
-  Result<HttpReply> reply =
-      ReplyReader(socket_, limits_, deadline).Read(call.method != "HEAD", sink, &keep);
-  if (!sent && !reply) return Unexpected(sent.error());
-  if (!keep || !sent) socket_.Close();
-  return reply;
+  set(CURLOPT_NOPROXY, "*");
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(limits_.connect_time.count()));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(limits_.request_time.count()));
+  set(CURLOPT_ERRORBUFFER, detail.data());
+  set(CURLOPT_HEADERFUNCTION, &ReplyReader::Receive<&ReplyReader::ReadHeaderLine>);
+  set(CURLOPT_HEADERDATA, &reader);
+  set(CURLOPT_WRITEFUNCTION, &ReplyReader::Receive<&ReplyReader::ReadPiece>);
+  set(CURLOPT_WRITEDATA, &reader);
+  const Result<int> code = Perform(easy.get());
+  if (!code) return Unexpected(code.error());
+  return reader.Finish(static_cast<CURLcode>(*code), detail.data());
+}
+
+Result<int> HttpClient::Perform(void* easy) {
+  constexpr int kLongestWaitMs = 60'000;  // libcurl's own timeouts end a wait earlier
+  curl_multi_add_handle(multi_.get(), easy);
+  int n_running = 1;
+  CURLMcode failed = CURLM_OK;
+  while (!cancelled_ && failed == CURLM_OK) {
+    failed = curl_multi_perform(multi_.get(), &n_running);
+    if (n_running == 0) break;
+    if (failed == CURLM_OK) {
+      failed = curl_multi_poll(multi_.get(), nullptr, 0, kLongestWaitMs, nullptr);
+    }
+  }
+  int n_left = 0;
+  const CURLMsg* message = curl_multi_info_read(multi_.get(), &n_left);
+  const int code = message == nullptr ? CURLE_FAILED_INIT : message->data.result;
+  curl_multi_remove_handle(multi_.get(), easy);
+  if (cancelled_) return MakeError(ErrorCode::kUnavailable, "cancelled");
+  if (failed != CURLM_OK) return MakeError(ErrorCode::kIo, "{}", curl_multi_strerror(failed));
+  return code;
 }
 
 }  // namespace fathom

@@ -1,30 +1,30 @@
-// HttpClient: HTTP/1.1 from the other side: one connection, one request at a time.
+// HttpClient: sends requests to one server, one request at a time, over libcurl.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
-#include "http/client_socket.h"
 #include "http/http.h"
-#include "http/http_url.h"
 
 namespace fathom {
 
 struct HttpClientLimits {
-  std::chrono::milliseconds connect_time{10'000};   // without looking up the name
+  std::chrono::milliseconds connect_time{10'000};   // with name lookup and TLS handshake
   std::chrono::milliseconds request_time{600'000};  // from connecting to the last byte
   std::size_t header_bytes = std::size_t{64} << 10;
   std::size_t body_bytes = std::size_t{64} << 20;  // of a body that is kept
 };
 
-// What is asked. Host, Connection and Content-Length are added.
+// Host and Content-Length are added.
 struct HttpCall {
   std::string method = "GET";
-  std::string path;  // with the query; goes behind the path of the URL
+  std::string path;  // with the query; goes behind the server's URL
   HttpFields fields{};
   std::string body{};
 };
@@ -33,35 +33,46 @@ struct HttpReply {
   int status = 0;
   std::string content_type;
   HttpFields fields{};
-  std::string body{};  // empty where the pieces went elsewhere
+  std::string body{};  // empty if a sink received the pieces
 };
 
-// A piece of a body as it arrives, cut anywhere; false: no more is wanted.
+// Receives a piece of a body as it arrives, cut anywhere. False ends the request.
 using HttpPieceSink = std::function<bool(std::string_view piece)>;
 
-// Keeps its connection for the next request where the server does. One thread, but for Cancel.
+// Checks a server's URL, http[s]://HOST[:PORT][/PREFIX], and removes the slashes at its end.
+// Errors: kInvalidArgument.
+Result<std::string> ParseServerUrl(std::string_view text);
+
+// Keeps the connection for the next request if the server does. Verifies the certificates of https
+// servers with those that the system trusts. Connects directly: the environment's proxies are
+// ignored. One thread, except for Cancel.
 class HttpClient {
  public:
-  explicit HttpClient(HttpUrl url, HttpClientLimits limits = {});
+  // `url`: of ParseServerUrl.
+  explicit HttpClient(std::string url, HttpClientLimits limits = {});
 
-  // Any status is a reply. With a `sink` the body of a reply of 2xx goes there piece by piece;
-  // every other body is kept. A connection the server has closed since is opened anew; nothing is
-  // ever sent twice. Errors name host, port, method and path: kInvalidArgument (a line break in a
-  // field), kIo (no connection, time is up, closed in the middle), kInvalidData (not HTTP, or over
-  // a limit), kUnavailable (cancelled, or the sink wanted no more). They close the connection.
+  // Any status is a reply; redirects are not followed. With a `sink` the body of a 2xx reply goes
+  // to the sink piece by piece; every other body is kept. A request is sent again only if the
+  // server has closed a kept connection without a byte of reply. Errors name URL, method and path:
+  // kInvalidArgument (a line break in a field), kIo (no connection, untrusted certificate, timeout,
+  // connection closed early), kInvalidData (not HTTP, or over a limit), kUnavailable (cancelled, or
+  // ended by the sink). An error closes the connection.
   Result<HttpReply> Send(const HttpCall& call, const HttpPieceSink& sink = {});
 
-  const HttpUrl& url() const { return url_; }
+  const std::string& url() const { return url_; }
 
-  // Any thread, at any time: the request that runs and all later ones fail.
-  void Cancel() { socket_.Cancel(); }
+  // Fails the running request and all later ones. Any thread, at any time.
+  void Cancel();
 
  private:
   Result<HttpReply> Exchange(const HttpCall& call, const HttpPieceSink& sink);
+  // Runs the transfer of `easy`, a CURL, and returns its CURLcode.
+  Result<int> Perform(void* easy);
 
-  const HttpUrl url_;
+  const std::string url_;
   const HttpClientLimits limits_;
-  ClientSocket socket_;
+  const std::unique_ptr<void, void (*)(void*)> multi_;  // a CURLM; owns the connection
+  std::atomic<bool> cancelled_ = false;
 };
 
 }  // namespace fathom

@@ -72,7 +72,7 @@ TEST(BenchServeOptionsTest, AllOfThem) {
 
 TEST(BenchServeOptionsTest, WrongOnesAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--url https://a", "https is not supported"},
+      {"--url ftp://a", "expected http://HOST"},
       {"--url a:1", "expected http://HOST"},
       {"--endpoint words", "one of completions chat responses messages"},
       {"--concurrency 0", "from 1 to 4096"},

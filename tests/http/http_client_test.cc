@@ -28,8 +28,6 @@ using ::testing::StartsWith;
 using testing::StreamEnd;
 using testing::StreamHeader;
 
-HttpUrl UrlOf(const ScriptedPeer& server) { return *ParseHttpUrl(server.url()); }
-
 // Says the same to every request, and closes then if so told.
 ScriptedPeer::Script Always(std::string reply, bool closes = false) {
   return [reply, closes](ScriptedConnection& connection) {
@@ -51,9 +49,7 @@ TEST(HttpClientTest, SendsWhatItIsToldAndReadsTheReply) {
     connection.Write(ReplyText(404, "{}", "Content-Type: application/json\r\nX-A: b\r\n"));
     connection.WaitForClose();
   });
-  HttpUrl url = UrlOf(server);
-  url.path = "/prefix";
-  HttpClient client(url);
+  HttpClient client(server.url() + "/prefix");
   const Result<HttpReply> reply = client.Send(
       {.method = "POST", .path = "/v1/x?y=z", .fields = {{"X-Key", "k"}}, .body = "body"});
   ASSERT_TRUE(reply) << reply.error().message;
@@ -68,7 +64,7 @@ TEST(HttpClientTest, SendsWhatItIsToldAndReadsTheReply) {
 
 TEST(HttpClientTest, KeepsTheConnection) {
   ScriptedPeer server(Always(ReplyText(200, "ok")));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   for (int i = 0; i < 5; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
     ASSERT_TRUE(reply) << reply.error().message;
@@ -79,9 +75,9 @@ TEST(HttpClientTest, KeepsTheConnection) {
 
 TEST(HttpClientTest, ConnectsAgainWhereTheServerHasClosed) {
   ScriptedPeer polite(Always(ReplyText(200, "ok", "Connection: close\r\n"), true));
-  HttpClient first(UrlOf(polite));
+  HttpClient first(polite.url());
   ScriptedPeer rude(Always(ReplyText(200, "ok"), true));
-  HttpClient second(UrlOf(rude));
+  HttpClient second(rude.url());
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(first.Send({.path = "/"}));
     EXPECT_TRUE(second.Send({.path = "/"}));
@@ -95,7 +91,7 @@ TEST(HttpClientTest, ConnectsAgainWhereTheServerHasClosed) {
 
 TEST(HttpClientTest, BytesNobodyAskedForEndTheConnection) {
   ScriptedPeer server(Always(ReplyText(200, "ok") + "surplus"));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
     ASSERT_TRUE(reply) << reply.error().message;
@@ -116,7 +112,7 @@ TEST(HttpClientTest, ReadsAChunkedBodyCutAnywhere) {
       connection.Write(reply.substr(cut));
     }
   });
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   for (cut = 0; cut < reply.size(); ++cut) {
     const Result<HttpReply> read = client.Send({.path = "/"});
     ASSERT_TRUE(read) << cut << ": " << read.error().message;
@@ -127,7 +123,7 @@ TEST(HttpClientTest, ReadsAChunkedBodyCutAnywhere) {
 
 TEST(HttpClientTest, ReadsABodyThatEndsWithTheConnection) {
   ScriptedPeer server(Always("HTTP/1.1 200 OK\r\n\r\nto the end", true));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   for (int i = 0; i < 2; ++i) {
     const Result<HttpReply> reply = client.Send({.path = "/"});
     ASSERT_TRUE(reply) << reply.error().message;
@@ -141,7 +137,7 @@ TEST(HttpClientTest, ReadsABodyOfManyPieces) {
     body += std::to_string(i);
   }
   ScriptedPeer server(Always(ReplyText(200, body)));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   const Result<HttpReply> reply = client.Send({.path = "/"});
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_EQ(reply->body, body);
@@ -152,7 +148,7 @@ TEST(HttpClientTest, PassesOverRepliesThatAreNotTheLast) {
       Always("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nA: b\r\n"
              "\r\n" +
              ReplyText(200, "ok")));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   const Result<HttpReply> reply = client.Send({.path = "/"});
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_EQ(reply->body, "ok");
@@ -166,7 +162,7 @@ TEST(HttpClientTest, RepliesWithoutABodyEnd) {
     connection.Write("HTTP/1.1 204 No Content\r\n\r\n");
     connection.WaitForClose();
   });
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   EXPECT_EQ(client.Send({.method = "HEAD", .path = "/"})->status, 200);
   EXPECT_EQ(client.Send({.path = "/"})->status, 204);
   EXPECT_EQ(server.n_connections(), 1);
@@ -185,7 +181,7 @@ TEST(HttpClientTest, StreamsPiecesAsTheyCome) {
     connection.Write(StreamEnd());
     connection.WaitForClose();
   });
-  HttpClient client(UrlOf(server), {.request_time = milliseconds(20'000)});
+  HttpClient client(server.url(), {.request_time = milliseconds(20'000)});
   std::vector<std::string> pieces;
   const Result<HttpReply> reply = client.Send({.path = "/"}, [&](std::string_view piece) {
     pieces.emplace_back(piece);
@@ -201,7 +197,7 @@ TEST(HttpClientTest, StreamsPiecesAsTheyCome) {
 
 TEST(HttpClientTest, KeepsTheBodyOfARefusalFromTheSink) {
   ScriptedPeer server(Always(ReplyText(503, "busy")));
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   const Result<HttpReply> reply = client.Send({.path = "/"}, [](std::string_view) {
     ADD_FAILURE() << "a refusal is no stream";
     return true;
@@ -220,9 +216,9 @@ TEST(HttpClientTest, ASinkThatHasEnoughClosesTheConnection) {
     closed = true;
     closed.notify_all();
   });
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   ExpectError(client.Send({.path = "/"}, [](std::string_view) { return false; }),
-              ErrorCode::kUnavailable, "ended by who reads it");
+              ErrorCode::kUnavailable, "ended by the reader of the stream");
   closed.wait(false);
 }
 
@@ -235,7 +231,7 @@ TEST(HttpClientTest, CancelEndsAWaitingRequest) {
     waiting.notify_all();
     connection.WaitForClose();
   });
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   const std::jthread other([&] {
     waiting.wait(false);
     client.Cancel();
@@ -251,7 +247,7 @@ TEST(HttpClientTest, TimesOut) {
     connection.WaitForClose();
   };
   ScriptedPeer server(wait);
-  HttpClient client(UrlOf(server), {.request_time = milliseconds(100)});
+  HttpClient client(server.url(), {.request_time = milliseconds(100)});
   const auto start = std::chrono::steady_clock::now();
   ExpectError(client.Send({.method = "POST", .path = "/slow"}), ErrorCode::kIo,
               "POST /slow: timed out");
@@ -261,7 +257,7 @@ TEST(HttpClientTest, TimesOut) {
 TEST(HttpClientTest, TimesOutWhileNobodyReadsTheRequest) {
   std::latch has_ended(1);
   ScriptedPeer server([&](ScriptedConnection&) { has_ended.wait(); });
-  HttpClient client(UrlOf(server), {.request_time = milliseconds(100)});
+  HttpClient client(server.url(), {.request_time = milliseconds(100)});
   ExpectError(client.Send({.method = "POST", .path = "/", .body = std::string(64 << 20, 'x')}),
               ErrorCode::kIo, "timed out");
   has_ended.count_down();
@@ -273,7 +269,7 @@ TEST(HttpClientTest, RefusedConnectionsAreExplained) {
     const ScriptedPeer server([](ScriptedConnection&) {});
     port = server.port();
   }
-  HttpClient client({.host = "127.0.0.1", .port = port, .path = ""});
+  HttpClient client("http://127.0.0.1:" + std::to_string(port));
   ExpectError(client.Send({.path = "/x"}), ErrorCode::kIo,
               std::to_string(port) + ": GET /x: cannot connect: Connection refused");
 }
@@ -286,7 +282,7 @@ TEST(HttpClientTest, AServerThatClosesEarlyIsAnError) {
       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "in the body"}};
   for (const auto& [reply, message] : cases) {
     ScriptedPeer server(Always(reply, true));
-    HttpClient client(UrlOf(server));
+    HttpClient client(server.url());
     ExpectError(client.Send({.path = "/"}), ErrorCode::kIo, message);
   }
 }
@@ -301,11 +297,11 @@ TEST(HttpClientTest, LimitsHold) {
       {"HTTP/1.1 200 OK\r\nA: " + std::string(100, 'b') + "\r\n\r\n", "limit"}};
   for (const auto& [reply, message] : cases) {
     ScriptedPeer server(Always(reply));
-    HttpClient client(UrlOf(server), limits);
+    HttpClient client(server.url(), limits);
     ExpectError(client.Send({.path = "/"}), ErrorCode::kInvalidData, message);
   }
   ScriptedPeer server(Always(ReplyText(200, "0123456789")));
-  EXPECT_TRUE(HttpClient(UrlOf(server), limits).Send({.path = "/"}));
+  EXPECT_TRUE(HttpClient(server.url(), limits).Send({.path = "/"}));
 }
 
 TEST(HttpClientTest, WhatIsNotHttpIsRefused) {
@@ -314,17 +310,58 @@ TEST(HttpClientTest, WhatIsNotHttpIsRefused) {
         "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
     ScriptedPeer server(Always(reply));
-    HttpClient client(UrlOf(server));
+    HttpClient client(server.url());
     ExpectError(client.Send({.path = "/"}), ErrorCode::kInvalidData, "the reply is not HTTP/1.1");
   }
 }
 
+TEST(HttpClientTest, HttpsNeedsAServerThatSpeaksTls) {
+  ScriptedPeer server([](ScriptedConnection& connection) {
+    connection.Write(ReplyText(200, "ok"));
+    connection.WaitForClose();
+  });
+  HttpClient client("https://127.0.0.1:" + std::to_string(server.port()));
+  const Result<HttpReply> reply = client.Send({.path = "/x"});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, ErrorCode::kIo);
+  EXPECT_THAT(reply.error().message,
+              AllOf(StartsWith("https://127.0.0.1:"), HasSubstr(": GET /x: "), HasSubstr("SSL")));
+}
+
 TEST(HttpClientTest, FieldsCannotSmuggleLines) {
   const ScriptedPeer server([](ScriptedConnection&) {});
-  HttpClient client(UrlOf(server));
+  HttpClient client(server.url());
   ExpectError(client.Send({.path = "/", .fields = {{"A", "b\r\nC: d"}}}),
               ErrorCode::kInvalidArgument, "a line break in the field A");
   EXPECT_EQ(server.n_connections(), 0);
+}
+
+std::string Parsed(const std::string& text) {
+  const Result<std::string> url = ParseServerUrl(text);
+  return url ? *url : url.error().message;
+}
+
+TEST(ParseServerUrlTest, ReadsHostPortAndPrefix) {
+  EXPECT_EQ(Parsed("http://example.org:8000/some/prefix/"), "http://example.org:8000/some/prefix");
+  EXPECT_EQ(Parsed("https://example.org"), "https://example.org");
+  EXPECT_EQ(Parsed("http://[::1]:81"), "http://[::1]:81");
+}
+
+TEST(ParseServerUrlTest, PortAndPathMayBeMissing) {
+  EXPECT_EQ(Parsed("http://localhost"), "http://localhost");
+  EXPECT_EQ(Parsed("http://localhost/"), "http://localhost");
+}
+
+TEST(ParseServerUrlTest, RefusesWhatItCannotReach) {
+  for (const char* text :
+       {"", "localhost:80", "http://", "http://:80", "http://a:", "http://a:0", "http://a:65536",
+        "http://a:8x", "http://[::1", "http://[]", "http://[::1]80", "http://a b", "http://a/?q",
+        "http://u@a", "ftp://a", "http://a\r\nX: y"}) {
+    const Result<std::string> url = ParseServerUrl(text);
+    ASSERT_FALSE(url) << text << " became " << *url;
+    EXPECT_EQ(url.error().code, ErrorCode::kInvalidArgument) << text;
+    EXPECT_THAT(url.error().message, HasSubstr("expected http://HOST")) << text;
+  }
 }
 
 }  // namespace

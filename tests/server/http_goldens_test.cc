@@ -44,7 +44,7 @@ class HttpGoldensTest : public ApiModelTest {
                                   [this](const HttpRequest& request, HttpExchange& exchange) {
                                     service_.Handle(request, exchange);
                                   });
-    client_.emplace(*ParseHttpUrl("http://127.0.0.1:" + std::to_string(server_->port())));
+    client_.emplace("http://127.0.0.1:" + std::to_string(server_->port()));
   }
   ~HttpGoldensTest() override { server_->Stop(); }
 

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t kDefaultRequests = 100;
 
-// A request that runs needs two descriptors, and systems allow 1024 unless they are asked. Where
-// they do not allow more, requests fail and say so.
+// A running request needs three descriptors, and systems allow 1024 unless asked for more. Where
+// the system does not allow more, requests fail with that error.
 void AllowManyDescriptors() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
@@ -44,7 +44,7 @@ Result<std::string> ReadKey(const BenchServeCommand& command) {
 }
 
 Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
-  const Result<HttpUrl> url = ParseHttpUrl(command.url);
+  const Result<std::string> url = ParseServerUrl(command.url);
   if (!url) return Unexpected(url.error());
   const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
   if (!endpoint) return Unexpected(endpoint.error());

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "cli/options/option_checks.h"
-#include "http/http_url.h"
+#include "http/http_client.h"
 #include "measure/load/length.h"
 #include "measure/load/load_endpoint.h"
 #include "measure/load/load_plan.h"
@@ -32,9 +32,9 @@ CLI::Validator ReadBy(Parse parse) {
 void AddTarget(CLI::App* command, BenchServeCommand& options) {
   command
       ->add_option("--url", options.url,
-                   "The server, http only (default: http://127.0.0.1:8000); /v1/... goes behind it")
+                   "The server, http or https (default: http://127.0.0.1:8000); /v1/... goes behind it")
       ->type_name("URL")
-      ->check(ReadBy(ParseHttpUrl));
+      ->check(ReadBy(ParseServerUrl));
   command
       ->add_option("--endpoint", options.endpoint,
                    "completions: prompts of token ids, exact in length (default); chat, responses, "

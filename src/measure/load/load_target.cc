@@ -78,8 +78,8 @@ Result<std::string> FirstModelOf(const LoadTarget& target) {
       client.Send({.method = "GET", .path = "/v1/models", .fields = FieldsOf(target)});
   if (!reply) return Unexpected(reply.error());
   if (reply->status != 200) {
-    return MakeError(ErrorCode::kIo, "http://{}: GET /v1/models: HTTP {}: {}",
-                     target.url.authority(), reply->status, ErrorMessageOf(reply->body));
+    return MakeError(ErrorCode::kIo, "{}: GET /v1/models: HTTP {}: {}", target.url, reply->status,
+                     ErrorMessageOf(reply->body));
   }
   const Result<JsonValue> json = ParseJson(reply->body);
   const JsonValue* models = json ? json->Find("data") : nullptr;
@@ -87,8 +87,8 @@ Result<std::string> FirstModelOf(const LoadTarget& target) {
       models != nullptr && !models->items.empty() ? models->items.front().Find("id") : nullptr;
   if (id == nullptr || !id->IsString()) {
     return MakeError(ErrorCode::kInvalidData,
-                     "http://{}: GET /v1/models: expected a list with a model, found {}",
-                     target.url.authority(), ErrorMessageOf(reply->body));
+                     "{}: GET /v1/models: expected a list with a model, found {}", target.url,
+                     ErrorMessageOf(reply->body));
   }
   return id->text;
 }

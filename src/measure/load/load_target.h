@@ -10,13 +10,12 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "http/http_client.h"
-#include "http/http_url.h"
 #include "measure/load/load_endpoint.h"
 
 namespace fathom::load {
 
 struct LoadTarget {
-  HttpUrl url;
+  std::string url;  // of ParseServerUrl
   LoadEndpoint endpoint = LoadEndpoint::kCompletions;
   std::string model;
   std::string api_key;                // empty: none

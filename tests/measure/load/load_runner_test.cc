@@ -56,7 +56,7 @@ ScriptedPeer::Script Answers(milliseconds gap) {
 }
 
 LoadJob JobOf(const ScriptedPeer& server) {
-  return {.target = {.url = *ParseHttpUrl(server.url()), .model = "m"},
+  return {.target = {.url = server.url(), .model = "m"},
           .workload = {.input = {.low = 7}, .output = {.low = 3}}};
 }
 

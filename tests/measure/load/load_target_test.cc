@@ -90,7 +90,7 @@ Result<std::string> FirstModel(int status, const std::string& body) {
     connection.Write(ReplyText(status, body));
     connection.WaitForClose();
   });
-  return FirstModelOf({.url = *ParseHttpUrl(server.url())});
+  return FirstModelOf({.url = server.url()});
 }
 
 TEST(LoadTargetTest, FindsTheFirstModel) {
