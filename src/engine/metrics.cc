@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <mutex>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -237,7 +236,7 @@ MetricsSnapshot EngineMetrics::Snapshot() const {
   return impl_->now;
 }
 
-std::string EngineMetrics::PrometheusText() const {
+std::vector<MetricFamily> EngineMetrics::Collect() const {
   MetricsSnapshot now;
   std::vector<MetricFamily> histograms;
   {
@@ -250,9 +249,11 @@ std::string EngineMetrics::PrometheusText() const {
   }
   std::vector<MetricFamily> families = Families(now);
   std::move(histograms.begin(), histograms.end(), std::back_inserter(families));
-  std::ostringstream text;
-  prometheus::TextSerializer().Serialize(text, families);
-  return text.str();
+  return families;
+}
+
+std::string EngineMetrics::PrometheusText() const {
+  return prometheus::TextSerializer().Serialize(Collect());
 }
 
 }  // namespace fathom

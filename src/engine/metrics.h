@@ -5,6 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+namespace prometheus {
+struct MetricFamily;
+}
 
 namespace fathom {
 
@@ -84,8 +89,10 @@ class EngineMetrics {
 
   // --- Any thread ---
   MetricsSnapshot Snapshot() const;
-  // Returns the metrics in Prometheus' text format 0.0.4, as fathom_*, with histograms of the step
-  // time, the time to the first token and the time between tokens.
+  // Returns the metrics as fathom_*, with histograms of the step time, the time to the first token
+  // and the time between tokens.
+  std::vector<prometheus::MetricFamily> Collect() const;
+  // Returns Collect() in Prometheus' text format 0.0.4.
   std::string PrometheusText() const;
 
  private:

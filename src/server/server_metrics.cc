@@ -6,12 +6,20 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace fathom {
 namespace {
 
 using Bounds = prometheus::Histogram::BucketBoundaries;
+using Label = prometheus::ClientMetric::Label;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
 
 // docs/spec/serving.md section 12.
 const Bounds kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
@@ -26,6 +34,76 @@ prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const char* 
 
 prometheus::Gauge& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+struct CommonName {
+  std::string_view fathom;
+  std::string_view kind;  // the metric's label `kind`, which vLLM has in the name; "": any metric
+  const char* vllm;
+};
+
+constexpr CommonName kCommonNames[] = {
+    {"fathom_running", "", "vllm:num_requests_running"},
+    {"fathom_waiting", "", "vllm:num_requests_waiting"},
+    {"fathom_preemptions_total", "", "vllm:num_preemptions_total"},
+    {"fathom_tokens_total", "prompt", "vllm:prompt_tokens_total"},
+    {"fathom_tokens_total", "cached", "vllm:prefix_cache_hits_total"},
+    {"fathom_tokens_total", "generated", "vllm:generation_tokens_total"},
+    {"fathom_time_to_first_token_seconds", "", "vllm:time_to_first_token_seconds"},
+    {"fathom_inter_token_seconds", "", "vllm:inter_token_latency_seconds"},
+    {"fathom_request_success_total", "", "vllm:request_success_total"},
+    {"fathom_request_latency_seconds", "", "vllm:e2e_request_latency_seconds"},
+    {"fathom_request_queue_seconds", "", "vllm:request_queue_time_seconds"},
+    {"fathom_request_prompt_tokens", "", "vllm:request_prompt_tokens"},
+    {"fathom_request_generated_tokens", "", "vllm:request_generation_tokens"},
+};
+
+// `family` under the name that vLLM has for it.
+MetricFamily Rename(const MetricFamily& family, const CommonName& name, const Label& model) {
+  MetricFamily renamed = {.name = name.vllm, .help = "", .type = family.type, .metric = {}};
+  for (prometheus::ClientMetric metric : family.metric) {
+    if (!name.kind.empty()) {
+      if (metric.label.front().value != name.kind) continue;
+      metric.label.clear();
+    }
+    metric.label.insert(metric.label.begin(), model);
+    renamed.metric.push_back(std::move(metric));
+  }
+  return renamed;
+}
+
+// Appends the metrics of vLLM that are none of ours with another name.
+void AppendDerived(const MetricsSnapshot& now, const Label& model,
+                   std::vector<MetricFamily>* families) {
+  const auto append = [&](const char* name, double value, std::vector<Label> labels = {}) {
+    if (families->back().name != name) {
+      const bool is_counter = std::string_view(name).ends_with("_total");
+      families->push_back({.name = name,
+                           .help = "",
+                           .type = is_counter ? MetricType::Counter : MetricType::Gauge,
+                           .metric = {}});
+    }
+    prometheus::ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.label.insert(metric.label.begin(), model);
+    metric.counter.value = value;
+    metric.gauge.value = value;
+    families->back().metric.push_back(std::move(metric));
+  };
+  const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
+  const auto sum = [&](const auto& counts) {
+    return as_double(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  };
+  const std::int64_t bytes = std::max<std::int64_t>(now.kv_bytes_total, 1);
+  append("vllm:kv_cache_usage_perc", as_double(now.kv_bytes_used) / as_double(bytes));
+  append("vllm:prefix_cache_queries_total", as_double(now.prompt_tokens + now.cached_tokens));
+  append("vllm:spec_decode_num_drafts_total", as_double(now.drafted[0]));
+  append("vllm:spec_decode_num_draft_tokens_total", sum(now.drafted));
+  append("vllm:spec_decode_num_accepted_tokens_total", sum(now.accepted));
+  for (std::size_t i = 0; i < now.accepted.size(); ++i) {
+    append("vllm:spec_decode_num_accepted_tokens_per_pos_total", as_double(now.accepted[i]),
+           {{"position", std::to_string(i)}});
+  }
 }
 
 }  // namespace
@@ -92,12 +170,27 @@ void ServerMetrics::Count(const ServedRequest& record) {
   impl_->generated_tokens.Observe(static_cast<double>(record.usage.completion_tokens));
 }
 
-std::string ServerMetrics::PrometheusText(const HttpCounts& connections) const {
+std::string ServerMetrics::PrometheusText(const HttpCounts& connections,
+                                          const EngineMetrics* engine,
+                                          std::string_view model_name) const {
   impl_->connections.Set(static_cast<double>(connections.connections));
   impl_->handling.Set(static_cast<double>(connections.handling));
   impl_->body_bytes.Set(static_cast<double>(connections.body_bytes));
   impl_->refused.Set(static_cast<double>(connections.refused));
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  std::vector<MetricFamily> families = impl_->registry.Collect();
+  if (engine != nullptr) {
+    std::vector<MetricFamily> engine_families = engine->Collect();
+    std::move(engine_families.begin(), engine_families.end(), std::back_inserter(families));
+    const Label model = {"model_name", std::string(model_name)};
+    for (std::size_t i = 0, n = families.size(); i < n; ++i) {
+      for (const CommonName& name : kCommonNames) {
+        if (families[i].name != name.fathom || families[i].metric.empty()) continue;
+        families.push_back(Rename(families[i], name, model));
+      }
+    }
+    AppendDerived(engine->Snapshot(), model, &families);
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace fathom

@@ -1,9 +1,11 @@
-// ServerMetrics: what the server counts, beside what the engine counts.
+// ServerMetrics: counts requests and connections, and writes /metrics.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "engine/metrics.h"
 #include "http/http.h"
 #include "server/served_request.h"
 
@@ -17,9 +19,12 @@ class ServerMetrics {
 
   void Count(const ServedRequest& record);
 
-  // The text format of Prometheus, version 0.0.4: fathom_http_*, fathom_request_* and
-  // fathom_turn_token_stops_total.
-  std::string PrometheusText(const HttpCounts& connections) const;
+  // The text format of Prometheus, version 0.0.4: the server's metrics (fathom_http_*,
+  // fathom_request_*, ...), then those of `engine`, then both once more under the names that vLLM
+  // has for them and dashboards look for, with the label model_name: vllm:num_requests_running and
+  // so on (docs/spec/serving.md section 12). Without an engine, the server's metrics alone.
+  std::string PrometheusText(const HttpCounts& connections, const EngineMetrics* engine,
+                             std::string_view model_name) const;
 
  private:
   struct Impl;

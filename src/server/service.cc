@@ -13,10 +13,10 @@
 #include "api/common/answer_format.h"
 #include "api/responses/responses_json.h"
 #include "server/admin_endpoints.h"
-#include "server/common_metrics.h"
 #include "server/embedded_files.h"
 #include "server/model_endpoints.h"
 #include "server/recorded_exchange.h"
+#include "server/web_files.h"
 
 namespace fathom {
 namespace {
@@ -113,7 +113,8 @@ struct Service::Route {
 std::span<const Service::Route> Service::Routes() {
   using Key = Route::Key;
   static constexpr std::array kRoutes = {
-      Route{"GET", "/", &Service::ShowPage, Key::kNever},
+      Route{"GET", "/", &Service::ShowWebFile, Key::kNever},
+      Route{"GET", "/web/", &Service::ShowWebFile, Key::kNever},
       Route{"GET", "/openapi.json", &Service::ShowOpenApi, Key::kNever},
       Route{"GET", "/health", &Service::ShowHealth, Key::kNever},
       Route{"GET", "/ping", &Service::ShowHealth, Key::kNever},
@@ -271,13 +272,10 @@ const ServedModel* Service::Model(RequestContext& asked) {
   return model;
 }
 
-void Service::ShowPage(RequestContext& asked) {
-  asked.exchange.Send({.content_type = "text/html; charset=utf-8",
-                       .fields = {{"Content-Security-Policy", std::string(ChatPagePolicy())},
-                                  {"X-Content-Type-Options", "nosniff"},
-                                  {"Referrer-Policy", "no-referrer"},
-                                  {"Cache-Control", "no-cache"}},
-                       .body = std::string(ChatPage())});
+void Service::ShowWebFile(RequestContext& asked) {
+  std::optional<HttpResponse> response = WebFileResponse(asked.request);
+  if (!response) return asked.Fail(NoSuchPath(asked.request.path));
+  asked.exchange.Send(std::move(*response));
 }
 
 void Service::ShowOpenApi(RequestContext& asked) {
@@ -304,13 +302,10 @@ void Service::ShowMetrics(RequestContext& asked) {
     const std::lock_guard lock(mutex_);
     if (http_counts_) counts = http_counts_();
   }
-  std::string text = metrics_.PrometheusText(counts);
-  if (model != nullptr) {
-    text = WithCommonNames(text + model->metrics->PrometheusText(), model->metrics->Snapshot(),
-                           model->names.front());
-  }
   asked.exchange.Send(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(text)});
+      {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+       .body = metrics_.PrometheusText(counts, model == nullptr ? nullptr : model->metrics,
+                                       model == nullptr ? "" : model->names.front())});
 }
 
 void Service::ShowLoad(RequestContext& asked) {

@@ -61,7 +61,7 @@ class Service {
   // The model, or nullptr after it has told the client that there is none.
   const ServedModel* Model(RequestContext& asked);
 
-  void ShowPage(RequestContext& asked);
+  void ShowWebFile(RequestContext& asked);
   void ShowOpenApi(RequestContext& asked);
   void ShowHealth(RequestContext& asked);
   void ShowLiveness(RequestContext& asked);

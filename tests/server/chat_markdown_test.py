@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Markdown of the chat page by itself, in a headless Chromium.
 
-    chat_markdown_test.py FOLDER     FOLDER holds the scripts (src/server/chat_page)
+    chat_markdown_test.py FOLDER     FOLDER holds the page (src/server/web)
 """
 
 import random
@@ -11,8 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+from stub_chat_server import StubServer
+
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-SCRIPTS = ("dom.js", "markdown_inline.js", "markdown.js")
 
 # What blocks and lines are made of.
 FRAGMENTS = ["word", " ", "  ", "\n", "\n\n", "# ", "- ", "* ", "1. ", "2) ", "> ", "```", "```py\n",
@@ -42,14 +43,18 @@ class MarkdownTest(unittest.TestCase):
         cls.playwright = sync_playwright().start()
         cls.browser = cls.playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"])
+        cls.stub = StubServer(folder)
         cls.page = cls.browser.new_page()
-        for script in SCRIPTS:
-            cls.page.add_script_tag(path=folder / script)
+        cls.page.goto(cls.stub.url + "blank")
+        cls.page.evaluate("""async () => {
+          window.MarkdownView = (await import('/web/markdown.js')).MarkdownView;
+        }""")
 
     @classmethod
     def tearDownClass(cls):
         cls.browser.close()
         cls.playwright.stop()
+        cls.stub.stop()
 
     def draw(self, *texts):
         return self.page.evaluate(DRAW, texts)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Drives the chat page in a headless Chromium.
 
-    chat_page_test.py FOLDER            the page as built into FOLDER, with scripted answers
+    chat_page_test.py FOLDER            the page in FOLDER (src/server/web), with scripted answers
     chat_page_test.py --url URL         the page of a server that runs, with the answers of a model
 
-Screenshots go to FOLDER/screenshots.
+Screenshots of the scripted answers go to build/screenshots.
 """
 
 import sys
@@ -18,7 +18,9 @@ from stub_chat_server import SCRIPTS, StubServer
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 MAX_WAIT = 15_000  # milliseconds, for anything the page is to show
 
-folder = None  # of the built page
+SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
+
+folder = None  # of the page
 url = ""       # of a server that runs
 
 
@@ -86,9 +88,7 @@ class PageTest(unittest.TestCase):
 
 class ScriptedTest(PageTest):
     def setUp(self):
-        page = (folder / "chat_page.html").read_bytes()
-        policy = (folder / "chat_page_policy.txt").read_text()
-        self.stub = StubServer(page, policy)
+        self.stub = StubServer(folder)
         self.addCleanup(self.stub.stop)
         self.start(self.stub.url)
 
@@ -97,8 +97,8 @@ class ScriptedTest(PageTest):
         self.assertEqual(self.stub.unknown_paths, [])
 
     def shot(self, name):
-        (folder / "screenshots").mkdir(exist_ok=True)
-        self.page.screenshot(path=folder / "screenshots" / f"{name}.png")
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
     def body(self):
         return self.stub.requests[-1][0]

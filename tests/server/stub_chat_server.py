@@ -63,6 +63,8 @@ INJECTION = """<script>window.ran = 'script'</script>
 
 THOUGHTS = "The reader greets me.\nI should greet in return, and keep it short."
 
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript"}
+
 SCRIPTS = {
     "plain": ("", "Good day. This is a plain answer."),
     "thinking": (THOUGHTS, "Good day to you."),
@@ -100,8 +102,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         stub = self.server.stub
         if self.path == "/":
-            self.reply(200, "text/html; charset=utf-8", stub.page,
-                       [("Content-Security-Policy", stub.policy)])
+            self.reply(200, TYPES[".html"], (stub.folder / "page.html").read_bytes())
+        elif self.path == "/blank":
+            self.reply(200, TYPES[".html"], b"")
+        elif self.path.startswith("/web/") and (stub.folder / self.path[5:]).is_file():
+            file = stub.folder / self.path[5:]
+            self.reply(200, TYPES[file.suffix], file.read_bytes())
         elif self.path == "/v1/models":
             self.reply_json(200, {"object": "list", "data": [{"id": "stub-model"}]})
         elif self.path == "/metrics":
@@ -165,11 +171,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class StubServer:
-    """Serves at `url` until stop(). `requests` holds (body, Authorization) of each question."""
+    """Serves the page in `folder` (src/server/web) at `url` until stop().
 
-    def __init__(self, page, policy):
-        self.page = page
-        self.policy = policy
+    `requests` holds (body, Authorization) of each question.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
         self.lock = threading.Lock()
         self.requests = []
         self.unknown_paths = []

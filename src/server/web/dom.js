@@ -4,7 +4,7 @@
 // element('p', {className: 'note', title: '...'}, 'text', node, ...): keys with a dash become
 // attributes, the others properties; `on` holds listeners by event. null children are left out.
 // Children come first: with dir=auto each one added has the browser look at all of them.
-function element(tag, properties = {}, ...children) {
+export function element(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   node.append(...children.filter((child) => child !== null));
   for (const [name, value] of Object.entries(properties)) {
@@ -19,16 +19,16 @@ function element(tag, properties = {}, ...children) {
   return node;
 }
 
-function button(label, onClick, properties = {}) {
+export function button(label, onClick, properties = {}) {
   return element('button', {type: 'button', on: {click: onClick}, ...properties}, label);
 }
 
-function byId(id) {
+export function byId(id) {
   return document.getElementById(id);
 }
 
 // For readers of screens; what is seen says it otherwise.
-function announce(text) {
+export function announce(text) {
   byId('announcer').textContent = text;
 }
 
@@ -49,7 +49,7 @@ async function copyText(text) {
 }
 
 // `text`: a function, asked when the button is pressed.
-function copyButton(text, name) {
+export function copyButton(text, name) {
   const node = button('Copy', async () => {
     try {
       await copyText(text());
@@ -64,7 +64,7 @@ function copyButton(text, name) {
 }
 
 // Calls `draw` at most once a frame, and gives it no more than a fifth of the time.
-class FramePacer {
+export class FramePacer {
   constructor(draw) {
     this.draw = draw;
     this.isWaiting = false;

@@ -4,12 +4,14 @@
 // 'interrupted' (the page was closed or reloaded meanwhile). Times are milliseconds since the
 // request was sent; null: not yet.
 
-function newAnswer() {
+import {chatChunks} from './server_api.js';
+
+export function newAnswer() {
   return {role: 'assistant', text: '', reasoning: '', calls: [], state: 'streaming', problem: '',
           finish: null, usage: null, pieces: 0, firstTime: null, thoughtTime: null, lastTime: null};
 }
 
-class Generation {
+export class Generation {
   // `body`: of the request. `onChange()`: something of the answer has changed.
   constructor(answer, body, key, onChange) {
     this.answer = answer;
@@ -74,7 +76,7 @@ class Generation {
   }
 }
 
-function secondsText(milliseconds) {
+export function secondsText(milliseconds) {
   const seconds = milliseconds / 1000;
   if (seconds >= 60) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
   return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
@@ -85,7 +87,7 @@ function percent(part, whole) {
 }
 
 // The line under an answer: parts, each [text, what it means].
-function figures(answer) {
+export function figures(answer) {
   const parts = [];
   const {usage, firstTime, lastTime} = answer;
   if (firstTime === null) return parts;

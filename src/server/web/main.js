@@ -1,5 +1,11 @@
 // The page: which chat is shown, and what the buttons and keys do.
 
+import {announce, button, byId, element} from './dom.js';
+import {Generation, newAnswer} from './generation.js';
+import {ChatView, isSendKey} from './message_view.js';
+import {chatBody, fetchLoad, fetchModels} from './server_api.js';
+import {DEFAULT_SETTINGS, Storage, newChat} from './storage.js';
+
 const THEMES = ['auto', 'light', 'dark'];
 const SAVE_INTERVAL = 1000;   // milliseconds between two savings of an answer that grows
 const LOAD_INTERVAL = 5000;   // between two looks at the load of the server

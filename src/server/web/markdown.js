@@ -4,6 +4,9 @@
 // block is final once another has begun behind it on a whole line, so that only the last one is
 // drawn again.
 
+import {copyButton, element} from './dom.js';
+import {inlineNodes} from './markdown_inline.js';
+
 const MAX_DEPTH = 8;  // quotes and lists within each other; deeper ones are text
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^`\s]*)/;
@@ -180,7 +183,7 @@ function readBlocks(lines, depth) {
   return blocks;
 }
 
-function codeElement(block) {
+export function codeElement(block) {
   const code = element('code', {}, document.createTextNode(block.text));
   const caption = element('figcaption', {}, element('span', {}, block.language),
                           copyButton(() => code.textContent, 'Copy this code'));
@@ -226,7 +229,7 @@ function blockElement(block) {
 }
 
 // Shows a text that grows.
-class MarkdownView {
+export class MarkdownView {
   constructor(root) {
     this.root = root;
     this.text = '';

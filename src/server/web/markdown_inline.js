@@ -3,6 +3,8 @@
 //
 // All loops are bounded by the length of the text times a constant, whatever is written.
 
+import {element} from './dom.js';
+
 const LINK_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 const MAX_LABEL = 1000;   // characters of the text of a link
 const MAX_TARGET = 2000;  // of its address
@@ -243,6 +245,6 @@ function joinEmphasis(items) {
   return out.map(asNode);
 }
 
-function inlineNodes(text) {
+export function inlineNodes(text) {
   return new InlineReader(text, true).nodes();
 }

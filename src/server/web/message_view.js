@@ -1,5 +1,9 @@
 // The messages of a chat as the reader sees them.
 
+import {FramePacer, button, copyButton, element} from './dom.js';
+import {figures, secondsText} from './generation.js';
+import {MarkdownView, codeElement} from './markdown.js';
+
 // A question; `actions`: {edit(text)}.
 class QuestionView {
   constructor(message, actions) {
@@ -46,7 +50,7 @@ class QuestionView {
 }
 
 // Enter, unless it ends a composition of characters or the keyboard is one of a phone.
-function isSendKey(event) {
+export function isSendKey(event) {
   return event.key === 'Enter' && !event.shiftKey && !event.isComposing &&
       !matchMedia('(pointer: coarse)').matches;
 }
@@ -137,7 +141,7 @@ class AnswerView {
 }
 
 // All messages of one chat, in a column that follows its end while the reader is there.
-class ChatView {
+export class ChatView {
   // `actions`: {edit(index, text), retry()}.
   constructor(scroller, column, jump, actions) {
     this.scroller = scroller;

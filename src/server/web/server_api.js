@@ -36,13 +36,13 @@ async function request(path, options) {
 }
 
 // Names.
-async function fetchModels(key) {
+export async function fetchModels(key) {
   const response = await request('/v1/models', {headers: headersFor(key)});
   return (await response.json()).data.map((model) => model.id);
 }
 
 // {running, waiting}: requests; undefined where the server does not say.
-async function fetchLoad(key) {
+export async function fetchLoad(key) {
   const text = await (await request('/metrics', {headers: headersFor(key)})).text();
   const value = (name) => {
     const match = new RegExp(`^${name}(?:\\{[^}]*\\})? ([\\d.]+)`, 'm').exec(text);
@@ -72,7 +72,7 @@ function addNumber(body, name, text) {
 }
 
 // The body of a request for the answer that follows `messages`.
-function chatBody(model, settings, messages) {
+export function chatBody(model, settings, messages) {
   const body = {model, messages: [], stream: true,
                 stream_options: {include_usage: true, continuous_usage_stats: true}};
   if (settings.system.trim()) body.messages.push({role: 'system', content: settings.system});
@@ -95,7 +95,7 @@ function chatBody(model, settings, messages) {
 
 // The chunks of an answer, until the server says that it is whole. Throws ServerError, also for an
 // answer that breaks off, and AbortError.
-async function* chatChunks(body, key, signal) {
+export async function* chatChunks(body, key, signal) {
   const response = await request('/v1/chat/completions', {
     method: 'POST', signal, body: JSON.stringify(body),
     headers: {'Content-Type': 'application/json', ...headersFor(key)},

@@ -4,12 +4,14 @@
 // A chat: {id, title, updated, settings, messages}. A message of the user: {role, text}; an answer:
 // {role, text, reasoning, calls, state, ...} (generation.js).
 
+import {newAnswer} from './generation.js';
+
 const CHAT_PREFIX = 'fathom.chat.';
-const DEFAULT_SETTINGS = {
+export const DEFAULT_SETTINGS = {
   system: '', thinking: '', temperature: '', top_p: '', max_tokens: '', seed: '',
 };
 
-class Storage {
+export class Storage {
   // `onProblem(text)`: what could not be kept, and why.
   constructor(onProblem) {
     this.onProblem = onProblem;
@@ -96,6 +98,6 @@ function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-function newChat(settings) {
+export function newChat(settings) {
   return {id: newId(), title: '', updated: Date.now(), settings: {...settings}, messages: []};
 }

@@ -1,0 +1,66 @@
+#include "server/web_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+
+#include "server/embedded_files.h"
+
+namespace fathom {
+namespace {
+
+// The browser loads nothing but this server's own files and sends requests only to this server.
+// Trusted Types: the browser refuses to parse markup at run time, whoever asks. The page repeats
+// all but the last directive, which is not allowed there.
+constexpr std::string_view kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; trusted-types 'none'; require-trusted-types-for "
+    "'script'; frame-ancestors 'none'";
+
+struct WebFile {
+  std::string_view path;
+  std::string_view content_type;
+  std::string_view (*bytes)();
+};
+
+constexpr std::string_view kScript = "text/javascript; charset=utf-8";
+constexpr std::array kFiles = {
+    WebFile{"/", "text/html; charset=utf-8", PageHtml},
+    WebFile{"/web/page.css", "text/css; charset=utf-8", PageCss},
+    WebFile{"/web/dom.js", kScript, DomJs},
+    WebFile{"/web/generation.js", kScript, GenerationJs},
+    WebFile{"/web/main.js", kScript, MainJs},
+    WebFile{"/web/markdown.js", kScript, MarkdownJs},
+    WebFile{"/web/markdown_inline.js", kScript, MarkdownInlineJs},
+    WebFile{"/web/message_view.js", kScript, MessageViewJs},
+    WebFile{"/web/server_api.js", kScript, ServerApiJs},
+    WebFile{"/web/storage.js", kScript, StorageJs},
+};
+
+}  // namespace
+
+std::optional<HttpResponse> WebFileResponse(const HttpRequest& request) {
+  const auto* const file = std::find_if(kFiles.begin(), kFiles.end(), [&](const WebFile& known) {
+    return known.path == request.path;
+  });
+  if (file == kFiles.end()) return std::nullopt;
+  const std::string_view bytes = file->bytes();
+  const std::string tag = fmt::format("\"{:x}\"", std::hash<std::string_view>()(bytes));
+  HttpResponse response = {.content_type = std::string(file->content_type),
+                           .fields = {{"Content-Security-Policy", std::string(kPolicy)},
+                                      {"X-Content-Type-Options", "nosniff"},
+                                      {"Referrer-Policy", "no-referrer"},
+                                      {"Cache-Control", "no-cache"},  // ask each time by its ETag
+                                      {"ETag", tag}}};
+  if (request.Field("If-None-Match") == tag) {
+    response.status = 304;
+  } else {
+    response.body = bytes;
+  }
+  return response;
+}
+
+}  // namespace fathom

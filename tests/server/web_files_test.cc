@@ -1,0 +1,48 @@
+// The files of the chat page, and what protects them.
+#include "server/web_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+std::string FieldOf(const HttpResponse& response, std::string_view name) {
+  return std::string(HttpRequest{.fields = response.fields}.Field(name));
+}
+
+HttpResponse Get(const std::string& path, HttpFields fields = {}) {
+  return WebFileResponse({.method = "GET", .path = path, .fields = std::move(fields)})
+      .value_or(HttpResponse{.status = 404});
+}
+
+TEST(WebFilesTest, ThePageAndItsFiles) {
+  const HttpResponse page = Get("/");
+  EXPECT_EQ(page.status, 200);
+  const std::string policy = FieldOf(page, "Content-Security-Policy");
+  constexpr std::string_view kNotInPages = "; frame-ancestors 'none'";
+  ASSERT_THAT(policy, ::testing::EndsWith(std::string(kNotInPages)));
+  EXPECT_THAT(page.body,
+              ::testing::HasSubstr("http-equiv=\"Content-Security-Policy\" content=\"" +
+                                   policy.substr(0, policy.size() - kNotInPages.size()) + "\""));
+  for (const auto& [path, type] :
+       {std::pair("/web/page.css", "text/css"), {"/web/main.js", "text/javascript"}}) {
+    EXPECT_THAT(page.body, ::testing::HasSubstr("\"" + std::string(path + 1) + "\""));
+    const HttpResponse file = Get(path);
+    EXPECT_EQ(file.status, 200);
+    EXPECT_THAT(file.content_type, ::testing::StartsWith(type));
+    EXPECT_EQ(FieldOf(file, "Cache-Control"), "no-cache");
+    const HttpResponse again = Get(path, {{"If-None-Match", FieldOf(file, "ETag")}});
+    EXPECT_EQ(again.status, 304);
+    EXPECT_EQ(again.body, "");
+  }
+  EXPECT_EQ(Get("/web/../service.cc").status, 404);
+  EXPECT_EQ(Get("/web/").status, 404);
+}
+
+}  // namespace
+}  // namespace fathom
