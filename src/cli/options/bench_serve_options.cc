@@ -31,8 +31,9 @@ CLI::Validator ReadBy(Parse parse) {
 
 void AddTarget(CLI::App* command, BenchServeCommand& options) {
   command
-      ->add_option("--url", options.url,
-                   "The server, http or https (default: http://127.0.0.1:8000); /v1/... goes behind it")
+      ->add_option(
+          "--url", options.url,
+          "The server, http or https (default: http://127.0.0.1:8000); /v1/... goes behind it")
       ->type_name("URL")
       ->check(ReadBy(ParseServerUrl));
   command
