@@ -26,7 +26,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       options_(std::move(options)),
       metrics_(metrics),
       limits_(model.Limits()),
-      policy_(options_.draft_depth),
+      policy_(kMaxDraftDepth, options_.draft_depth),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {

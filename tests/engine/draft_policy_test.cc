@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "engine/metrics.h"
+
 namespace fathom {
 namespace {
 
@@ -46,7 +48,7 @@ double BestRate(const World& world) {
 class Simulation {
  public:
   explicit Simulation(std::uint64_t seed, std::int64_t fixed_depth = 0)
-      : policy_(fixed_depth), random_(seed) {}
+      : policy_(kMaxDraftDepth, fixed_depth), random_(seed) {}
 
   // Tokens per second and sequence over n_steps, relative to the best fixed depth.
   double Run(const World& world, std::int64_t n_sequences, std::int64_t n_steps) {
@@ -260,7 +262,7 @@ TEST(DraftPolicy, AcceptanceIsTheShareLately) {
 
 // Without measurements (every step has prompts beside it) there are no drafts.
 TEST(DraftPolicy, NothingMeasuredNothingDrafted) {
-  DraftPolicy policy(0);
+  DraftPolicy policy(kMaxDraftDepth, 0);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(policy.Depth(1), 0);
 }
 
