@@ -27,14 +27,16 @@ endfunction()
 set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 fathom_precompile(headers HEADERS ${standard_headers})
+fathom_precompile(cold_headers OPTIONS -O1 HEADERS ${standard_headers})
 
-# fathom_library(NAME LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
+# fathom_library(NAME [COLD] LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
 #                [EXCLUDE pattern] [PRECOMPILED NO])
 # One folder of src/ is one target: all its .cc files, those that match EXCLUDE left out. LINKS names
 # the folders it may include: tools/check_layers.py compares the #includes with it. LIBRARIES are
-# third-party and stay private to the folder.
+# third-party and stay private to the folder. COLD folders run once per request or per program, not
+# per token and byte: -O1 compiles them in half the time of -O3.
 function(fathom_library name)
-  cmake_parse_arguments(ARG "" "EXCLUDE;PRECOMPILED" "SOURCES;LINKS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "EXCLUDE;PRECOMPILED" "SOURCES;LINKS;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
@@ -43,7 +45,10 @@ function(fathom_library name)
   list(TRANSFORM ARG_LINKS PREPEND fathom_)
   target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
   target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
-  if(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
+  if(ARG_COLD)
+    target_compile_options(fathom_${name} PRIVATE -O1)
+    target_precompile_headers(fathom_${name} REUSE_FROM fathom_cold_headers)
+  elseif(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
     target_precompile_headers(fathom_${name} REUSE_FROM fathom_headers)
   endif()
 endfunction()
