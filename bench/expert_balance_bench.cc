@@ -41,15 +41,15 @@
 #include "bench/must.h"
 #include "bench/paced_products.h"
 #include "bench/shaped_communicator.h"
+#include "experts/balance/expert_placement.h"
+#include "experts/balance/expert_shipment.h"
+#include "experts/exchange/expert_exchange.h"
 #include "kernels/registry.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
 #include "measure/plan/model_sizes.h"
 #include "measure/plan/step_time.h"
 #include "measure/slice/shapes.h"
-#include "model/expert_exchange.h"
-#include "model/expert_placement.h"
-#include "model/expert_shipment.h"
 
 namespace fathom::bench {
 namespace {

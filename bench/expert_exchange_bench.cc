@@ -46,8 +46,8 @@
 #include "bench/shaped_communicator.h"
 #include "bench/tcp_mesh.h"
 #include "comm/socket_mesh.h"
+#include "experts/exchange/expert_exchange.h"
 #include "kernels/registry.h"
-#include "model/expert_exchange.h"
 
 namespace fathom::bench {
 namespace {

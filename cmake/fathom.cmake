@@ -65,7 +65,8 @@ function(fathom_test name)
   add_executable(${name}_test ${sources} ${ARG_SOURCES})
   list(TRANSFORM ARG_LINKS PREPEND fathom_)
   target_link_libraries(${name}_test PRIVATE
-    fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+    fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} fmt::fmt GTest::gmock
+    GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more often than they run
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)

@@ -16,6 +16,7 @@
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
+#include "experts/sharded_parts.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 
@@ -82,16 +83,17 @@ struct Share {
 
 // On all ranks, with the plan of the first.
 Result<Share> LoadShare(const ModelConfig& config, Checkpoint checkpoint, const RunOptions& run,
-                        LoadPlan plan, RankSession& ranks, const LoadWatch& watch, Log& log) {
+                        LoadPlan plan, RankSession& ranks, LoadWatch watch, Log& log) {
   const Result<const ModelRanks*> share = ranks.Cut(config, checkpoint);
   if (!share) return Unexpected(share.error());
-  plan.sizes.ranks = *share;
   Result<ExpertBalance> balance = ExpertBalance::Create(run.ranks, *share, config, checkpoint);
   if (!balance) return Unexpected(balance.error());
-  plan.sizes.experts.placement = balance->placement();
+  watch.ranks = *share;
+  plan.sizes.parts = ShardedParts(*share, {.placement = balance->placement()});
   if (plan.sizes.kv_memory_bytes == kDefaultMemory) {
     plan.sizes.kv_memory_bytes = 0;
-    const std::int64_t full_bytes = SequenceCache::FullBytes(CacheShapeOf(config, plan.sizes));
+    const std::int64_t full_bytes = SequenceCache::FullBytes(ShardCache(
+        CacheShapeOf(config, plan.sizes), *share ? (*share)->shard : WholeModel(config)));
     // As if all ranks were on this machine.
     const std::int64_t available =
         AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();

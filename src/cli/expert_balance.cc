@@ -54,7 +54,7 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
   ExpertBalance balance;
   const std::string_view option = FirstOption(options);
   if (option.empty()) return balance;
-  if (ranks == nullptr || ranks->share.n_expert == 1) {
+  if (ranks == nullptr || ranks->shard.n_expert == 1) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: expected ranks that share the experts (--ep), found none", option);
   }
@@ -65,7 +65,7 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
   if (!model) return Unexpected(model.error());
   balance.owner_ = {.model = *model,
                     .n_blocks = config.num_hidden_layers + 1,
-                    .counts = CountsOf(config, ranks->share)};
+                    .counts = CountsOf(config, ranks->shard)};
   if (balance.is_first_ && !balance.file_.empty()) {
     const Status can_write = CheckCanWrite(balance.file_);
     if (!can_write) return Unexpected(can_write.error());
@@ -84,7 +84,7 @@ void ExpertBalance::Begin(Model& model, Log& log) {
   model_ = &model;
   log_ = &log;
   if (interval_ == 0) return;
-  rebalancer_ = std::make_unique<ExpertRebalancer>(model.experts());
+  rebalancer_ = std::make_unique<ExpertRebalancer>(PlacedExperts::Of(model));
   schedule_ = std::make_unique<RebalanceSchedule>(
       *rebalancer_, interval_, [this](const RebalanceReport& report) { End(report); });
 }
@@ -123,7 +123,7 @@ Status ExpertBalance::Finish() {
 
 // Of all stages.
 Result<std::string> ExpertBalance::GatherText() const {
-  const Result<BlockPlacements> placements = GatherPlacements(model_->experts());
+  const Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::Of(*model_));
   if (!placements) return Unexpected(placements.error());
   return PlacementText(*placements, owner_);
 }

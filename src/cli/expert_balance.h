@@ -15,10 +15,10 @@
 #include "cli/options/options.h"
 #include "cli/terminal/log.h"
 #include "engine/ranks/rank_calls.h"
-#include "model/expert_placement_file.h"
-#include "model/expert_rebalancer.h"
+#include "experts/balance/expert_placement_file.h"
+#include "experts/balance/expert_rebalancer.h"
+#include "experts/balance/rebalance_schedule.h"
 #include "model/model.h"
-#include "model/rebalance_schedule.h"
 
 namespace fathom::cli {
 

@@ -15,7 +15,7 @@
 #include "comm/communicator.h"
 #include "comm/failure_detector.h"
 #include "comm/rank_link.h"
-#include "model/model_ranks.h"
+#include "distributed/model_ranks.h"
 
 namespace fathom::cli {
 

@@ -57,8 +57,8 @@ Result<Session> Session::Load(ModelConfig config, Checkpoint checkpoint, const R
     log.Warn("{}", warning);
   }
   session.log_ = &log;
-  if (options.ranks != nullptr) {
-    session.rank_ = fmt::format("rank {}: ", options.ranks->all->rank());
+  if (watch.ranks != nullptr) {
+    session.rank_ = fmt::format("rank {}: ", watch.ranks->all->rank());
   }
   log.Info(
       "{}{}: {:.1f} MB of weights, {:.1f} MB of caches for {} tokens, {:.1f} MB of workspace, "

@@ -15,6 +15,7 @@
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/log.h"
+#include "distributed/model_ranks.h"
 #include "kernels/backend.h"
 #include "model/model.h"
 
@@ -24,6 +25,7 @@ namespace fathom::cli {
 struct LoadWatch {
   Interrupt* interrupt = nullptr;                // what was pressed ends the program
   std::function<void(double share)> progress{};  // 0 to 1; called on the thread that loads
+  const ModelRanks* ranks = nullptr;             // whose rank the log names
 };
 
 // Owns backend and model. One thread at a time.

@@ -1,7 +1,5 @@
 #include "model/block.h"
 
-#include "model/rank_exchange.h"
-
 namespace fathom {
 namespace {
 
@@ -28,9 +26,10 @@ void Compress(const Step& step, const CompressorWeights& weights, CompressorCach
 }
 
 // The indexer's queries and weights of some tokens, into the first rows of their matrices.
-void QueryIndex(const Step& step, const IndexerWeights& weights, const RopeRows& rope,
-                std::int64_t first_token, std::int64_t n_tokens) {
+void QueryIndex(const Step& step, const IndexerWeights& weights, std::int64_t first_token,
+                std::int64_t n_tokens) {
   const Activations& a = step.a;
+  const RopeRows rope = step.Rope(4);
   const Matrix<Bf16> q = a.index_q.Rows(0, n_tokens);
   step.backend.Linear(a.qr.Rows(first_token, n_tokens), weights.wq_b, q);
   step.backend.IndexQueries(
@@ -40,71 +39,20 @@ void QueryIndex(const Step& step, const IndexerWeights& weights, const RopeRows&
                       a.index_weights.Rows(0, n_tokens));
 }
 
-// The tensor ranks choose together: each scores its stretch.
-Status SelectSharedRows(const Step& step, const IndexerWeights& weights,
-                        const CompressorCache& cache) {
-  const Activations& a = step.a;
-  const IndexPartition& cut = step.index_cut;
-  Communicator& ranks = *step.ranks.tensor;
-  const IndexRange& own = cut.StretchOf(ranks.rank());
-  QueryIndex(step, weights, step.Rope(cache.ratio), own.first_token, own.n_tokens);
-  step.backend.BestRows(a.index_packed.Rows(0, own.n_tokens), a.index_weights.Rows(0, own.n_tokens),
-                        step.batch.Rows(own.first_token, own.n_tokens), cache, cut.own_ranges(),
-                        a.index_lists.Rows(own.first_list, own.n_tokens));
-  step.backend.Synchronize();
-  Status shared = SharePieces(ranks, [&](int rank) {
-    const IndexRange& stretch = cut.StretchOf(rank);
-    return BytesOf(a.index_lists.Rows(stretch.first_list, stretch.n_tokens));
-  });
-  if (shared) cut.Choose(a.index_lists, a.selected);
-  return shared;
-}
-
 // The compressed rows each query attends to in a layer of ratio 4 (docs/spec/model.md 6), into
 // a.selected.
 Status SelectRows(const Step& step, const IndexerWeights& weights, CompressorCache& cache) {
-  const Activations& a = step.a;
   Compress(step, weights.compressor, cache);
-  if (step.index_cut.is_shared()) {
-    return SelectSharedRows(step, weights, cache);
-  }
-  if (step.index_cut.has_rows()) {
-    QueryIndex(step, weights, step.Rope(cache.ratio), 0, step.batch.n_tokens());
-  }
-  step.backend.SelectRows(a.index_packed, a.index_weights, step.batch, cache, a.selected);
-  return {};
+  return step.tensor.SelectRows(
+      {.batch = step.batch,
+       .cache = cache,
+       .a = step.a,
+       .compute_queries = [&step, &weights](std::int64_t first, std::int64_t n) {
+         QueryIndex(step, weights, first, n);
+       }});
 }
 
-// Attention where each tensor rank has some of the chosen rows; input.selected is a.selected.
-Status AttendToGathered(const Step& step, const AttentionInput& input, const LayerCache& cache,
-                        Matrix<Bf16> out) {
-  const Activations& a = step.a;
-  RowGather& gather = step.row_gather;
-  Communicator& ranks = *step.ranks.tensor;
-  std::int64_t n = 0;
-  for (std::int64_t first = 0; first < out.rows; first += n) {
-    n = gather.Take(step.batch, a.selected, first);
-    const auto rows_of = [&](int rank) {
-      const std::int64_t begin = gather.FirstOf(rank);
-      return a.gathered.Rows(begin, gather.FirstOf(rank + 1) - begin);
-    };
-    step.backend.CopyRows(gather.own_rows(), cache.compressor, rows_of(ranks.rank()));
-    step.backend.Synchronize();
-    if (Status shared = SharePieces(ranks, [&](int rank) { return BytesOf(rows_of(rank)); });
-        !shared) {
-      return shared;
-    }
-    AttentionInput some = input;
-    some.q = input.q.Rows(first, n);
-    some.selected = input.selected.Rows(first, n);
-    some.gathered = a.gathered.Rows(0, gather.n_rows());
-    some.rope = {input.rope.cos.Rows(first, n), input.rope.sin.Rows(first, n)};
-    step.backend.SparseAttention(some, step.batch.Rows(first, n), cache, out.Rows(first, n));
-  }
-  return {};
-}
-
-// a.u -> a.y (docs/spec/model.md 5). A tensor rank has some of the heads and of the output groups.
+// a.u -> a.y (docs/spec/model.md 5). The weights may be those of some heads and output groups.
 Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& cache) {
   Backend& backend = step.backend;
   const ModelConfig& config = step.config;
@@ -138,20 +86,16 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
                                 .sinks = weights.attn_sink,
                                 .sliding_window = config.sliding_window,
                                 .rope = rope};
-  if (cache.ratio == 4 && step.row_gather.is_needed()) {
-    if (Status ran = AttendToGathered(step, input, cache, heads_out); !ran) {
-      return ran;
-    }
-  } else {
-    backend.SparseAttention(input, step.batch, cache, heads_out);
+  if (Status ran = step.tensor.SparseAttention(input, step.batch, cache, a, heads_out); !ran) {
+    return ran;
   }
   backend.AppendWindow(a.kv, step.batch, cache.window);
 
   backend.GroupedLinear(heads_out, weights.wo_a, weights.wo_a.n / config.o_lora_rank, latent);
-  return RowParallelLinear(backend, step.ranks.tensor, latent, weights.wo_b, a, a.y);
+  return step.tensor.RowParallelLinear(latent, weights.wo_b, a.y);
 }
 
-// a.u -> a.y: the expert that every token has. A tensor rank has some of its columns.
+// a.u -> a.y: the expert that every token has. The weights may be those of some of its columns.
 Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   Backend& backend = step.backend;
   const Activations& a = step.a;
@@ -162,25 +106,7 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
     backend.Linear(a.u, weights.w3, up);
     backend.SwiGlu(gate, up, step.config.swiglu_limit, gate);
   }
-  return RowParallelLinear(backend, step.ranks.tensor, gate, weights.w2, a, a.y);
-}
-
-// Outputs of the experts that ids name, whose weights this rank has (Backend::ExpertRows).
-Status LocalExperts(const Step& step, const BlockWeights& block, Matrix<const Bf16> x,
-                    const Routing& routing, Matrix<Bf16> rows) {
-  Backend& backend = step.backend;
-  if (Status polled = step.experts.shipment().Poll(); !polled) {
-    return polled;
-  }
-  step.experts.Count(block.index, routing.ids);
-  if (!step.admission.Complete(block.index)) {
-    backend.Synchronize();
-    if (Status admitted = step.admission.Admit(block.index, block.ffn, routing.ids); !admitted) {
-      return admitted;
-    }
-  }
-  backend.ExpertRows(x, routing, block.ffn.experts, step.config.swiglu_limit, rows);
-  return {};
+  return step.tensor.RowParallelLinear(gate, weights.w2, a.y);
 }
 
 // a.u -> a.y (docs/spec/model.md 7).
@@ -202,28 +128,14 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
     backend.Synchronize();
     step.routing_observer(routing.ids);
   }
-  const auto local = [&](Matrix<const Bf16> x, const Routing& chosen, Matrix<Bf16> rows) {
-    return LocalExperts(step, block, x, chosen, rows);
-  };
-  const auto shared = [&] { return SharedExpert(step, weights.shared_experts); };
-  if (step.exchange != nullptr) {
-    return step.exchange->Run({.x = a.u,
-                               .routing = routing,
-                               .positions = step.batch.positions,
-                               .tokens_of_rank = step.tokens_of_rank,
-                               .home =
-                                   [&](std::int32_t position, std::int32_t expert) {
-                                     return step.experts.RankOf(block.index, position, expert);
-                                   },
-                               .local = local,
-                               .shared = shared,
-                               .rows = a.expert_rows,
-                               .y = a.y});
-  }
-  Status status = local(a.u, routing, a.expert_rows);
-  if (status) status = shared();
-  if (status) backend.CombineExperts(a.expert_rows, a.y, a.y);
-  return status;
+  return step.experts.Run(
+      {.block = block.index,
+       .x = a.u,
+       .routing = routing,
+       .positions = step.batch.positions,
+       .shared = [&step, &weights] { return SharedExpert(step, weights.shared_experts); },
+       .rows = a.expert_rows,
+       .y = a.y});
 }
 
 }  // namespace
@@ -234,11 +146,9 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   const Activations& a = step.a;
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
   const float eps = step.config.rms_norm_eps;
-  ExpertShipment& shipment = step.experts.shipment();
 
-  // Until the attention is computed, the links have little else to do.
-  if (Status started = shipment.Start(); !started) {
-    return started;
+  if (Status begun = step.store.BeginBlock(weights.index); !begun) {
+    return begun;
   }
   backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.attn_norm, eps, a.u);
@@ -246,9 +156,6 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
     return ran;
   }
   backend.HcPost(a.y, mix, streams);
-  if (Status polled = shipment.Poll(); !polled) {
-    return polled;
-  }
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
@@ -256,7 +163,7 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
     return ran;
   }
   backend.HcPost(a.y, mix, streams);
-  return shipment.Wait();
+  return step.store.EndBlock(weights.index);
 }
 
 }  // namespace fathom

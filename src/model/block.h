@@ -7,19 +7,16 @@
 #include "base/result.h"
 #include "checkpoint/model_config.h"
 #include "kernels/backend.h"
-#include "model/expert_admission.h"
-#include "model/expert_exchange.h"
-#include "model/index_partition.h"
-#include "model/model_ranks.h"
-#include "model/placed_experts.h"
+#include "model/expert_layer.h"
+#include "model/expert_store.h"
 #include "model/routing_observer.h"
-#include "model/row_gather.h"
+#include "model/tensor_parallel.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 
 namespace fathom {
 
-// A step's surroundings, the same for every layer. Views only.
+// What every block of a step is given. Views only.
 struct Step {
   Backend& backend;
   const ModelConfig& config;
@@ -27,13 +24,9 @@ struct Step {
   Activations a;  // with batch.n_tokens() rows
   std::span<const float> compress_frequencies;
   const RoutingObserver& routing_observer;  // may be empty
-  ExpertAdmission& admission;
-  PlacedExperts& experts;
-  const ModelRanks& ranks;
-  const IndexPartition& index_cut;                 // has taken the batch
-  RowGather& row_gather;                           // where tensor ranks divide the compressed rows
-  ExpertExchange* exchange = nullptr;              // null: this rank has all experts
-  std::span<const std::int64_t> tokens_of_rank{};  // of this step, of data ranks
+  TensorParallel& tensor;
+  ExpertStore& store;
+  ExpertLayer& experts;
 
   HcOptions hc_options() const {
     return {.sinkhorn_iterations = config.hc_sinkhorn_iters,
@@ -47,9 +40,8 @@ struct Step {
   }
 };
 
-// streams [t, 4 d] in place. Reads and extends the layer's cache. Pieces of experts that are on
-// their way to other ranks travel meanwhile. Error: the weights of an expert that is needed are
-// invalid, or a rank cannot be reached; what streams and cache hold then is of no use.
+// streams [t, 4 d] in place. Reads and extends the layer's cache. Errors: those of step.tensor,
+// step.store and step.experts; streams and cache hold nothing of use afterwards.
 Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache,
                 Matrix<Bf16> streams);
 

@@ -26,8 +26,7 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
-#include "model/model_ranks.h"
-#include "model/placed_experts.h"
+#include "model/model_parts.h"
 #include "model/routing_observer.h"
 
 namespace fathom {
@@ -42,10 +41,8 @@ struct ModelOptions {
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;    // whether Load reads them, and where to
   int n_load_threads = 1;  // that Load uses
-  // Which share of the model this rank has, among which ranks; nullptr: all of it, alone. Outlives
-  // the model.
-  const ModelRanks* ranks = nullptr;
-  ExpertOptions experts{};
+  // Makes what differs between one process and many; empty: MakeLocalParts.
+  MakeModelParts parts{};
 };
 
 // Where the MTP head finds the hidden streams of a position.
@@ -60,9 +57,9 @@ enum class StreamSource {
 using LoadProgress = std::function<void(double share)>;
 
 // Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
-// backend, which must outlive it. One thread at a time. Of several ranks, all call the same
-// functions with the same arguments in the same order; each may fail with what the others said, or
-// did not.
+// backend, which must outlive it. One thread at a time. With several ranks, all call the same
+// functions with the same arguments in the same order, and each call may fail because another rank
+// failed or cannot be reached.
 class Model {
  public:
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
@@ -80,7 +77,7 @@ class Model {
   // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head
   // that is not used yet.
   std::span<const std::string> warnings() const;
-  // Bytes of weights (mapped; of this rank's share), of caches and of workspace (both allocated).
+  // Bytes of weights (mapped; those of this process), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;
@@ -103,15 +100,15 @@ class Model {
   Status Forward(const Batch& batch);
 
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
-  // Valid until the next call. Of several ranks only rank 0 gets them, the others no rows.
+  // Valid until the next call. With several ranks, rank 0 gets them and the others get no rows.
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // The same in two parts, between which rank 0 may run the next steps, while the stages behind it
-  // compute this one: Forward, StartLogits into a place (0 to most_in_flight() - 1) that was
-  // finished before. The other ranks call Logits where rank 0 calls StartLogits. MtpLogits need
-  // place 0 to be free.
-  Status StartLogits(std::span<const std::int32_t> rows, int place);
-  Result<Matrix<const float>> FinishLogits(int place);
-  // Steps that can be on their way at once: as many as there are stages.
+  // The same in two parts, between which rank 0 may run the next steps while the pipeline stages
+  // behind it compute this one: Forward, then StartLogits into a slot (0 to most_in_flight() - 1)
+  // that is free until FinishLogits. The other ranks call Logits where rank 0 calls StartLogits.
+  // MtpLogits needs slot 0 to be free.
+  Status StartLogits(std::span<const std::int32_t> rows, int slot);
+  Result<Matrix<const float>> FinishLogits(int slot);
+  // Steps whose logits can be awaited at once: as many as there are pipeline stages.
   int most_in_flight() const;
 
   // Runs the MTP head (docs/spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a
@@ -129,14 +126,14 @@ class Model {
   // changed: a sequence or number of tokens out of range.
   Status FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed);
 
-  // From now on `observer` is told the experts of every layer; an empty one ends that.
+  // Calls `observer` with the experts of every layer from the next step on; an empty one is not
+  // called.
   void ObserveRouting(RoutingObserver observer);
 
-  // What the sequences have cached: who shares blocks between them, or counts them, does it there.
+  // What the sequences have cached; blocks of it can be shared and counted there.
   SequenceCache& cache();
 
-  // Where the routed experts are and what they have computed: who balances them does it there.
-  PlacedExperts& experts();
+  ExpertStore& expert_store();
 
   // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);

@@ -12,8 +12,7 @@ namespace fathom {
 // The largest step of such a model.
 StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options);
 
-// Error: a context that the model does not have, a limit below 1, or a placement of other
-// experts.
+// Error: a context that the model does not have, or a limit below 1.
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options);
 
 // Error: more tokens than a batch may have, or a token, sequence or position out of range.

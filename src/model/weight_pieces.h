@@ -11,7 +11,7 @@
 namespace fathom {
 
 // Everything that is bound, in the files or copied, always in the same order: none is empty. Those
-// of an expert are as BindTo has them (model/expert_transfer.h).
+// of an expert are as BindTo has them (experts/balance/expert_transfer.h).
 MemoryPieces WeightPieces(const ModelWeights& weights);
 // Bytes of them.
 std::int64_t WeightBytes(const ModelWeights& weights);

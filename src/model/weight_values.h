@@ -22,8 +22,7 @@ std::optional<std::string> FindBadScale(std::span<const std::byte> scales, Scale
 // Which tensors CheckWeightValues reads.
 enum class WeightValues {
   kAll,             // a sixteenth of the files
-  kOutsideExperts,  // a few megabytes: not the scales of routed experts, which ExpertAdmission
-                    // reads
+  kOutsideExperts,  // a few megabytes: not the scales of routed experts (MappedExperts)
 };
 
 // Reads the values that could be invalid: scales and expert ids. `share`: only of tensors that this

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/key_layout.h"
-#include "model/index_partition.h"
-
 namespace fathom {
 namespace {
 
@@ -36,26 +33,6 @@ void CarveMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, A
   a.expert_rows = memory.Add<Bf16>(t * config.num_experts_per_tok, config.hidden_size);
 }
 
-void CarveExchange(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape,
-                   Activations& a) {
-  const std::int64_t t = shape.n_tensor > 1 ? shape.max_tokens : 0;
-  const std::int64_t latent = config.o_groups * config.o_lora_rank;
-  const std::int64_t width = config.moe_intermediate_size;
-  const int n_parts = std::max(RowParallelParts(latent), RowParallelParts(width));
-  a.part_input = memory.Add<Bf16>(
-      t, std::max(latent / RowParallelParts(latent), width / RowParallelParts(width)));
-  a.parts = memory.Add<float>(t * std::max(n_parts / shape.n_tensor, 1), config.hidden_size);
-  a.sum = memory.Add<float>(t, config.hidden_size);
-  const bool shares_rows = shape.n_tensor * shape.n_data > 1;
-  a.packed_rows = memory.Add<Bf16>(
-      shares_rows ? std::max(shape.max_tokens, shape.max_logit_rows) : 0, config.hidden_size);
-  a.index_lists = memory.Add<ScoredRow>(
-      MostIndexLists(shape.max_tokens, shape.n_tensor, shape.n_gathered_rows > 0),
-      config.index_topk);
-  a.gathered = memory.Add<std::uint8_t>(shape.n_gathered_rows,
-                                        KeyBytes({config.head_dim, config.qk_rope_head_dim}));
-}
-
 Activations LayOut(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t d = config.hidden_size;
@@ -73,14 +50,9 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   }
   CarveAttention(memory, config, t, a);
   CarveMoe(memory, config, t, a);
-  CarveExchange(memory, config, shape, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
   a.logits = memory.Add<float>(shape.max_logit_rows, config.vocab_size);
-  a.logit_shares = memory.Add<float>(shape.n_tensor * shape.n_data * shape.n_stages > 1
-                                         ? shape.n_logit_places * shape.max_logit_rows
-                                         : 0,
-                                     config.vocab_size);
   return a;
 }
 

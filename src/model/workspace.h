@@ -15,12 +15,6 @@ struct WorkspaceShape {
   std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
   bool with_mtp = false;
-  // What this rank has: ranks need room for what they tell each other.
-  int n_tensor = 1;
-  int n_data = 1;
-  int n_stages = 1;
-  std::int64_t n_gathered_rows = 0;  // model/row_gather.h; 0: the compressed rows are not divided
-  int n_logit_places = 1;  // of logits on their way from other ranks (model/logit_gather.h)
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
@@ -59,20 +53,10 @@ struct Activations {
   Matrix<Bf16> up;              // [t, moe_intermediate]
   Matrix<Bf16> expert_rows;     // [t * experts per token, d]
 
-  // What several ranks need besides (model/rank_exchange.h).
-  Matrix<Bf16> part_input;        // [t, columns of a part]
-  Matrix<float> parts;            // [t * parts of this rank, d]
-  Matrix<float> sum;              // [t, d]
-  Matrix<Bf16> packed_rows;       // [t, d], or as many rows as logits can have if that is more
-  Matrix<ScoredRow> index_lists;  // [MostIndexLists, index_topk]
-  Matrix<std::uint8_t> gathered;  // [n_gathered_rows, KeyBytes]
-
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;  // [rows, 4 d]
   Matrix<Bf16> head_input;    // [rows, d]
   Matrix<float> logits;       // [rows, vocab]
-  // The same of other ranks, one's columns after the other's: n_logit_places times as many rows.
-  Matrix<float> logit_shares;
 };
 
 // A view of the activations with n rows, for a step of n tokens.

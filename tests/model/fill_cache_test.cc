@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr ModelOptions kOptions{.max_sequences = 2, .max_context = 1000, .max_batch_tokens = 16};
+const ModelOptions kOptions{.max_sequences = 2, .max_context = 1000, .max_batch_tokens = 16};
 
 std::filesystem::path Fairy() { return testing::ProjectPath("models/fairy"); }
 

@@ -24,7 +24,7 @@ using ::testing::AllOf;
 using testing::EditedCheckpoint;
 using ::testing::HasSubstr;
 
-constexpr ModelOptions kSmall{.max_sequences = 2, .max_context = 64, .max_batch_tokens = 16};
+const ModelOptions kSmall{.max_sequences = 2, .max_context = 64, .max_batch_tokens = 16};
 
 std::filesystem::path Fairy() { return testing::ProjectPath("models/fairy"); }
 

@@ -16,6 +16,7 @@
 #include "cli/session.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "experts/sharded_parts.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/plot.h"
@@ -86,7 +87,7 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   }
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  const Result<benchmark::Plan> plan = MakePlan(command, *config);
+  Result<benchmark::Plan> plan = MakePlan(command, *config);
   if (!plan) return Unexpected(plan.error());
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;
@@ -97,13 +98,13 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   ModelOptions options = OptionsFor(*plan);
   const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
   if (!share) return Unexpected(share.error());
-  options.ranks = *share;
   const Result<ExpertBalance> balance =
       ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
   if (!balance) return Unexpected(balance.error());
-  options.experts.placement = balance->placement();
+  plan->ranks = *share;
+  options.parts = ShardedParts(*share, {.placement = balance->placement()});
   const Result<Session> session =
-      Session::Load(*config, *std::move(checkpoint), command.run, options, {}, log);
+      Session::Load(*config, *std::move(checkpoint), command.run, options, {.ranks = *share}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
   const Result<Isa> isa = ChooseIsa(command.run);

@@ -17,8 +17,9 @@
 #include "cli/session.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/token_ids.h"
+#include "distributed/logit_queue.h"
+#include "experts/sharded_parts.h"
 #include "model/batch.h"
-#include "model/logit_queue.h"
 
 namespace fathom::cli {
 namespace {
@@ -68,7 +69,7 @@ Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
 
 // Stages have something to do at once where there are several steps, each with one set of logits.
 void CutForStages(const LogitsCommand& command, const ModelRanks* ranks, Plan& plan) {
-  if (ranks != nullptr && ranks->share.n_stages > 1) {
+  if (ranks != nullptr && ranks->shard.n_stages > 1) {
     plan.chunk = command.chunk ? plan.chunk : std::min(plan.chunk, kStageTokens);
     plan.logit_rows = std::clamp(plan.chunk, kLogitRows, kStageTokens);
   }
@@ -194,15 +195,15 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
   Result<ExpertBalance> balance =
       ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
   if (!balance) return Unexpected(balance.error());
-  Result<Session> session = Session::Load(*config, *std::move(checkpoint), command.run,
-                                          {.max_sequences = 1,
-                                           .max_context = plan->n_tokens(),
-                                           .max_batch_tokens = plan->chunk,
-                                           .max_logit_rows = plan->logit_rows,
-                                           .with_mtp = command.mtp,
-                                           .ranks = *share,
-                                           .experts = {.placement = balance->placement()}},
-                                          {}, log);
+  Result<Session> session =
+      Session::Load(*config, *std::move(checkpoint), command.run,
+                    {.max_sequences = 1,
+                     .max_context = plan->n_tokens(),
+                     .max_batch_tokens = plan->chunk,
+                     .max_logit_rows = plan->logit_rows,
+                     .with_mtp = command.mtp,
+                     .parts = ShardedParts(*share, {.placement = balance->placement()})},
+                    {.ranks = *share}, log);
   if (!session) return Unexpected(session.error());
   BindModelThread(session->processors(), log);
   balance->Begin(session->model(), log);

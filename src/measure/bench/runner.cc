@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "comm/communicator.h"
+#include "distributed/logit_queue.h"
 #include "model/batch.h"
-#include "model/logit_queue.h"
 
 namespace fathom::benchmark {
 namespace {
@@ -43,17 +43,16 @@ class ExpertCounter {
 };
 
 // As the engine does, a pipeline decodes with a step for each stage, each of some sequences.
-std::int64_t GroupsOf(const Model& model, const RowSpec& row) {
-  const ModelRanks* ranks = model.options().ranks;
-  const std::int64_t n_stages = ranks != nullptr ? ranks->share.n_stages : 1;
+std::int64_t GroupsOf(const ModelRanks* ranks, const RowSpec& row) {
+  const std::int64_t n_stages = ranks != nullptr ? ranks->shard.n_stages : 1;
   return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
 }
 
 // Runs one row, as often as is asked. Allocates when it is made only.
 class RowRunner {
  public:
-  RowRunner(Model& model, const RowSpec& row, std::int64_t chunk)
-      : model_(model), row_(row), chunk_(chunk), n_groups_(GroupsOf(model, row)) {
+  RowRunner(Model& model, const RowSpec& row, const Plan& plan)
+      : model_(model), row_(row), chunk_(plan.chunk), n_groups_(GroupsOf(plan.ranks, row)) {
     std::mt19937_64 random(kSeed);
     tokens_.resize(static_cast<std::size_t>(row.n_total()));
     for (Token& token : tokens_) {
@@ -147,15 +146,13 @@ class RowRunner {
 };
 
 // Returns when all ranks of the model are there: none is timed while it waits for another.
-Status MeetRanks(const Model& model) {
-  const ModelRanks* ranks = model.options().ranks;
+Status MeetRanks(const ModelRanks* ranks) {
   return ranks != nullptr ? ranks->all->Barrier() : Status();
 }
 
 // Of the layers of all stages, from what each has counted in its own.
-Result<double> SumOfStages(const Model& model, double counted) {
-  const ModelRanks* ranks = model.options().ranks;
-  if (ranks == nullptr || ranks->share.n_stages == 1) {
+Result<double> SumOfStages(const ModelRanks* ranks, double counted) {
+  if (ranks == nullptr || ranks->shard.n_stages == 1) {
     return counted;
   }
   const Result<std::vector<double>> all = ranks->stages->GatherEach(counted);
@@ -163,10 +160,10 @@ Result<double> SumOfStages(const Model& model, double counted) {
   return std::accumulate(all->begin(), all->end(), 0.0);
 }
 
-Result<double> TimeOnce(RowRunner& runner, const Model& model) {
+Result<double> TimeOnce(RowRunner& runner, const ModelRanks* ranks) {
   const Status prepared = runner.Prepare();
   if (!prepared) return Unexpected(prepared.error());
-  const Status met = MeetRanks(model);
+  const Status met = MeetRanks(ranks);
   if (!met) return Unexpected(met.error());
   const auto start = std::chrono::steady_clock::now();
   const Status ran = runner.Run();
@@ -177,10 +174,10 @@ Result<double> TimeOnce(RowRunner& runner, const Model& model) {
 
 Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& row,
                          const Plan& plan, RooflineProbe& probe) {
-  RowRunner runner(model, row, plan.chunk);
+  RowRunner runner(model, row, plan);
   ExpertCounter experts(model.config().n_routed_experts);
   model.ObserveRouting([&](Matrix<const std::int32_t> ids) { experts.Add(ids); });
-  const Result<double> warm_up = TimeOnce(runner, model);
+  const Result<double> warm_up = TimeOnce(runner, plan.ranks);
   model.ObserveRouting({});
   if (!warm_up) return Unexpected(warm_up.error());
 
@@ -188,11 +185,11 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   std::vector<double> tok_s;
   for (int i = 0; i < plan.n_repetitions; ++i) {
     probe.Measure();
-    const Result<double> seconds = TimeOnce(runner, model);
+    const Result<double> seconds = TimeOnce(runner, plan.ranks);
     if (!seconds) return Unexpected(seconds.error());
     tok_s.push_back(n_tokens / *seconds);
   }
-  const Result<double> n_different = SumOfStages(model, experts.n_different());
+  const Result<double> n_different = SumOfStages(plan.ranks, experts.n_different());
   if (!n_different) return Unexpected(n_different.error());
   const Cost cost = runner.CostOf(costs);
   return RowResult{.row = row,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "distributed/model_ranks.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/row_spec.h"
@@ -46,8 +47,9 @@ struct RowResult {
 
 struct Plan {
   std::vector<RowSpec> rows;
-  int n_repetitions = 1;   // >= 1, each after the warm-up
-  std::int64_t chunk = 1;  // >= 1: most tokens of a prefill step
+  int n_repetitions = 1;              // >= 1, each after the warm-up
+  std::int64_t chunk = 1;             // >= 1: most tokens of a prefill step
+  const ModelRanks* ranks = nullptr;  // that the model is divided among; null: one process
 };
 
 // What a model must be loaded with to run the plan.

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/expert_balancer.h"
+#include "experts/balance/expert_balancer.h"
 
 namespace fathom::plan {
 

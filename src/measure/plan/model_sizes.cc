@@ -7,11 +7,11 @@
 #include "checkpoint/head_kind.h"
 #include "checkpoint/safetensors.h"
 #include "comm/communicator.h"
+#include "distributed/rank_workspace.h"
 #include "kernels/weight_format.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
 #include "model/model.h"
-#include "model/row_gather.h"
 #include "model/workspace.h"
 
 namespace fathom::plan {
@@ -106,7 +106,7 @@ std::int64_t ModelSizes::bytes() const {
 
 ModelShard ModelSizes::ShareOf(const ParallelLayout& layout, int stage) const {
   const RankCounts counts = layout.counts();
-  return ShareOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
+  return ShardOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
 }
 
 Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const {
@@ -155,12 +155,10 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
 
 std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
-  const ModelRanks ranks = {.share = share};
-  return SequenceCache::FullBytes(
-      CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
-                             .max_context = context,
-                             .with_mtp = has_draft_,
-                             .ranks = &ranks}));
+  const CacheShape whole = CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
+                                                  .max_context = context,
+                                                  .with_mtp = has_draft_});
+  return SequenceCache::FullBytes(ShardCache(whole, share));
 }
 
 double ModelSizes::CacheBytesPerToken() const {
@@ -169,15 +167,11 @@ double ModelSizes::CacheBytesPerToken() const {
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
-  return WorkspaceBytes(config_,
-                        {.max_tokens = n_tokens,
-                         .max_logit_rows = n_logit_rows,
-                         .with_mtp = has_draft_,
-                         .n_tensor = layout.n_tensor,
-                         .n_data = layout.n_data,
-                         .n_stages = layout.n_stages,
-                         .n_gathered_rows = GatheredRows(config_, ShareOf(layout, 0), n_tokens),
-                         .n_logit_places = layout.n_stages});
+  return WorkspaceBytes(
+             config_,
+             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .with_mtp = has_draft_}) +
+         RankWorkspaceBytes(config_, ShareOf(layout, 0),
+                            {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }
 
 }  // namespace fathom::plan

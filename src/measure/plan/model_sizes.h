@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
 #include "measure/bench/costs.h"
 #include "measure/plan/parallel_layout.h"
-#include "model/model_ranks.h"
 
 namespace fathom::plan {
 

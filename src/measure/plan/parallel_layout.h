@@ -1,5 +1,5 @@
 // How the devices of some hardware can share a model: as the program cuts it
-// (model/model_ranks.h), and in replicas that know nothing of each other.
+// (distributed/model_ranks.h), and in replicas that know nothing of each other.
 //
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank
 //
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "checkpoint/model_config.h"
-#include "model/model_ranks.h"
+#include "distributed/model_ranks.h"
 
 namespace fathom::plan {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/integer_math.h"
-#include "comm/expert_balancer.h"
+#include "experts/balance/expert_balancer.h"
 
 namespace fathom::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/expert_balancer.h"
+#include "experts/balance/expert_balancer.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
 #include "measure/plan/model_sizes.h"

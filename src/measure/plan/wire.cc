@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "base/integer_math.h"
+#include "distributed/index_partition.h"
 #include "kernels/key_layout.h"
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
-#include "model/index_partition.h"
 
 namespace fathom::plan {
 namespace {

@@ -6,8 +6,9 @@
 
 #include "comm/socket_mesh.h"
 #include "engine/ranks/rank_follower.h"
+#include "experts/balance/rebalance_schedule.h"
+#include "experts/sharded_parts.h"
 #include "model/cache_shape.h"
-#include "model/rebalance_schedule.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
 
@@ -28,11 +29,11 @@ class RanksModel::Rank {
         RankGroups::Join(*all_, *config, WeighStages(*checkpoint, *config), counts);
     Check(groups.has_value(), groups ? "" : groups.error().message);
     groups_ = *std::move(groups);
-    options.ranks = &groups_->ranks();
+    options.parts = ShardedParts(&groups_->ranks());
     if (small_memory) {
       const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
-      options.kv_memory_bytes =
-          SmallMemory(*SequenceCache::Create(*backend, CacheShapeOf(*config, options)));
+      options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
+          *backend, ShardCache(CacheShapeOf(*config, options), groups_->ranks().shard)));
     }
     loaded_.emplace(directory, options, TestBackend{.n_threads = 1});
   }
@@ -40,10 +41,10 @@ class RanksModel::Rank {
   Model& model() { return loaded_->model(); }
   // Moves parts of experts beside every step, if there are redundant experts.
   AfterForward Balance() {
-    if (groups_->ranks().share.n_redundant_experts == 0) {
+    if (groups_->ranks().shard.n_redundant_experts == 0) {
       return {};
     }
-    rebalancer_.emplace(model().experts(), 50'001);
+    rebalancer_.emplace(PlacedExperts::Of(model()), 50'001);
     schedule_.emplace(*rebalancer_, 1, [](const RebalanceReport&) {});
     return [this](std::int64_t n_tokens) { return schedule_->AfterStep(n_tokens); };
   }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "comm/abort_flag.h"
+#include "distributed/model_ranks.h"
 #include "engine/ranks/rank_leader.h"
 #include "model/model.h"
-#include "model/model_ranks.h"
 
 namespace fathom::testing {
 

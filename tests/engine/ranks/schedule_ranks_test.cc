@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "model/model_ranks.h"
+#include "distributed/model_ranks.h"
 #include "tests/engine/ranks/ranks_model.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/checkpoint_case.h"

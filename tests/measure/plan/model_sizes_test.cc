@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
+#include "distributed/weight_shard.h"
+#include "experts/balance/expert_placement.h"
+#include "experts/store/placed_experts.h"
 #include "kv_cache/layout.h"
 #include "kv_cache/sequence_cache.h"
 #include "measure/slice/shapes.h"
 #include "model/cache_shape.h"
-#include "model/expert_placement.h"
-#include "model/placed_experts.h"
 #include "model/weight_pieces.h"
-#include "model/weight_share.h"
 #include "model/weights.h"
 #include "tests/model/checkpoint_case.h"
 #include "tests/testing/checkpoint_files.h"

@@ -8,9 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "distributed/model_ranks.h"
+#include "experts/sharded_parts.h"
 #include "measure/plan/model_sizes.h"
 #include "measure/plan/wire.h"
-#include "model/model_ranks.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/shared_data.h"
@@ -30,8 +31,8 @@ std::int64_t BytesSent(const std::filesystem::path& directory, const ModelSizes&
         RankGroups::Join(all, sizes.config(), sizes.stage_weights(), counts);
     ASSERT_TRUE(groups.has_value()) << groups.error().message;
     ModelRanks ranks = (*groups)->ranks();
-    ranks.share.least_index_work = 0;  // tensor ranks share every choice of rows
-    testing::TestModel loaded(directory, {.ranks = &ranks}, {.n_threads = 1});
+    ranks.shard.least_index_work = 0;  // tensor ranks share every choice of rows
+    testing::TestModel loaded(directory, {.parts = ShardedParts(&ranks)}, {.n_threads = 1});
     Batch batch;
     if (n_before > 0) {
       batch.Add(0, 0, std::vector<Token>(static_cast<std::size_t>(n_before), 3));

@@ -1,0 +1,82 @@
+// IndexPartition: which tensor rank scores which compressed rows in a step (layers of ratio 4), and
+// the choice from the lists of all ranks.
+//
+// The rows that the tokens of a step choose from, token after token, form one line, and each rank
+// scores an equal range of that line: many tokens are divided by tokens, the rows of a single token
+// by rows. The line depends on the positions alone, which all ranks know. For each token in its
+// range a rank lists the best rows (Backend::BestRows); the lists of a token from all ranks are
+// merged. A score does not depend on the rank that computes it, so the choice is that of one rank.
+//
+// Where the ranks divide the cached rows (ModelShard::RowsOfRatio4), the range of each rank is the
+// part of the rows that it caches, for all tokens, in every step in which there is a choice.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
+#include "kernels/row_choice.h"
+
+namespace fathom {
+
+// Rows that a token at this position chooses from: all visible rows, or none where all of them fit.
+std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position);
+
+// Whether the tensor ranks divide the scoring of n_rows rows of all tokens. Otherwise each rank
+// scores all rows.
+bool SharesScoring(const ModelConfig& config, const ModelShard& shard, std::int64_t n_rows);
+
+// One rank's range of the line.
+struct IndexRange {
+  std::int64_t first_token = 0;  // row of the batch
+  std::int64_t n_tokens = 0;     // to the last token with rows in the range
+  std::int64_t first_list = 0;   // of its n_tokens lists among those of all ranks
+};
+
+// One thread at a time. The configuration outlives it.
+class IndexPartition {
+ public:
+  IndexPartition(const ModelConfig& config, const ModelShard& shard, std::int64_t max_tokens);
+
+  // Sets the step that the getters describe.
+  void Partition(std::span<const std::int32_t> positions);
+
+  // False: every token attends to all visible rows, and no rank computes scores.
+  bool has_rows() const { return line_.back() > 0; }
+  bool is_shared() const { return is_shared_; }
+
+  // --- Where is_shared() ---
+  const IndexRange& RangeOf(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
+  // For each of the own n_tokens, the places in the cache of the rows that this rank scores.
+  std::span<const RowRange> own_rows() const { return own_rows_; }
+  // lists: those of all ranks, [RangeOf(last rank).first_list + n_tokens, index_topk]; rows [t,
+  // index_topk]: the result of SelectRows.
+  void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
+
+ private:
+  void CutByRows();
+  void CutLine();
+  std::int64_t End(int rank) const;
+
+  const ModelConfig& config_;
+  const ModelShard shard_;
+  bool is_shared_ = false;
+  std::vector<std::int32_t> positions_;
+  std::vector<std::int64_t> line_;  // where each token begins, and the end
+  std::vector<IndexRange> ranges_;
+  std::vector<RowRange> own_rows_;
+};
+
+// Lists of all ranks for a step of n_tokens: with divided rows, one for each token from each rank;
+// else every border between two ranges splits a token at most.
+constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor, bool divided_rows) {
+  if (n_tensor == 1) {
+    return 0;
+  }
+  return divided_rows ? n_tokens * n_tensor : n_tokens + n_tensor - 1;
+}
+
+}  // namespace fathom

@@ -1,0 +1,76 @@
+// RankTensorParallel: TensorParallel between the ranks of a model (distributed/model_ranks.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "distributed/index_partition.h"
+#include "distributed/local_batch.h"
+#include "distributed/logit_gather.h"
+#include "distributed/model_ranks.h"
+#include "distributed/rank_workspace.h"
+#include "distributed/row_gather.h"
+#include "kernels/laid_out_buffer.h"
+#include "model/model.h"
+#include "model/tensor_parallel.h"
+
+namespace fathom {
+
+// Allocates when it is made only.
+class RankTensorParallel : public TensorParallel {
+ public:
+  // The backend, the configuration and the communicators of `ranks` outlive the object. Error: no
+  // memory.
+  static Result<std::unique_ptr<TensorParallel>> Create(Backend& backend, const ModelConfig& config,
+                                                        const ModelRanks& ranks,
+                                                        const ModelOptions& options);
+
+  bool is_whole() const override { return shard().is_whole(); }
+  void ShardWeights(ModelWeights& weights) const override;
+  Result<CacheShape> ShardCache(CacheShape whole) const override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+  LocalRows Localize(Pass pass, const BatchView& whole) override;
+  bool IsLocal(std::int32_t sequence) const override { return shard().data().IsOwn(sequence); }
+  void BeginBlocks(const BatchView& local) override { index_.Partition(local.positions); }
+  Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
+               Matrix<Bf16> out) override;
+  Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
+                      const Activations& a) override;
+  Status EndStreams(Matrix<const Bf16> streams) override;
+
+  Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
+                           Matrix<Bf16> out) override;
+  Status SelectRows(const IndexInput& input) override;
+  Status SparseAttention(const AttentionInput& input, const BatchView& batch,
+                         const LayerCache& cache, const Activations& a, Matrix<Bf16> out) override;
+
+  Status GatherRows(Pass pass, std::span<const std::int32_t> rows, Matrix<Bf16> out) override;
+  Matrix<float> LocalLogits(std::int64_t n) const override { return logit_gather_.Shard(n); }
+  Status StartLogits(std::int64_t n, int slot) override { return logit_gather_.Start(n, slot); }
+  Status PollLogits() override { return logit_gather_.Poll(); }
+  Result<Matrix<const float>> FinishLogits(int slot) override { return logit_gather_.Finish(slot); }
+  int most_in_flight() const override { return LogitSlots(shard()); }
+
+ private:
+  RankTensorParallel(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
+                     const ModelOptions& options, LaidOutBuffer<RankBuffers> memory);
+
+  const ModelShard& shard() const { return ranks_.shard; }
+  LocalBatch& Batch(Pass pass) { return batches_[pass == Pass::kMain ? 0 : 1]; }
+
+  const ModelConfig& config_;
+  ModelRanks ranks_;
+  LaidOutBuffer<RankBuffers> memory_;
+  const RankBuffers& buffers_;
+  IndexPartition index_;
+  RowGather rows_;
+  std::array<LocalBatch, 2> batches_;  // of the last main and draft pass
+  LogitGather logit_gather_;
+};
+
+}  // namespace fathom

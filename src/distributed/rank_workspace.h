@@ -1,0 +1,41 @@
+// RankWorkspace: memory for what ranks exchange within a step, allocated once.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
+#include "kernels/laid_out_buffer.h"
+#include "kernels/row_choice.h"
+
+namespace fathom {
+
+// t: tokens of the largest step; d: hidden size. What a shard does not need has no rows.
+struct RankBuffers {
+  Matrix<Bf16> part_input;        // [t, columns of a part]
+  Matrix<float> parts;            // [t * parts of this rank, d]
+  Matrix<float> sum;              // [t, d]
+  Matrix<Bf16> packed_rows;       // [max(t, rows of logits), d]
+  Matrix<ScoredRow> index_lists;  // [MostIndexLists, index_topk]
+  Matrix<std::uint8_t> gathered;  // [GatheredRows, KeyBytes]
+  // Logits of the ranks of the last stage, slot after slot, rank after rank:
+  // [slots * rows of logits, vocabulary].
+  Matrix<float> logit_shards;
+};
+
+struct RankWorkspaceShape {
+  std::int64_t max_tokens = 0;
+  std::int64_t max_logit_rows = 0;
+};
+
+Result<LaidOutBuffer<RankBuffers>> AllocateRankBuffers(Backend& backend, const ModelConfig& config,
+                                                       const ModelShard& shard,
+                                                       const RankWorkspaceShape& shape);
+
+// Bytes that AllocateRankBuffers allocates.
+std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& shard,
+                                const RankWorkspaceShape& shape);
+
+}  // namespace fathom

@@ -1,0 +1,169 @@
+#include "distributed/weight_shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/pages.h"
+
+namespace fathom {
+namespace {
+
+std::size_t ScaleBytes(const Weight& weight) {
+  return weight.scale_format == ScaleFormat::kF32 ? sizeof(float) : 1;
+}
+
+// Rows of a matrix; with FP8, whole blocks of rows that share a scale.
+Weight RowsOf(const Weight& weight, Piece rows) {
+  Weight part = weight;
+  part.n = rows.count;
+  part.data += rows.first * weight.RowBytes();
+  if (weight.scales != nullptr) {
+    const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? 1 : kFp8Block;
+    part.scales += rows.first / per_scale * weight.ScaleColumns() *
+                   static_cast<std::int64_t>(ScaleBytes(weight));
+  }
+  return part;
+}
+
+template <class T>
+Matrix<const T> RowsOf(Matrix<const T> table, Piece rows) {
+  return table.Rows(rows.first, rows.count);
+}
+
+// Columns [first, first + count) of `rows` rows of `row_bytes`, as a matrix of its own.
+void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_bytes, Piece bytes,
+                 std::byte* to) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::memcpy(to + row * bytes.count, from + row * row_bytes + bytes.first,
+                static_cast<std::size_t>(bytes.count));
+  }
+}
+
+// Columns of a matrix, whole blocks of columns that share a scale.
+Weight ColumnsOf(const Weight& weight, Piece columns,
+                 std::vector<std::unique_ptr<std::byte[]>>& copies) {
+  const auto bytes_of = [&](std::int64_t k) { return weight.RowBytes() * k / weight.k; };
+  const std::int64_t scale_rows = weight.scales == nullptr ? 0
+                                  : weight.format == WeightFormat::kFp4
+                                      ? weight.n
+                                      : DivideUp(weight.n, kFp8Block);
+  const auto scale_size = static_cast<std::int64_t>(ScaleBytes(weight));
+  const std::int64_t per_scale = weight.format == WeightFormat::kFp4 ? kFp4Block : kFp8Block;
+  const Piece row = {bytes_of(columns.first), bytes_of(columns.count)};
+  const Piece scale_row = {columns.first / per_scale * scale_size,
+                           columns.count / per_scale * scale_size};
+  // Scales first: they are aligned like the memory, whatever follows.
+  const std::int64_t n_scale_bytes = RoundUp(scale_rows * scale_row.count, 64);
+  copies.push_back(std::make_unique_for_overwrite<std::byte[]>(
+      static_cast<std::size_t>(n_scale_bytes + weight.n * row.count)));
+  std::byte* const memory = copies.back().get();
+  Weight part = weight;
+  part.k = columns.count;
+  part.k_parts = 1;
+  part.data = memory + n_scale_bytes;
+  CopyColumns(weight.data, weight.n, weight.RowBytes(), row, memory + n_scale_bytes);
+  if (weight.scales != nullptr) {
+    part.scales = memory;
+    CopyColumns(weight.scales, scale_rows, weight.ScaleColumns() * scale_size, scale_row, memory);
+  }
+  return part;
+}
+
+class Sharder {
+ public:
+  Sharder(const ModelConfig& config, const ModelShard& shard,
+          std::vector<std::unique_ptr<std::byte[]>>& copies)
+      : config_(config), shard_(shard), copies_(copies) {}
+
+  void Shard(BlockWeights& block) const {
+    if (shard_.n_tensor > 1) {
+      Shard(block.attn);
+      Shard(block.ffn.shared_experts);
+    }
+  }
+
+ private:
+  Piece TensorPiece(std::int64_t n) const {
+    return PieceOf(n, shard_.tensor_rank, shard_.n_tensor);
+  }
+
+  void Shard(RowParallelWeight& weight) const {
+    const Weight whole = weight.whole;
+    const Piece mine = PartsOf(whole.k_parts, shard_.tensor_rank, shard_.n_tensor);
+    for (std::int64_t part = mine.first; part < mine.first + mine.count; ++part) {
+      weight.parts.push_back(
+          ColumnsOf(whole, PieceOf(whole.k, static_cast<int>(part), whole.k_parts), copies_));
+    }
+    ReleasePages(whole.Bytes());
+    weight.whole = WithoutData(whole);
+  }
+
+  void Shard(AttentionWeights& attention) const {
+    const Piece heads = TensorPiece(config_.num_attention_heads);
+    attention.wq_b = RowsOf(attention.wq_b, TensorPiece(attention.wq_b.n));
+    attention.wo_a = RowsOf(attention.wo_a, TensorPiece(attention.wo_a.n));
+    attention.attn_sink = attention.attn_sink.subspan(static_cast<std::size_t>(heads.first),
+                                                      static_cast<std::size_t>(heads.count));
+    Shard(attention.wo_b);
+  }
+
+  void Shard(SharedExpertWeights& shared) const {
+    const int n_parts = shared.w2.whole.k_parts;
+    const Piece parts = PartsOf(n_parts, shard_.tensor_rank, shard_.n_tensor);
+    const std::int64_t width = shared.w1.n / n_parts;
+    const Piece rows = {parts.first * width, parts.count * width};
+    shared.w1 = RowsOf(shared.w1, rows);
+    shared.w3 = RowsOf(shared.w3, rows);
+    Shard(shared.w2);
+  }
+
+  const ModelConfig& config_;
+  const ModelShard& shard_;
+  std::vector<std::unique_ptr<std::byte[]>>& copies_;
+};
+
+// Unbinds the weights that only other stages read.
+void DropOtherStages(ModelWeights& weights, const ModelShard& shard) {
+  for (std::int64_t i = 0; i < std::ssize(weights.layers); ++i) {
+    if (i < shard.first_layer || i >= shard.end_layer) {
+      weights.layers[static_cast<std::size_t>(i)] = {.index = i};
+    }
+  }
+  if (!shard.is_last_stage()) {
+    weights.hc_head = {};
+    weights.norm = {};
+    weights.head = WithoutData(weights.head);
+    if (weights.mtp) {
+      weights.mtp.emplace();
+    }
+  }
+  if (!shard.is_first_stage() && !(shard.is_last_stage() && weights.mtp)) {
+    weights.embed.data = nullptr;
+  }
+}
+
+}  // namespace
+
+void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard) {
+  if (shard.is_whole()) {
+    return;
+  }
+  const Sharder sharder(config, shard, weights.aligned_copies);
+  // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
+  // shard.
+  weights.embed =
+      RowsOf(weights.embed, PieceOf(config.vocab_size, shard.tensor_rank, shard.n_tensor));
+  weights.head =
+      RowsOf(weights.head, PieceOf(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
+  for (std::int64_t i = shard.first_layer; i < shard.end_layer; ++i) {
+    sharder.Shard(weights.layers[static_cast<std::size_t>(i)]);
+  }
+  if (shard.is_last_stage() && weights.mtp) {
+    sharder.Shard(weights.mtp->block);
+  }
+  DropOtherStages(weights, shard);
+}
+
+}  // namespace fathom

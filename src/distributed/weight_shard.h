@@ -1,0 +1,15 @@
+// The weights of one rank: its shard of the bound weights of a model (distributed/model_ranks.h).
+#pragma once
+
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
+#include "model/weights.h"
+
+namespace fathom {
+
+// Narrows bound weights to those of a shard that CheckCounts has accepted. Rows of a matrix stay
+// where they are in the files; columns are copied, as they are not contiguous in a file. Weights of
+// other ranks and other stages lose their data, and nothing may read them.
+void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard);
+
+}  // namespace fathom

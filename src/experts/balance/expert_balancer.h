@@ -1,0 +1,36 @@
+// The placement of experts that evens out what the ranks have to compute (docs/spec/parallel.md 5).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "distributed/model_ranks.h"
+
+namespace fathom {
+
+// The placement of one layer's experts; the two members are the inverse of each other.
+struct ExpertPlacement {
+  std::vector<std::int32_t> physical_to_logical;               // [physical]
+  std::vector<std::vector<std::int32_t>> logical_to_physical;  // [logical][its replicas]
+};
+
+// Physical p holds logical p mod n_logical.
+ExpertPlacement InitialPlacement(const ExpertCounts& counts);
+// From physical_to_logical, where every logical expert has a replica; replicas in the order of
+// their numbers.
+ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
+                            std::int64_t n_logical);
+
+// The placement for these loads [logical], as DeepSeek's balancer computes it: experts with the
+// most load per replica get further replicas, which are packed so that every rank has about the
+// same load; where the counts allow it, groups are packed to nodes first. Arithmetic in fp32, ties
+// go to the lowest number. The counts are right (CheckCounts).
+ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& counts);
+
+// max / mean of what the ranks compute, if replicas share the load of their expert evenly; 1 if
+// there is none.
+double RankImbalance(std::span<const float> load, const ExpertPlacement& placement,
+                     std::int64_t n_ranks);
+
+}  // namespace fathom

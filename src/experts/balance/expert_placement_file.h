@@ -1,0 +1,33 @@
+// Placements of experts as files, so that a run begins where another ended:
+//
+//   {"format": "fathom experts 1",
+//    "model": "5f0c...",                    // which checkpoint: its fingerprint
+//    "routed_experts": 256, "physical_experts": 288, "expert_ranks": 8,
+//    "blocks": 44,                          // layers and the MTP block
+//    "placement": {"0": [17, 0, ...],       // of each physical expert: the logical one it holds
+//                  "1": [...], ...}}
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "experts/balance/expert_placement.h"
+
+namespace fathom {
+
+// What a placement is for.
+struct PlacementOwner {
+  std::string model;  // hexadecimal digits
+  std::int64_t n_blocks = 0;
+  ExpertCounts counts;
+};
+
+std::string PlacementText(const BlockPlacements& placements, const PlacementOwner& owner);
+
+// Error: not such a text, or a placement for something else; names `file` and the field.
+Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view file,
+                                       const PlacementOwner& owner);
+
+}  // namespace fathom

@@ -1,0 +1,307 @@
+#include "experts/balance/expert_rebalancer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "base/integer_math.h"
+#include "base/time_spent.h"
+#include "kv_cache/block_key.h"
+
+namespace fathom {
+namespace {
+
+// What the busiest rank of a block must come down to: less is the noise of the last tokens, for
+// which most experts would travel.
+constexpr double kWorthMoving = 0.98;
+
+// What a rank has to say about a block before it moves.
+struct Answer {
+  std::array<char, 256> failure = {};  // ends with zeros; empty: it can
+};
+
+Answer AnswerOf(const Error& error) {
+  Answer answer;
+  std::copy_n(error.message.begin(), std::min(error.message.size(), answer.failure.size() - 1),
+              answer.failure.begin());
+  return answer;
+}
+
+BlockKey KeyOf(const ReplicaMap& map) {
+  return fathom::KeyOf(std::as_bytes(std::span(map.placement().physical_to_logical)));
+}
+
+// Error: a rank whose `mine` is not that of rank 0.
+Status CheckSame(Communicator& ranks, const BlockKey& mine, std::string_view what) {
+  const Result<std::vector<BlockKey>> all = ranks.GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
+  }
+  const auto other = std::find_if(all->begin(), all->end(),
+                                  [&](const BlockKey& key) { return key != all->front(); });
+  if (other != all->end()) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "expert rank {}: expected {} of expert rank 0, found another",
+                     other - all->begin(), what);
+  }
+  return {};
+}
+
+// Loads, and how they are shared: tokens of the busiest rank and of the average one.
+struct Busy {
+  double most = 0;
+  double average = 0;
+};
+
+Busy BusyRanks(std::span<const float> load, const ReplicaMap& map) {
+  const double average = static_cast<double>(std::accumulate(load.begin(), load.end(), 0.0)) /
+                         static_cast<double>(map.n_ranks());
+  return {RankImbalance(load, map.placement(), map.n_ranks()) * average, average};
+}
+
+}  // namespace
+
+ExpertRebalancer::ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_per_block)
+    : experts_(experts), bytes_per_block_(bytes_per_block) {
+  Check(bytes_per_block >= 1, "at least one byte a block");
+}
+
+// [blocks of this rank, experts]: integers, so that every order of the sum gives the same.
+Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
+  std::vector<std::int64_t> mine;
+  for (const std::int64_t block : experts_.Blocks()) {
+    const auto loads = experts_.Loads(block);
+    mine.insert(mine.end(), loads.begin(), loads.end());
+  }
+  Communicator& ranks = *experts_.ranks().expert;
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(ranks.size()));
+  const Status gathered =
+      ranks.AllGather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  if (!gathered) {
+    return Unexpected(gathered.error());
+  }
+  std::vector<std::int64_t> sums(mine.size(), 0);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    sums[i % sums.size()] += all[i];
+  }
+  return sums;
+}
+
+// Stages have different blocks, and end together. A block moves into place between two steps, so
+// the next one never shares a step with it.
+Status ExpertRebalancer::CountSteps() {
+  const ModelShard& shard = experts_.ranks().shard;
+  const std::int64_t n_blocks = shard.end_layer - shard.first_layer;
+  std::int64_t mine = 0;
+  for (const Move& move : moves_) {
+    const std::int64_t n_steps = DivideUp(BlocksToCarry(move.rounds, bytes_per_block_), n_blocks);
+    mine += std::max<std::int64_t>(n_steps, 1);
+  }
+  const Result<std::vector<std::int64_t>> all = experts_.ranks().all->GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
+  }
+  n_steps_left_ = *std::max_element(all->begin(), all->end());
+  return {};
+}
+
+Status ExpertRebalancer::Start() {
+  Check(!is_running(), "Start before the last rebalancing has ended");
+  report_ = {};
+  const TimeSpent spent(report_.seconds);
+  moves_.clear();
+  move_ = 0;
+  busiest_before_ = busiest_after_ = average_ = 0;
+
+  if (Status same = CheckMaps(); !same) {
+    return same;
+  }
+  const Result<std::vector<std::int64_t>> sums = SumLoads();
+  if (!sums) {
+    return Unexpected(sums.error());
+  }
+  Decide(*sums);
+  busiest_after_ = busiest_before_;
+  if (average_ > 0) {
+    report_.imbalance_before = report_.imbalance_after = busiest_before_ / average_;
+  }
+  if (Status counted = CountSteps(); !counted) {
+    return counted;
+  }
+  return BeginMove();
+}
+
+// All ranks must go on from the same maps.
+Status ExpertRebalancer::CheckMaps() const {
+  std::vector<std::int32_t> in_force;
+  for (const std::int64_t block : experts_.Blocks()) {
+    const auto& row = experts_.map(block).placement().physical_to_logical;
+    in_force.insert(in_force.end(), row.begin(), row.end());
+  }
+  return CheckSame(*experts_.ranks().expert, fathom::KeyOf(std::as_bytes(std::span(in_force))),
+                   "the placement of experts");
+}
+
+// Which blocks move, and where to. loads [blocks of this rank, experts].
+void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
+  for (const std::int64_t block : experts_.Blocks()) {
+    const ReplicaMap& from = experts_.map(block);
+    const auto n_experts = static_cast<std::size_t>(from.counts().n_logical);
+    std::vector<float> load;
+    for (const std::int64_t n_tokens : loads.first(n_experts)) {
+      load.push_back(static_cast<float>(n_tokens));
+    }
+    loads = loads.subspan(n_experts);
+    ReplicaMap to(block, from.counts(), BalanceExperts(load, from.counts()));
+    const Busy now = BusyRanks(load, from);
+    busiest_before_ += now.most;
+    average_ += now.average;
+    if (BusyRanks(load, to).most < kWorthMoving * now.most) {
+      ExpertMoveRounds rounds = RoundsOf(block, to);
+      moves_.push_back({block, std::move(to), std::move(rounds), std::move(load)});
+    }
+  }
+}
+
+// What has to travel, without memory for it.
+ExpertMoveRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
+  ExpertMoveRounds rounds;
+  for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
+    std::vector<ExpertMove>& round = rounds.emplace_back();
+    for (const ExpertTransfer& transfer : transfers) {
+      round.push_back({transfer, experts_.Weights(block, transfer.expert), {}});
+    }
+  }
+  return rounds;
+}
+
+Result<bool> ExpertRebalancer::Advance() {
+  if (is_running()) {
+    ++report_.n_steps;
+    if (Status proceeded = Advance(n_steps_left_ - 1); !proceeded) {
+      return Unexpected(proceeded.error());
+    }
+  }
+  return !is_running();
+}
+
+Status ExpertRebalancer::Finish() { return is_running() ? Advance(0) : Status(); }
+
+// The blocks that have arrived; if no steps are left to carry the others, all.
+Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
+  const TimeSpent spent(report_.seconds);
+  Status status;
+  while (status && move_ < moves_.size() && (n_steps_left == 0 || experts_.shipment().is_done())) {
+    status = FinishMove();
+    if (status) status = BeginMove();
+  }
+  if (!status) {
+    return status;
+  }
+  n_steps_left_ = n_steps_left;
+  if (!is_running()) {
+    experts_.memory().ReleaseSpare();
+  }
+  return {};
+}
+
+// The next block for which all have memory.
+Status ExpertRebalancer::BeginMove() {
+  for (; move_ < moves_.size(); ++move_) {
+    const Result<bool> prepared = Prepare(moves_[move_]);
+    if (!prepared) {
+      return Unexpected(prepared.error());
+    }
+    if (*prepared) {
+      experts_.shipment().Load(moves_[move_].rounds, bytes_per_block_);
+      return {};
+    }
+    for (const auto& [expert, memory] : ArrivalsOf(moves_[move_])) {
+      experts_.memory().GiveBack(memory);
+    }
+    ++report_.n_kept_blocks;
+  }
+  return {};
+}
+
+// Memory for what comes. False: a rank has none, and all know it.
+Result<bool> ExpertRebalancer::Prepare(Move& move) {
+  const Status taken = TakeMemory(move);
+  const Answer mine = taken ? Answer() : AnswerOf(taken.error());
+  const Result<std::vector<Answer>> all = experts_.ranks().expert->GatherEach(mine);
+  if (!all) {
+    return Unexpected(all.error());
+  }
+  for (std::size_t rank = 0; rank < all->size(); ++rank) {
+    if ((*all)[rank].failure[0] != '\0') {
+      report_.failure = fmt::format("expert rank {}: {}", rank, (*all)[rank].failure.data());
+      return false;
+    }
+  }
+  return true;
+}
+
+Status ExpertRebalancer::TakeMemory(Move& move) {
+  for (std::vector<ExpertMove>& round : move.rounds) {
+    for (ExpertMove& parcel : round) {
+      if (parcel.transfer.to != experts_.ranks().expert->rank()) {
+        continue;
+      }
+      const Result<std::span<std::byte>> memory = experts_.memory().Take(BytesOf(parcel.weights));
+      if (!memory) {
+        return Unexpected(memory.error());
+      }
+      parcel.memory = *memory;
+    }
+  }
+  return {};
+}
+
+// What this rank has memory for.
+std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
+  std::vector<PlacedExperts::Arrival> arrivals;
+  for (const std::vector<ExpertMove>& round : move.rounds) {
+    for (const ExpertMove& parcel : round) {
+      if (!parcel.memory.empty()) {
+        arrivals.emplace_back(parcel.transfer.expert, parcel.memory);
+      }
+    }
+  }
+  return arrivals;
+}
+
+// The block that is on its way comes to where it was to go.
+Status ExpertRebalancer::FinishMove() {
+  ExpertShipment& shipment = experts_.shipment();
+  report_.seconds += shipment.seconds();  // of the steps; what is left is waited for here
+  if (Status arrived = shipment.Finish(); !arrived) {
+    return arrived;
+  }
+  return Commit(moves_[move_++]);
+}
+
+// All ranks have everything: from here on the block is elsewhere.
+Status ExpertRebalancer::Commit(const Move& move) {
+  if (Status same = CheckSame(*experts_.ranks().expert, KeyOf(move.to), "the new placement");
+      !same) {
+    return same;
+  }
+  busiest_after_ +=
+      BusyRanks(move.load, move.to).most - BusyRanks(move.load, experts_.map(move.block)).most;
+  report_.imbalance_after = busiest_after_ / average_;
+  ++report_.n_moved_blocks;
+  for (const std::vector<ExpertMove>& round : move.rounds) {
+    for (const ExpertMove& parcel : round) {
+      ++report_.n_moved_experts;
+      report_.moved_bytes += BytesOf(parcel.weights);
+    }
+  }
+  experts_.Switch(move.block, move.to, ArrivalsOf(move));
+  return {};
+}
+
+}  // namespace fathom

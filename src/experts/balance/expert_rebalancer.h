@@ -1,0 +1,95 @@
+// ExpertRebalancer: gives popular experts more replicas and every rank about as much to compute, by
+// what the last steps have chosen (docs/spec/parallel.md 5).
+//
+//   Status started = rebalancer.Start();          // between two steps
+//   for (bool finished = false; !finished;) {
+//     finished = *rebalancer.Advance();           // after each of the next ones
+//   }
+//
+// Blocks move one after the other, each into spare memory, a piece beside every block that the
+// steps compute (experts/balance/expert_shipment.h); then all ranks change its map and its weights
+// between the same two steps. No step sees a block half moved.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "experts/balance/expert_shipment.h"
+#include "experts/store/placed_experts.h"
+
+namespace fathom {
+
+// Of the blocks of this rank's stage.
+struct RebalanceReport {
+  // What the busiest rank of each block has computed within the window, over what a rank computes
+  // on average: summed over the blocks, as steps wait for the busiest of every block. Before, and
+  // as it would have been with the replicas where they are now.
+  double imbalance_before = 1;
+  double imbalance_after = 1;
+  std::int64_t n_moved_blocks = 0;
+  std::int64_t n_kept_blocks = 0;    // that could not move: `failure` says why
+  std::int64_t n_moved_experts = 0;  // to all ranks of the stage
+  std::int64_t moved_bytes = 0;
+  std::int64_t n_steps = 0;  // beside which that was
+  double seconds = 0;        // that these have waited, within them and between them
+  std::string failure;
+};
+
+// Uses `experts`, which outlives it. All ranks of the model call the same functions between the
+// same steps. An error of a function: ranks that cannot be reached, or that disagree about where
+// experts are; then no rank is to run another step. A block that a rank has no memory for, or may
+// not lock, is no error: its replicas stay where they are, on all ranks, and the report says so.
+class ExpertRebalancer {
+ public:
+  // Beside a block every rank sends so much at most.
+  explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_per_block = kBytesPerBlock);
+
+  // Decides where to by the loads of all ranks. A block whose busiest rank would gain less than
+  // 2 % stays as it is. Not while one runs.
+  Status Start();
+  // After a step: a block that has arrived is where it was to go, and the next one sets off. True:
+  // all has moved. The same on all ranks.
+  Result<bool> Advance();
+  // What is left moves now.
+  Status Finish();
+  bool is_running() const { return n_steps_left_ > 0; }
+
+  // Of the last one started.
+  const RebalanceReport& report() const { return report_; }
+
+ private:
+  // A block that is to move.
+  struct Move {
+    std::int64_t block = 0;
+    ReplicaMap to;
+    ExpertMoveRounds rounds;
+    std::vector<float> load;  // [experts]
+  };
+
+  Result<std::vector<std::int64_t>> SumLoads() const;
+  Status CheckMaps() const;
+  void Decide(std::span<const std::int64_t> loads);
+  ExpertMoveRounds RoundsOf(std::int64_t block, const ReplicaMap& to) const;
+  Status CountSteps();
+  Status Advance(std::int64_t n_steps_left);
+  Status BeginMove();
+  Result<bool> Prepare(Move& move);
+  Status TakeMemory(Move& move);
+  static std::vector<PlacedExperts::Arrival> ArrivalsOf(const Move& move);
+  Status FinishMove();
+  Status Commit(const Move& move);
+
+  PlacedExperts& experts_;
+  std::int64_t bytes_per_block_;
+  std::vector<Move> moves_;
+  std::size_t move_ = 0;                                         // the one that is on its way
+  std::int64_t n_steps_left_ = 0;                                // of the stage that needs the most
+  double busiest_before_ = 0, busiest_after_ = 0, average_ = 0;  // tokens, over all blocks
+  RebalanceReport report_;
+};
+
+}  // namespace fathom

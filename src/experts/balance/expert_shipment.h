@@ -1,0 +1,81 @@
+// ExpertShipment: experts of a block on their way to other ranks of the stage, in pieces that
+// travel beside the steps.
+//
+//   between two steps           shipment.Load(rounds, kBytesPerBlock);
+//   where a block begins        shipment.Start();   // the next pieces
+//   where it ends               shipment.Wait();    // which are there by then, if links are fast
+//   between two later steps     if (shipment.is_done()) ...
+//
+// Between blocks nothing is on its way: steps may end at any time, or not come for a while.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/communicator.h"
+#include "experts/balance/expert_transfer.h"
+
+namespace fathom {
+
+// An expert that is to travel.
+struct ExpertMove {
+  ExpertTransfer transfer;
+  ExpertWeights weights;        // on the rank that sends it; on others their shape counts
+  std::span<std::byte> memory;  // on the rank it goes to: where it is to lie [BytesOf(weights)]
+};
+
+// One after the other; in each, a rank sends at most one and is sent at most one (PlanTransfers).
+using ExpertMoveRounds = std::vector<std::vector<ExpertMove>>;
+
+// What a rank sends while a block is computed, and what it is sent, at most. Messages of the block
+// wait behind it, if it is not there when they begin: 26 us on links of 10 GB/s, 0.9 ms on 300
+// MB/s.
+inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
+
+// How many blocks carry them.
+std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block);
+
+// All ranks call the same functions in the same order. One thread at a time, that of the
+// communicator.
+class ExpertShipment {
+ public:
+  // `ranks`: of the stage, in which nothing else is said.
+  explicit ExpertShipment(std::unique_ptr<Communicator> ranks) : ranks_(std::move(ranks)) {}
+
+  // --- Between two steps ---
+  // The same transfers on all ranks. Weights and memory stay where they are until all has arrived.
+  // What was to travel before stays behind.
+  void Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block);
+  // All has arrived, as far as this rank is concerned.
+  bool is_done() const { return round_ == rounds_.size() && exchange_ == nullptr; }
+  // What is left travels now.
+  Status Finish();
+  // That Start, Poll and Wait have taken since Load.
+  double seconds() const { return seconds_; }
+
+  // --- Within a step ---
+  // Errors of all: a rank that cannot be reached; then no rank is to run another step.
+  Status Start();
+  // Moves what can be moved without waiting.
+  Status Poll();
+  Status Wait();
+
+ private:
+  void Add(const ExpertMove& parcel, ByteRange range);
+
+  std::unique_ptr<Communicator> ranks_;
+  ExpertMoveRounds rounds_;
+  std::int64_t bytes_per_block_ = 0;
+  std::size_t round_ = 0;     // that is next
+  std::int64_t n_bytes_ = 0;  // that have been sent of each of its parcels
+  std::vector<Outgoing> outgoing_;
+  std::vector<Incoming> incoming_;
+  std::unique_ptr<Exchange> exchange_;  // null: nothing is on its way
+  double seconds_ = 0;
+};
+
+}  // namespace fathom

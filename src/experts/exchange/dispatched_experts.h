@@ -1,0 +1,89 @@
+// DispatchedExperts: the fused exchange of ranks that have tokens of their own.
+//
+// A rank sends its tokens to the ranks that have their experts (experts/exchange/expert_message.h).
+// While they travel it computes what it has of its own tokens' experts, if they are many, and the
+// shared expert; then the tokens of others, as they have come by then, whose outputs it sends back
+// chunk by chunk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "experts/exchange/expert_exchange.h"
+#include "experts/exchange/expert_flow.h"
+#include "experts/exchange/expert_message.h"
+#include "experts/exchange/expert_order.h"
+#include "kernels/laid_out_buffer.h"
+
+namespace fathom {
+
+class DispatchedExperts : public ExpertExchange {
+ public:
+  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
+                                                        const ExchangeShape& shape);
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
+  // T: tokens of all ranks together, which is also the most that one can have or get.
+  struct Views {
+    Matrix<std::int32_t> homes;   // [T, k]: of this rank's tokens
+    Matrix<std::int32_t> ids;     // [T, k]: of the chunk that is computed
+    Matrix<std::uint8_t> packed;  // [T, d + d / 128]: this rank's tokens
+    Matrix<std::byte> sent;       // messages with them
+    Matrix<std::byte> received;   // and those with the tokens of others, which become:
+    Matrix<Bf16> x;               // [T, d]
+    Matrix<std::int32_t> here;    // [T, k]: their experts here, then kRemoteExpert
+    Matrix<float> weights;        // [T, k]
+    Matrix<Bf16> rows;            // [T * k, d]: their outputs
+    Matrix<Bf16> sent_rows;       // the same, packed
+    Matrix<Bf16> received_rows;   // [T * k, d]: outputs for this rank's tokens
+  };
+  // What one other rank sends and is sent. Of this rank only `in` and first_token, where its tokens
+  // lie among those of others.
+  struct Peer {
+    DispatchCounts out;
+    DispatchCounts in;
+    std::span<std::byte> message;  // that comes
+    std::int64_t first_token = 0;  // among those of others
+    bool is_computed = false;
+  };
+
+  DispatchedExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                    LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
+
+  Status SendTokens(const ExpertWork& work);
+  std::span<const std::byte> PackMessage(const ExpertWork& work, int to, std::byte* memory);
+  bool IsWorthComputingAlone(const ExpertWork& work) const;
+  Status ComputeOwn(const ExpertWork& work);
+  // Tokens can be received once the counts are known.
+  Status AwaitCounts(const ExpertWork& work);
+  Status PollArrivals(const ExpertWork& work);
+  Status TakeCounts(const ExpertWork& work);
+  Status ComputeArrived(const ExpertWork& work);
+  Status ComputeTogether(const ExpertWork& work);
+  Status Unpack(int from);
+  Status ComputeGroup(const ExpertWork& work, std::span<const int> group);
+  int AfterMe(int step) const { return (ranks_.rank() + step) % ranks_.size(); }
+
+  Backend& backend_;
+  Communicator& ranks_;
+  ExchangeShape shape_;
+  LaidOutBuffer<Views> memory_;
+  const Views& views_;
+  Outbox outbox_;
+  RowSender sender_;
+  RowReceiver receiver_;
+  ExpertOrder order_;
+  std::vector<Peer> peers_;           // by rank
+  std::unique_ptr<Exchange> counts_;  // on their way, or null
+  std::unique_ptr<Exchange> tokens_;  // the same, from those in sources_
+  std::vector<int> sources_;
+  std::vector<int> group_;
+};
+
+}  // namespace fathom

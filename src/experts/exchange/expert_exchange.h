@@ -1,0 +1,91 @@
+// ExpertExchange: the routed experts of a layer where several ranks share them
+// (docs/spec/parallel.md 4). One operation: tokens go to the ranks that have their experts, the
+// experts' outputs come back to the token's owner, which adds them in ascending expert id, then the
+// shared expert.
+//
+// Whose tokens: tensor ranks all have all tokens; data ranks have their own each.
+// Which path: kGather gives everything to everyone, and computes when all of it is there. kFused
+// sends what is needed to where it is needed, and computes while it travels.
+//
+// d: hidden size; k: experts per token; N: ranks. What rank r sends in one layer, in bytes:
+//
+//   kFused, own tokens (t of them on this rank)
+//     out    8 to every other rank, if t > 0
+//            d + d / 128 per token and other rank that has any of its experts (E4M3 and scales)
+//            12 per chosen expert on another rank (token, expert, routing weight)
+//     back   2 d per expert computed here that a token of another rank chose
+//   kFused, the same tokens (t on all; a slice of t / N or one more has this rank as its owner)
+//     back   2 d per expert computed here that a token of another's slice chose
+//     sums   2 d to every other rank per token of this rank's slice
+//   kGather, own tokens
+//     out    (2 d + 12 k) to every other rank per token
+//     back   2 d to every other rank per expert computed here
+//   kGather, the same tokens
+//     back   2 d to every other rank per expert computed here
+//
+// The result has the bits of a single rank: what travels as E4M3 are the numbers that the product
+// would make of the activation (experts/exchange/expert_message.h), and a row of an expert does not
+// depend on the rows it is computed with.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "comm/communicator.h"
+#include "distributed/model_ranks.h"
+#include "kernels/backend.h"
+
+namespace fathom {
+
+// What all calls have in common; the same on all ranks.
+struct ExchangeShape {
+  std::int64_t max_tokens = 0;  // of one call, of all ranks together
+  std::int64_t hidden = 0;      // a multiple of 128 for kFused
+  std::int64_t experts_per_token = 0;
+  std::int64_t n_experts = 0;
+  ExpertPath path = ExpertPath::kFused;
+  bool own_tokens = false;  // every rank has tokens of its own; otherwise all have the same
+};
+
+// The rank that computes this expert for a token at this position.
+using ExpertHome = std::function<int(std::int32_t position, std::int32_t expert)>;
+
+// One layer's experts for t tokens of this rank.
+struct ExpertWork {
+  Matrix<const Bf16> x;  // [t, d]
+  Routing routing;       // [t, k]; kRemoteExpert: a token that only fills the batch
+  std::span<const std::int32_t> positions;  // [t]
+  // Tokens of every rank [N] where they have their own; the same on all ranks.
+  std::span<const std::int64_t> tokens_of_rank;
+  ExpertHome home;
+  // Backend::ExpertRows of this layer, for ids that are this rank's or kRemoteExpert.
+  std::function<Status(Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows)> local;
+  // Writes the shared expert's output of the t tokens into y. May talk to the other ranks.
+  std::function<Status()> shared;
+  Matrix<Bf16> rows;  // [t * k, d]: scratch
+  Matrix<Bf16> y;     // [t, d]: the result
+};
+
+// Owns its buffers, allocated at the start for the largest call. Calls of all ranks at the same
+// time, with empty work where a rank has no tokens. After an error the ranks cannot go on.
+class ExpertExchange {
+ public:
+  virtual ~ExpertExchange() = default;
+  // Error kInvalidArgument, before anything is sent: more tokens than max_tokens. Others: what
+  // `local`, `shared` or the communicator said.
+  virtual Status Run(const ExpertWork& work) = 0;
+  virtual std::int64_t bytes() const = 0;  // of its buffers
+};
+
+// ranks and backend outlive it. Error: no memory.
+Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Communicator& ranks,
+                                                           const ExchangeShape& shape);
+
+// The logical experts in contiguous pieces, rank by rank.
+ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks);
+
+}  // namespace fathom

@@ -1,0 +1,112 @@
+// What the fused exchanges of experts are made of: chunks of experts, and rows of outputs that
+// travel back chunk by chunk.
+//
+// A rank computes its experts in chunks, every chunk for many tokens: each expert's weights are
+// read once for all of them, and the rows of a chunk travel while the next one is computed. Which
+// rows a message holds follows from the tokens' experts, so both sides know it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "comm/communicator.h"
+#include "experts/exchange/expert_exchange.h"
+#include "experts/exchange/expert_order.h"
+
+namespace fathom {
+
+// So many tokens of an expert, on average, keep a processor busy for longer than it needs to read
+// the expert's weights.
+inline constexpr std::int64_t kTokensWorthReading = 2;
+
+// homes [t, k]: the rank of each of ids [t, k]; kRemoteExpert stays.
+void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
+               const ExpertHome& home, Matrix<std::int32_t> homes);
+
+// Of ids [t, k] those whose home is this rank, into chosen [t, k]; the others are kRemoteExpert.
+void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
+                Matrix<std::int32_t> chosen);
+// Of ids [t, k] those in this chunk, likewise. chosen may be ids.
+void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
+                 Matrix<std::int32_t> chosen);
+
+// Error: more tokens than there is room for.
+Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
+
+// Messages on their way out. Their memory must stay until Finish.
+class Outbox {
+ public:
+  explicit Outbox(Communicator& ranks) : ranks_(ranks) {}
+  Status Send(std::span<const Outgoing> messages);
+  // Moves what can be moved without waiting.
+  Status Poll();
+  // Returns when all have left.
+  Status Finish();
+
+ private:
+  Communicator& ranks_;
+  std::vector<std::unique_ptr<Exchange>> on_their_way_;
+};
+
+// Packs rows of outputs and sends them. `memory` has room for all rows of a call.
+class RowSender {
+ public:
+  RowSender(Outbox& outbox, Matrix<Bf16> memory) : outbox_(outbox), memory_(memory) {}
+  void Begin() { n_rows_ = 0; }
+  // The rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order. Sends nothing if there is
+  // none.
+  Status Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16> rows);
+
+ private:
+  Outbox& outbox_;
+  Matrix<Bf16> memory_;
+  std::int64_t n_rows_ = 0;
+};
+
+// The rows that come back for a rank's tokens. `memory` as above.
+class RowReceiver {
+ public:
+  RowReceiver(Communicator& ranks, Matrix<Bf16> memory) : ranks_(ranks), memory_(memory) {}
+
+  // Of ids [t, k], those whose homes are other ranks, go to rows [t * k, d]. The views must stay.
+  Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
+               const ExpertOrder& order, Matrix<Bf16> rows);
+  // Moves what can be moved without waiting.
+  Status Poll();
+  // Returns when more rows have come, or all.
+  Status WaitForMore();
+  Status Finish();
+  // So many chunks, the first ones, have come from all ranks.
+  int n_complete() const { return n_complete_; }
+
+ private:
+  // The rows of one chunk from one rank.
+  struct Message {
+    int from = 0;
+    int chunk = 0;
+    std::int64_t first = 0;  // row of memory_
+    std::int64_t count = 0;
+    bool is_placed = false;
+  };
+  bool Belongs(const Message& message, std::int64_t pair) const {
+    return homes_.data[pair] == message.from && order_->ChunkOf(ids_.data[pair]) == message.chunk;
+  }
+  void PlaceArrived();
+
+  Communicator& ranks_;
+  Matrix<Bf16> memory_;
+  Matrix<const std::int32_t> ids_;
+  Matrix<const std::int32_t> homes_;
+  Matrix<Bf16> rows_;
+  const ExpertOrder* order_ = nullptr;
+  int n_complete_ = 0;
+  std::vector<Message> messages_;
+  std::vector<Incoming> incoming_;
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,51 @@
+// GatheredExperts: the exchange that is not fused. What every rank computes, every rank gets, and
+// nothing is computed while anything travels: the baseline, and for sizes that the others refuse.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "experts/exchange/expert_exchange.h"
+#include "kernels/laid_out_buffer.h"
+
+namespace fathom {
+
+class GatheredExperts : public ExpertExchange {
+ public:
+  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
+                                                        const ExchangeShape& shape);
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
+  // T: tokens of all ranks together. The first four only where every rank has tokens of its own.
+  struct Views {
+    Matrix<Bf16> x;              // [T, d]
+    Matrix<std::int32_t> ids;    // [T, k]
+    Matrix<float> weights;       // [T, k]
+    Matrix<Bf16> rows;           // [T * k, d]
+    Matrix<std::int32_t> homes;  // [T, k]
+    Matrix<std::int32_t> here;   // [T, k]: ids whose home is this rank
+    Matrix<Bf16> packed;         // [T * k, d]
+  };
+  // All tokens, by the rank that has them.
+  struct Tokens {
+    Matrix<const Bf16> x;
+    Routing routing;
+    Matrix<Bf16> rows;
+  };
+  GatheredExperts(Backend& backend, Communicator& ranks, const ExchangeShape& shape,
+                  LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape);
+  Result<Tokens> GatherTokens(const ExpertWork& work, std::int64_t n_all, std::int64_t first);
+
+  Backend& backend_;
+  Communicator& ranks_;
+  ExchangeShape shape_;
+  LaidOutBuffer<Views> memory_;
+  const Views& views_;
+  std::vector<std::span<std::byte>> pieces_;  // of what is gathered
+};
+
+}  // namespace fathom

@@ -1,0 +1,94 @@
+// SlicedExperts: the fused exchange of ranks that all have the same tokens.
+//
+// Every rank is the owner of a slice of them. No activation travels; a rank computes its experts
+// for all tokens, sends each row to the owner of its token while it computes the next, adds up its
+// slice and gives the sums to all.
+//
+// The sums need not wait for the last chunk: a token is complete with the last chunk that has any
+// of its experts, which all ranks know. So tokens are computed in the order in which they will be
+// complete, and the sums of those that are leave while the next chunk is computed.
+//
+// Rows, sums and what the shared expert says travel at the same time, each in a fixed order, but
+// which of the three comes first depends on who is faster: so each has a communicator of its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "experts/exchange/expert_exchange.h"
+#include "experts/exchange/expert_flow.h"
+#include "experts/exchange/expert_order.h"
+#include "kernels/laid_out_buffer.h"
+
+namespace fathom {
+
+class SlicedExperts : public ExpertExchange {
+ public:
+  // All ranks together.
+  static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
+                                                        const ExchangeShape& shape);
+  Status Run(const ExpertWork& work) override;
+  std::int64_t bytes() const override { return memory_.bytes(); }
+
+ private:
+  // Rows: slice after slice, the tokens of each in the order in which they will be complete.
+  struct Views {
+    Matrix<std::int32_t> token_homes;  // [t, k]: in the order of the tokens
+    Matrix<Bf16> x;                    // [t, d]
+    Matrix<std::int32_t> ids;          // [t, k]
+    Matrix<float> weights;             // [t, k]
+    Matrix<std::int32_t> homes;        // [t, k]
+    Matrix<std::int32_t> chosen;       // [t, k]: ids of the chunk that is computed
+    Matrix<Bf16> sums;                 // [t, d]
+    Matrix<Bf16> sent;                 // [t * k, d]
+    Matrix<Bf16> received;             // [slice * k, d]
+  };
+  using Ranks = std::unique_ptr<Communicator>;
+  SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks, const ExchangeShape& shape,
+                LaidOutBuffer<Views> memory);
+  static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
+
+  // Rows of the owner's slice.
+  Piece SliceOf(int owner) const {
+    const std::int64_t first = n_tokens_ * owner / ranks_->size();
+    return {first, n_tokens_ * (owner + 1) / ranks_->size() - first};
+  }
+  // Those among them that are complete with this chunk.
+  Piece CompleteWith(int owner, int chunk) const {
+    const std::size_t i = static_cast<std::size_t>(owner * experts_.n_chunks() + chunk);
+    return {first_complete_[i], first_complete_[i + 1] - first_complete_[i]};
+  }
+  void OrderExperts(const ExpertWork& work);
+  void OrderTokens(const ExpertWork& work);
+  void CopyInOrder(const ExpertWork& work);
+  // Sums of other slices go to their places when they come.
+  Status ExpectSums();
+  Status Compute(const ExpertWork& work);
+  Status ComputeChunk(const ExpertWork& work, int chunk);
+  Status RunShared(const ExpertWork& work);
+  // Of all chunks whose rows have come, n_computed at most, that it was not called for before.
+  Status SendSums(const ExpertWork& work, int n_computed);
+  Status Finish(const ExpertWork& work);
+
+  Backend& backend_;
+  Ranks ranks_;  // for rows
+  Ranks sum_ranks_;
+  ExchangeShape shape_;
+  LaidOutBuffer<Views> memory_;
+  const Views& views_;
+  Outbox outbox_;
+  Outbox sum_outbox_;
+  RowSender sender_;
+  RowReceiver receiver_;
+  // Of the call that runs.
+  std::int64_t n_tokens_ = 0;
+  int n_summed_ = 0;  // chunks
+  ExpertOrder experts_;
+  std::vector<std::int64_t> tokens_;          // of each row
+  std::vector<int> last_chunk_;               // that a token needs, by token
+  std::vector<std::int64_t> first_complete_;  // row, by owner and chunk
+  std::vector<Incoming> incoming_;
+  std::unique_ptr<Exchange> sums_;  // that come
+};
+
+}  // namespace fathom

@@ -1,0 +1,63 @@
+#include "experts/store/expert_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/integer_math.h"
+#include "base/pages.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kPieces = 16;  // of a buffer
+constexpr std::int64_t kAlignment = 64;
+
+}  // namespace
+
+Result<std::span<std::byte>> ExpertMemory::Take(std::int64_t bytes) {
+  Result<std::span<std::byte>> piece =
+      TakeUnlocked(static_cast<std::size_t>(RoundUp(bytes, kAlignment)));
+  if (piece && locked_beside_) {
+    if (Status locked = LockPages(*piece, *locked_beside_ + bytes_, "moved experts"); !locked) {
+      GiveBack(*piece);
+      return Unexpected(locked.error());
+    }
+  }
+  return piece;
+}
+
+Result<std::span<std::byte>> ExpertMemory::TakeUnlocked(std::size_t size) {
+  const auto fits = std::find_if(spare_.begin(), spare_.end(),
+                                 [&](std::span<std::byte> piece) { return piece.size() >= size; });
+  if (fits != spare_.end()) {
+    const std::span<std::byte> piece = *fits;
+    spare_.erase(fits);
+    return piece;
+  }
+  const std::int64_t sum = bytes_ + static_cast<std::int64_t>(size);
+  if (max_bytes_ != 0 && sum > max_bytes_) {
+    return MakeError(ErrorCode::kOutOfMemory, "moved experts: expected at most {} bytes, found {}",
+                     max_bytes_, sum);
+  }
+  if (rest_.size() < size) {
+    Result<std::unique_ptr<Buffer>> buffer =
+        backend_.Allocate(kPieces * static_cast<std::int64_t>(size));
+    if (!buffer) {
+      return Unexpected(buffer.error());
+    }
+    buffers_.push_back(*std::move(buffer));
+    rest_ = buffers_.back()->bytes();
+  }
+  const std::span<std::byte> piece = rest_.first(size);
+  rest_ = rest_.subspan(size);
+  bytes_ = sum;
+  return piece;
+}
+
+void ExpertMemory::ReleaseSpare() const {
+  for (const std::span<std::byte> piece : spare_) {
+    ReleasePages(piece);
+  }
+}
+
+}  // namespace fathom

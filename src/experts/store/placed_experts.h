@@ -1,0 +1,103 @@
+// PlacedExperts: the routed experts of one of several expert ranks: which they are, where their
+// weights lie, and how many tokens they computed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+#include "distributed/model_ranks.h"
+#include "experts/balance/expert_loads.h"
+#include "experts/balance/expert_placement.h"
+#include "experts/balance/expert_shipment.h"
+#include "experts/store/expert_memory.h"
+#include "kernels/backend.h"
+#include "model/mapped_experts.h"
+#include "model/model.h"
+
+namespace fathom {
+
+// Options of a model whose experts several ranks divide.
+struct ExpertOptions {
+  BlockPlacements placement;         // empty: physical expert p holds logical p mod E
+  std::int64_t window_steps = 1000;  // whose loads are remembered
+  std::int64_t max_moved_bytes = 0;  // memory for experts that have moved here; 0: no limit
+};
+
+// Weights stay where they were bound until they move to another rank. Experts that arrive lie in
+// memory of this object; the memory of experts that leave is given back, as pages of the files or
+// as memory for others. One thread at a time.
+class PlacedExperts : public MappedExperts {
+ public:
+  // An arrived expert and its weights.
+  using Arrival = std::pair<std::int32_t, std::span<std::byte>>;
+
+  // All ranks together. Errors: a placement of other experts; ranks that cannot be reached.
+  static Result<std::unique_ptr<PlacedExperts>> Create(Backend& backend, const ModelConfig& config,
+                                                       const ModelRanks& ranks,
+                                                       ExpertOptions options);
+  // The store of a model with these experts (experts/sharded_parts.h).
+  static PlacedExperts& Of(Model& model);
+
+  void ShardWeights(ModelWeights& weights) const override;
+  Status Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) override;
+
+  // --- Within a step ---
+  void BeginStep() { loads_->BeginStep(); }
+  // Pieces of experts that are moving travel beside each block.
+  Status BeginBlock(std::int64_t block) override;
+  Status EndBlock(std::int64_t /*block*/) override { return shipment_.Wait(); }
+  Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) override;
+  // The expert rank that computes `expert` for the token at `position` of its sequence.
+  int RankOf(std::int64_t block, std::int32_t position, std::int32_t expert) const {
+    return map(block).RankOf(position, expert);
+  }
+
+  // --- Between steps ---
+  ExpertShipment& shipment() { return shipment_; }
+  const ModelRanks& ranks() const { return ranks_; }
+  const ExpertOptions& options() const { return options_; }
+  const std::vector<ReplicaMap>& maps() const { return maps_; }
+  const ReplicaMap& map(std::int64_t block) const { return maps_[static_cast<std::size_t>(block)]; }
+  // The blocks of this rank's stage.
+  std::vector<std::int64_t> Blocks() const { return LocalBlocks(); }
+  // [experts]: tokens that each expert of this rank has computed within the window.
+  std::span<const std::int64_t> Loads(std::int64_t block) const { return loads_->Of(block); }
+  // Without data for an expert of another rank.
+  const ExpertWeights& Weights(std::int64_t block, std::int32_t expert) const;
+
+  // For experts on their way here.
+  ExpertMemory& memory() { return *memory_; }
+  const ExpertMemory& memory() const { return *memory_; }
+  // Puts `map` in force for the next step. `arrivals`: the experts that this rank has received for
+  // that map.
+  void Switch(std::int64_t block, ReplicaMap map, std::vector<Arrival> arrivals);
+
+ private:
+  PlacedExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
+                ExpertOptions options, std::unique_ptr<Communicator> shipment_ranks);
+  void Count(std::int64_t block, Matrix<const std::int32_t> ids);
+  std::span<std::byte>& MemoryAt(std::int64_t block, std::int32_t expert) {
+    return pieces_[static_cast<std::size_t>(block * n_experts() + expert)];
+  }
+
+  ModelRanks ranks_;
+  ExpertOptions options_;
+  std::vector<ReplicaMap> maps_;
+  std::optional<ExpertLoads> loads_;  // set by Bind, as is memory_
+  std::optional<ExpertMemory> memory_;
+  ExpertShipment shipment_;  // to that memory
+  // [blocks, experts]: where an expert lies in memory; empty: in the files, or not here.
+  std::vector<std::span<std::byte>> pieces_;
+};
+
+// The replicas of all blocks of all stages. Called by all ranks.
+Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts);
+
+}  // namespace fathom

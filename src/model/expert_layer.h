@@ -1,0 +1,56 @@
+// ExpertLayer: the routed and shared experts of a block for some tokens (spec/model.md 7).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "kernels/backend.h"
+#include "model/expert_store.h"
+#include "model/tensor_parallel.h"
+
+namespace fathom {
+
+// One block's experts for t tokens of this process.
+struct ExpertInput {
+  std::int64_t block = 0;
+  Matrix<const Bf16> x;                     // [t, d]
+  Routing routing;                          // [t, k]
+  std::span<const std::int32_t> positions;  // [t]
+  std::function<Status()> shared;           // writes the shared expert's output into y
+  Matrix<Bf16> rows;                        // [t * k, d]: scratch
+  Matrix<Bf16> y;                           // [t, d]: the result
+};
+
+// With several ranks, all call the same functions in the same order. One thread at a time.
+class ExpertLayer {
+ public:
+  virtual ~ExpertLayer() = default;
+  // Before the blocks of a pass run; `whole` is the batch of all processes.
+  virtual void BeginBlocks(Pass /*pass*/, const BatchView& /*whole*/) {}
+  // Errors: those of the store and of `shared`; a process that cannot be reached.
+  virtual Status Run(const ExpertInput& input) = 0;
+  // Memory that this object has allocated.
+  virtual std::int64_t bytes() const { return 0; }
+};
+
+// rows [t * k, d]: outputs of the experts that the routing names (Backend::ExpertRows).
+Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
+                  const Routing& routing, float swiglu_limit, Matrix<Bf16> rows);
+
+// Computes all experts in this process. Backend and store outlive it.
+class LocalExperts : public ExpertLayer {
+ public:
+  LocalExperts(Backend& backend, ExpertStore& store, float swiglu_limit)
+      : backend_(backend), store_(store), swiglu_limit_(swiglu_limit) {}
+  Status Run(const ExpertInput& input) override;
+
+ private:
+  Backend& backend_;
+  ExpertStore& store_;
+  float swiglu_limit_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,59 @@
+// MappedExperts: experts that stay where they were bound, in files or in memory.
+//
+// Routed experts are nearly all of a checkpoint, and a prompt needs few of them at first. Reading
+// their scales at load would read a sixteenth of the files; so an expert's scales are checked when
+// the expert is first acquired, and the disk is asked for all experts of a call before the first of
+// them is read. What every token reads of a block is requested while the block before it runs:
+// pages that are touched one after the other come from disk in small pieces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "model/expert_store.h"
+#include "model/tensor_parallel.h"
+
+namespace fathom {
+
+// Allocates in the constructor and in Bind only. The backend outlives it.
+class MappedExperts : public ExpertStore {
+ public:
+  MappedExperts(Backend& backend, const ModelConfig& config, const Stage& stage);
+
+  Status Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) override;
+  Status BeginBlock(std::int64_t block) override;
+  Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) override;
+
+ protected:
+  // The experts of `block` that this process has, each once; all experts until the first call.
+  // Experts that were checked before stay checked: their values are the same wherever they lie.
+  void SetPresent(std::int64_t block, std::span<const std::int32_t> experts);
+  MoeWeights& Moe(std::int64_t block) const;
+  std::int64_t n_layers() const { return n_layers_; }
+  std::int64_t n_experts() const { return n_experts_; }
+  // The blocks that this process has.
+  std::vector<std::int64_t> LocalBlocks() const;
+  Backend& backend_;
+  ModelWeights* weights_ = nullptr;  // null before Bind
+
+ private:
+  Status CheckScales(std::int64_t block, Matrix<const std::int32_t> ids);
+  void RequestBlock(std::int64_t block);
+  std::uint8_t& IsChecked(std::int64_t block, std::int32_t expert) {
+    return is_checked_[static_cast<std::size_t>(block * n_experts_ + expert)];
+  }
+
+  Stage stage_;
+  std::int64_t n_layers_;
+  std::int64_t n_experts_;
+  std::vector<std::uint8_t> is_checked_;   // [blocks, experts]
+  std::vector<std::int64_t> n_unchecked_;  // per block, of the experts that are present
+  std::vector<std::int32_t> fresh_;        // room for all experts of a block
+  // Per block what every token reads of it; empty after the request.
+  std::vector<std::vector<std::span<const std::byte>>> block_bytes_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,33 @@
+// ModelParts: what a model is put together from where one process and many differ.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "model/expert_layer.h"
+#include "model/expert_store.h"
+#include "model/tensor_parallel.h"
+
+namespace fathom {
+
+struct ModelOptions;
+
+// The layer may use the store and the tensor parallelism.
+struct ModelParts {
+  std::unique_ptr<TensorParallel> tensor;
+  std::unique_ptr<ExpertStore> store;
+  std::unique_ptr<ExpertLayer> experts;
+};
+
+// Makes the parts of a model with these checked options. With several ranks, called by all.
+using MakeModelParts = std::function<Result<ModelParts>(Backend& backend, const ModelConfig& config,
+                                                        const ModelOptions& options)>;
+
+// The parts of a model that one process has as a whole.
+Result<ModelParts> MakeLocalParts(Backend& backend, const ModelConfig& config,
+                                  const ModelOptions& options);
+
+}  // namespace fathom

@@ -1,0 +1,131 @@
+// TensorParallel: the points of a forward pass at which several processes share a model's work.
+//
+// The base class is one process with the whole model: each call is the plain operation, or nothing.
+// distributed/sharded_model.h implements the calls for ranks. Every result has the bits that one
+// process computes (docs/numerics.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/model_config.h"
+#include "kernels/backend.h"
+#include "kv_cache/layout.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+
+namespace fathom {
+
+// The two forward passes of a step; the rows of both are remembered until the next step.
+enum class Pass { kMain, kDraft };
+
+// The blocks of this process.
+struct Stage {
+  std::int64_t first_layer = 0;
+  std::int64_t end_layer = 0;
+  bool is_first = true;  // embeds the tokens
+  bool is_last = true;   // has the head and the draft block
+};
+
+// The rows of a batch that this process computes.
+struct LocalRows {
+  BatchView batch;  // sequences are slots of this process's caches
+  std::span<const std::int64_t>
+      rows;  // per row of the whole batch: its local row, or -1; empty: same
+
+  std::int64_t RowOf(std::int64_t row) const {
+    return rows.empty() ? row : rows[static_cast<std::size_t>(row)];
+  }
+};
+
+// What the choice of compressed rows reads (spec/model.md 6).
+struct IndexInput {
+  const BatchView& batch;
+  const CompressorCache& cache;
+  const Activations& a;
+  // Writes the queries and head weights of tokens [first, first + n) into rows [0, n) of
+  // a.index_packed and a.index_weights.
+  std::function<void(std::int64_t first, std::int64_t n)> compute_queries;
+};
+
+// Used by one model, by one thread at a time. With several ranks, all call the same functions in
+// the same order, and every Status may be the error of a rank that cannot be reached.
+class TensorParallel {
+ public:
+  // The backend outlives this object.
+  TensorParallel(Backend& backend, const Stage& stage) : backend_(backend), stage_(stage) {}
+  virtual ~TensorParallel() = default;
+
+  // --- Loading ---
+  const Stage& stage() const { return stage_; }
+  // Whether this process has every weight of the model.
+  virtual bool is_whole() const { return true; }
+  // Narrows bound weights to this process's shard.
+  virtual void ShardWeights(ModelWeights& /*weights*/) const {}
+  // The shape of this process's caches, from that of the whole model.
+  virtual Result<CacheShape> ShardCache(CacheShape whole) const { return whole; }
+  // Memory that this object has allocated.
+  virtual std::int64_t bytes() const { return 0; }
+
+  // --- A step ---
+  // The rows of a checked batch that this process computes, valid until the next call for the pass.
+  virtual LocalRows Localize(Pass /*pass*/, const BatchView& whole) { return {whole, {}}; }
+  virtual bool IsLocal(std::int32_t /*sequence*/) const { return true; }
+  // Before the blocks run.
+  virtual void BeginBlocks(const BatchView& /*local*/) {}
+  // out [t, c * d]: the embedding of each token, c times. table: this process's rows.
+  virtual Status Embed(const BatchView& batch, Matrix<const Bf16> table, const Activations& a,
+                       Matrix<Bf16> out);
+  // a.streams before the first block of the stage: the embedding, or those of the stage before.
+  virtual Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
+                              const Activations& a) {
+    return Embed(batch, table, a, a.streams);
+  }
+  // Hands the streams to the next stage.
+  virtual Status EndStreams(Matrix<const Bf16> /*streams*/) { return {}; }
+
+  // --- A block ---
+  // x [t, columns of this process], out [t, n]: x times a matrix whose sums the ranks share.
+  virtual Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
+                                   Matrix<Bf16> out);
+  // a.selected: the compressed rows each query attends to.
+  virtual Status SelectRows(const IndexInput& input);
+  // Backend::SparseAttention; input.selected is a.selected or empty.
+  virtual Status SparseAttention(const AttentionInput& input, const BatchView& batch,
+                                 const LayerCache& cache, const Activations& a, Matrix<Bf16> out);
+
+  // --- The head ---
+  // out [n, d]: rows[i] is a row of the pass's whole batch. Before the call the first rows of out
+  // are those that are local, in order; after it out has all of them.
+  virtual Status GatherRows(Pass /*pass*/, std::span<const std::int32_t> /*rows*/,
+                            Matrix<Bf16> /*out*/) {
+    return {};
+  }
+  // Where this process writes n rows of logits: [n, its columns of the vocabulary].
+  virtual Matrix<float> LocalLogits(std::int64_t n) const { return logits_.Rows(0, n); }
+  // Sends the n local rows to the process that wants logits; a slot (0 to most_in_flight() - 1) is
+  // taken until FinishLogits.
+  virtual Status StartLogits(std::int64_t n, int slot);
+  // Moves logits that can be moved without waiting.
+  virtual Status PollLogits() { return {}; }
+  // n rows [vocabulary] valid until the next call of LocalLogits or FinishLogits; no rows on ranks
+  // other than 0.
+  virtual Result<Matrix<const float>> FinishLogits(int slot);
+  // Steps whose logits can be awaited at once.
+  virtual int most_in_flight() const { return 1; }
+  // logits [rows, vocabulary] stay where they are as long as this object.
+  void set_logits(Matrix<float> logits) { logits_ = logits; }
+
+ protected:
+  Backend& backend_;
+  Stage stage_;
+  Matrix<float> logits_;
+
+ private:
+  std::int64_t n_logits_ = -1;  // of the slot; -1: free
+};
+
+}  // namespace fathom
