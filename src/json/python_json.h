@@ -13,13 +13,13 @@ namespace fathom {
 
 std::string PythonJson(const JsonValue& value);
 
-// The same for a JSON text: json.dumps(json.loads(text), ensure_ascii=False).
+// Reserializes a JSON text: json.dumps(json.loads(text), ensure_ascii=False).
 Result<std::string> ReserializeLikePython(std::string_view json_text);
 
 // A string in quotes. `text` is UTF-8.
 std::string PythonJsonString(std::string_view text);
 
-// Appends the inside of such a string, without quotes. Texts may be cut anywhere between two code
+// Appends the inside of a JSON string, without quotes. A text may be divided between any two code
 // points and appended piece by piece.
 void AppendJsonEscaped(std::string_view text, std::string* out);
 

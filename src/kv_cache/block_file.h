@@ -28,7 +28,7 @@ namespace fathom {
 
 inline constexpr std::int64_t kBlockHeaderBytes = 616;
 
-// What a file says of its payload.
+// The description of the payload in a file.
 struct BlockDescription {
   BlockKey fingerprint;
   BlockKey key;
@@ -37,17 +37,17 @@ struct BlockDescription {
   std::span<const Token> tokens;  // kBlockTokens
 };
 
-// Both functions wait for the disk. Errors, besides those named: kResourceExhausted, the process
-// has no descriptor or memory left for it; kIo, anything else, with the reason.
+// Both functions wait for the disk. Further errors: kResourceExhausted: the process has no
+// descriptor or memory left; kIo: anything else, with the reason.
 
-// Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing
-// what was there; whatever goes wrong, `temporary` is gone. It does not wait until the disk has the
-// bytes: they survive the process, and what a power cut leaves is told by its checksums.
+// Writes `temporary`, locked and readable by its owner only, and renames it to `path`, replacing an
+// existing file; on any error, `temporary` is removed. Does not wait until the disk has the bytes:
+// they survive the process, and checksums detect what a power cut leaves.
 //
-// Of all threads and processes that write a block under the same two names at once one writes; the
-// others wait for it, a second at most, and write themselves if it fails or dies. False: there is a
-// file of the right size at `path`, by another. Errors: kResourceExhausted, also if another does
-// not come to an end; kNotFound, someone has removed `temporary` again and again.
+// Among all threads and processes that write a block under the same two names at once, one writes;
+// the others wait for it, a second at most, and write themselves if it fails or dies. False:
+// another has written a file of the right size at `path`. Errors: kResourceExhausted, also if
+// another does not finish; kNotFound: `temporary` was removed again and again.
 Result<bool> WriteBlockFile(const std::string& temporary, const std::string& path,
                             const BlockDescription& block, std::span<const std::byte> payload);
 

@@ -29,10 +29,10 @@ struct DiskTierOptions {
   std::int64_t max_bytes = std::int64_t{16} << 30;
 };
 
-// What the blocks of a file belong to: caches of another one are never used.
+// The identity of the blocks of a file: caches with another identity are never used.
 struct DiskTierIdentity {
-  BlockKey fingerprint;  // of the checkpoint, the format of the rows and the order of the sums
-  std::int64_t history_bytes = 0;  // of a block's payload
+  BlockKey fingerprint;  // hash of the checkpoint, the format of the rows and the order of the sums
+  std::int64_t history_bytes = 0;  // bytes of a block's payload
   std::int64_t window_bytes = 0;
 };
 
@@ -67,10 +67,9 @@ class DiskTier {
   // found when it is loaded.
   bool Has(const BlockKey& key, BlockKind kind) const;
 
-  // Copies the block and writes it soon; if there is a file already, that has been used now and
-  // nothing else happens, whoever wrote it. `parent` and `tokens` (128) are kept with it and must
-  // be found again by a load. The first write that fails turns the tier off: it still loads, but
-  // stores nothing more.
+  // Copies the block and writes it soon; if a file exists already, whoever wrote it, marks it as
+  // used and does nothing else. `parent` and `tokens` (128) are stored with the block and verified
+  // by a load. The first write that fails turns writing off: the tier still loads.
   void Store(const BlockKey& key, BlockKind kind, const BlockKey& parent,
              std::span<const Token> tokens, std::span<const std::byte> payload);
 
@@ -78,8 +77,8 @@ class DiskTier {
   // the disk.
   void Discard(const BlockKey& key, BlockKind kind);
 
-  // Reads a block into `payload`, which must stay there until TakeFinished has told of `id`; from
-  // memory, if it waits to be written. Loads go before stores.
+  // Reads a block into `payload`, which must stay valid until TakeFinished has reported `id`; from
+  // memory, if the block waits to be written. Loads go before stores.
   void StartLoad(std::uint64_t id, const BlockKey& key, BlockKind kind, const BlockKey& parent,
                  std::span<const Token> tokens, std::span<std::byte> payload);
 
@@ -90,7 +89,7 @@ class DiskTier {
   };
   // Adds the loads that have ended since the last call to `finished`.
   void TakeFinished(std::vector<FinishedLoad>& finished);
-  // Returns when a load has ended that TakeFinished has not told of, or after `timeout`.
+  // Returns when a load has ended that TakeFinished has not reported, or after `timeout`.
   void WaitForFinished(std::chrono::milliseconds timeout);
   // Returns when everything stored so far is in its file, or dropped.
   void Flush();

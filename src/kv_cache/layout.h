@@ -1,4 +1,4 @@
-// How much memory the cached state of a sequence takes, per kind of layer (docs/spec/model.md 5.8).
+// The memory of a sequence's cached state, by kind of layer (docs/spec/model.md 5.8).
 //
 //   every layer   window keys     [window_slots, 584 bytes for V4: kernels/key_layout.h]
 //   ratio 4, 128  compressed rows [context / ratio, the same]
@@ -30,28 +30,29 @@ namespace fathom {
 struct CacheShape {
   KeyLayout keys;  // of the window and of compressed rows
   std::int64_t sliding_window = 0;
-  std::vector<int> ratios;  // of every layer that caches, draft layers included
-  // Of several ranks: those of the layers that this one has memory for. Which blocks a sequence has
-  // follows from all layers, so that the tables of one rank are right for every other.
+  std::vector<int> ratios;  // of every layer that caches, including draft layers
+  // With several ranks: the layers for which this rank has memory. The blocks of a sequence follow
+  // from all layers, so that the tables of one rank are right for every other.
   std::int64_t first_layer = 0;
   std::int64_t end_layer = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_context = 0;  // positions per sequence
   std::int64_t n_sequences = 1;
-  // Of tensor ranks that divide the rows of layers of ratio 4 among them: those that this one has.
-  // The number of ranks divides the 32 rows of a block.
+  // With tensor ranks that divide the rows of layers of ratio 4: this rank's rows. The number of
+  // ranks divides the 32 rows of a block.
   CacheShard rows_of_ratio_4{};
-  // Of several data ranks: each has memory for its own sequences alone, and as much as the others.
+  // With several data ranks: each has memory for its own sequences alone, and as much as the
+  // others.
   DataRanks data{};
   std::int64_t rollback = 0;  // newest positions that may be overwritten
   // The last so many layers belong to a draft head; see WindowCache::row_of_position_0.
   std::int64_t n_draft_layers = 0;
   // Positions beyond the newest one that draft layers store keys of.
   std::int64_t lookahead = 0;
-  // Of the hidden streams of a position, kept with the last layer; 0: they are not.
+  // Bytes of the hidden streams of a position, stored with the last layer; 0: not stored.
   std::int64_t stream_bytes = 0;
-  // Of everything here together; 0: as much as all sequences here can ever need at once.
+  // Bytes of everything here together; 0: as much as all sequences here can ever need at once.
   std::int64_t memory_bytes = 0;
-  // Of several ranks: as many slabs (block_arena.h) as the poorest has room for.
+  // With several ranks: the smallest slab count (block_arena.h) of all ranks.
   std::int64_t most_slabs = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -100,9 +101,9 @@ struct BlockLayout {
     std::int64_t boundary = 0;
     std::int64_t index_boundary = 0;
   };
-  std::vector<Offsets> offsets;  // of every layer here
-  std::int64_t stream = 0;       // of the hidden streams
-  std::int64_t bytes = 0;        // of a block
+  std::vector<Offsets> offsets;  // one per layer
+  std::int64_t stream = 0;       // offset of the hidden streams
+  std::int64_t bytes = 0;        // bytes of a block
 };
 BlockLayout HistoryLayoutOf(const CacheShape& shape);
 BlockLayout WindowLayoutOf(const CacheShape& shape);
@@ -120,8 +121,8 @@ constexpr std::int64_t BlocksOf(std::int64_t positions) {
 // of the compressors of ratio 4.
 std::int64_t Reach(const CacheShape& shape);
 
-// Window blocks that a sequence uses at most: those that it may still read when a step begins, and
-// those that the step leaves behind.
+// The most window blocks of a sequence: those that it may still read when a step begins, and those
+// behind the step.
 std::int64_t MostWindowBlocks(const CacheShape& shape);
 
 }  // namespace fathom

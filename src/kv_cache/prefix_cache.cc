@@ -172,7 +172,7 @@ void PrefixCache::Insert(const BlockKey& key, const BlockKey& parent, std::span<
   if (window != kNoBlock) {
     InsertWindow(key, window);
   }
-  // As if a sequence that used it had just ended: what it stands behind must not be older.
+  // Counts as just used by a sequence: the entries in front must not be older.
   PrefixChain chain;
   for (std::int32_t i = entry; i != LruList::kNone; i = At(i).parent) {
     Pin(i);

@@ -13,8 +13,8 @@
 // blocks in the middle of texts, then, least recently used first, window blocks at the ends of
 // texts and entries that nothing stands behind.
 //
-// Of several data ranks each has a prefix cache of its own, whose blocks only its own sequences may
-// use: to another rank a number of a block says nothing.
+// With several data ranks, each has its own prefix cache, whose blocks only its own sequences may
+// use: block numbers differ between ranks.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct PrefixChain {
   bool collided = false;
 };
 
-// Adds to `keys` those of the whole blocks of `tokens` that have none yet.
+// Appends the keys of the whole blocks of `tokens` that `keys` does not have yet.
 void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector<BlockKey>& keys);
 
 // One thread, that of the SequenceCache, which must outlive it.
@@ -54,11 +54,11 @@ class PrefixCache {
   };
   using OnLeaving = std::function<void(const Leaving&)>;
 
-  // Of the blocks of this data rank.
+  // For the blocks of this data rank.
   PrefixCache(SequenceCache& cache, const BlockKey& root, int data_rank = 0);
 
-  // What there is of a text whose blocks have these keys: blocks from the first one on that have
-  // an entry, and how many of them a sequence can begin behind (not more).
+  // The cached part of a text whose blocks have these keys: blocks from the first one on that have
+  // an entry, and the number of blocks behind which a sequence can start (at most n_known).
   struct Match {
     std::int64_t n_known = 0;
     std::int64_t n_usable = 0;
@@ -84,11 +84,11 @@ class PrefixCache {
   // entry's. The entry of the block before is there. window: or kNoBlock.
   void Insert(const BlockKey& key, const BlockKey& parent, std::span<const Token> tokens,
               std::int32_t history, std::int32_t window);
-  // The same of the window block of an entry that has none.
+  // Adds the window block of an entry that has none.
   void InsertWindow(const BlockKey& key, std::int32_t window);
 
-  // The text ends behind block n_blocks - 1 of the chain, or is likely to be continued there: its
-  // window blocks are worth more than those in between.
+  // Marks that the text ends behind block n_blocks - 1 of the chain, or is likely to be continued
+  // there: its window blocks are worth more than those in between.
   void MarkEnd(const PrefixChain& chain, std::int64_t n_blocks);
 
   // Another sequence uses the same entries: a copy of the first (SequenceCache::Fork).
@@ -103,17 +103,17 @@ class PrefixCache {
   // gives up no more than window blocks in the middle of texts.
   bool MakeRoom(const BlockCounts& wanted, bool only_windows);
 
-  // Tells of every block of the chain but the window blocks in the middle (to store them), from the
-  // last to the first: a tier that gives up what it was told of first then keeps beginnings.
+  // Visits every block of the chain except the window blocks in the middle (to store them), from
+  // the last to the first: a tier that evicts the oldest first then keeps beginnings.
   void ForEach(const PrefixChain& chain, const OnLeaving& visit) const;
-  // The same of all entries that are not pinned.
+  // Visits all entries that are not pinned.
   void ForEachIdle(const OnLeaving& visit) const;
   void set_on_leaving(OnLeaving on_leaving) { on_leaving_ = std::move(on_leaving); }
 
   std::int64_t n_entries() const { return static_cast<std::int64_t>(index_.size()); }
   std::int64_t n_evicted() const { return n_evicted_; }
-  // Blocks that MakeRoom could free, counted in time that does not depend on their number: history
-  // exactly, window blocks including those in use.
+  // Returns the blocks that MakeRoom could free, in constant time: history exactly, window blocks
+  // including those in use.
   BlockCounts Evictable() const { return {n_idle_, n_windows_}; }
   // Adds the uses of all entries.
   void AddUses(BlockUses& uses) const;

@@ -169,7 +169,7 @@ class TokenSectionsTest : public AnswerCollectorTest {
     return sections;
   }
 
-  // Of the tokens that have that section.
+  // Returns the text of the tokens of this section.
   std::string TextOf(const std::vector<TokenSection>& sections, TokenSection section) const {
     std::string text;
     for (std::size_t i = 0; i < sections.size(); ++i) {

@@ -29,7 +29,7 @@ std::vector<std::string> Messages(const Checkpoint::Inspection& inspection) {
   return messages;
 }
 
-// What is wrong with a single file of these bytes.
+// Returns the problems of a single file with these bytes.
 std::vector<std::string> ProblemsOfFile(std::string_view bytes) {
   const testing::TemporaryDirectory directory;
   testing::WriteFile(directory.path() / "model.safetensors", bytes);
@@ -46,7 +46,7 @@ std::vector<std::string> ProblemsOf(std::string_view header, std::string_view da
   return ProblemsOfFile(testing::SafetensorsBytes(header, data));
 }
 
-// What is wrong with a tensor "t" of these fields, beside 8 bytes of data.
+// Returns the problems of a tensor "t" with these fields, beside 8 bytes of data.
 std::vector<std::string> ProblemsOfTensor(std::string_view fields) {
   return ProblemsOf(fmt::format(R"({{"t":{}}})", fields), "01234567");
 }

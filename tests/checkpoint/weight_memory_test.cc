@@ -52,7 +52,7 @@ MemoryPieces TensorsOf(const Checkpoint& checkpoint) {
   return pieces;
 }
 
-// How many pages of `bytes` this process has mapped.
+// Returns how many pages of `bytes` this process has mapped.
 std::int64_t MappedPages(std::span<const std::byte> bytes) {
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -118,7 +118,8 @@ TEST(WeightMemory, CopiesPiecesOneBehindTheOtherAndReleasesTheFiles) {
     }
     EXPECT_THAT(held.progress,
                 ::testing::Each(::testing::AllOf(::testing::Gt(0.0), ::testing::Le(1.0))));
-    // What is left are pages at the ends of pieces, and what the system mapped beside them again.
+    // Only pages at the ends of pieces are left, and pages that the system mapped beside them
+    // again.
     const std::span<const std::byte> file = checkpoint.Memory().front();
     EXPECT_LE(MappedPages(file), std::ssize(file) / 4096 / 4);
   }
@@ -133,7 +134,7 @@ TEST(WeightMemory, PreloadReportsProgressToItsEnd) {
   EXPECT_DOUBLE_EQ(held.progress.back(), 1.0);
 }
 
-// Of the files nothing else is locked, and what is released again is not.
+// Nothing else of the files is locked, and released pages are not.
 TEST(WeightMemory, PiecesAreLockedAlone) {
   const Checkpoint checkpoint = OpenFairy();
   const std::span<const std::byte> whole = checkpoint.Memory().front();
@@ -169,7 +170,8 @@ TEST(WeightMemory, HugePagesAreLocked) {
   EXPECT_EQ(testing::LockedKilobytes(), before);
 }
 
-// The system maps pages beside those that are read; what other ranks have would fill the memory.
+// The system maps pages beside those that are read; the shares of other ranks would fill the
+// memory.
 TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
   const Checkpoint checkpoint = OpenFairy();
   const std::span<const std::byte> whole = checkpoint.Memory().front();
@@ -178,7 +180,7 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
   for (std::size_t at = 1 << 20; at + 5 * 4096 <= 2 << 20; at += 5 * 4096) {
     pieces.push_back(whole.subspan(at, 2 * 4096));
   }
-  Touch(whole);  // what opening the files has mapped is not to stay either
+  Touch(whole);  // pages mapped by opening the files must go, too
   UnmapUnusedPages(checkpoint, pieces);
   for (const std::span<const std::byte> piece : pieces) {
     Touch(piece);
@@ -188,7 +190,7 @@ TEST(WeightMemory, WhatLiesBesidePiecesIsNotMapped) {
   EXPECT_LE(mapped, 3 * std::ssize(pieces));
 }
 
-// Of how many mappings some bytes of a file are.
+// Returns in how many mappings some bytes of a file are.
 std::int64_t MappingsOf(std::span<const std::byte> bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
   std::int64_t n = 0;

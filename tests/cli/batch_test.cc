@@ -37,7 +37,7 @@ std::string ChatLine(const std::string& custom_id) {
          "\n";
 }
 
-// Plays a model that goes on with one parameter and both closing tags, and then talks on until it
+// Plays a model that continues with one parameter and both closing tags, and then writes until it
 // is cancelled.
 class CallingRunner final : public RequestRunner {
  public:
@@ -83,7 +83,7 @@ class BatchTest : public ::testing::Test {
 
   std::string out() const { return directory_.path() / "out.jsonl"; }
 
-  // One run of the whole command but for the engine.
+  // Runs the whole command except the engine.
   Status Run(
       const std::string& input, RequestRunner& runner,
       const BatchWatch& watch = [](const BatchTotals&) { return true; }) {
@@ -312,7 +312,7 @@ TEST_F(BatchTest, GoesOnWhereItWasStopped) {
         Run(input, runner, [](const BatchTotals& totals) { return totals.n_done < 7; });
     if (status) break;
     EXPECT_EQ(status.error().code, ErrorCode::kUnavailable);
-    // As if the machine had gone down in the middle of a line.
+    // As after a power failure in the middle of a line.
     std::ofstream(out(), std::ios::app) << R"({"id":"batch_req_x","custom_)";
   }
   const std::map<std::string, int> counts = CountIds();

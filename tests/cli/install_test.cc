@@ -14,7 +14,8 @@ TEST(InstallTest, FindsTheInstalledModel) {
   const std::filesystem::path share = directory.path() / "share/fathom/models";
   std::filesystem::create_directories(bin);
   std::filesystem::create_directories(share);
-  // What the install rules do (cmake/install.cmake, src/cli/CMakeLists.txt), without installing.
+  // Does what the install rules do (cmake/install.cmake, src/cli/CMakeLists.txt), without
+  // installing.
   std::filesystem::copy_file(ProgramPath(), bin / "fathom");
   std::filesystem::create_directory_symlink(ProjectPath("models/fairy"), share / "fairy");
   const ProgramRun run =

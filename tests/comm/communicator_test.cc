@@ -289,7 +289,7 @@ TEST(CommunicatorFailureTest, AnAlarmEndsEveryWait) {
       3,
       [&](Communicator& ranks) {
         if (ranks.rank() == 2) {
-          // It computes, and says nothing, until the others have given up.
+          // Computes, and sends nothing, until the others have given up.
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
           EXPECT_TRUE(alarm.Raise({ErrorCode::kUnavailable, "rank 2 does not answer"}));
           EXPECT_FALSE(alarm.Raise({ErrorCode::kUnavailable, "something else"}));

@@ -1,4 +1,4 @@
-// What one rank makes of a sequence, for tests that compare it with what several do.
+// The results of one rank for a sequence, for comparison with several ranks.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -65,7 +65,7 @@ std::vector<float> RandomScores(std::mt19937& random, std::int64_t n) {
   return scores;
 }
 
-// What BestRows makes of these scores.
+// Fills the list that BestRows makes of these scores.
 void FillList(const std::vector<float>& scores, const CacheShard& share, const RowRange& range,
               std::span<ScoredRow> list) {
   std::vector<ScoredRow> scored;
@@ -78,7 +78,7 @@ void FillList(const std::vector<float>& scores, const CacheShard& share, const R
   std::copy(scored.begin(), scored.end(), list.begin());
 }
 
-// What one rank chooses for a token.
+// Returns the choice of one rank for a token.
 std::vector<std::int32_t> ChoiceOfOne(const std::vector<float>& scores) {
   std::vector<std::int32_t> rows(scores.size());
   std::iota(rows.begin(), rows.end(), 0);
@@ -183,8 +183,7 @@ TEST(IndexPartition, NobodyScoresWhereAllRowsFit) {
   EXPECT_FALSE(cut.has_rows());
 }
 
-// Of Flash: prompts are shared as soon as rows are chosen, a single token
-// when its text is long.
+// For Flash: prompts are divided as soon as rows are chosen, a single token when its text is long.
 TEST(IndexPartition, SharesWhatTakesLongerThanAMessage) {
   const ModelConfig config = Config(512, 64);
   const auto shares = [&](std::int64_t position, std::int64_t n_tokens, int n_ranks) {

@@ -65,7 +65,7 @@ struct TraceCase {
 
 class ExpertTrace : public ::testing::TestWithParam<TraceCase> {};
 
-using Trace = std::vector<std::vector<std::int32_t>>;  // of each token: its experts
+using Trace = std::vector<std::vector<std::int32_t>>;  // the experts of each token
 
 std::vector<std::int64_t> RankLoads(const ReplicaMap& map, const Trace& trace) {
   constexpr std::int32_t kSequence = 1000;
@@ -213,8 +213,8 @@ Loads LoadsOf(Model& model) {
   return loads;
 }
 
-// What one rank has computed of the first half of the tokens and of all, with the experts balanced
-// anew between the halves.
+// The results of one rank for the first half of the tokens and for all, with the experts rebalanced
+// between the halves.
 struct RankRecord {
   Loads first;
   Loads all;

@@ -29,7 +29,7 @@ class ClientSocket {
 
   // False: the server has closed the connection.
   bool Send(std::string_view bytes);
-  // What has come, at most n bytes; "" at the end of the connection.
+  // Returns received bytes, at most n; "" at the end of the connection.
   std::string Read(std::size_t n = 65536);
   // Until the end of the connection.
   std::string ReadAll();
@@ -41,7 +41,7 @@ class ClientSocket {
 
   // Whether the connection has ended, by close or reset, with nothing before that.
   bool HasEnded() { return ReadAll().empty(); }
-  // As HasEnded, but does not wait.
+  // HasEnded without waiting.
   bool IsOpen() const;
 
   void EndSending();

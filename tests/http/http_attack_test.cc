@@ -14,8 +14,8 @@
 #include "tests/http/http_server_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// It would keep 256 MB of what was freed, and 1 MB for each thread; what is counted here must be in
-// use.
+// Otherwise the sanitizer keeps 256 MB of freed memory, and 1 MB for each thread; the tests count
+// memory in use.
 extern "C" const char* __asan_default_options() {
   return "quarantine_size_mb=4:thread_local_quarantine_size_kb=16";
 }

@@ -1,4 +1,4 @@
-// What is too much is answered with its status, and the client can read the answer.
+// Requests beyond a limit are answered with their status, and the client can read the answer.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What an honest client sees.
+// The server as an honest client sees it.
 #include "http/http.h"
 
 #include <gmock/gmock.h>
@@ -172,7 +172,7 @@ TEST_F(HttpTest, AsksForTheBodyOfACarefulClient) {
   client.Send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
   EXPECT_EQ(client.ReadResponse().header, "HTTP/1.1 100 Continue\r\n\r\n");
   EXPECT_EQ(client.Ask("ok").body, "POST /  ok");
-  // One that does not wait needs no permission.
+  // A client that does not wait needs no permission.
   EXPECT_EQ(client.Ask(Post("/", "ok", "Expect: 100-continue\r\n")).body, "POST /  ok");
 }
 

@@ -139,7 +139,7 @@ TEST_F(BlockFile, OfAnythingElseIsRefused) {
 TEST_F(BlockFile, WhatIsNoFile) {
   EXPECT_EQ(Read().error().code, ErrorCode::kNotFound);
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_EQ(Read().error().code, ErrorCode::kInvalidData);  // at once, though nobody writes
+  EXPECT_EQ(Read().error().code, ErrorCode::kInvalidData);  // at once, though nothing writes
   std::filesystem::remove(path_);
   std::filesystem::create_directory(path_);
   EXPECT_FALSE(Read());
@@ -193,12 +193,12 @@ TEST_F(BlockFile, OfManyAtOnceOneWrites) {
 }
 
 TEST_F(BlockFile, WhatAnotherDoesNotFinishIsWritten) {
-  // It has died.
+  // Simulates a writer that has died.
   testing::WriteFile(temporary_, "half");
   EXPECT_EQ(Write().value(), true);
   EXPECT_TRUE(Read());
   std::filesystem::remove(path_);
-  // It fails while this one waits.
+  // Simulates a writer that fails while this one waits.
   testing::WriteFile(temporary_, "half");
   const int fd = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);

@@ -21,7 +21,7 @@ std::string Hex(const BlockKey& key) {
 
 std::span<const std::byte> Bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// What `xxhsum -H2` prints.
+// The output of `xxhsum -H2`.
 TEST(BlockKey, IsXxh3Of128Bits) {
   EXPECT_EQ(Hex(KeyOf({})), "99aa06d3014798d86001c324468d497f");
   EXPECT_EQ(Hex(KeyOf(Bytes("abc"))), "06b05ab6733a618578af5f94892f3950");

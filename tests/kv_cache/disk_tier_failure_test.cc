@@ -49,7 +49,7 @@ void InAnotherProcess(const Body& body) {
   EXPECT_EQ(status, 0) << "see the failures above";
 }
 
-// Writes blocks until it is killed; tells `ready` when it begins.
+// Writes blocks until killed; signals `ready` at the start.
 [[noreturn]] void WriteForever(DiskTier& tier, const std::vector<StoredBlock>& blocks, int ready,
                                std::mt19937 random) {
   for (;;) {
@@ -108,7 +108,7 @@ TEST(DiskTierFailure, KilledWhileItWrites) {
   RecordProperty("unfinished_files", n_unfinished);
 }
 
-// What a power cut may leave: names whose bytes never reached the disk.
+// Simulates a power cut: names whose bytes never reached the disk.
 TEST(DiskTierFailure, FilesOfZeros) {
   const testing::TemporaryDirectory directory;
   const DiskTierIdentity identity = testing::SmallIdentity();
@@ -228,7 +228,7 @@ TEST(DiskTierFailure, WithoutADescriptorItMissesAndDropsButGoesOn) {
   });
 }
 
-// Root may write everywhere: become someone who may not, and who owns `directory`.
+// Root may write everywhere: becomes a user who may not, and who owns `directory`.
 void BecomeAnOrdinaryUser(const fs::path& directory) {
   constexpr uid_t kNobody = 65534;
   if (::geteuid() == 0) {

@@ -43,7 +43,7 @@ class DiskTierTest : public ::testing::Test {
   std::filesystem::path PathOf(const StoredBlock& block) const {
     return testing::PathOf(directory_.path(), identity_, block);
   }
-  // The numbers of those blocks of [0, n) that the tier has.
+  // Returns the numbers of the blocks of [0, n) that the tier has.
   std::vector<std::uint32_t> Numbers(const DiskTier& tier, std::uint32_t n) const {
     std::vector<std::uint32_t> numbers;
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -208,7 +208,7 @@ TEST_F(DiskTierTest, AnotherModelsBlocksAreNeverUsed) {
     EXPECT_EQ(Load(*tier, Block(0)), Loaded::kRight);
   }
   EXPECT_THAT(warnings_.texts(), IsEmpty());
-  // The same name with rows of other sizes: what a folder that was moved would hold.
+  // The same name with rows of other sizes, as in a folder that was moved.
   DiskTierIdentity larger = identity_;
   larger.history_bytes += 8;
   const std::unique_ptr<DiskTier> tier = Open(larger, 1 << 20);
@@ -287,7 +287,7 @@ TEST_F(DiskTierTest, AFileThatVanishedIsAMiss) {
   EXPECT_THAT(warnings_.texts(), IsEmpty());
 }
 
-// As tensor ranks do, which all are told to store the same: each file is written once.
+// Tensor ranks all store the same blocks: each file is written once.
 TEST_F(DiskTierTest, TheSameOnOneDirectoryIsWrittenOnce) {
   constexpr std::uint32_t kBlocks = 30;
   const std::array tiers = {Open(), Open(), Open()};
@@ -309,7 +309,7 @@ TEST_F(DiskTierTest, TheSameOnOneDirectoryIsWrittenOnce) {
   }
   EXPECT_EQ(n_stored, kBlocks);
   EXPECT_EQ(testing::FilesBelow(directory_.path()).size(), kBlocks);
-  // What one has found damaged is gone for all, and written again by whoever comes first.
+  // A file that one tier finds damaged is gone for all, and the first to need it writes it again.
   Damage(Block(3));
   EXPECT_EQ(Load(*tiers[0], Block(3)), Loaded::kMiss);
   for (const std::unique_ptr<DiskTier>& tier : tiers) {
@@ -320,7 +320,7 @@ TEST_F(DiskTierTest, TheSameOnOneDirectoryIsWrittenOnce) {
   }
 }
 
-// As stages do, which store other files: together they keep to the size of each.
+// Stages store different files: together they keep to the size of each.
 TEST_F(DiskTierTest, OthersFilesCount) {
   constexpr std::int64_t kMost = 40 * (616 + 3001);
   identity_.window_bytes = identity_.history_bytes;

@@ -74,7 +74,8 @@ TEST(Layout, BytesOfThePublishedModels) {
   }
 }
 
-// What grows with the context is cut, but for the one row in 128 tokens; a block has whole rows.
+// The part that grows with the context is divided, except one row in 128 tokens; a block has whole
+// rows.
 TEST(Layout, DividedRowsAreAnEqualShareOnEveryRank) {
   for (const Published& model : PublishedModels()) {
     CacheShape shape = Shape(model.ratios, std::int64_t{1} << 20);

@@ -147,7 +147,8 @@ TEST_F(PrefixCacheTest, ASequenceBeginsOnlyWhereTheWindowIs) {
   ExpectMatch(Find("abc"), 3, 3);
   ExpectMatch(Find("abd"), 2, 0);
   ExpectMatch(Find("a"), 1, 0);
-  // Who computes the blocks again gives them windows, and uses the history that is there.
+  // A sequence that computes the blocks again gives them windows, and uses the history that is
+  // there.
   Begin(1, "ab");
   ExpectMatch(Find("abd"), 2, 2);
   EXPECT_EQ(prefix_->n_entries(), 3);

@@ -24,7 +24,7 @@ struct StoredBlock {
   std::vector<std::byte> payload;
 };
 
-// Of one model: small payloads, odd in length.
+// The identity of a model with small payloads of odd length.
 DiskTierIdentity SmallIdentity();
 // Numbers of even parity are history blocks, the others window blocks.
 StoredBlock BlockOfNumber(const DiskTierIdentity& identity, std::uint32_t number);
@@ -32,7 +32,7 @@ BlockDescription Describe(const DiskTierIdentity& identity, const StoredBlock& b
 std::filesystem::path PathOf(const std::filesystem::path& directory,
                              const DiskTierIdentity& identity, const StoredBlock& block);
 
-// What a tier warns of, from any thread.
+// Collects the warnings of a tier, from any thread.
 class Warnings {
  public:
   std::function<void(const std::string&)> Sink();
@@ -44,7 +44,7 @@ class Warnings {
 };
 
 void Store(DiskTier& tier, const StoredBlock& block);
-// What a load of the block gives, waited for: kRight also if its payload is the right one.
+// The result of a load of the block: kRight only if its payload is right.
 enum class Loaded { kRight, kWrong, kMiss };
 Loaded Load(DiskTier& tier, const StoredBlock& block);
 

@@ -1,4 +1,4 @@
-// What the official code computed, and how far a result is from it.
+// The results of the official code, and the distance of a result from them.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Divergence {
 struct Golden {
   Checkpoint file;
   std::vector<Token> tokens;
-  std::vector<std::int32_t> positions;  // those that `logits` has rows for; empty: all
+  std::vector<std::int32_t> positions;  // the positions of the rows of `logits`; empty: all
   std::int64_t n_prefill = 0;           // tokens of the first call; the others came one by one
   Divergence logits_floor;
   Divergence mtp_floor;

@@ -1,4 +1,5 @@
-// What Model::Load and Forward refuse, and with which words; and formats that they must accept.
+// The inputs that Model::Load and Forward refuse, with their messages; and formats that they must
+// accept.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +108,7 @@ TEST(ModelLoad, ScaleBytesMustBeNumbers) {
                       "(byte 255) at element 2")));
 }
 
-// Of several ranks each reads what it has some of, and all together everything.
+// With several ranks, each reads the scales of its own share, and all together read everything.
 TEST(ModelLoad, ARankReadsItsOwnScales) {
   EditedCheckpoint copy(Fairy());
   copy.Find("layers.1.attn.wq_b.scale").bytes[3] = '\xFF';

@@ -38,11 +38,11 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next = NextT
 // One ForwardMtp of the newest positions of these sequences, from their kept streams.
 void DraftKept(Model& model, const std::vector<Sequence*>& sequences);
 
-// All tokens from position 0, cut into `chunks`, of which the last is repeated.
+// Runs all tokens from position 0, divided into `chunks`; the last chunk size repeats.
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,
                   const std::vector<std::int64_t>& chunks);
 
-// The same tokens for the same seed, on every machine.
+// Returns the same tokens for the same seed, on every machine.
 std::vector<Token> RandomTokens(const ModelConfig& config, std::int64_t count, std::uint32_t seed);
 
 // Fails the calling test, naming the first difference, unless the logits of the first n positions

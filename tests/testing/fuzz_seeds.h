@@ -19,11 +19,11 @@ namespace fathom::testing {
 
 struct FuzzTarget {
   const char* name;                              // its seeds are in fuzz/seeds/NAME
-  std::string (*check)(std::string_view input);  // what is wrong, or ""
+  std::string (*check)(std::string_view input);  // returns what is wrong, or ""
   int n_texts = 1;                               // a connection has several behind one another
 };
 
-// What the list of tests calls it.
+// The name in the list of tests.
 inline std::ostream& operator<<(std::ostream& out, const FuzzTarget& target) {
   return out << target.name;
 }

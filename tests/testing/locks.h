@@ -1,4 +1,4 @@
-// What this process may lock in memory, and has.
+// The memory that this process may lock, and has locked.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ inline constexpr const char* kNoLocks = "this system lets a process lock too lit
 
 // Whether so much more can be locked now.
 bool MayLock(std::int64_t bytes);
-// From now on all threads may lock no more, whoever runs the process: for one that ends soon.
-// False: the system does not allow that.
+// Forbids all threads to lock more memory, for any user; for a process that ends soon. False: the
+// system does not allow that.
 bool LimitLocks(std::int64_t bytes);
 // Kilobytes that are locked.
 std::int64_t LockedKilobytes();

@@ -31,7 +31,7 @@ class ScriptedConnection {
 
 // A reply of HTTP with Content-Length.
 std::string ReplyText(int status, std::string_view body, std::string_view fields = "");
-// The same bytes as a chunked stream: its header; a chunk; its end.
+// The bytes as a chunked stream: its header; a chunk; its end.
 std::string StreamHeader();
 std::string ChunkText(std::string_view piece);
 std::string StreamEnd();

@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-// What a stream gives for these tokens; checks every delta on the way.
+// Returns the stream's text for these tokens; checks every delta.
 std::string Stream(const Tokenizer& tokenizer, const std::vector<Token>& tokens,
                    Detokenizer::Special special = Detokenizer::Special::kKeep) {
   Detokenizer detokenizer(tokenizer, special);

@@ -1,4 +1,4 @@
-// What the tests of the tokenizer share: golden cases, the two real tokenizers, small helpers.
+// Shared by the tests of the tokenizer: golden cases, the two real tokenizers, small helpers.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ std::vector<TokenCase> ReadTokenCases(const std::filesystem::path& path);
 Tokenizer LoadTokenizer(const std::filesystem::path& path);
 
 std::string ToUtf8(std::uint32_t code_point);
-// Joins a list of code points; those that are surrogates or too large become U+FFFD.
+// Joins a list of code points; surrogates and too large values become U+FFFD.
 std::string ToUtf8(const std::vector<std::uint32_t>& code_points);
 
 // n_bytes or a little more of the unit repeated.

@@ -18,22 +18,22 @@
 
 namespace fathom {
 
-// How an answer is to be read.
+// Options for parsing an answer.
 struct AnswerOptions {
   bool is_chat = true;  // false: all text is content
   bool starts_in_reasoning = false;
-  ToolSchemas tools;                     // what the model was offered
+  ToolSchemas tools;                     // the tools offered to the model
   bool stream_arguments = false;         // AnswerParserOptions
   std::string call_id_prefix = "call_";  // AnswerParserOptions
-  bool parallel_tool_calls = true;       // false: only the first call is told
-  bool include_reasoning = true;         // false: reasoning is not told
+  bool parallel_tool_calls = true;       // false: only the first call is returned
+  bool include_reasoning = true;         // false: reasoning is not returned
   bool begins_with_call = false;         // AnswerParserOptions
   std::vector<Token> stop_tokens{};      // that the request asked for
   std::vector<Token> turn_tokens{};      // that end every answer (chat_tokens.h)
   std::vector<std::string> stop_strings{};
 };
 
-// What was put into the model's mouth (forced_call.h).
+// The forced beginning of an answer (forced_call.h).
 struct ForcedPrefix {
   std::size_t n_before = 0;  // tokens that were generated before it
   std::string text{};
@@ -41,15 +41,15 @@ struct ForcedPrefix {
 
 // All there is to know of a finished choice, or of one so far.
 struct CollectedAnswer {
-  Answer answer;                        // of a completion: content, finish_reason
-  std::vector<Token> tokens;            // all that were generated
+  Answer answer;                        // for a completion: content, finish_reason
+  std::vector<Token> tokens;            // all generated tokens
   std::vector<ForcedPrefix> given;      // in order
-  std::vector<TokenLogprobs> logprobs;  // of each of them, if they were asked for
+  std::vector<TokenLogprobs> logprobs;  // one per token, if asked for
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // that ended it
-  std::optional<Token> stop_token;         // of AnswerOptions::stop_tokens, that ended it
-  bool ends_at_turn = false;               // one of AnswerOptions::turn_tokens ended it
-  std::optional<Error> error;              // of kError and kCancelled
+  std::optional<Token> stop_token;  // the one of AnswerOptions::stop_tokens that ended the answer
+  bool ends_at_turn = false;        // one of AnswerOptions::turn_tokens ended it
+  std::optional<Error> error;       // for kError and kCancelled
 };
 
 // One choice; one thread. `options` must outlive it.
@@ -60,13 +60,12 @@ class AnswerCollector {
   // The next event of the choice; none after its finish. Returns what it added, whole characters,
   // for a stream; a completion's text comes as kContentDelta.
   //
-  // An answer with all the calls that are wanted is finished, as if the model had ended it there:
-  // what the engine goes on to generate is ignored, so that the answer does not depend on when it
-  // is stopped.
+  // An answer with all wanted calls is finished, as if the model had ended it there: later tokens
+  // are ignored, so that the answer does not depend on when the engine stops.
   std::vector<AnswerEvent> Add(const StreamEvent& event);
 
   bool finished() const { return collected_.finish.has_value(); }
-  // It is finished, and the engine does not know that.
+  // True if the answer is finished and the engine does not know.
   bool wants_no_more() const { return wants_no_more_; }
   const CollectedAnswer& collected() const { return collected_; }
 

@@ -19,11 +19,11 @@
 namespace fathom {
 
 struct ApiReply {
-  int status = 200;  // of HTTP
+  int status = 200;  // HTTP status
   std::string body;  // JSON on one line
 };
 
-// What a response says besides its choices.
+// The fields of a response besides its choices.
 struct ResponseHead {
   std::string id;
   std::int64_t created = 0;  // seconds since 1970, UTC
@@ -34,14 +34,14 @@ struct ResponseHead {
 // Tokens of all prompts and choices.
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;      // of the prompts, not computed for this request
+  std::int64_t cached_tokens = 0;      // tokens of prompts, not computed for this request
   std::int64_t completion_tokens = 0;  // with reasoning
   std::int64_t reasoning_tokens = 0;
   std::int64_t drafted_tokens = 0;
-  std::int64_t accepted_tokens = 0;  // of the drafted
+  std::int64_t accepted_tokens = 0;  // accepted drafts
 };
 
-// What one event of the engine added to one choice.
+// The additions of one engine event to one choice.
 struct AnswerPiece {
   std::size_t choice = 0;  // index in the response
   const StreamEvent& event;
@@ -55,7 +55,7 @@ class ApiAnswer {
   ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
             const RandomBits& random_bits);
 
-  // What is known of the prompt of call.requests[request] when its first event has come; once.
+  // True from the first event of call.requests[request] on, when its prompt's statistics are known.
   bool HasStarted(std::size_t request) const { return started_[request]; }
   void Start(std::size_t request, const RequestStats& stats);
   // An event of call.requests[request].
@@ -67,16 +67,16 @@ class ApiAnswer {
   const ApiModel& model() const { return model_; }
   const ResponseHead& head() const { return head_; }
   const RandomBits& random_bits() const { return random_bits_; }
-  // Those of the first request, then of the next.
+  // The choices of the first request, then of the next.
   std::span<const AnswerCollector> choices() const { return choices_; }
   // All choices of the request are finished, and the engine does not know that: it may be
   // cancelled. Whether and when it is makes no difference to the answer.
   bool WantsNoMore(std::size_t request) const;
-  // Of the tokens of that choice.
+  // The sections of that choice's tokens.
   const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
-  // So far. Drafts are those of the requests that have ended.
+  // The usage so far. Drafts are counted when their request has ended.
   Usage usage() const;
-  // Of the first choice that has one.
+  // The error of the first choice that has one.
   std::optional<ApiError> error() const;
 
  private:
@@ -90,7 +90,7 @@ class ApiAnswer {
   std::vector<AnswerCollector> choices_;
   std::vector<bool> started_;            // by request
   std::vector<TokenSections> sections_;  // by choice
-  Usage usage_;                          // of prompts and drafts
+  Usage usage_;                          // tokens of prompts and drafts
 };
 
 }  // namespace fathom

@@ -56,7 +56,7 @@ ApiCall StartCall(Endpoint endpoint, const GenerationFields& fields, const ApiMo
           .continuous_usage = fields.continuous_usage};
 }
 
-// What is left to check are the values that came from the defaults, and the length of the prompt.
+// Checks the values that came from the defaults, and the length of the prompt.
 std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
                                    const ApiModel& model, ApiCall* call) {
   const std::int64_t n_tokens = static_cast<std::int64_t>(tokens.size());
@@ -96,7 +96,7 @@ ApiError EffortError(Endpoint endpoint, const Error& error) {
   return told;
 }
 
-// Those that the request insists on, one of which the answer must call; none: it may call any.
+// Returns the tools one of which the request requires; none: the answer may call any.
 Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
   if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
@@ -134,7 +134,7 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
 struct ChatPrompt {
   std::vector<Token> tokens;
   bool ends_in_reasoning = false;
-  std::optional<OpenConversation> conversation{};  // none: the answer is no turn of its own
+  std::optional<OpenConversation> conversation{};  // none: the answer is not a turn of its own
   std::size_t n_replayed = 0;
 };
 

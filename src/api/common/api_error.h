@@ -17,20 +17,20 @@ struct ContextOverflow {
 };
 
 struct ApiError {
-  int status = 500;     // of HTTP
+  int status = 500;     // HTTP status
   std::string message;  // UTF-8
   std::string type;     // "invalid_request_error", "server_error", ...
   std::string param;    // the field of the request that is wrong; may be empty
   std::string code;     // may be empty
   std::optional<ContextOverflow> overflow{};
-  std::string request_id{};  // told where the API has a place for it; may be empty
+  std::string request_id{};  // returned if the API has a field for it; may be empty
 };
 
 template <class T>
 using ApiResult = tl::expected<T, ApiError>;
 
-// What a client is told of an error of ours. Where the message begins with the path of a field and
-// a colon, as those about requests do, that field becomes `param`.
+// Converts an error for a client. If the message begins with the path of a field and a colon, as in
+// errors about requests, the field becomes `param`.
 ApiError ToApiError(const Error& error);
 
 // The prompt does not fit. Clients look for the words "maximum context length".

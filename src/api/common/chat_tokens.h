@@ -1,5 +1,5 @@
-// Tokens of the chat format that a model may write and nobody should read. docs/spec/encoding.md
-// section 7.
+// Tokens of the chat format that a model may write and a client should not see.
+// docs/spec/encoding.md section 7.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace fathom {
 
-// Those that begin somebody's turn, where a chat's answer is over. A model without such a token has
-// none here.
+// The tokens that begin a turn and so end a chat's answer. A model without such a token has none
+// here.
 std::vector<Token> TurnTokens(const Tokenizer& tokenizer);
 
-// What the sampling of every chat needs besides what its request says: turn tokens end the answer,
-// unless ignore_eos says that nothing of the kind does, and no control token has a text. <think>,
-// </think> and the mark of calls keep theirs, by which answers are read.
+// Adds the sampling rules of every chat: turn tokens end the answer, unless ignore_eos is set, and
+// control tokens have no text. <think>, </think> and the mark of calls keep their text, which the
+// parser needs.
 void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling);
 
 }  // namespace fathom

@@ -10,7 +10,7 @@ namespace fathom {
 // The value that the model wrote for the one parameter. `arguments`: all of them, a JSON object.
 std::string CustomInput(std::string_view arguments);
 
-// The same while the arguments come. One call; one thread.
+// CustomInput for arguments that arrive in pieces. One call; one thread.
 class CustomInputStream {
  public:
   // The next piece of the arguments, as AnswerEvent has it. Returns what it adds to the text, whole
@@ -22,7 +22,7 @@ class CustomInputStream {
   enum class State { kBefore, kInside, kBehind };
 
   State state_ = State::kBefore;
-  std::string pending_;  // of the arguments, not dealt with
+  std::string pending_;  // arguments not yet parsed
 };
 
 }  // namespace fathom

@@ -1,6 +1,6 @@
-// ForcedCall: an answer that must call a tool, without constrained decoding: the model thinks as it
-// likes, then the opening of the call is put into its mouth and it goes on behind that.
-// docs/spec/serving.md section 8.
+// ForcedCall: an answer that must call a tool, without constrained decoding: the model reasons
+// freely, then the opening of the call is appended to its answer and it continues behind the
+// opening. docs/spec/serving.md section 8.
 //
 //   prompt | reasoning </think> | \n\n<tool_calls>\n<invoke name="NAME">\n | parameters ...
 //            one request          given; which NAME: requests of a token     one request
@@ -24,7 +24,7 @@ namespace fathom {
 struct ApiCall;  // api/common/api_call.h
 
 struct ForcedCall {
-  // How a call of one tool begins.
+  // The opening of a call of one tool.
   struct Opener {
     std::string text;
     std::vector<Token> tokens;
@@ -33,10 +33,10 @@ struct ForcedCall {
   std::vector<Opener> openers;   // at least one; the model chooses
   bool after_reasoning = false;  // the prompt ends inside the reasoning
   Token think_close = 0;
-  std::int64_t max_context = 0;  // of the engine
+  std::int64_t max_context = 0;  // the engine's context
 };
 
-// `tools`: those that may be called; not empty. Error (kUnsupported): the tokenizer knows no
+// `tools`: the tools that may be called; not empty. Error (kUnsupported): the tokenizer has no
 // </think>.
 Result<ForcedCall> MakeForcedCall(std::span<const ToolSpec> tools, bool after_reasoning,
                                   const Tokenizer& tokenizer, std::int64_t max_context);

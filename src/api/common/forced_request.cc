@@ -12,12 +12,12 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How long nobody looks at the other requests while one is waited for.
+// Interval of looking at the other requests while waiting for one.
 constexpr Milliseconds kSlice(2);
 // Stands for "without limit" in times that are added.
 constexpr Milliseconds kLongest = std::chrono::hours(24);
 
-// As the engine clamps it: no logit of a model is that far behind another.
+// The engine clamps biases to this; no logit of a model is that far behind another.
 constexpr double kOnlyThese = 100;
 
 Token NextToken(const ForcedCall::Opener& opener, std::size_t n_matched) {
@@ -50,7 +50,7 @@ Status ForcedRequest::Start() {
   Request first = request_;
   if (forced_.after_reasoning) {
     first.sampling.stop_tokens.push_back(forced_.think_close);
-    first.sampling.min_tokens = 0;  // it would keep the reasoning from ending
+    first.sampling.min_tokens = 0;  // a minimum would keep the reasoning from ending
   } else if (forced_.openers.size() == 1) {
     first = LastRequest(choices_.front());
     first.n_choices = request_.n_choices;
@@ -147,7 +147,7 @@ bool ForcedRequest::Read(std::unique_ptr<RunningRequest>& running, Choice* choic
   }
   AddStats(running->stats());
   running.reset();
-  // What chose a token makes room for what the token decides.
+  // The request that chose a token makes room for the request that follows from it.
   if (choice != nullptr && choice->phase == Phase::kChoosing) ChooseTool(*choice);
   return true;
 }
@@ -171,7 +171,7 @@ void ForcedRequest::OnEvent(Choice& choice, StreamEvent event) {
 void ForcedRequest::OnThought(Choice& choice, StreamEvent event) {
   if (event.token != StreamEvent::kNoToken) choice.generated.push_back(event.token);
   choice.reader.Add(event);
-  // What the client stops at ends the answer; what else ends one, ends the thinking here.
+  // The client's stops end the answer; other stops end the reasoning here.
   const std::vector<Token>& stops = answers_.stop_tokens;
   const bool is_closed = event.token == forced_.think_close;
   const bool ends_thinking =

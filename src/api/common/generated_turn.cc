@@ -16,7 +16,8 @@ constexpr std::string_view kBlockOpen = "<｜DSML｜tool_calls>";
 constexpr std::string_view kBlockClose = "</｜DSML｜tool_calls>";
 constexpr std::string_view kInvokeClose = "</｜DSML｜invoke>";
 
-// Of the added tokens a turn has one that ends its reasoning, if it has some, and those of calls.
+// True if the added tokens are those of a turn: one that ends the reasoning, if there is any, and
+// those of calls.
 bool HasTokensOfATurn(const std::vector<Token>& tokens, bool has_reasoning,
                       const Tokenizer& tokenizer) {
   const std::optional<Token> think_close = tokenizer.Find(kThinkCloseToken);
@@ -39,7 +40,7 @@ Status Append(std::string_view text, const Tokenizer& tokenizer, std::vector<Tok
   return {};
 }
 
-// What was generated and what was given between.
+// Returns the generated tokens and the forced ones between them.
 Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tokenizer& tokenizer) {
   std::vector<Token> tokens;
   auto next = collected.tokens.begin();
@@ -54,8 +55,8 @@ Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tok
   return tokens;
 }
 
-// What the format wants behind `text` before the end of the turn. An answer is over as soon as its
-// last call is.
+// Returns the text that the format requires behind `text` before the end of the turn. An answer is
+// finished at the end of its last call.
 std::string_view EndOfBlock(std::string_view text) {
   constexpr std::string_view kLine = "\n</｜DSML｜tool_calls>";
   if (text.ends_with(kInvokeClose)) return kLine;

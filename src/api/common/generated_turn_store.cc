@@ -6,7 +6,7 @@
 namespace fathom {
 namespace {
 
-// Of nodes and tables around the tokens of a turn.
+// Estimate of the nodes and tables around the tokens of a turn.
 constexpr std::size_t kOverheadBytes = 256;
 
 }  // namespace

@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// How much one request may ask for.
+// Limits of one request.
 struct RequestLimits {
   std::int64_t vocab_size = 0;   // token ids are below it
   std::int64_t max_context = 0;  // tokens of prompt and answer together
@@ -26,29 +26,29 @@ struct RequestLimits {
   std::size_t max_tools = 1024;
 };
 
-// What a request gets where it says nothing.
+// Values for fields that a request leaves out.
 struct RequestDefaults {
   SamplingParameters sampling;
-  EncodeOptions encoding;  // of chats
+  EncodeOptions encoding;  // for chats
   // Messages: leave out of the system prompt what Claude Code changes from request to request
   // (stable_system.h).
   bool stable_system = true;
 };
 
 struct GenerationFields {
-  std::string model;  // as the client called it; any name, or none
+  std::string model;  // the client's name of the model; any name, or none
   SamplingParameters sampling;
   int n_choices = 1;
-  int priority = 0;  // as the engine has it: the larger runs first. Clients say it the other way.
+  int priority = 0;  // as in the engine: the larger runs first. Clients send the opposite sign.
   bool stream = false;
   bool include_usage = false;     // a last chunk of a stream with the usage
   bool continuous_usage = false;  // and in all others what it is so far
-  bool may_be_empty = false;      // max_tokens may be 0; set by who reads the other fields
+  bool may_be_empty = false;      // max_tokens may be 0; set by the reader of the other fields
 };
 
-// `fields` holds the defaults. logprobs are not among the fields: the two kinds of request say them
-// differently. Fields that would change the answer and are not supported yet are errors
-// (kUnsupported); those that only inform, and unknown ones, are ignored.
+// `fields` holds the defaults. logprobs are not read here: the two kinds of request have different
+// fields. Fields that would change the answer and are not supported yet are errors (kUnsupported);
+// purely informative and unknown fields are ignored.
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
 

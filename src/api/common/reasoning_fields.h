@@ -1,5 +1,4 @@
-// What a request says about reasoning, where several APIs say it alike. docs/spec/encoding.md
-// section 5.
+// The fields about reasoning that several APIs have in common. docs/spec/encoding.md section 5.
 #pragma once
 
 #include <optional>

@@ -12,21 +12,21 @@
 
 namespace fathom {
 
-// As TokenStream, which see. Destroying it before the end cancels the request.
+// See TokenStream. Destroying it before the end cancels the request.
 class RunningRequest {
  public:
   virtual ~RunningRequest() = default;
   virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
-  // Of the prompt from the first event on; all of it after the last.
+  // The prompt's statistics are final from the first event on, all others after the last.
   virtual RequestStats stats() const = 0;
-  // As TokenStream::Cancel. A runner that cannot goes on to the end.
+  // See TokenStream::Cancel. A runner without cancellation continues to the end.
   virtual void Cancel() {}
 };
 
 class RequestRunner {
  public:
   virtual ~RequestRunner() = default;
-  // As Engine::Submit.
+  // See Engine::Submit.
   virtual Result<std::unique_ptr<RunningRequest>> Submit(Request request) = 0;
 };
 

@@ -1,5 +1,5 @@
-// What Claude Code changes in its system prompt from request to request, left out. A prompt that
-// differs at its head shares nothing with the one before. docs/spec/serving.md section 9.
+// Removes the parts of Claude Code's system prompt that change from request to request. A prompt
+// that differs at its head shares no prefix with the one before. docs/spec/serving.md section 9.
 #pragma once
 
 #include <string>

@@ -20,10 +20,10 @@ enum class TokenSection {
   kMarkup,  // tags of the format, calls, the token that ended the answer, text that was dropped
 };
 
-// The parser reads text and knows no tokens, so the tokens' text is laid along the reasoning and
-// then along the content; what does not fit there is markup. A token is decided as soon as nothing
-// that may still come can change its section: once its text is told, or other text in its place.
-// The sections do not depend on how the answer came.
+// The parser reads text and knows no tokens, so the tokens' text is matched with the reasoning and
+// then with the content; text that matches neither is markup. A token is decided as soon as nothing
+// that may follow can change its section: once its text, or other text in its place, has been
+// returned. The sections do not depend on how the answer arrived.
 //
 // One choice; one thread. The tokenizer must outlive it.
 class TokenSections {
@@ -33,7 +33,7 @@ class TokenSections {
   // `answer` is the same one in all calls, and only grows.
   void Advance(const CollectedAnswer& answer);
 
-  // Of the first tokens; of all of them once the answer is finished.
+  // The sections of the first tokens; of all tokens once the answer is finished.
   std::span<const TokenSection> sections() const { return sections_; }
   // Tokens up to the last that is known to be of the reasoning.
   std::int64_t n_reasoning() const { return n_reasoning_; }
@@ -45,7 +45,7 @@ class TokenSections {
   const Tokenizer& tokenizer_;
   std::vector<TokenSection> sections_;
   std::int64_t n_reasoning_ = 0;
-  std::size_t reasoning_bytes_ = 0;  // of the reasoning, that the tokens so far are laid along
+  std::size_t reasoning_bytes_ = 0;  // bytes of reasoning matched so far
   std::size_t content_bytes_ = 0;
   // Characters that several tokens share belong, as text, to the last of them; the others have no
   // text and go with the text that follows.

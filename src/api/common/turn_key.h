@@ -1,8 +1,8 @@
 // TurnKey: what an assistant turn is found by when a client brings it back.
 //
-// A turn with calls is found by them: their ids, which nobody can guess, with the names, arguments
-// and text beside them. One without calls is found by its text and all that was said before it.
-// Neither depends on how a client spells JSON, on blanks around a text, or on the reasoning.
+// A turn with calls is found by the calls: their unguessable ids, with the names, arguments and
+// text. A turn without calls is found by its text and all messages before it. Neither depends on
+// how a client spells JSON, on blanks around a text, or on the reasoning.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +25,19 @@ struct TurnKeyHash {
   std::size_t operator()(const TurnKey& key) const { return static_cast<std::size_t>(key.low); }
 };
 
-// Makes keys. Those of another seed are others, so that with a secret one nobody can write a
-// conversation whose key is that of somebody else's. Constant; any thread.
+// Makes keys. Another seed gives other keys, so that with a secret seed no client can construct a
+// conversation with the key of another. Constant; any thread.
 class TurnKeys {
  public:
   explicit TurnKeys(std::uint64_t seed) : seed_(seed) {}
 
-  // Of an assistant turn with calls; nullopt if one of them has no id.
+  // The key of an assistant turn with calls; nullopt if a call has no id.
   std::optional<TurnKey> OfCalls(const Message& turn) const;
-  // Of an assistant turn without. `conversation`: of all messages before it.
+  // The key of an assistant turn without calls. `conversation`: the key of all messages before it.
   TurnKey OfText(const TurnKey& conversation, const Message& turn) const;
-  // Of a conversation that has one message more; that of no message is TurnKey().
+  // The key of a conversation with one more message; the empty conversation has TurnKey().
   TurnKey Extend(const TurnKey& conversation, const Message& message) const;
-  // Of reasoning, to tell whether it is the same.
+  // The key of reasoning, for comparison.
   TurnKey OfReasoning(std::string_view reasoning) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the responses of OpenAI's chat completions and completions have in common.
-// docs/spec/serving.md section 6.
+// JSON shared by the responses of OpenAI's chat completions and completions. docs/spec/serving.md
+// section 6.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,13 +15,13 @@ namespace fathom {
 nlohmann::ordered_json ResponseJson(std::string_view object, const ResponseHead& head,
                                     nlohmann::ordered_json choices);
 
-// What a chunk of a stream says of the usage, if the call asked for it: null, or what it is so far
-// where each chunk is to tell.
+// Adds the usage of a stream's chunk, if the call asked for it: null, or the usage so far if every
+// chunk is to have it.
 void AddChunkUsage(const ApiAnswer& answer, nlohmann::ordered_json* chunk);
 
 nlohmann::ordered_json UsageJson(const Usage& usage);
 
-// What ended the choice: a stop string, a stop token of the request, or neither.
+// Returns what ended the choice: a stop string, a stop token of the request, or neither.
 nlohmann::ordered_json StopReasonJson(const CollectedAnswer& answer);
 
 // The end of a stream: the usage, if the call asked for it, and the mark of the end.

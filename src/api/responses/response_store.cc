@@ -6,8 +6,8 @@
 namespace fathom {
 namespace {
 
-// Of nodes, strings and tables around one entry or item; what matters is that many empty items are
-// not free.
+// Estimate of nodes, strings and tables around one entry or item; without it, many empty items
+// would be free.
 constexpr std::size_t kOverheadBytes = 128;
 
 std::size_t BytesOf(const StoredResponse& response) {

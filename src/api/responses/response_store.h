@@ -44,7 +44,7 @@ class ResponseStore {
   // Whether it was there.
   bool Remove(std::string_view id);
 
-  // Of all that is kept, with an estimate of what surrounds the texts.
+  // Returns the bytes of all entries, with an estimate of the overhead.
   std::size_t bytes() const;
 
  private:

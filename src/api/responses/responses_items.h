@@ -20,9 +20,9 @@ namespace fathom {
 // Reads one item after another; keeps the first error, which names the field as the client knows
 // it: input[2].content[0].type. One thread; `store` may be null and must outlive it.
 //
-// What one answer of the model says in several items (reasoning, text, calls) becomes one message
-// again, as the model wrote it; neighbouring system messages become one. Custom tools and the local
-// shell are functions to the model. Items of tools that only OpenAI runs are left out.
+// The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
+// neighbouring system messages become one. Custom tools and the local shell are functions for the
+// model. Items of tools that only OpenAI runs are left out.
 class ResponsesItems {
  public:
   explicit ResponsesItems(ResponseStore* store) : store_(store) {}

@@ -30,7 +30,7 @@ Conversation Read(const std::string& body, bool stable_system = true) {
   return conversation;
 }
 
-// Of a body with one user message after these fields.
+// Reads a body with one user message after these fields.
 std::vector<Message> ReadSystem(const std::string& system, bool stable_system = true) {
   const Conversation read =
       Read(R"({"messages": [{"role": "user", "content": "Hi"}], "system": )" + system + "}",
@@ -75,7 +75,7 @@ TEST(MessagesContentTest, SystemMessagesAtTheStartJoinIt) {
   EXPECT_EQ(read.messages[3].content, "e");
 }
 
-// What differs between the requests of one conversation must not reach the head of the prompt.
+// Parts that differ between the requests of one conversation must not be at the head of the prompt.
 TEST(MessagesContentTest, VolatilePartsOfTheSystemAreLeftOut) {
   const char* first = R"([{"type": "text", "text": "x-anthropic-billing-header: cch=1;"},
       {"type": "text", "text": "You are", "cache_control": {"type": "ephemeral"}},

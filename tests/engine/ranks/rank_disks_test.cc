@@ -103,7 +103,7 @@ TEST_F(RankDisksTest, TheSameLayersFindTheirBlocksAgain) {
   const Told again = Run(kStages);
   EXPECT_EQ(again.cached_tokens, kWhole);
   EXPECT_EQ(again.tokens, first.tokens);
-  // The same stages, divided among tensor ranks.
+  // These stages, divided among tensor ranks.
   const Told cut = Run(kBoth);
   EXPECT_EQ(cut.cached_tokens, kWhole);
   EXPECT_EQ(cut.tokens, first.tokens);
