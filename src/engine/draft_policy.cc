@@ -48,7 +48,7 @@ DraftPolicy::DraftPolicy(std::int64_t max_depth, std::int64_t fixed_depth)
 }
 
 DraftPolicy::Bucket& DraftPolicy::BucketOf(std::int64_t n_sequences) {
-  Check(n_sequences > 0, "sequences that decode");
+  Check(n_sequences > 0, "at least one sequence decodes");
   const auto width =
       static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(n_sequences)));
   return buckets_[std::min(width, kBuckets) - 1];

@@ -30,7 +30,7 @@ bool DataRankSlots::HasFree() const {
 
 std::int32_t DataRankSlots::Take(int data_rank) {
   std::vector<std::int32_t>& free = free_[static_cast<std::size_t>(data_rank)];
-  Check(!free.empty(), "a slot of a data rank that has none free");
+  Check(!free.empty(), "the data rank has a free slot");
   const std::int32_t slot = free.back();
   free.pop_back();
   return slot;

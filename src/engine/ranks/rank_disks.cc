@@ -212,7 +212,7 @@ void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(parts[rank].n); ++i) {
       const auto load = loads_.find(parts[rank].ids[i]);
-      Check(load != loads_.end(), "a load that nobody has started");
+      Check(load != loads_.end(), "the finished load was started");
       load->second.n_ended += 1;
       load->second.ended = load->second.ended || rank == 0;
       load->second.ok = load->second.ok && parts[rank].ok[i] != 0;
@@ -284,7 +284,9 @@ Status FollowerDisk::Run(RankMessage& message) {
     return Open(message);
   }
   if (mine_ == nullptr) {
-    return MakeError(ErrorCode::kInvalidData, "rank 0 told of a disk that it has not opened");
+    return MakeError(ErrorCode::kInvalidData,
+                     "message of rank 0: expected kOpen before other disk calls, found call {}",
+                     static_cast<std::int64_t>(call));
   }
   std::vector<Token> tokens;
   switch (call) {
@@ -319,7 +321,8 @@ Status FollowerDisk::Run(RankMessage& message) {
     case DiskCall::kOpen:
       break;
   }
-  return MakeError(ErrorCode::kInvalidData, "rank 0 told call {} of a disk, which there is not",
+  return MakeError(ErrorCode::kInvalidData,
+                   "message of rank 0: expected a disk call, found call {}",
                    static_cast<std::int64_t>(call));
 }
 

@@ -48,7 +48,8 @@ class Follower {
       case RankCall::kLoad:
         break;
     }
-    return MakeError(ErrorCode::kInvalidData, "rank 0 told call {}, which does not belong here",
+    return MakeError(ErrorCode::kInvalidData,
+                     "message of rank 0: expected a call of the model or the disk, found call {}",
                      static_cast<std::int64_t>(call));
   }
 
@@ -63,7 +64,9 @@ class Follower {
   template <class Call>
   static Status IfRead(const RankMessage& message, const Call& call) {
     if (!message.IsRead()) {
-      return MakeError(ErrorCode::kInvalidData, "rank 0 told a call of another length");
+      return MakeError(
+          ErrorCode::kInvalidData,
+          "message of rank 0: expected the arguments of the call, found fewer or more");
     }
     return call();
   }
