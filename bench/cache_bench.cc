@@ -27,7 +27,7 @@ class FilledCache {
     Check(made.has_value(), "memory for a cache");
     cache_ = std::make_unique<SequenceCache>(*std::move(made));
     Check(cache_->Extend(0, 0, depth + t).has_value(), "blocks for all of it");
-    FillRandomly(layer(), 0, depth + t, 1);  // and the rows that the t tokens complete
+    FillRandomly(*cache_, 0, depth + t, 1);  // and the rows that the t tokens complete
   }
   LayerCache& layer() { return cache_->Layer(0); }
   double window_row_bytes() const {

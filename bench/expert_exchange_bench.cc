@@ -218,7 +218,8 @@ class Rank {
                     return Status();
                   }
                   if (options_.real) {
-                    backend_->ExpertRows(x, routing, experts_.view(), 10.0f, out);
+                    backend_->ExpertRows(x, routing, backend_->BindExperts(0, experts_.view()),
+                                         10.0f, out);
                   } else {
                     paced_.Run(routing.ids);
                   }

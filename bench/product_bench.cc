@@ -107,7 +107,7 @@ Work Experts(benchmark::State& state, Backend& backend, WeightFormat format, std
   const Routing routing = {{ids.data(), t, kExpertsPerToken},
                            {factors.data(), t, kExpertsPerToken}};
   for (auto _ : state) {
-    backend.ExpertRows({x.data(), t, kHidden}, routing, experts, 10.0f,
+    backend.ExpertRows({x.data(), t, kHidden}, routing, backend.BindExperts(0, experts), 10.0f,
                        {rows.data(), t * kExpertsPerToken, kHidden});
     benchmark::DoNotOptimize(rows.data());
   }

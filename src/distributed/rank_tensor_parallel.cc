@@ -1,18 +1,18 @@
 #include "distributed/rank_tensor_parallel.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "distributed/rank_exchange.h"
 #include "distributed/weight_shard.h"
+#include "kernels/staging.h"
 
 namespace fathom {
 namespace {
 
-std::size_t RowBytes(Matrix<const Bf16> rows) {
-  return static_cast<std::size_t>(rows.cols) * sizeof(Bf16);
+std::int64_t RowBytes(Matrix<const Bf16> rows) {
+  return rows.cols * static_cast<std::int64_t>(sizeof(Bf16));
 }
 
 }  // namespace
@@ -44,7 +44,9 @@ RankTensorParallel::RankTensorParallel(Backend& backend, const ModelConfig& conf
       rows_(config, ranks.shard, options.max_batch_tokens, options.max_context),
       batches_{LocalBatch(options.max_batch_tokens, options.max_sequences),
                LocalBatch(options.max_batch_tokens, options.max_sequences)},
-      logit_gather_(ranks_, logits_, buffers_.logit_shards) {}
+      logit_gather_(ranks_, logits_, buffers_.logit_shards) {
+  copies_.reserve(static_cast<std::size_t>(kStreams * options.max_batch_tokens));
+}
 
 void RankTensorParallel::ShardWeights(ModelWeights& weights) const {
   fathom::ShardWeights(weights, config_, shard());
@@ -75,6 +77,7 @@ LocalRows RankTensorParallel::Localize(Pass pass, const BatchView& whole) {
   return {batch.View(), batch.local_rows()};
 }
 
+// The rows of the table are read by the host, which has the tokens.
 Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> table,
                                  const Activations& a, Matrix<Bf16> out) {
   if (shard().n_tensor == 1) {
@@ -84,33 +87,50 @@ Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> tabl
     return static_cast<std::int64_t>(batch.tokens[static_cast<std::size_t>(row)]);
   };
   const auto owner = [&](std::int64_t row) { return static_cast<int>(token(row) / table.rows); };
-  const Matrix<Bf16> once = a.u;
-  for (std::int64_t row = 0; row < once.rows; ++row) {
+  const Matrix<Bf16> packed = buffers_.packed_rows;
+  const PackedRows places(batch.n_tokens(), ranks_.tensor->size(), owner);
+  if (Status done = backend_.Synchronize(); !done) {
+    return done;
+  }
+  for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
     if (owner(row) == shard().tensor_rank) {
-      std::memcpy(once.Row(row), table.Row(token(row) % table.rows), RowBytes(once));
+      std::copy_n(table.Row(token(row) % table.rows), table.cols, packed.Row(places.PlaceOf(row)));
     }
   }
-  if (Status shared = ShareRows(*ranks_.tensor, once, owner, buffers_.packed_rows);
-      !shared || out.data == once.data) {
+  if (Status shared = places.Share(*ranks_.tensor, packed); !shared) {
     return shared;
   }
-  const std::int64_t n_copies = out.cols / once.cols;
+  const std::int64_t n_copies = out.cols / packed.cols;
+  copies_.clear();
   for (std::int64_t i = 0; i < out.rows * n_copies; ++i) {
-    std::memcpy(out.data + i * once.cols, once.Row(i / n_copies), RowBytes(once));
+    copies_.push_back(
+        {out.data + i * packed.cols, packed.Row(places.PlaceOf(i / n_copies)), RowBytes(packed)});
   }
+  backend_.CopyPieces(copies_);
   return {};
 }
 
 Status RankTensorParallel::BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
                                         const Activations& a) {
   if (!stage_.is_first) {
-    return ranks_.stages->Receive(shard().stage - 1, BytesOf(a.streams));
+    const Matrix<Bf16> staged =
+        backend_.OnHost() ? a.streams : buffers_.staged_streams.Rows(0, a.streams.rows);
+    Status status = backend_.Synchronize();
+    if (status) status = ranks_.stages->Receive(shard().stage - 1, BytesOf(staged));
+    if (status) UnstageFromHost(backend_, staged, a.streams);
+    return status;
   }
   return Embed(batch, table, a, a.streams);
 }
 
-Status RankTensorParallel::EndStreams(Matrix<const Bf16> streams) {
-  return stage_.is_last ? Status() : ranks_.stages->Send(shard().stage + 1, BytesOf(streams));
+Status RankTensorParallel::EndStreams(Matrix<Bf16> streams) {
+  if (stage_.is_last) {
+    return {};
+  }
+  const Matrix<Bf16> staged = StageForHost(backend_, streams, buffers_.staged_streams);
+  Status status = backend_.Synchronize();
+  if (status) status = ranks_.stages->Send(shard().stage + 1, BytesOf(staged));
+  return status;
 }
 
 Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
@@ -122,23 +142,28 @@ Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowPara
   const std::int64_t n = out.cols;
   // Part after part, [t, n] each.
   const Matrix<float> parts = {buffers_.parts.data, std::ssize(weight.parts), t * n};
-  backend_.Synchronize();
   for (std::int64_t p = 0; p < parts.rows; ++p) {
     const Weight& part = weight.parts[static_cast<std::size_t>(p)];
     const Matrix<Bf16> input = {buffers_.part_input.data, t, part.k};
+    copies_.clear();
     for (std::int64_t row = 0; row < t; ++row) {
-      std::memcpy(input.Row(row), x.Row(row) + p * part.k, RowBytes(input));
+      copies_.push_back({input.Row(row), x.Row(row) + p * part.k, RowBytes(input)});
     }
+    backend_.CopyPieces(copies_);
     backend_.Linear(input, part, Matrix<float>{parts.Row(p), t, n});
-    backend_.Synchronize();
+  }
+  if (Status done = backend_.Synchronize(); !done) {
+    return done;
   }
   const std::span<float> sum(buffers_.sum.data, static_cast<std::size_t>(t * n));
   if (Status added = ranks_.tensor->AllReduceParts(parts, weight.whole.k_parts, sum); !added) {
     return added;
   }
+  const Matrix<Bf16> rounded = backend_.OnHost() ? out : buffers_.staged_rows.Rows(0, t);
   for (std::int64_t i = 0; i < t * n; ++i) {
-    out.data[i] = ToBf16(sum[static_cast<std::size_t>(i)]);
+    rounded.data[i] = ToBf16(sum[static_cast<std::size_t>(i)]);
   }
+  UnstageFromHost(backend_, rounded, out);
   return {};
 }
 
@@ -154,12 +179,19 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
   backend_.BestRows(a.index_packed.Rows(0, own.n_tokens), a.index_weights.Rows(0, own.n_tokens),
                     input.batch.Rows(own.first_token, own.n_tokens), input.cache, index_.own_rows(),
                     lists.Rows(own.first_list, own.n_tokens));
-  backend_.Synchronize();
-  Status shared = SharePieces(*ranks_.tensor, [&](int rank) {
-    const IndexRange& range = index_.RangeOf(rank);
-    return BytesOf(lists.Rows(range.first_list, range.n_tokens));
-  });
-  if (shared) index_.Choose(lists, a.selected);
+  Status shared = backend_.Synchronize();
+  if (shared) {
+    shared = SharePieces(*ranks_.tensor, [&](int rank) {
+      const IndexRange& range = index_.RangeOf(rank);
+      return BytesOf(lists.Rows(range.first_list, range.n_tokens));
+    });
+  }
+  if (shared) {
+    const Matrix<std::int32_t> selected =
+        backend_.OnHost() ? a.selected : buffers_.staged_selected.Rows(0, a.selected.rows);
+    index_.Choose(lists, selected);
+    UnstageFromHost(backend_, selected, a.selected);
+  }
   return shared;
 }
 
@@ -170,18 +202,25 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
   if (cache.ratio != 4 || !rows_.is_needed()) {
     return TensorParallel::SparseAttention(input, batch, cache, a, out);
   }
+  const Matrix<std::int32_t> selected =
+      StageForHost(backend_, a.selected, buffers_.staged_selected);
   std::int64_t n = 0;
   for (std::int64_t first = 0; first < out.rows; first += n) {
-    n = rows_.Gather(batch, a.selected, first);
+    if (Status done = backend_.Synchronize(); !done) {
+      return done;
+    }
+    n = rows_.Gather(batch, selected, first);
+    UnstageFromHost(backend_, selected.Rows(first, n), a.selected.Rows(first, n));
     const auto rows_of = [&](int rank) {
       const std::int64_t begin = rows_.FirstOf(rank);
       return buffers_.gathered.Rows(begin, rows_.FirstOf(rank + 1) - begin);
     };
     backend_.CopyRows(rows_.own_rows(), cache.compressor, rows_of(shard().tensor_rank));
-    backend_.Synchronize();
-    if (Status shared =
-            SharePieces(*ranks_.tensor, [&](int rank) { return BytesOf(rows_of(rank)); });
-        !shared) {
+    Status shared = backend_.Synchronize();
+    if (shared) {
+      shared = SharePieces(*ranks_.tensor, [&](int rank) { return BytesOf(rows_of(rank)); });
+    }
+    if (!shared) {
       return shared;
     }
     AttentionInput some = input;
@@ -199,22 +238,28 @@ Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> r
   if (shard().n_data == 1) {
     return {};
   }
-  backend_.Synchronize();
   const LocalBatch& batch = Batch(pass);
   const auto owner = [&](std::int64_t i) {
     return batch.OwnerOf(rows[static_cast<std::size_t>(i)]);
   };
-  std::int64_t left = 0;
+  const Matrix<Bf16> packed = buffers_.packed_rows;
+  const PackedRows places(out.rows, ranks_.expert->size(), owner);
+  copies_.clear();
   for (std::int64_t i = 0; i < out.rows; ++i) {
-    left += owner(i) == shard().data_rank ? 1 : 0;
-  }
-  // From the last to the first: no row moves up.
-  for (std::int64_t i = out.rows; i-- > 0;) {
-    if (owner(i) == shard().data_rank && --left != i) {
-      std::memcpy(out.Row(i), out.Row(left), RowBytes(out));
+    if (owner(i) == shard().data_rank) {
+      copies_.push_back(
+          {packed.Row(places.PlaceOf(i)), out.Row(std::ssize(copies_)), RowBytes(out)});
     }
   }
-  return ShareRows(*ranks_.expert, out, owner, buffers_.packed_rows);
+  backend_.CopyPieces(copies_);
+  Status status = backend_.Synchronize();
+  if (status) status = places.Share(*ranks_.expert, packed);
+  copies_.clear();
+  for (std::int64_t i = 0; i < out.rows; ++i) {
+    copies_.push_back({out.Row(i), packed.Row(places.PlaceOf(i)), RowBytes(out)});
+  }
+  if (status) backend_.CopyPieces(copies_);
+  return status;
 }
 
 }  // namespace fathom

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "checkpoint/model_config.h"
@@ -41,7 +42,7 @@ class RankTensorParallel : public TensorParallel {
                Matrix<Bf16> out) override;
   Status BeginStreams(const BatchView& batch, Matrix<const Bf16> table,
                       const Activations& a) override;
-  Status EndStreams(Matrix<const Bf16> streams) override;
+  Status EndStreams(Matrix<Bf16> streams) override;
 
   Status RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
                            Matrix<Bf16> out) override;
@@ -71,6 +72,7 @@ class RankTensorParallel : public TensorParallel {
   RowGather rows_;
   std::array<LocalBatch, 2> batches_;  // of the last main and draft pass
   LogitGather logit_gather_;
+  std::vector<PieceCopy> copies_;  // of one call of CopyPieces
 };
 
 }  // namespace fathom

@@ -10,7 +10,7 @@ namespace fathom {
 namespace {
 
 RankBuffers LayOut(BufferLayout& memory, const ModelConfig& config, const ModelShard& shard,
-                   const RankWorkspaceShape& shape) {
+                   const RankWorkspaceShape& shape, bool on_host) {
   const std::int64_t t = shard.n_tensor > 1 ? shape.max_tokens : 0;
   const std::int64_t d = config.hidden_size;
   const std::int64_t latent = config.o_groups * config.o_lora_rank;
@@ -31,6 +31,11 @@ RankBuffers LayOut(BufferLayout& memory, const ModelConfig& config, const ModelS
   buffers.logit_shards = memory.Add<float>(
       shard.n_stage_ranks() * shard.n_stages > 1 ? LogitSlots(shard) * shape.max_logit_rows : 0,
       config.vocab_size);
+  if (!on_host) {
+    buffers.staged_streams = memory.Add<Bf16>(shape.max_tokens, 4 * d);
+    buffers.staged_rows = memory.Add<Bf16>(t, d);
+    buffers.staged_selected = memory.Add<std::int32_t>(t, config.index_topk);
+  }
   return buffers;
 }
 
@@ -39,13 +44,16 @@ RankBuffers LayOut(BufferLayout& memory, const ModelConfig& config, const ModelS
 Result<LaidOutBuffer<RankBuffers>> AllocateRankBuffers(Backend& backend, const ModelConfig& config,
                                                        const ModelShard& shard,
                                                        const RankWorkspaceShape& shape) {
-  return AllocateLayout(backend,
-                        [&](BufferLayout& buffer) { return LayOut(buffer, config, shard, shape); });
+  return AllocateLayout(
+      backend,
+      [&](BufferLayout& buffer) { return LayOut(buffer, config, shard, shape, backend.OnHost()); },
+      MemoryKind::kShared);
 }
 
 std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& shard,
                                 const RankWorkspaceShape& shape) {
-  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, config, shard, shape); });
+  return LayoutBytes(
+      [&](BufferLayout& buffer) { return LayOut(buffer, config, shard, shape, /*on_host=*/true); });
 }
 
 }  // namespace fathom

@@ -12,7 +12,8 @@
 
 namespace fathom {
 
-// t: tokens of the largest step; d: hidden size. What a shard does not need has no rows.
+// In memory that backend and host share. t: tokens of the largest step; d: hidden size. What a
+// shard does not need has no rows.
 struct RankBuffers {
   Matrix<Bf16> part_input;        // [t, columns of a part]
   Matrix<float> parts;            // [t * parts of this rank, d]
@@ -23,6 +24,10 @@ struct RankBuffers {
   // Logits of the ranks of the last stage, slot after slot, rank after rank:
   // [slots * rows of logits, vocabulary].
   Matrix<float> logit_shards;
+  // Activations for the host (kernels/staging.h): no rows where the host reaches all memory.
+  Matrix<Bf16> staged_streams;           // [t, 4 d]
+  Matrix<Bf16> staged_rows;              // [t, d]
+  Matrix<std::int32_t> staged_selected;  // [t, index_topk]
 };
 
 struct RankWorkspaceShape {
@@ -34,7 +39,7 @@ Result<LaidOutBuffer<RankBuffers>> AllocateRankBuffers(Backend& backend, const M
                                                        const ModelShard& shard,
                                                        const RankWorkspaceShape& shape);
 
-// Bytes that AllocateRankBuffers allocates.
+// Bytes that AllocateRankBuffers allocates on a backend whose memory the host reaches.
 std::int64_t RankWorkspaceBytes(const ModelConfig& config, const ModelShard& shard,
                                 const RankWorkspaceShape& shape);
 

@@ -4,10 +4,22 @@
 // executable specification: every other backend must give the same numbers, on the CPU the same
 // bits (docs/numerics.md fixes every sum and every rounding).
 //
-// Contract of every operation: t is the number of rows (tokens) of the call and may be 0; shapes
-// are given as [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
-// said; nothing is allocated; calls are ordered, and their results are visible to the host after
-// Synchronize. One thread at a time.
+// Contract of every operation
+//   shapes     t is the number of rows (tokens) of the call and may be 0; shapes are given as
+//              [rows, cols] and checked on entry; outputs do not alias inputs unless "in place" is
+//              said.
+//   memory     Matrices, vectors, caches and weights lie in memory of the backend (memory.h) or
+//              where Import says; the host neither reads nor writes there. BatchView, and spans of
+//              ranges, rows and pieces, lie in memory of the host. The views of a batch are those
+//              that BeginStep was given, or their Rows; other host arguments are read before the
+//              call returns. Nothing is allocated.
+//   order      Operations run in the order of the calls, later than the calls as it may be. The
+//              host sees their results, in shared memory and by Download, after Synchronize or
+//              Wait.
+//   errors     A wrong shape is a broken invariant and aborts. Wrong contents (a selected row that
+//              the token does not see, an unknown expert) set the fault word (fault.h), which
+//              Synchronize and Wait return as kInvalidData; the results since then are of no use.
+//   threads    One at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +32,11 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "kernels/layer_cache.h"
+#include "kernels/memory.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
 
 namespace fathom {
-
-// Device memory, zeroed, aligned to 64 bytes. Freed with the object, which must not outlive its
-// backend.
-class Buffer {
- public:
-  virtual ~Buffer() = default;
-  virtual std::span<std::byte> bytes() = 0;
-};
 
 // The largest call a backend will see; it sizes its scratch memory from this, once.
 struct StepLimits {
@@ -88,17 +93,52 @@ struct Routing {
   Matrix<float> weights;     // the same shape
 };
 
+// What Backend::BindExperts has readied: the routed experts of a block.
+struct ExpertSet {
+  std::int64_t block = 0;
+  std::span<const ExpertWeights> experts;  // by id
+  bool is_uniform = false;                 // one shape and one format for all
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view Name() const = 0;
 
   // --- Memory ---
-  virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes) = 0;
-  // Where the backend reads these checkpoint bytes: the same address if it can use them in place.
-  virtual Result<const std::byte*> Import(std::span<const std::byte> weights) = 0;
+  // True if the host reaches all memory of the backend, kDevice included.
+  virtual bool OnHost() const = 0;
+  // `bytes` (>= 0) of memory. Error: kOutOfMemory.
+  virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
+  // Where the backend reads these bytes of the checkpoint, which stay where they are: at the same
+  // address if it can use them in place. Error: kOutOfMemory.
+  virtual Result<const std::byte*> Import(std::span<const std::byte> bytes) = 0;
+  // Imports a matrix, which the backend may lay out in its own way.
+  virtual Result<Weight> Import(const Weight& weight) = 0;
+  // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;
-  virtual void Synchronize() = 0;
+
+  // Copies to the memory of the backend. `from` is read before the call returns.
+  virtual void Upload(void* to, std::span<const std::byte> from) = 0;
+  // Copies to the memory of the host.
+  virtual void Download(std::span<std::byte> to, const void* from) = 0;
+  // Copies within the memory of the backend. No piece is written that another one reads.
+  virtual void CopyPieces(std::span<const PieceCopy> pieces) = 0;
+
+  // All operations have ended. Error: a fault, or a lost device.
+  virtual Status Synchronize() = 0;
+  // Wait(Mark()) is Synchronize without the operations that were called after Mark.
+  virtual Ticket Mark() = 0;
+  virtual Status Wait(Ticket ticket) = 0;
+
+  // --- Steps ---
+  // Brings what the operations of a step read of the host, at once: the batch, and the entries of
+  // block tables that have changed since the step before. The batch stays as it is until the next
+  // call.
+  virtual Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) = 0;
+  // cos, sin [t, frequencies]: of position * frequency for every token of the batch (rope.h).
+  virtual void FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
+                            Matrix<float> cos, Matrix<float> sin) = 0;
 
   // --- Dense ---
   // table [vocab, d]; out [t, c * d]: the row of each token, c times.
@@ -174,12 +214,14 @@ class Backend {
   // table [vocab, experts per token]: the experts of each token id.
   virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
                             Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
+  // Readies the experts of a block, by id, for ExpertRows. The weights stay where they are as long
+  // as the result is used; those of remote experts have no data. Once they change, bind them anew.
+  virtual ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) = 0;
   // x [t, d]; rows [t * k, d]: the output of the j-th chosen expert of token i in row i * k + j,
   // routing weight applied before w2. An id of kRemoteExpert leaves its row as it is: another rank
   // has the expert.
-  virtual void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                          std::span<const ExpertWeights> experts, float clamp,
-                          Matrix<Bf16> rows) = 0;
+  virtual void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
+                          float clamp, Matrix<Bf16> rows) = 0;
   // out [t, d] = bf16(sum of the token's rows in order + shared); shared [t, d]. out may be shared.
   virtual void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                               Matrix<Bf16> out) = 0;

@@ -9,8 +9,9 @@ namespace {
 
 class HostBuffer : public Buffer {
  public:
-  explicit HostBuffer(PageMemory memory) : memory_(std::move(memory)) {}
-  std::span<std::byte> bytes() override { return memory_.bytes(); }
+  explicit HostBuffer(PageMemory memory)
+      : Buffer(memory.bytes().data(), std::ssize(memory.bytes()), /*on_host=*/true),
+        memory_(std::move(memory)) {}
 
  private:
   PageMemory memory_;

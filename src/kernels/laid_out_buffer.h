@@ -1,4 +1,4 @@
-// LaidOutBuffer: matrices and the memory that they lie in.
+// LaidOutBuffer: matrices, and the memory of a backend that they lie in.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace fathom {
 
-// Owns the memory. Must not outlive the backend that gave it.
+// Owns the memory. Must not outlive the backend.
 template <class Views>
 struct LaidOutBuffer {
   std::unique_ptr<Buffer> buffer;
   Views views;
 
-  std::int64_t bytes() const { return std::ssize(buffer->bytes()); }
+  std::int64_t bytes() const { return buffer->bytes(); }
 };
 
 // What lay_out(BufferLayout&) takes, in bytes.
@@ -29,15 +29,15 @@ std::int64_t LayoutBytes(const LayOut& lay_out) {
   return measure.bytes();
 }
 
-// What lay_out(BufferLayout&) returns, in memory of its own, which is zeroed. Error: no memory.
+// What lay_out(BufferLayout&) returns, in zeroed memory of its own. Error: kOutOfMemory.
 template <class LayOut>
 Result<LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>> AllocateLayout(
-    Backend& backend, const LayOut& lay_out) {
-  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(LayoutBytes(lay_out));
+    Backend& backend, const LayOut& lay_out, MemoryKind kind = MemoryKind::kDevice) {
+  Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(LayoutBytes(lay_out), kind);
   if (!buffer) {
     return Unexpected(buffer.error());
   }
-  BufferLayout memory((*buffer)->bytes());
+  BufferLayout memory((*buffer)->address(), (*buffer)->bytes());
   return LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>{std::move(*buffer),
                                                                     lay_out(memory)};
 }

@@ -1,12 +1,12 @@
 // What one step reads and writes of the sequences it runs: the batch, and the cached state of a
-// layer. Plain views; kv_cache owns the memory.
+// layer. Plain views; kv_cache owns the memory, which is that of the backend, the block tables
+// included: the host computes addresses of rows, and reads none.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
 
-#include "base/check.h"
 #include "base/float_types.h"
 #include "base/tensor.h"
 #include "kernels/key_layout.h"
@@ -144,13 +144,12 @@ struct CompressorCache {
   BlockRows boundary_rows;
 
   // The inputs of `position`, which a step that begins at first_position needs for its rows; of a
-  // position of an earlier block, the first half of the channels.
+  // position of an earlier block, the first half of the channels, or nulls where the block is not
+  // cached. Before, Keep and KeepBoundary are for backends that compute on the host.
   CompressorInputs Before(std::int32_t sequence, std::int64_t position,
                           std::int64_t first_position) const {
     if (boundary_rows.row_bytes > 0 && position / kBlockTokens < first_position / kBlockTokens) {
-      const CompressorInputs kept = Boundary(sequence, position);
-      Check(kept.values != nullptr, "Compress: the end of the block before is not cached any more");
-      return kept;
+      return Boundary(sequence, position);
     }
     const std::int64_t row = sequence * tail_slots + position % tail_slots;
     return {tail_values.Row(row), tail_scores.Row(row)};

@@ -44,16 +44,48 @@ Result<std::unique_ptr<DiskBlocks>> DiskBlocks::Open(SequenceCache& cache,
 }
 
 void DiskBlocks::Store(const KeptBlock& stored) {
-  if (stored.data_rank == own_rank()) {
-    disk_->Store(stored.key, stored.kind, stored.parent, stored.tokens,
-                 cache_.Bytes(stored.kind, stored.block));
+  if (stored.data_rank != own_rank()) {
+    return;
   }
+  std::span<const std::byte> payload = cache_.HostBlock(stored.kind, stored.block);
+  if (payload.empty()) {
+    Backend& backend = cache_.backend();
+    staged_store_.resize(static_cast<std::size_t>(cache_.BlockBytes(stored.kind)));
+    backend.Download(staged_store_, cache_.BlockAddress(stored.kind, stored.block));
+    if (!backend.Wait(backend.Mark())) {
+      return;  // what the step has computed is of no use
+    }
+    payload = staged_store_;
+  }
+  disk_->Store(stored.key, stored.kind, stored.parent, stored.tokens, payload);
 }
 
 void DiskBlocks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
   Check(stored.data_rank == own_rank(), "a block on disk of another data rank");
-  disk_->StartLoad(id, stored.key, stored.kind, stored.parent, stored.tokens,
-                   cache_.Bytes(stored.kind, stored.block));
+  std::span<std::byte> payload = cache_.HostBlock(stored.kind, stored.block);
+  if (payload.empty()) {
+    StagedLoad& staged = staged_loads_[id];
+    staged = {stored.kind, stored.block, {}};
+    staged.payload.resize(static_cast<std::size_t>(cache_.BlockBytes(stored.kind)));
+    payload = staged.payload;
+  }
+  disk_->StartLoad(id, stored.key, stored.kind, stored.parent, stored.tokens, payload);
+}
+
+void DiskBlocks::TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) {
+  const std::size_t n_before = finished.size();
+  disk_->TakeFinished(finished);
+  for (const DiskTier::FinishedLoad& load : std::span(finished).subspan(n_before)) {
+    const auto staged = staged_loads_.find(load.id);
+    if (staged == staged_loads_.end()) {
+      continue;
+    }
+    const auto& [kind, block, payload] = staged->second;
+    if (load.ok) {
+      cache_.backend().Upload(cache_.BlockAddress(kind, block), payload);
+    }
+    staged_loads_.erase(staged);
+  }
 }
 
 }  // namespace fathom

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -21,7 +23,8 @@ namespace fathom {
 // the same layers have the same bytes, and the same files.
 BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape);
 
-// Of other data ranks it has no block, and stores none.
+// Has and stores the blocks of this data rank alone. Where the host does not reach the memory of
+// the cache, blocks travel through memory of the host.
 class DiskBlocks : public BlockStore {
  public:
   // The cache outlives it. `warn` and errors as of DiskTier::Open.
@@ -35,9 +38,7 @@ class DiskBlocks : public BlockStore {
   }
   void Store(const KeptBlock& stored) override;
   void StartLoad(std::uint64_t id, const KeptBlock& stored) override;
-  void TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) override {
-    disk_->TakeFinished(finished);
-  }
+  void TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) override;
   void WaitForFinished(std::chrono::milliseconds timeout) override {
     disk_->WaitForFinished(timeout);
   }
@@ -51,8 +52,17 @@ class DiskBlocks : public BlockStore {
   DiskBlocks(SequenceCache& cache, std::unique_ptr<DiskTier> disk)
       : cache_(cache), disk_(std::move(disk)) {}
 
+  // A block on its way from disk to memory that the host does not reach.
+  struct StagedLoad {
+    BlockKind kind = BlockKind::kHistory;
+    std::int32_t block = 0;
+    std::vector<std::byte> payload;
+  };
+
   SequenceCache& cache_;
-  std::unique_ptr<DiskTier> disk_;
+  std::vector<std::byte> staged_store_;
+  std::unordered_map<std::uint64_t, StagedLoad> staged_loads_;  // by id
+  std::unique_ptr<DiskTier> disk_;  // last: its thread writes staged loads
 };
 
 }  // namespace fathom

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "base/integer_math.h"
+#include "kernels/backend.h"
 
 namespace fathom {
 namespace {
@@ -23,11 +26,10 @@ class RandomWords {
   }
 
   // Fills memory with random words of which only the bits `random` are random, the others `fixed`.
-  void Fill(void* data, std::int64_t bytes, std::uint64_t random, std::uint64_t fixed) {
-    auto* p = static_cast<std::byte*>(data);
-    for (std::int64_t i = 0; i < bytes; i += 8) {
+  void Fill(std::span<std::byte> bytes, std::uint64_t random, std::uint64_t fixed) {
+    for (std::size_t i = 0; i < bytes.size(); i += 8) {
       const std::uint64_t word = (Next() & random) | fixed;
-      std::memcpy(p + i, &word, static_cast<std::size_t>(bytes - i < 8 ? bytes - i : 8));
+      std::memcpy(bytes.data() + i, &word, std::min<std::size_t>(8, bytes.size() - i));
     }
   }
 
@@ -35,78 +37,98 @@ class RandomWords {
   std::uint64_t state_;
 };
 
-// Sign, mantissa and the lowest exponent bit are random, so that magnitudes are 1/2 to 2.
-void FillBf16(void* numbers, std::int64_t count, RandomWords& words) {
-  words.Fill(numbers, count * static_cast<std::int64_t>(sizeof(Bf16)), 0x80FF80FF80FF80FFu,
-             0x3F003F003F003F00u);
-}
+// Makes rows on the host and uploads them.
+class RowFiller {
+ public:
+  RowFiller(Backend& backend, std::uint64_t seed) : backend_(backend), words_(seed) {}
 
-void FillNumbers(const Matrix<float>& m, RandomWords& words) {
-  words.Fill(m.data, m.rows * m.cols * static_cast<std::int64_t>(sizeof(float)),
-             0x80FFFFFF80FFFFFFu, 0x3F0000003F000000u);
-}
+  // Sign, mantissa and the lowest exponent bit are random, so that magnitudes are 1/2 to 2.
+  void Numbers(void* to, std::int64_t count) {
+    words_.Fill(Row(count * static_cast<std::int64_t>(sizeof(float))), 0x80FFFFFF80FFFFFFu,
+                0x3F0000003F000000u);
+    backend_.Upload(to, row_);
+  }
+  void Numbers(const Matrix<float>& m) { Numbers(m.data, m.rows * m.cols); }
 
-// E4M3 codes whose magnitudes are 1/2 to 2, with scales of 1 for all.
-void FillKey(std::uint8_t* key, const KeyLayout& layout, RandomWords& words) {
-  const std::int64_t plain = PlainDims(layout);
-  const std::int64_t n_scales = DivideUp(plain, kSimulationGroup);
-  words.Fill(key, plain, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
-  FillBf16(key + plain, layout.rope_dims, words);
-  std::fill_n(key + ScaleOffset(layout), n_scales, std::uint8_t{127});
-}
+  // E4M3 codes whose magnitudes are 1/2 to 2, with scales of 1 for all.
+  void Key(void* to, const KeyLayout& layout) {
+    const std::int64_t plain = PlainDims(layout);
+    const std::span<std::byte> key = Row(KeyBytes(layout));
+    words_.Fill(Part(key, 0, plain), 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
+    words_.Fill(Part(key, plain, 2 * layout.rope_dims), 0x80FF80FF80FF80FFu, 0x3F003F003F003F00u);
+    std::ranges::fill(Part(key, ScaleOffset(layout), DivideUp(plain, kSimulationGroup)),
+                      std::byte{127});
+    backend_.Upload(to, key);
+  }
 
-// Those of rows [0, n_rows) that have a block.
-void FillKeys(const KeyRows& keys, std::int32_t sequence, std::int64_t n_rows, RandomWords& words) {
+  // Any nibble is an E2M1 value; scales of 1/8 to 1.
+  void IndexRow(void* to) {
+    constexpr std::int64_t kCodes = kIndexDim / 2;
+    const std::span<std::byte> row = Row(kPackedIndexBytes);
+    words_.Fill(Part(row, 0, kCodes), ~std::uint64_t{0}, 0);
+    words_.Fill(Part(row, kCodes, kPackedIndexBytes - kCodes), 0x0303030303030303u,
+                0x7C7C7C7C7C7C7C7Cu);
+    backend_.Upload(to, row);
+  }
+
+ private:
+  static std::span<std::byte> Part(std::span<std::byte> row, std::int64_t first,
+                                   std::int64_t count) {
+    return row.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+  }
+  std::span<std::byte> Row(std::int64_t bytes) {
+    row_.assign(static_cast<std::size_t>(bytes), std::byte{0});
+    return row_;
+  }
+
+  Backend& backend_;
+  RandomWords words_;
+  std::vector<std::byte> row_;
+};
+
+// The rows [0, n_rows) that have a block.
+void FillKeys(const KeyRows& keys, std::int32_t sequence, std::int64_t n_rows, RowFiller& fill) {
   for (std::int64_t row = 0; row < n_rows; ++row) {
-    std::uint8_t* key = keys.Row(sequence, row);
-    if (key != nullptr) {
-      FillKey(key, keys.layout, words);
+    if (std::uint8_t* key = keys.Row(sequence, row); key != nullptr) {
+      fill.Key(key, keys.layout);
     }
   }
 }
 
-// Any nibble is an E2M1 value; scales of 1/8 to 1.
-void FillIndexRows(const BlockRows& rows, std::int32_t sequence, std::int64_t n_rows,
-                   RandomWords& words) {
-  constexpr std::int64_t kCodes = kIndexDim / 2;
-  for (std::int64_t i = 0; i < n_rows; ++i) {
-    std::uint8_t* row = rows.Row(sequence, i);
-    words.Fill(row, kCodes, ~std::uint64_t{0}, 0);
-    words.Fill(row + kCodes, kPackedIndexBytes - kCodes, 0x0303030303030303u, 0x7C7C7C7C7C7C7C7Cu);
-  }
-}
-
-void FillCompressor(CompressorCache& cache, std::int32_t sequence, std::int64_t n_tokens,
-                    RandomWords& words) {
+void FillCompressor(const CompressorCache& cache, std::int32_t sequence, std::int64_t n_tokens,
+                    RowFiller& fill) {
   if (cache.ratio == 0) {
     return;
   }
   const std::int64_t n_rows = cache.share.CountBefore(VisibleRows(n_tokens - 1, cache.ratio));
   if (cache.IsPacked()) {
-    FillIndexRows(cache.packed_rows, sequence, n_rows, words);
+    for (std::int64_t row = 0; row < n_rows; ++row) {
+      fill.IndexRow(cache.packed_rows.Row(sequence, row));
+    }
   } else {
-    FillKeys(cache.rows, sequence, n_rows, words);
+    FillKeys(cache.rows, sequence, n_rows, fill);
   }
-  FillNumbers(cache.tail_values.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
-  FillNumbers(cache.tail_scores.Rows(sequence * cache.tail_slots, cache.tail_slots), words);
+  fill.Numbers(cache.tail_values.Rows(sequence * cache.tail_slots, cache.tail_slots));
+  fill.Numbers(cache.tail_scores.Rows(sequence * cache.tail_slots, cache.tail_slots));
   const BlockRows& boundary = cache.boundary_rows;
   const std::int64_t n_boundary =
       boundary.row_bytes > 0 ? n_tokens / kBlockTokens * boundary.rows_per_block : 0;
   for (std::int64_t row = 0; row < n_boundary; ++row) {
     if (std::uint8_t* inputs = boundary.Row(sequence, row); inputs != nullptr) {
-      FillNumbers({reinterpret_cast<float*>(inputs), 1, cache.tail_values.cols}, words);
+      fill.Numbers(inputs, cache.tail_values.cols);
     }
   }
 }
 
 }  // namespace
 
-void FillRandomly(LayerCache& layer, std::int32_t sequence, std::int64_t n_tokens,
-                  std::uint64_t seed) {
-  RandomWords words(seed);
-  FillKeys(layer.window.rows, sequence, n_tokens + layer.window.row_of_position_0, words);
-  FillCompressor(layer.compressor, sequence, n_tokens, words);
-  FillCompressor(layer.indexer, sequence, n_tokens, words);
+void FillLayerRandomly(SequenceCache& cache, std::int64_t layer, std::int32_t slot,
+                       std::int64_t n_tokens, std::uint64_t seed) {
+  const LayerCache views = cache.HostLayer(layer);
+  RowFiller fill(cache.backend(), seed);
+  FillKeys(views.window.rows, slot, n_tokens + views.window.row_of_position_0, fill);
+  FillCompressor(views.compressor, slot, n_tokens, fill);
+  FillCompressor(views.indexer, slot, n_tokens, fill);
 }
 
 void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_tokens,
@@ -116,8 +138,8 @@ void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_to
     return;
   }
   for (std::int64_t layer = 0; layer < cache.n_layers(); ++layer) {
-    FillRandomly(cache.Layer(layer), shape.data.OwnSlotOf(sequence), n_tokens,
-                 seed + static_cast<std::uint64_t>(shape.first_layer + layer));
+    FillLayerRandomly(cache, layer, shape.data.OwnSlotOf(sequence), n_tokens,
+                      seed + static_cast<std::uint64_t>(shape.first_layer + layer));
   }
 }
 

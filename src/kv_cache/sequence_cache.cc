@@ -1,7 +1,7 @@
 #include "kv_cache/sequence_cache.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/integer_math.h"
@@ -32,10 +32,11 @@ Matrix<std::byte> LayOutTails(BufferLayout& memory, const CacheShape& shape,
   return memory.Add<std::byte>(SlotsHere(shape), StreamBytesHere(shape));
 }
 
-void CopyRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count) {
-  if (rows.cols > 0) {
-    std::copy_n(rows.Row(from * count), count * rows.cols, rows.Row(to * count));
-  }
+// Copies `count` rows of slot `from` to slot `to`.
+void AddRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std::int64_t count,
+             std::vector<PieceCopy>& pieces) {
+  pieces.push_back({rows.Row(to * count), rows.Row(from * count),
+                    count * rows.cols * static_cast<std::int64_t>(sizeof(float))});
 }
 
 // The same on every rank: what all layers together need.
@@ -127,8 +128,9 @@ Status SequenceCache::Allocate(Backend& backend) {
   if (!size) {
     return Unexpected(size.error());
   }
+  backend_ = &backend;
   const auto allocate = [&](std::int64_t bytes, std::unique_ptr<Buffer>& memory) -> Status {
-    Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(bytes);
+    Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(bytes, MemoryKind::kDevice);
     if (!buffer) {
       return Unexpected(buffer.error());
     }
@@ -145,25 +147,47 @@ Status SequenceCache::Allocate(Backend& backend) {
   const auto n_ranks = static_cast<std::size_t>(shape_.data.n);
   arenas_.assign(n_ranks, BlockArena(size->n_slabs, size->per_slab, size->history_slabs));
   states_.resize(static_cast<std::size_t>(shape_.n_sequences));
-  for (std::vector<std::int32_t>* table : {&history_table_, &window_table_}) {
-    table->assign(n_ranks * static_cast<std::size_t>(SlotsHere(shape_) * table_width_), kNoBlock);
+  if (Status allocated = AllocateTables(); !allocated) {
+    return allocated;
   }
-  BufferLayout memory(tails_->bytes());
+  BufferLayout memory(tails_->address(), tails_->bytes());
   streams_ = LayOutTails(memory, shape_, layers_);
   MakeViews();
   return {};
 }
 
+Status SequenceCache::AllocateTables() {
+  const auto n_entries =
+      static_cast<std::size_t>(2 * shape_.data.n * SlotsHere(shape_) * table_width_);
+  const auto bytes = static_cast<std::int64_t>(n_entries * sizeof(std::int32_t));
+  Result<std::unique_ptr<Buffer>> buffer = backend_->Allocate(bytes, MemoryKind::kDevice);
+  if (!buffer) {
+    return Unexpected(buffer.error());
+  }
+  backend_tables_ = std::move(*buffer);
+  if (const std::span<std::byte> host = backend_tables_->host(); !host.empty()) {
+    tables_ = {reinterpret_cast<std::int32_t*>(host.data()), n_entries};
+  } else {
+    host_tables_.resize(n_entries);
+    tables_ = host_tables_;
+  }
+  std::ranges::fill(tables_, kNoBlock);
+  backend_->Upload(backend_tables_->address(), std::as_bytes(tables_));
+  return backend_->Synchronize();
+}
+
 // Where the rows of every layer are. The tables do not move any more.
 void SequenceCache::MakeViews() {
-  auto* memory = reinterpret_cast<std::uint8_t*>(blocks_->bytes().data());
+  auto* memory = reinterpret_cast<std::uint8_t*>(blocks_->address());
+  const auto* tables = reinterpret_cast<const std::int32_t*>(backend_tables_->address());
   const auto rows = [&](BlockKind kind, std::int64_t offset, std::int64_t per_block,
                         std::int64_t row_bytes) {
     return BlockRows{.data = memory + offset,
                      .block_stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_,
                      .rows_per_block = per_block,
                      .row_bytes = row_bytes,
-                     .table = &Entry(kind, shape_.data.SequenceIn(0), 0),
+                     .table = tables + (TableOf(kind).data() - tables_.data()) +
+                              TableBegin(shape_.data.SequenceIn(0)),
                      .table_width = table_width_};
   };
   const std::int64_t key_bytes = KeyBytes(shape_.keys);
@@ -197,17 +221,47 @@ std::int64_t SequenceCache::BlockBytes(BlockKind kind) const {
   return kind == BlockKind::kHistory ? history_layout_.bytes : window_layout_.bytes;
 }
 
-std::span<std::byte> SequenceCache::Bytes(BlockKind kind, std::int32_t block) {
-  const std::int64_t stride = kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_;
-  return blocks_->bytes().subspan(static_cast<std::size_t>(block * stride),
-                                  static_cast<std::size_t>(BlockBytes(kind)));
+std::byte* SequenceCache::BlockAddress(BlockKind kind, std::int32_t block) const {
+  return blocks_->address() + block * (kind == BlockKind::kHistory ? history_bytes_ : slab_bytes_);
+}
+
+std::span<std::byte> SequenceCache::HostBlock(BlockKind kind, std::int32_t block) const {
+  if (blocks_->host().empty()) {
+    return {};
+  }
+  return {BlockAddress(kind, block), static_cast<std::size_t>(BlockBytes(kind))};
+}
+
+LayerCache SequenceCache::HostLayer(std::int64_t i) const {
+  LayerCache layer = layers_[static_cast<std::size_t>(i)];
+  const auto* tables = reinterpret_cast<const std::int32_t*>(backend_tables_->address());
+  for (BlockRows* rows :
+       {&layer.window.rows.blocks, &layer.compressor.rows.blocks, &layer.compressor.boundary_rows,
+        &layer.indexer.packed_rows, &layer.indexer.boundary_rows}) {
+    rows->table = rows->table == nullptr ? nullptr : tables_.data() + (rows->table - tables);
+  }
+  return layer;
+}
+
+std::span<const TableChange> SequenceCache::TakeTableChanges() {
+  std::swap(changes_, taken_changes_);
+  changes_.clear();
+  return taken_changes_;
 }
 
 std::span<const std::int32_t> SequenceCache::Table(BlockKind kind, std::int32_t sequence) const {
-  const std::vector<std::int32_t>& table =
-      kind == BlockKind::kHistory ? history_table_ : window_table_;
-  return std::span(table).subspan(static_cast<std::size_t>(TableBegin(sequence)),
-                                  static_cast<std::size_t>(table_width_));
+  return TableOf(kind).subspan(static_cast<std::size_t>(TableBegin(sequence)),
+                               static_cast<std::size_t>(table_width_));
+}
+
+void SequenceCache::SetEntry(BlockKind kind, std::int32_t sequence, std::int64_t i,
+                             std::int32_t block) {
+  std::int32_t& entry = TableOf(kind)[static_cast<std::size_t>(TableBegin(sequence) + i)];
+  entry = block;
+  if (!host_tables_.empty()) {
+    auto* copy = reinterpret_cast<std::int32_t*>(backend_tables_->address());
+    changes_.push_back({copy + (&entry - tables_.data()), block});
+  }
 }
 
 std::int32_t SequenceCache::BlockOf(BlockKind kind, std::int32_t sequence, std::int64_t i) const {
@@ -269,25 +323,28 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
     }
     Check(!follows_, "a block that the first rank has not taken");
     BlockArena& arena = ArenaOf(sequence);
-    std::int32_t& entry = Entry(kind, sequence, i);
+    const std::int32_t shared = BlockOf(kind, sequence, i);
     const std::int32_t taken = arena.Take(kind).value();
-    if (entry != kNoBlock) {
+    if (shared != kNoBlock) {
       if (i == copied) {
         Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
-             shape_.data.OwnerOf(sequence), entry, taken});
+             shape_.data.OwnerOf(sequence), shared, taken});
       }
-      arena.Return(kind, entry);
+      arena.Return(kind, shared);
     }
-    entry = taken;
+    SetEntry(kind, sequence, i, taken);
   }
 }
 
 void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i) {
-  std::int32_t& entry = Entry(kind, sequence, i);
-  if (entry != kNoBlock && !follows_) {
-    ArenaOf(sequence).Return(kind, entry);
+  const std::int32_t block = BlockOf(kind, sequence, i);
+  if (block == kNoBlock) {
+    return;
   }
-  entry = kNoBlock;
+  if (!follows_) {
+    ArenaOf(sequence).Return(kind, block);
+  }
+  SetEntry(kind, sequence, i, kNoBlock);
 }
 
 void SequenceCache::ReturnWindows(std::int32_t sequence, std::int64_t end) {
@@ -366,12 +423,12 @@ void SequenceCache::Attach(std::int32_t sequence, std::span<const std::int32_t> 
   state.end_block = n_blocks;
   for (std::int64_t i = 0; i < n_blocks; ++i) {
     arena.Share(BlockKind::kHistory, history[static_cast<std::size_t>(i)]);
-    Entry(BlockKind::kHistory, sequence, i) = history[static_cast<std::size_t>(i)];
+    SetEntry(BlockKind::kHistory, sequence, i, history[static_cast<std::size_t>(i)]);
   }
   for (std::size_t i = 0; i < windows.size(); ++i) {
     arena.Share(BlockKind::kWindow, windows[i]);
-    Entry(BlockKind::kWindow, sequence, state.first_window + static_cast<std::int64_t>(i)) =
-        windows[i];
+    SetEntry(BlockKind::kWindow, sequence, state.first_window + static_cast<std::int64_t>(i),
+             windows[i]);
   }
   state.next_position = state.earliest_next = n_blocks * kBlockTokens;
   if (!windows.empty()) {
@@ -391,7 +448,7 @@ void SequenceCache::Fork(std::int32_t from, std::int32_t to) {
       const std::int32_t block = BlockOf(kind, from, i);
       if (block != kNoBlock) {
         arena(data_rank).Share(kind, block);
-        Entry(kind, to, i) = block;
+        SetEntry(kind, to, i, block);
       }
     }
   }
@@ -405,71 +462,76 @@ void SequenceCache::Run(const CacheCopy& copy) {
   if (copy.data_rank != shape_.data.rank) {
     return;  // not the memory of this one
   }
+  pieces_.clear();
   switch (copy.what) {
     case CacheCopy::What::kHistory:
     case CacheCopy::What::kWindow: {
       const BlockKind kind =
           copy.what == CacheCopy::What::kHistory ? BlockKind::kHistory : BlockKind::kWindow;
-      const std::span<const std::byte> from = Bytes(kind, copy.from);
-      std::copy(from.begin(), from.end(), Bytes(kind, copy.to).begin());
+      pieces_.push_back(
+          {BlockAddress(kind, copy.to), BlockAddress(kind, copy.from), BlockBytes(kind)});
       break;
     }
     case CacheCopy::What::kTails:
-      CopyTails(OwnSlot(copy.from), OwnSlot(copy.to));
+      AddTails(OwnSlot(copy.from), OwnSlot(copy.to));
       break;
     case CacheCopy::What::kStream:
-      std::copy_n(Bytes(BlockKind::kWindow, copy.from).data() + window_layout_.stream,
-                  streams_.cols, streams_.Row(OwnSlot(copy.to)));
+      pieces_.push_back({streams_.Row(OwnSlot(copy.to)),
+                         BlockAddress(BlockKind::kWindow, copy.from) + window_layout_.stream,
+                         streams_.cols});
       break;
   }
+  backend_->CopyPieces(pieces_);
 }
 
-void SequenceCache::CopyTails(std::int32_t from_slot, std::int32_t to_slot) {
+void SequenceCache::AddTails(std::int32_t from_slot, std::int32_t to_slot) {
   for (const LayerCache& layer : layers_) {
     for (const CompressorCache* compressor : {&layer.compressor, &layer.indexer}) {
-      CopyRows(compressor->tail_values, from_slot, to_slot, compressor->tail_slots);
-      CopyRows(compressor->tail_scores, from_slot, to_slot, compressor->tail_slots);
+      AddRows(compressor->tail_values, from_slot, to_slot, compressor->tail_slots, pieces_);
+      AddRows(compressor->tail_scores, from_slot, to_slot, compressor->tail_slots, pieces_);
     }
   }
-  std::copy_n(streams_.Row(from_slot), streams_.cols, streams_.Row(to_slot));
+  pieces_.push_back({streams_.Row(to_slot), streams_.Row(from_slot), streams_.cols});
 }
 
 void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t i,
                             std::int32_t block) {
-  std::int32_t& entry = Entry(kind, sequence, i);
-  Check(entry != kNoBlock, "Replace: a block that the sequence has");
+  const std::int32_t replaced = BlockOf(kind, sequence, i);
+  Check(replaced != kNoBlock, "Replace: a block that the sequence has");
   ArenaOf(sequence).Share(kind, block);
-  ArenaOf(sequence).Return(kind, entry);
-  entry = block;
+  ArenaOf(sequence).Return(kind, replaced);
+  SetEntry(kind, sequence, i, block);
 }
 
 void SequenceCache::AddUses(int data_rank, BlockUses& uses) const {
   const auto n_entries = static_cast<std::size_t>(SlotsHere(shape_) * table_width_);
-  const auto add = [&](const std::vector<std::int32_t>& table, std::vector<std::int32_t>& counts) {
+  const auto add = [&](BlockKind kind, std::vector<std::int32_t>& counts) {
     const std::size_t first = static_cast<std::size_t>(data_rank) * n_entries;
-    for (const std::int32_t block : std::span(table).subspan(first, n_entries)) {
+    for (const std::int32_t block : TableOf(kind).subspan(first, n_entries)) {
       if (block != kNoBlock) {
         counts[static_cast<std::size_t>(block)] += 1;
       }
     }
   };
-  add(history_table_, uses.history);
-  add(window_table_, uses.window);
+  add(BlockKind::kHistory, uses.history);
+  add(BlockKind::kWindow, uses.window);
 }
 
-void SequenceCache::KeepStream(std::int32_t sequence, std::int64_t position,
-                               std::span<const std::byte> stream) {
-  Check(std::ssize(stream) == streams_.cols, "KeepStream: the bytes of the shape");
-  std::copy(stream.begin(), stream.end(), streams_.Row(OwnSlot(sequence)));
-  const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
-  if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
-    std::byte* kept = Bytes(BlockKind::kWindow, block).data() + window_layout_.stream;
-    std::copy(stream.begin(), stream.end(), kept);
+void SequenceCache::KeepStreams(std::span<const KeptStream> streams) {
+  pieces_.clear();
+  for (const auto& [sequence, position, stream] : streams) {
+    pieces_.push_back({streams_.Row(OwnSlot(sequence)), stream, streams_.cols});
+    const std::int32_t block = BlockOf(BlockKind::kWindow, sequence, position / kBlockTokens);
+    if ((position + 1) % kBlockTokens == 0 && block != kNoBlock) {
+      pieces_.push_back(
+          {BlockAddress(BlockKind::kWindow, block) + window_layout_.stream, stream, streams_.cols});
+    }
   }
+  backend_->CopyPieces(pieces_);
 }
 
-std::span<const std::byte> SequenceCache::Stream(std::int32_t sequence) const {
-  return streams_.RowSpan(OwnSlot(sequence));
+const std::byte* SequenceCache::Stream(std::int32_t sequence) const {
+  return streams_.Row(OwnSlot(sequence));
 }
 
 void SequenceCache::Follow(std::int32_t sequence, const SequenceState& state) {
@@ -483,7 +545,7 @@ void SequenceCache::FollowEntry(BlockKind kind, std::int32_t sequence, std::int6
   const BlockArena& arena = ArenaOf(sequence);
   const std::int64_t per_slab = kind == BlockKind::kHistory ? arena.histories_per_slab() : 1;
   Check(block >= kNoBlock && block < arena.n_slabs() * per_slab, "a block that no rank has");
-  Entry(kind, sequence, i) = block;
+  SetEntry(kind, sequence, i, block);
 }
 
 Result<std::int64_t> SequenceCache::SlabsFor(const CacheShape& shape) {

@@ -54,11 +54,21 @@ struct CacheCopy {
   std::int32_t to = 0;
 };
 
-// Owns the memory; hands out one LayerCache per layer here of the shape, which stay valid and see
-// the changes of the tables. They know the sequences of this data rank alone, by their own slots.
-// Nothing is ever cleared: what a query may see follows from its position, and every row is written
-// before it becomes visible, so a block is reused as it is. Must not outlive the backend, whose
-// buffers the host can read and write. One thread at a time.
+// The hidden streams of a position, in memory of the backend.
+struct KeptStream {
+  std::int32_t sequence = 0;
+  std::int64_t position = 0;  // the newest of the sequence so far, or the last of a block
+  const void* stream = nullptr;
+};
+
+// Owns the memory; hands out one LayerCache per layer here of the shape, which stay valid. Each
+// knows the sequences of this data rank alone, by their own slots. Nothing is ever cleared: what a
+// query may see follows from its position, and every row is written before it becomes visible, so a
+// block is reused as it is. Must not outlive the backend. One thread at a time.
+//
+// Rows, tails and streams lie in memory of the backend; the host copies them there, and reads none.
+// Block tables are the host's: the backend has a copy, which each step brings up to date
+// (TakeTableChanges), or reads those of the host where it can.
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
@@ -129,19 +139,28 @@ class SequenceCache {
 
   // --- Memory, of sequences and blocks of this data rank ---
 
-  std::span<std::byte> Bytes(BlockKind kind, std::int32_t block);
-  std::int64_t BlockBytes(BlockKind kind) const;  // that count; a slab may be larger
+  // The BlockBytes(kind) of a block, in memory of the backend; for the host an empty span if it
+  // does not reach them.
+  std::byte* BlockAddress(BlockKind kind, std::int32_t block) const;
+  std::span<std::byte> HostBlock(BlockKind kind, std::int32_t block) const;
+  std::int64_t BlockBytes(BlockKind kind) const;  // a slab may be larger
   std::int64_t SlabBytes() const { return slab_bytes_; }
-  // Keeps the hidden streams of `position`, the newest of the sequence so far or the last of a
-  // block.
-  void KeepStream(std::int32_t sequence, std::int64_t position, std::span<const std::byte> stream);
-  // The newest ones kept, of position next_position() - 1.
-  std::span<const std::byte> Stream(std::int32_t sequence) const;
+  void KeepStreams(std::span<const KeptStream> streams);
+  // The newest hidden streams kept, of position next_position() - 1: stream_bytes of the shape, in
+  // memory of the backend.
+  const std::byte* Stream(std::int32_t sequence) const;
 
   // Adds the uses of all tables of a data rank's sequences.
   void AddUses(int data_rank, BlockUses& uses) const;
 
+  // For operations of the backend.
   LayerCache& Layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
+  // With the tables of the host: addresses of rows, for the host to copy to and from.
+  LayerCache HostLayer(std::int64_t i) const;
+  // Entries of the tables that have changed since the last call, for Backend::BeginStep; none where
+  // the backend reads the tables of the host. Valid until the next call.
+  std::span<const TableChange> TakeTableChanges();
+  Backend& backend() const { return *backend_; }
   std::int64_t n_layers() const { return static_cast<std::int64_t>(layers_.size()); }
   const CacheShape& shape() const { return shape_; }
   std::int64_t bytes() const { return bytes_; }
@@ -185,6 +204,7 @@ class SequenceCache {
     return (data.OwnerOf(sequence) * SlotsHere(shape_) + data.OwnSlotOf(sequence)) * table_width_;
   }
   Status Allocate(Backend& backend);
+  Status AllocateTables();
   Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
   const SequenceState& StateOf(std::int32_t sequence) const {
@@ -193,12 +213,12 @@ class SequenceCache {
   SequenceState& StateOf(std::int32_t sequence) {
     return states_[static_cast<std::size_t>(sequence)];
   }
-  std::vector<std::int32_t>& TableOf(BlockKind kind) {
-    return kind == BlockKind::kHistory ? history_table_ : window_table_;
+  // [data ranks, own slots, table_width]
+  std::span<std::int32_t> TableOf(BlockKind kind) const {
+    const std::size_t size = tables_.size() / 2;
+    return tables_.subspan(kind == BlockKind::kHistory ? 0 : size, size);
   }
-  std::int32_t& Entry(BlockKind kind, std::int32_t sequence, std::int64_t i) {
-    return TableOf(kind)[static_cast<std::size_t>(TableBegin(sequence) + i)];
-  }
+  void SetEntry(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
   Range Written(BlockKind kind, std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows) const;
   bool IsMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t i) const;
@@ -206,17 +226,24 @@ class SequenceCache {
   void TakeMissing(BlockKind kind, std::int32_t sequence, Range range, std::int64_t copied);
   void GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i);
   void ReturnWindows(std::int32_t sequence, std::int64_t end);
-  void CopyTails(std::int32_t from_slot, std::int32_t to_slot);
+  void AddTails(std::int32_t from_slot, std::int32_t to_slot);  // to pieces_
 
   CacheShape shape_;
   BlockLayout history_layout_;
   BlockLayout window_layout_;
   std::int64_t table_width_ = 0;
-  std::int64_t history_bytes_ = 0;           // from a history block to the next
-  std::int64_t slab_bytes_ = 0;              // and from a window block
-  std::vector<BlockArena> arenas_;           // by data rank
-  std::vector<std::int32_t> history_table_;  // [data ranks, own slots, table_width]
-  std::vector<std::int32_t> window_table_;
+  std::int64_t history_bytes_ = 0;  // from a history block to the next
+  std::int64_t slab_bytes_ = 0;     // and from a window block
+  std::vector<BlockArena> arenas_;  // by data rank
+  // Both tables, history first: of the host, and the copy of the backend. The same memory if the
+  // host reaches the backend's; else host_tables_.
+  std::span<std::int32_t> tables_;
+  std::unique_ptr<Buffer> backend_tables_;
+  std::vector<std::int32_t> host_tables_;
+  std::vector<TableChange> changes_;
+  std::vector<TableChange> taken_changes_;
+  std::vector<PieceCopy> pieces_;  // of one call of CopyPieces
+  Backend* backend_ = nullptr;
   std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
   Matrix<std::byte> streams_;  // [own slots, stream_bytes]

@@ -8,14 +8,15 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "checkpoint/safetensors.h"
+#include "kernels/backend.h"
 #include "model/weights.h"
 
 namespace fathom {
 
-// Weights that products may read until the block ends. Indexed by expert id; only the experts that
-// were acquired have data.
+// Weights that products may read until the block ends. Only the experts that were acquired have
+// data.
 struct ExpertLease {
-  std::span<const ExpertWeights> experts;
+  ExpertSet experts;
 };
 
 // Blocks are numbered as the layers; the draft block follows them. One thread at a time.
@@ -36,8 +37,9 @@ class ExpertStore {
   // process that cannot be reached.
   virtual Status BeginBlock(std::int64_t block) = 0;
   virtual Status EndBlock(std::int64_t /*block*/) { return {}; }
-  // The experts that ids [t, k] names: ids of experts that this process has, or kRemoteExpert.
-  // Error kInvalidData: the weights of an expert are invalid; the message names the tensor.
+  // The experts that ids [t, k] (memory of the backend) names: ids of experts that this process
+  // has, or kRemoteExpert. Error kInvalidData: the weights of an expert are invalid; the message
+  // names the tensor.
   virtual Result<ExpertLease> Acquire(std::int64_t block, Matrix<const std::int32_t> ids) = 0;
 };
 

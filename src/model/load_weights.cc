@@ -52,6 +52,9 @@ Status LoadWeights(Checkpoint& checkpoint, const ModelConfig& config, const Mode
       !held) {
     return held;
   }
+  if (Status imported = ImportDenseWeights(weights, parts.tensor->backend()); !imported) {
+    return imported;
+  }
   return parts.store->Bind(weights, options.weights.Any() ? nullptr : &checkpoint,
                            options.weights.lock);
 }

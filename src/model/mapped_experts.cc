@@ -60,7 +60,8 @@ MappedExperts::MappedExperts(Backend& backend, const ModelConfig& config, const 
       n_layers_(config.num_hidden_layers),
       n_experts_(config.n_routed_experts),
       is_checked_(static_cast<std::size_t>((n_layers_ + 1) * n_experts_), 0),
-      n_unchecked_(static_cast<std::size_t>(n_layers_ + 1), n_experts_) {
+      n_unchecked_(static_cast<std::size_t>(n_layers_ + 1), n_experts_),
+      sets_(n_unchecked_.size()) {
   fresh_.reserve(static_cast<std::size_t>(n_experts_));
 }
 
@@ -104,6 +105,7 @@ std::vector<std::int64_t> MappedExperts::LocalBlocks() const {
 }
 
 void MappedExperts::SetPresent(std::int64_t block, std::span<const std::int32_t> experts) {
+  sets_[static_cast<std::size_t>(block)].reset();
   n_unchecked_[static_cast<std::size_t>(block)] =
       std::count_if(experts.begin(), experts.end(),
                     [&](std::int32_t expert) { return IsChecked(block, expert) == 0; });
@@ -111,19 +113,30 @@ void MappedExperts::SetPresent(std::int64_t block, std::span<const std::int32_t>
 
 Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<const std::int32_t> ids) {
   if (n_unchecked_[static_cast<std::size_t>(block)] > 0) {
-    backend_.Synchronize();
-    if (Status checked = CheckScales(block, ids); !checked) {
+    host_ids_.resize(static_cast<std::size_t>(ids.rows * ids.cols));
+    backend_.Download(std::as_writable_bytes(std::span(host_ids_)), ids.data);
+    if (Status done = backend_.Synchronize(); !done) {
+      return Unexpected(done.error());
+    }
+    if (Status checked = CheckScales(block, host_ids_); !checked) {
       return Unexpected(checked.error());
     }
   }
-  return ExpertLease{Moe(block).experts};
+  return ExpertLease{SetOf(block)};
 }
 
-Status MappedExperts::CheckScales(std::int64_t block, Matrix<const std::int32_t> ids) {
+const ExpertSet& MappedExperts::SetOf(std::int64_t block) {
+  std::optional<ExpertSet>& set = sets_[static_cast<std::size_t>(block)];
+  if (!set) {
+    set = backend_.BindExperts(block, Moe(block).experts);
+  }
+  return *set;
+}
+
+Status MappedExperts::CheckScales(std::int64_t block, std::span<const std::int32_t> ids) {
   const MoeWeights& weights = Moe(block);
   fresh_.clear();
-  for (std::int64_t i = 0; i < ids.rows * ids.cols; ++i) {
-    const std::int32_t id = ids.data[i];
+  for (const std::int32_t id : ids) {
     if (id == kRemoteExpert) {
       continue;
     }

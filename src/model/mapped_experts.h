@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,7 +41,8 @@ class MappedExperts : public ExpertStore {
   ModelWeights* weights_ = nullptr;  // null before Bind
 
  private:
-  Status CheckScales(std::int64_t block, Matrix<const std::int32_t> ids);
+  Status CheckScales(std::int64_t block, std::span<const std::int32_t> ids);
+  const ExpertSet& SetOf(std::int64_t block);
   void RequestBlock(std::int64_t block);
   std::uint8_t& IsChecked(std::int64_t block, std::int32_t expert) {
     return is_checked_[static_cast<std::size_t>(block * n_experts_ + expert)];
@@ -52,6 +54,9 @@ class MappedExperts : public ExpertStore {
   std::vector<std::uint8_t> is_checked_;   // [blocks, experts]
   std::vector<std::int64_t> n_unchecked_;  // per block, of the experts that are present
   std::vector<std::int32_t> fresh_;        // room for all experts of a block
+  std::vector<std::int32_t> host_ids_;     // of one call of Acquire
+  // Per block, bound at the first use after its experts have changed.
+  std::vector<std::optional<ExpertSet>> sets_;
   // Per block what every token reads of it; empty after the request.
   std::vector<std::vector<std::span<const std::byte>>> block_bytes_;
 };

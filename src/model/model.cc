@@ -1,7 +1,6 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -45,6 +44,8 @@ struct Model::Impl {
   // The last Forward and the last ForwardMtp: rows of this process, positions of all rows.
   LocalRows main_rows, draft_rows;
   std::vector<TokenPosition> main_positions, draft_positions;
+  std::vector<PieceCopy> copies;         // of one call of CopyPieces
+  std::vector<KeptStream> kept_streams;  // of one call of KeepStreams
 
   Status Allocate();
   const Stage& stage() const { return parts.tensor->stage(); }
@@ -55,12 +56,11 @@ struct Model::Impl {
   Matrix<const Bf16> mtp_streams() const { return workspace->activations().mtp_streams; }
   Status CheckStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
                       StreamSource source) const;
-  std::span<const std::byte> StreamsOf(const BatchView& batch, std::int64_t row,
-                                       std::span<const std::int32_t> stream_rows,
-                                       StreamSource source) const;
+  const void* StreamsOf(const BatchView& batch, std::int64_t row,
+                        std::span<const std::int32_t> stream_rows, StreamSource source) const;
   void CopyStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
                    StreamSource source);
-  Step MakeStep(Pass pass, const BatchView& whole);
+  Result<Step> MakeStep(Pass pass, const BatchView& whole);
   // Of a layer of this stage, or of the MTP block.
   LayerCache& CacheOf(std::int64_t layer) {
     return cache->Layer(std::min(layer, stage().end_layer) - stage().first_layer);
@@ -92,7 +92,14 @@ Status Model::Impl::Allocate() {
   }
   workspace = std::move(*made);
   parts.tensor->set_logits(workspace->activations().logits);
-  rope.emplace(config);
+  Result<RopeTables> tables = RopeTables::Create(backend, config);
+  if (!tables) {
+    return Unexpected(tables.error());
+  }
+  rope = *std::move(tables);
+  const auto n_copies = static_cast<std::size_t>(options.max_batch_tokens);
+  copies.reserve(n_copies);
+  kept_streams.reserve(n_copies);
   main_positions.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   draft_positions.reserve(main_positions.capacity());
   return {};
@@ -165,11 +172,14 @@ std::int64_t Model::workspace_bytes() const {
   return impl_->workspace->bytes() + impl_->parts.tensor->bytes() + impl_->parts.experts->bytes();
 }
 
-// The step of a checked batch: this process's rows, trimmed activations, the RoPE rows of the
-// positions.
-Step Model::Impl::MakeStep(Pass pass, const BatchView& whole) {
+// Begins the step of a checked batch: this process's rows, trimmed activations, the RoPE rows of
+// the positions.
+Result<Step> Model::Impl::MakeStep(Pass pass, const BatchView& whole) {
   LocalRows& local = pass == Pass::kMain ? main_rows : draft_rows;
   local = parts.tensor->Localize(pass, whole);
+  if (Status begun = backend.BeginStep(local.batch, cache->TakeTableChanges()); !begun) {
+    return Unexpected(begun.error());
+  }
   parts.tensor->BeginBlocks(local.batch);
   parts.experts->BeginBlocks(pass, whole);
   const Step step = {
@@ -182,7 +192,7 @@ Step Model::Impl::MakeStep(Pass pass, const BatchView& whole) {
       .tensor = *parts.tensor,
       .store = *parts.store,
       .experts = *parts.experts};
-  rope->Fill(local.batch.positions, step.a);
+  rope->Fill(local.batch, step.a);
   return step;
 }
 
@@ -209,7 +219,7 @@ Status Model::Impl::ExtendCache(const BatchView& batch) {
 // The streams that the MTP head may be given in later steps: of the newest position of each
 // sequence, and of the last of each block.
 void Model::Impl::KeepStreams(const BatchView& batch) {
-  const Matrix<Bf16> streams = workspace->activations().streams;
+  kept_streams.clear();
   for (const Segment& segment : batch.segments) {
     if (!parts.tensor->IsLocal(segment.sequence)) {
       continue;
@@ -218,10 +228,11 @@ void Model::Impl::KeepStreams(const BatchView& batch) {
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
         const std::int64_t row = main_rows.RowOf(segment.first_row + i);
-        cache->KeepStream(segment.sequence, position, std::as_bytes(streams.RowSpan(row)));
+        kept_streams.push_back({segment.sequence, position, streams().Row(row)});
       }
     }
   }
+  cache->KeepStreams(kept_streams);
 }
 
 Status Model::Prepare(const Batch& batch) {
@@ -246,16 +257,16 @@ Status Model::Forward(const Batch& batch) {
     return prepared;
   }
   TensorParallel& tensor = *m.parts.tensor;
-  const Step step = m.MakeStep(Pass::kMain, view);
-  Status ran = tensor.BeginStreams(step.batch, m.weights.embed, step.a);
+  const Result<Step> step = m.MakeStep(Pass::kMain, view);
+  Status ran =
+      step ? tensor.BeginStreams(step->batch, m.weights.embed, step->a) : Unexpected(step.error());
   for (std::int64_t i = m.stage().first_layer; ran && i < m.stage().end_layer; ++i) {
-    ran =
-        RunBlock(step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i), step.a.streams);
+    ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i),
+                   step->a.streams);
     ran = ran ? tensor.PollLogits() : ran;
   }
   if (ran) {
-    m.backend.Synchronize();
-    ran = tensor.EndStreams(step.a.streams);
+    ran = tensor.EndStreams(step->a.streams);
   }
   if (!ran) {
     m.ResetSequences(view);
@@ -272,7 +283,6 @@ void Model::Impl::Finish(const BatchView& whole) {
     cache->MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
   }
   if (weights.mtp && stage().is_last) {
-    backend.Synchronize();
     KeepStreams(whole);
   }
   ListPositions(whole, main_positions);
@@ -292,14 +302,16 @@ Status Model::Impl::Head(Pass pass, std::span<const std::int32_t> rows, const Hc
   const auto n_rows = std::ssize(is_main ? main_positions : draft_positions);
   const Matrix<const Bf16> from = is_main ? streams() : mtp_streams();
   const Activations& a = workspace->activations();
-  std::int64_t n_local = 0;
+  copies.clear();
   for (const std::int32_t row : rows) {
     Check(row >= 0 && row < n_rows, "logits of a row that the last step did not have");
     if (const std::int64_t local_row = local.RowOf(row); local_row >= 0) {
-      std::memcpy(a.head_streams.Row(n_local++), from.Row(local_row),
-                  static_cast<std::size_t>(from.cols) * sizeof(Bf16));
+      copies.push_back({a.head_streams.Row(std::ssize(copies)), from.Row(local_row),
+                        from.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }
   }
+  backend.CopyPieces(copies);
+  const std::int64_t n_local = std::ssize(copies);
   const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
   const Matrix<Bf16> input = First(a.head_input, n_local);
   backend.HcHead(First(a.head_streams, n_local), hc_head, hc_options, input);
@@ -308,7 +320,9 @@ Status Model::Impl::Head(Pass pass, std::span<const std::int32_t> rows, const Hc
     return gathered;
   }
   backend.Linear(First(a.head_input, n), weights.head, tensor.LocalLogits(n));
-  backend.Synchronize();
+  if (Status done = backend.Synchronize(); !done) {
+    return done;
+  }
   return tensor.StartLogits(n, slot);
 }
 
@@ -359,29 +373,30 @@ Status Model::Impl::CheckStreams(const BatchView& batch, std::span<const std::in
   return {};
 }
 
-std::span<const std::byte> Model::Impl::StreamsOf(const BatchView& batch, std::int64_t row,
-                                                  std::span<const std::int32_t> stream_rows,
-                                                  StreamSource source) const {
+const void* Model::Impl::StreamsOf(const BatchView& batch, std::int64_t row,
+                                   std::span<const std::int32_t> stream_rows,
+                                   StreamSource source) const {
   if (source == StreamSource::kKept) {
     return cache->Stream(batch.SegmentOf(row).sequence);
   }
   const bool again = source == StreamSource::kMtp;
   const std::int64_t from =
       (again ? draft_rows : main_rows).RowOf(stream_rows[static_cast<std::size_t>(row)]);
-  return std::as_bytes((again ? mtp_streams() : streams()).RowSpan(from));
+  return (again ? mtp_streams() : streams()).Row(from);
 }
 
 // Puts the streams of the local rows where the MTP head begins.
 void Model::Impl::CopyStreams(const BatchView& batch, std::span<const std::int32_t> stream_rows,
                               StreamSource source) {
-  std::int64_t n_local = 0;
+  const Matrix<Bf16> to = workspace->activations().mtp_normed;
+  copies.clear();
   for (std::int64_t i = 0; i < batch.n_tokens(); ++i) {
     if (parts.tensor->IsLocal(batch.SegmentOf(i).sequence)) {
-      const std::span<const std::byte> streams = StreamsOf(batch, i, stream_rows, source);
-      std::memcpy(workspace->activations().mtp_normed.Row(n_local++), streams.data(),
-                  streams.size());
+      copies.push_back({to.Row(std::ssize(copies)), StreamsOf(batch, i, stream_rows, source),
+                        to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
     }
   }
+  backend.CopyPieces(copies);
 }
 
 Status Model::PrepareMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -423,7 +438,12 @@ Status Model::ForwardMtp(const Batch& next, std::span<const std::int32_t> stream
   }
   const MtpWeights& mtp = *m.weights.mtp;
   m.CopyStreams(view, stream_rows, source);  // by the rows of the last step
-  const Step step = m.MakeStep(Pass::kDraft, view);
+  const Result<Step> made = m.MakeStep(Pass::kDraft, view);
+  if (!made) {
+    m.ResetSequences(view);
+    return Unexpected(made.error());
+  }
+  const Step& step = *made;
   const Activations& a = step.a;
   const std::int64_t n = step.batch.n_tokens();
   const std::int64_t d = m.config.hidden_size;
@@ -496,11 +516,18 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   if (Status extended = m.ExtendCache(view); !extended) {
     return extended;
   }
-  const Status ran =
-      RunBlock(m.MakeStep(Pass::kMain, view), m.weights.layers[static_cast<std::size_t>(layer)],
-               m.CacheOf(layer), streams);
-  m.backend.Synchronize();
-  return ran;
+  const Result<Step> step = m.MakeStep(Pass::kMain, view);
+  if (!step) {
+    return Unexpected(step.error());
+  }
+  m.backend.Upload(step->a.streams.data, BytesOf(streams));
+  if (Status ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(layer)],
+                            m.CacheOf(layer), step->a.streams);
+      !ran) {
+    return ran;
+  }
+  m.backend.Download(BytesOf(streams), step->a.streams.data);
+  return m.backend.Synchronize();
 }
 
 }  // namespace fathom

@@ -1,27 +1,39 @@
 // RopeTables: the frequencies of the two kinds of RoPE, and the rows of a step.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "base/result.h"
 #include "checkpoint/model_config.h"
+#include "kernels/backend.h"
 #include "model/workspace.h"
 
 namespace fathom {
 
-// Immutable; any thread.
+// One thread at a time, that of the backend.
 class RopeTables {
  public:
-  explicit RopeTables(const ModelConfig& config);
+  // The backend outlives the tables. Error: no memory.
+  static Result<RopeTables> Create(Backend& backend, const ModelConfig& config);
 
-  std::span<const float> compress_frequencies() const { return compress_; }
-  // Fills a.window_cos, window_sin, compress_cos and compress_sin: a row per position.
-  void Fill(std::span<const std::int32_t> positions, const Activations& a) const;
+  // Memory of the backend.
+  std::span<const float> compress_frequencies() const { return compress_.imported; }
+  // Fills a.window_cos, window_sin, compress_cos and compress_sin: a row per token.
+  void Fill(const BatchView& batch, const Activations& a) const;
 
  private:
-  std::vector<float> window_;
-  std::vector<float> compress_;
+  struct Frequencies {
+    std::vector<float> numbers;
+    std::span<const float> imported;  // where the backend reads them
+  };
+
+  explicit RopeTables(Backend& backend) : backend_(&backend) {}
+  Status Import(std::vector<float> numbers, Frequencies& frequencies);
+
+  Backend* backend_;
+  Frequencies window_;
+  Frequencies compress_;
 };
 
 }  // namespace fathom

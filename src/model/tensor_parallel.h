@@ -60,6 +60,7 @@ class TensorParallel {
   virtual ~TensorParallel() = default;
 
   // --- Loading ---
+  Backend& backend() const { return backend_; }
   const Stage& stage() const { return stage_; }
   // Whether this process has every weight of the model.
   virtual bool is_whole() const { return true; }
@@ -85,7 +86,7 @@ class TensorParallel {
     return Embed(batch, table, a, a.streams);
   }
   // Hands the streams to the next stage.
-  virtual Status EndStreams(Matrix<const Bf16> /*streams*/) { return {}; }
+  virtual Status EndStreams(Matrix<Bf16> /*streams*/) { return {}; }
 
   // --- A block ---
   // x [t, columns of this process], out [t, n]: x times a matrix whose sums the ranks share.

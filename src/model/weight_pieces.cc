@@ -13,10 +13,13 @@ namespace {
 
 // Calls visit(bytes) for every run of bytes of some weights, always in the same order. They are
 // from then on where it says; of constant weights it must say where they are.
+enum class WalkedWeights { kAll, kDense };
 template <class Visit>
 class WeightWalk {
  public:
-  explicit WeightWalk(const Visit& visit) : visit_(visit) {}
+  // kDense: without the routed experts and the embedding.
+  explicit WeightWalk(const Visit& visit, WalkedWeights which = WalkedWeights::kAll)
+      : visit_(visit), all_(which == WalkedWeights::kAll) {}
 
   // ModelWeights, constant or not; so in the following.
   template <class W>
@@ -31,7 +34,9 @@ class WeightWalk {
       Vectors(mtp.enorm, mtp.hnorm, mtp.norm);
       HyperConnection(mtp.hc_head, kHcHeadRows, std::ssize(mtp.norm));
     }
-    Run(weights.embed.data, weights.embed.rows * weights.embed.cols);
+    if (all_) {
+      Run(weights.embed.data, weights.embed.rows * weights.embed.cols);
+    }
     HyperConnection(weights.hc_head, kHcHeadRows, std::ssize(weights.norm));
     Vectors(weights.norm);
     Matrices({&weights.head});
@@ -112,12 +117,14 @@ class WeightWalk {
     Parts(moe.shared_experts.w2);
     Vectors(moe.bias);
     Run(moe.tid2eid.data, moe.tid2eid.rows * moe.tid2eid.cols);
-    for (auto& expert : moe.experts) {
+    for (std::size_t e = 0; all_ && e < moe.experts.size(); ++e) {
+      auto& expert = moe.experts[e];
       Matrices({&expert.w1, &expert.w2, &expert.w3});
     }
   }
 
   const Visit& visit_;
+  bool all_;
 };
 
 }  // namespace
@@ -149,6 +156,19 @@ void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory m
   WeightWalk(next).Walk(weights);
   weights.aligned_copies.clear();
   weights.memory = std::move(memory);
+}
+
+Status ImportDenseWeights(ModelWeights& weights, Backend& backend) {
+  Status status;
+  const auto import = [&](std::span<const std::byte> bytes) {
+    const Result<const std::byte*> imported = backend.Import(bytes);
+    if (!imported) {
+      status = Unexpected(imported.error());
+    }
+    return imported.value_or(bytes.data());
+  };
+  WeightWalk(import, WalkedWeights::kDense).Walk(weights);
+  return status;
 }
 
 }  // namespace fathom

@@ -52,8 +52,12 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   CarveMoe(memory, config, t, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
-  a.logits = memory.Add<float>(shape.max_logit_rows, config.vocab_size);
   return a;
+}
+
+Matrix<float> LayOutLogits(BufferLayout& memory, const ModelConfig& config,
+                           const WorkspaceShape& shape) {
+  return memory.Add<float>(shape.max_logit_rows, config.vocab_size);
 }
 
 // The first n rows of a scratch matrix.
@@ -85,7 +89,8 @@ Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_p
 }
 
 std::int64_t WorkspaceBytes(const ModelConfig& config, const WorkspaceShape& shape) {
-  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, config, shape); });
+  return LayoutBytes([&](BufferLayout& buffer) { return LayOut(buffer, config, shape); }) +
+         LayoutBytes([&](BufferLayout& buffer) { return LayOutLogits(buffer, config, shape); });
 }
 
 Result<Workspace> Workspace::Create(Backend& backend, const ModelConfig& config,
@@ -96,7 +101,14 @@ Result<Workspace> Workspace::Create(Backend& backend, const ModelConfig& config,
     return MakeError(memory.error().code, "activations of {} tokens: {}", shape.max_tokens,
                      memory.error().message);
   }
-  return Workspace(*std::move(memory));
+  Result<LaidOutBuffer<Matrix<float>>> logits = AllocateLayout(
+      backend, [&](BufferLayout& buffer) { return LayOutLogits(buffer, config, shape); },
+      MemoryKind::kShared);
+  if (!logits) {
+    return MakeError(logits.error().code, "logits of {} tokens: {}", shape.max_logit_rows,
+                     logits.error().message);
+  }
+  return Workspace(*std::move(memory), *std::move(logits));
 }
 
 }  // namespace fathom

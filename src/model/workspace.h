@@ -56,7 +56,7 @@ struct Activations {
   // The head, max_logit_rows rows.
   Matrix<Bf16> head_streams;  // [rows, 4 d]
   Matrix<Bf16> head_input;    // [rows, d]
-  Matrix<float> logits;       // [rows, vocab]
+  Matrix<float> logits;       // [rows, vocab], in memory that the host reaches too
 };
 
 // A view of the activations with n rows, for a step of n tokens.
@@ -70,12 +70,16 @@ class Workspace {
 
   Activations& activations() { return memory_.views; }
   const Activations& activations() const { return memory_.views; }
-  std::int64_t bytes() const { return memory_.bytes(); }
+  std::int64_t bytes() const { return memory_.bytes() + logits_.bytes(); }
 
  private:
-  explicit Workspace(LaidOutBuffer<Activations> memory) : memory_(std::move(memory)) {}
+  Workspace(LaidOutBuffer<Activations> memory, LaidOutBuffer<Matrix<float>> logits)
+      : memory_(std::move(memory)), logits_(std::move(logits)) {
+    memory_.views.logits = logits_.views;
+  }
 
   LaidOutBuffer<Activations> memory_;
+  LaidOutBuffer<Matrix<float>> logits_;
 };
 
 // Bytes Create would allocate.

@@ -56,7 +56,7 @@ class Ranks : public testing::ExpectedSequence {
       ranks.shard.most_gathered_rows = most_gathered_rows_;
       ModelOptions options = Options(&ranks);
       options.weights = memory_;
-      testing::TestModel loaded(*directory_, options, {.n_threads = 1});
+      testing::TestModel loaded(*directory_, options, {.n_threads = 1, .memory = backend_memory_});
       run(loaded.model(), all.rank());
     });
   }
@@ -110,6 +110,7 @@ class Ranks : public testing::ExpectedSequence {
   }
 
   WeightMemory memory_;  // of every rank
+  testing::TestMemory backend_memory_ = testing::TestMemory::kHost;
   std::int64_t most_gathered_rows_ = kMostGatheredRows;
 };
 
@@ -199,6 +200,27 @@ TEST_P(Ranks, HugePagesGiveTheSameBits) {
     }
   }
   EXPECT_GE(n_cuts, 2);
+}
+
+// What ranks send each other comes from and goes to memory that the host reaches.
+TEST_P(Ranks, RemoteMemoryGivesTheSameBits) {
+  backend_memory_ = testing::TestMemory::kRemoteAwaited;
+  int n_cuts = 0;
+  for (const RankCounts& counts :
+       {RankCounts{.n_tensor = 2, .expert_parallel = true, .expert_path = ExpertPath::kGather},
+        RankCounts{.n_tensor = 2, .expert_parallel = true, .expert_path = ExpertPath::kFused},
+        RankCounts{.n_tensor = 2, .n_stages = 2},
+        RankCounts{.n_tensor = 2, .decode_context_parallel = true}}) {
+    if (CheckCounts(config_, counts, counts.n_tensor * counts.n_data * counts.n_stages)) {
+      RunCut(counts);
+      ++n_cuts;
+    }
+  }
+  EXPECT_GE(n_cuts, 2);
+  EXPECT_GE(ExpectSameCompany(
+                {{.expert_parallel = true, .n_data = 2, .expert_path = ExpertPath::kGather},
+                 {.expert_parallel = true, .n_data = 2, .expert_path = ExpertPath::kFused}}),
+            1);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Ranks, testing::AllCheckpoints(), testing::NameOfCase);

@@ -72,12 +72,13 @@ TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
 // A model with its backend, as the engine needs them.
 class OwnedModel final : private TestModel, public ModelAdapter {
  public:
-  OwnedModel(const std::filesystem::path& directory, const ModelOptions& options)
-      : TestModel(directory, options), ModelAdapter(model()) {}
+  OwnedModel(const std::filesystem::path& directory, const ModelOptions& options,
+             TestMemory memory = TestMemory::kHost)
+      : TestModel(directory, options, {.memory = memory}), ModelAdapter(model()) {}
 };
 
-std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
-                                       const ScheduleSetup& setup) {
+std::unique_ptr<LanguageModel> LoadInMemory(const std::filesystem::path& directory,
+                                            const ScheduleSetup& setup, TestMemory memory) {
   ModelOptions options = {.max_sequences = setup.max_sequences,
                           .max_context = kContext,
                           .max_batch_tokens = setup.max_batch_tokens,
@@ -86,11 +87,27 @@ std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
   if (setup.small_memory) {
     options.kv_memory_bytes = SmallMemory(OwnedModel(directory, options).Cache());
   }
-  return std::make_unique<OwnedModel>(directory, options);
+  return std::make_unique<OwnedModel>(directory, options, memory);
+}
+
+std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
+                                       const ScheduleSetup& setup) {
+  return LoadInMemory(directory, setup, TestMemory::kHost);
 }
 
 TEST(Schedules, OfTheEmbeddedModel) {
   ExpectOneAnswerEachOf(ProjectPath("models/fairy"), LoadFor, 16);
+}
+
+TEST(Schedules, OfTheEmbeddedModelInRemoteMemory) {
+  for (const TestMemory memory : {TestMemory::kRemote, TestMemory::kRemoteAwaited}) {
+    ExpectOneAnswerEachOf(
+        ProjectPath("models/fairy"),
+        [memory](const std::filesystem::path& directory, const ScheduleSetup& setup) {
+          return LoadInMemory(directory, setup, memory);
+        },
+        3);
+  }
 }
 
 class SchedulesOfOracle : public ::testing::TestWithParam<const char*> {};

@@ -126,8 +126,8 @@ Owned<Bf16> Alone(const Experts& experts, const Tokens& tokens) {
   Tokens copy = tokens;
   Owned<Bf16> rows(tokens.size() * k, kHidden);
   Owned<Bf16> y = tokens.shared;
-  backend->ExpertRows(copy.x.view(), {copy.ids.view(), copy.weights.view()}, experts.view(), kClamp,
-                      rows.view());
+  backend->ExpertRows(copy.x.view(), {copy.ids.view(), copy.weights.view()},
+                      backend->BindExperts(0, experts.view()), kClamp, rows.view());
   backend->CombineExperts(rows.view(), y.view(), y.view());
   return y;
 }
@@ -189,7 +189,7 @@ RankRun RunRank(Communicator& ranks, const Case& test, const Experts& experts, T
         EXPECT_TRUE(routing.ids.data[i] == kRemoteExpert ||
                     home(0, routing.ids.data[i]) == ranks.rank());
       }
-      backend->ExpertRows(x, routing, experts.view(), kClamp, out);
+      backend->ExpertRows(x, routing, backend->BindExperts(0, experts.view()), kClamp, out);
       return Status();
     };
     const auto shared = [&] {

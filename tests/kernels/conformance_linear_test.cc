@@ -263,8 +263,8 @@ TEST_P(ConformanceLinear, Experts) {
                  [&](Backend& backend) {
                    Array<Bf16> rows(t * kChosen * kHidden);
                    std::fill(rows.all().begin(), rows.all().end(), ToBf16(7.0f));
-                   backend.ExpertRows(x.As(t, kHidden), routing, experts, 10.0f,
-                                      rows.As(t * kChosen, kHidden));
+                   backend.ExpertRows(x.As(t, kHidden), routing, backend.BindExperts(0, experts),
+                                      10.0f, rows.As(t * kChosen, kHidden));
                    return BytesOf(rows);
                  });
     }

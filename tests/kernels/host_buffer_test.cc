@@ -12,8 +12,10 @@ namespace {
 TEST(HostBuffer, IsZeroedAlignedAndWritable) {
   const auto buffer = AllocateHostBuffer(100'000);
   ASSERT_TRUE(buffer);
-  const std::span<std::byte> bytes = (*buffer)->bytes();
+  const std::span<std::byte> bytes = (*buffer)->host();
   ASSERT_EQ(bytes.size(), 100'000u);
+  EXPECT_EQ((*buffer)->address(), bytes.data());
+  EXPECT_EQ((*buffer)->bytes(), 100'000);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64, 0u);
   EXPECT_THAT(bytes, ::testing::Each(std::byte{0}));
   bytes.back() = std::byte{1};
@@ -23,7 +25,7 @@ TEST(HostBuffer, IsZeroedAlignedAndWritable) {
 TEST(HostBuffer, MayBeEmpty) {
   const auto buffer = AllocateHostBuffer(0);
   ASSERT_TRUE(buffer);
-  EXPECT_TRUE((*buffer)->bytes().empty());
+  EXPECT_TRUE((*buffer)->host().empty());
 }
 
 TEST(HostBuffer, TooMuchIsAnErrorThatNamesTheBytes) {

@@ -139,7 +139,8 @@ TEST(ReferenceMoe, ExpertRowsApplyTheWeightBeforeTheSecondProduct) {
     routing.weights.data = {0.3f, 1.2f, 0.9f, 0.6f};
     Owned<Bf16> rows(4, d);
     ReferenceBackend backend;
-    backend.ExpertRows(x.view(), routing.view(), experts.weights, 10.0f, rows.view());
+    backend.ExpertRows(x.view(), routing.view(), backend.BindExperts(0, experts.weights), 10.0f,
+                       rows.view());
     for (std::int64_t i = 0; i < 4; ++i) {
       const auto& expert =
           experts.weights[static_cast<std::size_t>(routing.ids.data[static_cast<std::size_t>(i)])];

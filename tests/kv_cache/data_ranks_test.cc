@@ -105,7 +105,8 @@ TEST_F(DataRanksTest, BytesAreThoseOfOwnSequences) {
   std::uint8_t* row = layer.window.Row(1, 5);
   ASSERT_NE(row, nullptr);
   *row = 17;
-  cache.KeepStream(3, 99, StreamOf(4));
+  const std::vector<std::byte> stream = StreamOf(4);
+  cache.KeepStreams(std::vector<KeptStream>{{3, 99, stream.data()}});
   cache.Fork(3, 1);
   cache.Fork(0, 2);
   EXPECT_EQ(layer.window.Row(0, 5), row);
@@ -138,7 +139,8 @@ TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
   EXPECT_DEATH(prefix.Commit(2, keys, tokens, 2, other), "blocks that another data rank computed");
   EXPECT_DEATH(cache.Fork(1, 2), "a sequence of another data rank");
   EXPECT_DEATH(cache.Stream(1), "a sequence that another data rank has");
-  EXPECT_DEATH(cache.KeepStream(3, 0, StreamOf(1)), "a sequence that another data rank has");
+  EXPECT_DEATH(cache.KeepStreams(std::vector<KeptStream>{{3, 0, nullptr}}),
+               "a sequence that another data rank has");
   EXPECT_DEATH(cache.arena(), "there are several");
   EXPECT_DEATH(cache.FollowEntry(BlockKind::kWindow, 1, 0,
                                  static_cast<std::int32_t>(cache.arena(1).n_slabs())),

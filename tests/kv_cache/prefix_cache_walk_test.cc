@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <list>
 #include <map>
 #include <random>
@@ -12,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/reference/reference_backend.h"
 #include "kv_cache/prefix_cache.h"
+#include "tests/testing/remote_backend.h"
 
 namespace fathom {
 namespace {
@@ -145,11 +144,17 @@ class Walk {
     const std::int32_t block = cache_.BlockOf(kind, slot, i);
     if (block != kNoBlock) {
       ASSERT_EQ(cache_.arena().uses(kind, block), 1) << "a shared block is written";
-      std::memcpy(cache_.Bytes(kind, block).data(), key.bytes.data(), key.bytes.size());
+      Fill(kind, block, key);
     }
   }
+  void Fill(BlockKind kind, std::int32_t block, const BlockKey& key) {
+    cache_.backend().Upload(cache_.BlockAddress(kind, block), std::as_bytes(std::span(key.bytes)));
+  }
   bool Holds(BlockKind kind, std::int32_t block, const BlockKey& key) const {
-    return std::memcmp(cache_.Bytes(kind, block).data(), key.bytes.data(), key.bytes.size()) == 0;
+    const std::span<const std::byte> expected = std::as_bytes(std::span(key.bytes));
+    return std::ranges::equal(
+        testing::ReadBack(cache_.backend(), cache_.BlockAddress(kind, block), std::ssize(expected)),
+        expected);
   }
 
   // The copy goes on with another text.
@@ -192,8 +197,7 @@ class Walk {
     if (n_known < text.size() && MakeRoom({1, with_window ? 1 : 0}, false)) {
       const auto take = [&](BlockKind kind) {
         const std::int32_t block = cache_.arena().Take(kind).value();
-        std::memcpy(cache_.Bytes(kind, block).data(), keys[n_known].bytes.data(),
-                    keys[n_known].bytes.size());
+        Fill(kind, block, keys[n_known]);
         return block;
       };
       const std::int32_t history = take(BlockKind::kHistory);
@@ -312,8 +316,10 @@ class Walk {
   std::string inserting_;
 };
 
-TEST(PrefixCacheWalk, AgreesWithItsModel) {
-  ReferenceBackend backend;
+class PrefixCacheWalk : public ::testing::TestWithParam<testing::TestMemory> {};
+
+TEST_P(PrefixCacheWalk, AgreesWithItsModel) {
+  const std::unique_ptr<Backend> backend = testing::MakeReference(GetParam());
   for (const std::int64_t window : {100, 200}) {
     for (const std::int64_t n_slabs : {8, 14, 60}) {
       CacheShape shape{.keys = {64, 64},
@@ -324,7 +330,7 @@ TEST(PrefixCacheWalk, AgreesWithItsModel) {
                        .memory_bytes = 1};
       const std::int64_t tails = kSlots * 8 * 2 * (2 * 64 + 2 * kIndexDim) * 4;
       shape.memory_bytes = tails + n_slabs * (WindowLayoutOf(shape).bytes + 1'000);
-      Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+      Result<SequenceCache> cache = SequenceCache::Create(*backend, shape);
       ASSERT_TRUE(cache) << cache.error().message;
       Walk walk(*cache, static_cast<std::uint32_t>(window + n_slabs));
       for (int step = 0; step < 4'000; ++step) {
@@ -335,6 +341,9 @@ TEST(PrefixCacheWalk, AgreesWithItsModel) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Memory, PrefixCacheWalk, ::testing::ValuesIn(testing::kTestMemories),
+                         [](const auto& memory) { return testing::NameOf(memory.param); });
 
 }  // namespace
 }  // namespace fathom

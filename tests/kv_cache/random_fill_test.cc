@@ -103,7 +103,7 @@ void ExpectOrdinaryTails(const CompressorCache& cache, std::int64_t sequence) {
 
 TEST_P(RandomFillTest, WritesNumbersWhereAQueryReads) {
   ASSERT_TRUE(cache_->Extend(1, 0, kTokens));
-  FillRandomly(layer(), 1, kTokens, 7);
+  FillLayerRandomly(*cache_, 0, 1, kTokens, 7);
   const LayerCache& l = layer();
   for (std::int64_t p = kTokens - 10 - 3 + 1; p < kTokens; ++p) {
     ExpectOrdinaryKey(l.window.rows, 1, p);
@@ -131,7 +131,7 @@ TEST_P(RandomFillTest, WritesNumbersWhereAQueryReads) {
 TEST_P(RandomFillTest, LeavesOtherSequencesAndLaterRowsAlone) {
   ASSERT_TRUE(cache_->Extend(1, 0, kTokens));
   const std::string zeros = BytesOf(0);
-  FillRandomly(layer(), 1, kTokens, 7);
+  FillLayerRandomly(*cache_, 0, 1, kTokens, 7);
   EXPECT_EQ(BytesOf(0), zeros);
   EXPECT_EQ(BytesOf(2), zeros);
   const CompressorCache& c = layer().compressor;
@@ -145,16 +145,16 @@ TEST_P(RandomFillTest, TheSeedSaysWhich) {
   for (std::int32_t sequence = 0; sequence < kSequences; ++sequence) {
     ASSERT_TRUE(cache_->Extend(sequence, 0, kTokens));
   }
-  FillRandomly(layer(), 0, kTokens, 7);
-  FillRandomly(layer(), 1, kTokens, 7);
-  FillRandomly(layer(), 2, kTokens, 8);
+  FillLayerRandomly(*cache_, 0, 0, kTokens, 7);
+  FillLayerRandomly(*cache_, 0, 1, kTokens, 7);
+  FillLayerRandomly(*cache_, 0, 2, kTokens, 8);
   EXPECT_TRUE(BytesOf(0) == BytesOf(1));
   EXPECT_TRUE(BytesOf(0) != BytesOf(2));
 }
 
 TEST_P(RandomFillTest, TakesAnyNumberOfTokens) {
   for (const std::int64_t n_tokens : {std::int64_t{0}, std::int64_t{1}, kContext}) {
-    FillRandomly(layer(), 2, n_tokens, 1);
+    FillLayerRandomly(*cache_, 0, 2, n_tokens, 1);
   }
   EXPECT_EQ(BytesOf(1), std::string(BytesOf(1).size(), '\0'));
 }

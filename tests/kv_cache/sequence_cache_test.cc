@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
+#include "tests/testing/remote_backend.h"
 
 namespace fathom {
 namespace {
@@ -279,22 +281,28 @@ TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
   EXPECT_TRUE(cache->Extend(1, 0, 128));
 }
 
+class SequenceCacheBytes : public ::testing::TestWithParam<testing::TestMemory> {
+ protected:
+  std::unique_ptr<Backend> backend_ = testing::MakeReference(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Memory, SequenceCacheBytes, ::testing::ValuesIn(testing::kTestMemories),
+                         [](const auto& memory) { return testing::NameOf(memory.param); });
+
 // Two sequences whose tables share blocks: what one writes the other does not see.
-TEST(SequenceCache, ASharedBlockIsCopiedBeforeItIsWritten) {
-  ReferenceBackend backend;
+TEST_P(SequenceCacheBytes, ASharedBlockIsCopiedBeforeItIsWritten) {
   const CacheShape shape{.keys = {64, 64},
                          .sliding_window = 128,
                          .ratios = {0, 4, 128},
                          .max_context = 1'000,
                          .n_sequences = 3,
                          .rollback = 8};
-  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  Result<SequenceCache> cache = SequenceCache::Create(*backend_, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 200));
   cache->MarkComputed(0, 200);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    const std::span<std::byte> bytes = cache->Bytes(kind, cache->BlockOf(kind, 0, 1));
-    std::fill(bytes.begin(), bytes.end(), std::byte{7});
+    backend_->Upload(cache->BlockAddress(kind, cache->BlockOf(kind, 0, 1)),
+                     std::vector(static_cast<std::size_t>(cache->BlockBytes(kind)), std::byte{7}));
   }
   cache->Fork(0, 1);
   EXPECT_EQ(cache->next_position(1), 200);
@@ -307,7 +315,12 @@ TEST(SequenceCache, ASharedBlockIsCopiedBeforeItIsWritten) {
     const std::int32_t new_block = cache->BlockOf(kind, 1, 1);
     EXPECT_EQ(cache->BlockOf(kind, 0, 0), cache->BlockOf(kind, 1, 0));
     ASSERT_NE(old_block, new_block);
-    EXPECT_TRUE(std::ranges::equal(cache->Bytes(kind, old_block), cache->Bytes(kind, new_block)));
+    const auto bytes_of = [&](std::int32_t block) {
+      return testing::ReadBack(*backend_, cache->BlockAddress(kind, block),
+                               cache->BlockBytes(kind));
+    };
+    EXPECT_EQ(bytes_of(old_block), bytes_of(new_block));
+    EXPECT_EQ(bytes_of(new_block).back(), std::byte{7});
   }
   ASSERT_TRUE(cache->Extend(0, 200, 1));  // alone again: nothing to copy
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{3, 3}));
@@ -340,8 +353,7 @@ TEST(SequenceCache, ASharedBlockIsCopiedForAStepThatLeavesItBehind) {
   EXPECT_EQ(cache->Missing(1, 100, 500, StoredWindows::kSeen), (BlockCounts{4, 2}));
 }
 
-TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
-  ReferenceBackend backend;
+TEST_P(SequenceCacheBytes, ASequenceBeginsBehindBlocksOfAnother) {
   const CacheShape shape{.keys = {64, 64},
                          .sliding_window = 128,
                          .ratios = {0, 4, 128},
@@ -349,12 +361,15 @@ TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
                          .n_sequences = 2,
                          .rollback = 8,
                          .stream_bytes = 40};
-  Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
+  Result<SequenceCache> cache = SequenceCache::Create(*backend_, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   ASSERT_TRUE(cache->Extend(0, 0, 300, StoredWindows::kAll));
-  std::vector<std::byte> stream(40, std::byte{3});
-  cache->KeepStream(0, 255, stream);
-  cache->KeepStream(0, 299, std::vector<std::byte>(40, std::byte{4}));
+  std::vector<std::byte> streams(80, std::byte{3});
+  std::fill(streams.begin() + 40, streams.end(), std::byte{4});
+  const std::unique_ptr<Buffer> buffer = *backend_->Allocate(80, MemoryKind::kDevice);
+  backend_->Upload(buffer->address(), streams);
+  cache->KeepStreams(
+      std::vector<KeptStream>{{0, 255, buffer->address()}, {0, 299, buffer->address() + 40}});
   cache->MarkComputed(0, 300);
   const std::vector<std::int32_t> history = {cache->BlockOf(BlockKind::kHistory, 0, 0),
                                              cache->BlockOf(BlockKind::kHistory, 0, 1)};
@@ -363,8 +378,9 @@ TEST(SequenceCache, ASequenceBeginsBehindBlocksOfAnother) {
   cache->Attach(1, history, windows);
   EXPECT_EQ(cache->next_position(1), 256);
   EXPECT_EQ(cache->earliest_next(1), 256);
-  EXPECT_TRUE(std::ranges::equal(cache->Stream(1), stream));
-  EXPECT_EQ(cache->Stream(0)[0], std::byte{4});
+  EXPECT_EQ(testing::ReadBack(*backend_, cache->Stream(1), 40),
+            std::vector<std::byte>(40, std::byte{3}));
+  EXPECT_EQ(testing::ReadBack(*backend_, cache->Stream(0), 1).front(), std::byte{4});
   EXPECT_EQ(cache->Missing(1, 256, 10, StoredWindows::kSeen), (BlockCounts{1, 1}));
   ASSERT_TRUE(cache->Extend(1, 256, 10));
   cache->Release(0);

@@ -98,6 +98,18 @@ TEST_P(Bits, AnyInstructionSet) {
   }
 }
 
+// Nothing above the kernels reads memory of a device, or what it has not waited for.
+TEST_P(Bits, AnyMemory) {
+  for (const testing::TestMemory memory :
+       {testing::TestMemory::kRemote, testing::TestMemory::kRemoteAwaited}) {
+    const auto loaded = Load({.memory = memory});
+    for (const std::int64_t chunk : {std::int64_t{7}, kTokens}) {
+      ExpectSame(testing::RunAlone(loaded->model(), tokens_, {chunk}),
+                 NameOf(memory) + " memory, chunks of " + std::to_string(chunk));
+    }
+  }
+}
+
 // Sequences that come and go in the slots of one model; slot `watched` runs the known tokens.
 class Company {
  public:

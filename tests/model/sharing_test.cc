@@ -33,10 +33,14 @@ struct Case {
   const char* checkpoint;  // for the test's name
   const char* golden;      // in the golden data; nullptr: the embedded model
   std::optional<Isa> isa;  // default: the widest of this machine
+  testing::TestMemory memory = testing::TestMemory::kHost;
 };
 
-// Bytes that no result survives: NaN as float, as bf16 and as FP8.
-void Poison(std::span<std::byte> bytes) { std::ranges::fill(bytes, std::byte{0xFF}); }
+// Writes bytes that no result survives: NaN as float, as bf16 and as FP8.
+void Poison(const SequenceCache& cache, void* to, std::int64_t bytes) {
+  cache.backend().Upload(to,
+                         std::vector<std::byte>(static_cast<std::size_t>(bytes), std::byte{0xFF}));
+}
 
 void PoisonFreeBlocks(SequenceCache& cache) {
   const BlockArena& arena = cache.arena();
@@ -44,7 +48,8 @@ void PoisonFreeBlocks(SequenceCache& cache) {
     const auto per_slab = static_cast<std::int32_t>(arena.histories_per_slab());
     for (std::int32_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
       if (arena.uses(BlockKind::kWindow, slab) == 0 && arena.uses(BlockKind::kHistory, i) == 0) {
-        Poison(cache.Bytes(BlockKind::kHistory, i));
+        Poison(cache, cache.BlockAddress(BlockKind::kHistory, i),
+               cache.BlockBytes(BlockKind::kHistory));
       }
     }
   }
@@ -57,8 +62,8 @@ void PoisonTails(SequenceCache& cache, std::int32_t slot) {
       const std::int64_t n = compressor->tail_slots;
       for (const Matrix<float>* tail : {&compressor->tail_values, &compressor->tail_scores}) {
         if (n > 0) {
-          Poison(std::as_writable_bytes(
-              std::span(tail->Row(slot * n), static_cast<std::size_t>(n * tail->cols))));
+          Poison(cache, tail->Row(slot * n),
+                 n * tail->cols * static_cast<std::int64_t>(sizeof(float)));
         }
       }
     }
@@ -123,8 +128,8 @@ class Sharing : public ::testing::TestWithParam<Case> {
                                .max_batch_tokens = 2 * kTokens,
                                .max_logit_rows = 64,
                                .with_mtp = true};
-    loaded_ = std::make_unique<testing::TestModel>(*directory, options,
-                                                   testing::TestBackend{.isa = c.isa});
+    loaded_ = std::make_unique<testing::TestModel>(
+        *directory, options, testing::TestBackend{.isa = c.isa, .memory = c.memory});
     // What is compared with runs where nothing is shared, with the widest instruction set.
     alone_ = std::make_unique<testing::TestModel>(*directory, options);
     PoisonFreeBlocks(cache());
@@ -460,14 +465,18 @@ TEST_P(ReferenceSharing, BlocksAndForks) {
   }
 }
 
+constexpr auto kRemoteAwaited = testing::TestMemory::kRemoteAwaited;
+
 std::string NameOf(const ::testing::TestParamInfo<Case>& test) {
   const Case& c = test.param;
-  return std::string(c.checkpoint) + "_" + (c.isa ? std::string(Name(*c.isa)) : "widest");
+  return std::string(c.checkpoint) + "_" + (c.isa ? std::string(Name(*c.isa)) : "widest") +
+         (c.memory == testing::TestMemory::kHost ? "" : NameOf(c.memory));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Sharing,
                          ::testing::Values(Case{"fairy", nullptr, {}},
                                            Case{"fairy", nullptr, Isa::kAvx2},
+                                           Case{"fairy", nullptr, {}, kRemoteAwaited},
                                            Case{"flash_mini", "oracle/flash-mini", {}},
                                            Case{"base_mini", "oracle/base-mini", {}},
                                            Case{"pro_mini", "oracle/pro-mini", {}}),

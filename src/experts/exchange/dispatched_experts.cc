@@ -50,7 +50,8 @@ Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backe
                                                                   Communicator& ranks,
                                                                   const ExchangeShape& shape) {
   Result<LaidOutBuffer<Views>> memory = AllocateLayout(
-      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); });
+      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
+      MemoryKind::kShared);
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -80,7 +81,9 @@ Status DispatchedExperts::Run(const ExpertWork& work) {
   if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) {
     return fits;
   }
-  backend_.Synchronize();
+  if (Status done = backend_.Synchronize(); !done) {
+    return done;
+  }
   order_.ById(ExpertChunks(n_all, shape_.experts_per_token, ranks_.size()));
   sender_.Begin();
   Status status = SendTokens(work);
@@ -177,12 +180,11 @@ Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
   for (int chunk = 0; chunk < order_.n_chunks(); ++chunk) {
     ChooseHere(work.routing.ids, views_.homes, ranks_.rank(), ids);
     ChooseChunk(ids, order_, chunk, ids);
-    if (Status ran = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
-        !ran) {
-      return ran;
-    }
-    if (Status polled = PollArrivals(work); !polled) {
-      return polled;
+    Status status = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
+    if (status) status = backend_.Synchronize();  // before the next ids
+    if (status) status = PollArrivals(work);
+    if (!status) {
+      return status;
     }
   }
   return {};
@@ -344,7 +346,7 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
     const Routing routing = {.ids = ids, .weights = views_.weights.Rows(first, ids.rows)};
     Status status = work.local(views_.x.Rows(first, ids.rows), routing,
                                views_.rows.Rows(first * k, ids.rows * k));
-    backend_.Synchronize();
+    if (status) status = backend_.Synchronize();
     for (std::size_t i = 0; status && i < group.size(); ++i) {
       const Peer& peer = peers_[static_cast<std::size_t>(group[i])];
       const Matrix<const std::int32_t> chosen = views_.ids.Rows(peer.first_token, peer.in.n_tokens);

@@ -1,6 +1,9 @@
 #include "experts/exchange/exchanged_experts.h"
 
+#include <utility>
+
 #include "distributed/local_batch.h"
+#include "kernels/staging.h"
 
 namespace fathom {
 
@@ -21,16 +24,37 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend,
     return MakeError(exchange.error().code, "exchange of experts of {} tokens: {}", max_tokens,
                      exchange.error().message);
   }
-  return std::unique_ptr<ExpertLayer>(
-      new ExchangedExperts(backend, store, config.swiglu_limit, *std::move(exchange)));
+  Result<LaidOutBuffer<Staging>> staging = AllocateLayout(
+      backend,
+      [&](BufferLayout& memory) {
+        return LayOut(memory, config, backend.OnHost() ? 0 : max_tokens);
+      },
+      MemoryKind::kShared);
+  if (!staging) {
+    return Unexpected(staging.error());
+  }
+  return std::unique_ptr<ExpertLayer>(new ExchangedExperts(
+      backend, store, config.swiglu_limit, *std::move(exchange), *std::move(staging)));
+}
+
+ExchangedExperts::Staging ExchangedExperts::LayOut(BufferLayout& memory, const ModelConfig& config,
+                                                   std::int64_t t) {
+  const std::int64_t k = config.num_experts_per_tok;
+  return {.x = memory.Add<Bf16>(t, config.hidden_size),
+          .ids = memory.Add<std::int32_t>(t, k),
+          .weights = memory.Add<float>(t, k),
+          .rows = memory.Add<Bf16>(t * k, config.hidden_size),
+          .y = memory.Add<Bf16>(t, config.hidden_size)};
 }
 
 ExchangedExperts::ExchangedExperts(Backend& backend, PlacedExperts& store, float swiglu_limit,
-                                   std::unique_ptr<ExpertExchange> exchange)
+                                   std::unique_ptr<ExpertExchange> exchange,
+                                   LaidOutBuffer<Staging> staging)
     : backend_(backend),
       store_(store),
       swiglu_limit_(swiglu_limit),
       exchange_(std::move(exchange)),
+      staging_(std::move(staging)),
       tokens_of_rank_(static_cast<std::size_t>(store.ranks().shard.n_data)) {}
 
 void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
@@ -41,9 +65,12 @@ void ExchangedExperts::BeginBlocks(Pass pass, const BatchView& whole) {
 }
 
 Status ExchangedExperts::Run(const ExpertInput& input) {
-  return exchange_->Run(
-      {.x = input.x,
-       .routing = input.routing,
+  const Staging& staging = staging_.views;
+  const Matrix<Bf16> y = backend_.OnHost() ? input.y : staging.y.Rows(0, input.y.rows);
+  Status ran = exchange_->Run(
+      {.x = StageForHost(backend_, input.x, staging.x),
+       .routing = {.ids = StageForHost(backend_, input.routing.ids, staging.ids),
+                   .weights = StageForHost(backend_, input.routing.weights, staging.weights)},
        .positions = input.positions,
        .tokens_of_rank = tokens_of_rank_,
        .home = [&](std::int32_t position,
@@ -52,9 +79,16 @@ Status ExchangedExperts::Run(const ExpertInput& input) {
            [&](Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows) {
              return RunExperts(backend_, store_, input.block, x, routing, swiglu_limit_, rows);
            },
-       .shared = input.shared,
-       .rows = input.rows,
-       .y = input.y});
+       .shared =
+           [&] {
+             Status computed = input.shared();
+             if (computed) StageForHost(backend_, input.y, staging.y);
+             return computed;
+           },
+       .rows = backend_.OnHost() ? input.rows : staging.rows.Rows(0, input.rows.rows),
+       .y = y});
+  if (ran) UnstageFromHost(backend_, y, input.y);
+  return ran;
 }
 
 }  // namespace fathom

@@ -8,6 +8,7 @@
 
 #include "experts/exchange/expert_exchange.h"
 #include "experts/store/placed_experts.h"
+#include "kernels/laid_out_buffer.h"
 #include "model/expert_layer.h"
 
 namespace fathom {
@@ -22,16 +23,27 @@ class ExchangedExperts : public ExpertLayer {
 
   void BeginBlocks(Pass pass, const BatchView& whole) override;
   Status Run(const ExpertInput& input) override;
-  std::int64_t bytes() const override { return exchange_->bytes(); }
+  std::int64_t bytes() const override { return exchange_->bytes() + staging_.bytes(); }
 
  private:
+  // What the host sends of a block's input, and receives of the result (kernels/staging.h). Empty
+  // where the host reaches all memory.
+  struct Staging {
+    Matrix<Bf16> x;            // [t, d]
+    Matrix<std::int32_t> ids;  // [t, k]
+    Matrix<float> weights;     // [t, k]
+    Matrix<Bf16> rows;         // [t * k, d]
+    Matrix<Bf16> y;            // [t, d]
+  };
+  static Staging LayOut(BufferLayout& memory, const ModelConfig& config, std::int64_t t);
   ExchangedExperts(Backend& backend, PlacedExperts& store, float swiglu_limit,
-                   std::unique_ptr<ExpertExchange> exchange);
+                   std::unique_ptr<ExpertExchange> exchange, LaidOutBuffer<Staging> staging);
 
   Backend& backend_;
   PlacedExperts& store_;
   float swiglu_limit_;
   std::unique_ptr<ExpertExchange> exchange_;
+  LaidOutBuffer<Staging> staging_;
   std::vector<std::int64_t> tokens_of_rank_;  // of the pass, by data rank
 };
 

@@ -54,7 +54,8 @@ struct ExchangeShape {
 // The rank that computes this expert for a token at this position.
 using ExpertHome = std::function<int(std::int32_t position, std::int32_t expert)>;
 
-// One layer's experts for t tokens of this rank.
+// One layer's experts for t tokens of this rank. All matrices lie in memory that backend and host
+// share.
 struct ExpertWork {
   Matrix<const Bf16> x;  // [t, d]
   Routing routing;       // [t, k]; kRemoteExpert: a token that only fills the batch

@@ -27,8 +27,8 @@ GatheredExperts::Views GatheredExperts::LayOut(BufferLayout& memory, const Excha
 Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend,
                                                                 Communicator& ranks,
                                                                 const ExchangeShape& shape) {
-  Result<LaidOutBuffer<Views>> memory =
-      AllocateLayout(backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape); });
+  Result<LaidOutBuffer<Views>> memory = AllocateLayout(
+      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape); }, MemoryKind::kShared);
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -57,7 +57,9 @@ Status GatheredExperts::Run(const ExpertWork& work) {
   if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) {
     return fits;
   }
-  backend_.Synchronize();
+  if (Status done = backend_.Synchronize(); !done) {
+    return done;
+  }
   FindHomes(work.routing.ids, work.positions, work.home, views_.homes.Rows(first, t));
   Tokens all = {.x = work.x, .routing = work.routing, .rows = work.rows};
   if (shape_.own_tokens) {
@@ -70,9 +72,8 @@ Status GatheredExperts::Run(const ExpertWork& work) {
   const Matrix<std::int32_t> here = views_.here.Rows(0, n_all);
   ChooseHere(all.routing.ids, views_.homes, ranks_.rank(), here);
   Status status = work.local(all.x, {.ids = here, .weights = all.routing.weights}, all.rows);
-  backend_.Synchronize();
   const auto owner = [&](std::int64_t row) { return views_.homes.data[row]; };
-  if (status) status = ShareRows(ranks_, all.rows, owner, views_.packed);
+  if (status) status = ShareRows(backend_, ranks_, all.rows, owner, views_.packed);
   if (status) status = work.shared();
   if (status) {
     backend_.CombineExperts(all.rows.Rows(first * k, t * k), work.y, work.y);

@@ -34,7 +34,8 @@ Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, 
     return Unexpected(sum_ranks.error());
   }
   Result<LaidOutBuffer<Views>> memory = AllocateLayout(
-      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); });
+      backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
+      MemoryKind::kShared);
   if (!memory) {
     return Unexpected(memory.error());
   }
@@ -65,7 +66,9 @@ Status SlicedExperts::Run(const ExpertWork& work) {
   if (Status fits = CheckTokens(n_tokens_, shape_.max_tokens); !fits) {
     return fits;
   }
-  backend_.Synchronize();
+  if (Status done = backend_.Synchronize(); !done) {
+    return done;
+  }
   n_summed_ = 0;
   OrderExperts(work);
   OrderTokens(work);
@@ -174,7 +177,7 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
   Status status =
       work.local(views_.x.Rows(0, n_tokens_),
                  {.ids = chosen, .weights = views_.weights.Rows(0, n_tokens_)}, work.rows);
-  backend_.Synchronize();
+  if (status) status = backend_.Synchronize();
   // Not all to the same rank first.
   for (int step = 1; status && step < ranks_->size(); ++step) {
     const int to = (ranks_->rank() + step) % ranks_->size();
@@ -186,10 +189,11 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
 }
 
 Status SlicedExperts::RunShared(const ExpertWork& work) {
-  if (Status ran = work.shared(); !ran) {
+  Status ran = work.shared();
+  if (ran) ran = backend_.Synchronize();
+  if (!ran) {
     return ran;
   }
-  backend_.Synchronize();
   const Piece mine = SliceOf(ranks_->rank());
   for (std::int64_t row = mine.first; row < mine.first + mine.count; ++row) {
     const std::int64_t token = tokens_[static_cast<std::size_t>(row)];
@@ -207,7 +211,9 @@ Status SlicedExperts::SendSums(const ExpertWork& work, int n_computed) {
     }
     const Matrix<Bf16> sums = views_.sums.Rows(complete.first, complete.count);
     backend_.CombineExperts(work.rows.Rows(complete.first * k, complete.count * k), sums, sums);
-    backend_.Synchronize();
+    if (Status done = backend_.Synchronize(); !done) {
+      return done;
+    }
     for (int step = 1; step < ranks_->size(); ++step) {
       const Outgoing message = {(ranks_->rank() + step) % ranks_->size(), BytesOf(sums)};
       if (Status sent = sum_outbox_.Send({&message, 1}); !sent) {

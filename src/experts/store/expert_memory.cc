@@ -41,12 +41,12 @@ Result<std::span<std::byte>> ExpertMemory::TakeUnlocked(std::size_t size) {
   }
   if (rest_.size() < size) {
     Result<std::unique_ptr<Buffer>> buffer =
-        backend_.Allocate(kPieces * static_cast<std::int64_t>(size));
+        backend_.Allocate(kPieces * static_cast<std::int64_t>(size), MemoryKind::kShared);
     if (!buffer) {
       return Unexpected(buffer.error());
     }
     buffers_.push_back(*std::move(buffer));
-    rest_ = buffers_.back()->bytes();
+    rest_ = buffers_.back()->host();
   }
   const std::span<std::byte> piece = rest_.first(size);
   rest_ = rest_.subspan(size);

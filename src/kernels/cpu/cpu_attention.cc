@@ -19,7 +19,8 @@ const std::uint8_t* Bytes(const Bf16* x) { return reinterpret_cast<const std::ui
 // Writes the addresses of the keys that row `row` of the batch sees, null where masked, and their
 // slots to the task. Masked slots behind the last key are left out: they change nothing.
 void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-              std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task) {
+              std::int64_t row, std::span<const std::uint8_t*> keys, cpu::AttentionTask& task,
+              FaultWord& fault) {
   constexpr auto kTooMany = "SparseAttention: more keys than Reserve announced";
   const Segment& segment = batch.SegmentOf(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
@@ -28,7 +29,9 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   const std::int64_t oldest = std::max<std::int64_t>(0, position - input.sliding_window + 1);
   for (std::int64_t p = oldest; p < segment.first_position; ++p) {
     keys[n] = cache.window.Row(segment.sequence, p);
-    Check(keys[n++] != nullptr, "SparseAttention: a key of the window is not cached any more");
+    if (keys[n++] == nullptr) {
+      fault.Set(Fault::kKeyNotCached, row);
+    }
   }
   task.keys = keys.data();
   task.first_own = static_cast<std::int64_t>(n);
@@ -56,10 +59,12 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   const std::int64_t end = gathered ? input.gathered.rows : visible;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t c = all ? i : input.selected.Row(row)[i];
-    Check(c < end, "SparseAttention: a selected row is not visible");
-    keys[n++] = c < 0      ? nullptr
-                : gathered ? input.gathered.Row(c)
-                           : compressor.rows.Row(segment.sequence, c);
+    if (c >= end) {
+      fault.Set(Fault::kRowNotVisible, row);
+    }
+    keys[n++] = c < 0 || c >= end ? nullptr
+                : gathered        ? input.gathered.Row(c)
+                                  : compressor.rows.Row(segment.sequence, c);
   }
   task.n_slots = static_cast<std::int64_t>(n);
 }
@@ -76,7 +81,7 @@ std::int64_t TaskHeads(std::int64_t heads, std::int64_t rows, std::int64_t n_thr
 
 // Pools the slots of row `w` of the segment's sequence into out [width].
 void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Segment& segment,
-             const CompressorCache& cache, std::int64_t w, std::uint16_t* out) {
+             const CompressorCache& cache, std::int64_t w, FaultWord& fault, std::uint16_t* out) {
   constexpr std::int64_t kMaxSlots = 128;
   const float* values[kMaxSlots];
   const float* scores[kMaxSlots];
@@ -94,6 +99,11 @@ void PoolRow(const cpu::Kernels& kernels, const CompressorInput& input, const Se
     } else {
       const CompressorInputs kept =
           cache.Before(segment.sequence, position, segment.first_position);
+      if (kept.values == nullptr) {
+        fault.Set(Fault::kBoundaryNotCached, segment.first_row);
+        --n;
+        continue;
+      }
       values[n] = kept.values + channel;
       scores[n] = kept.scores + channel;
     }
@@ -129,7 +139,7 @@ void CpuBackend::SparseAttention(const AttentionInput& input, const BatchView& b
     for (std::int64_t i = first; i < end; ++i) {
       const std::int64_t row = i / groups;
       if (row != listed_row) {
-        ListKeys(input, batch, cache, row, keys, task);
+        ListKeys(input, batch, cache, row, keys, task, fault_);
         listed_row = row;
       }
       const std::int64_t head = i % groups * task_heads;
@@ -175,7 +185,7 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
           continue;
         }
         const std::int64_t place = cache.share.PlaceOf(w);
-        PoolRow(kernels_, input, segment, cache, w, row);
+        PoolRow(kernels_, input, segment, cache, w, fault_, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);
         RopeAngles(w * cache.ratio, input.frequencies, angles.data(), angles.data() + pairs);
         kernels_.rotate(row + plain, {angles.data(), angles.data() + pairs, pairs});

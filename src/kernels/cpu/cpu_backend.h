@@ -69,8 +69,8 @@ class CpuBackend final : public ReferenceBackend {
   // cpu_experts.cc
   void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
              const Routing& out) override;
-  void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows) override;
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
+                  float clamp, Matrix<Bf16> rows) override;
   void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                       Matrix<Bf16> out) override;
 

@@ -34,18 +34,6 @@ void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
   std::sort(ids.begin(), ids.end());
 }
 
-// True if the kernels can treat the experts alike: one shape and one format.
-bool Uniform(std::span<const ExpertWeights> experts) {
-  const auto same = [](const Weight& a, const Weight& b) {
-    return a.format == b.format && a.scale_format == b.scale_format && a.n == b.n && a.k == b.k &&
-           a.k_parts == b.k_parts;
-  };
-  return std::all_of(experts.begin(), experts.end(), [&](const ExpertWeights& expert) {
-    return same(expert.w1, experts[0].w1) && same(expert.w3, experts[0].w1) &&
-           same(expert.w2, experts[0].w2);
-  });
-}
-
 // Returns the product with t prepared rows.
 cpu::Product WithRows(cpu::Product product, std::int64_t t) {
   product.t = t;
@@ -96,22 +84,22 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   std::fill(first.begin(), first.end(), 0);
   for (std::int64_t i = 0; i < pairs; ++i) {
     const std::int32_t id = routing.ids.data[i];
-    if (id == kRemoteExpert) {
-      continue;
+    if (id >= 0 && id < n_experts) {
+      ++first[static_cast<std::size_t>(id) + 1];
+    } else if (id != kRemoteExpert) {
+      fault_.Set(Fault::kUnknownExpert, i / routing.ids.cols);
     }
-    Check(id >= 0 && id < n_experts, "ExpertRows: unknown expert");
-    ++first[static_cast<std::size_t>(id) + 1];
   }
   for (std::size_t e = 0; e + 1 < first.size(); ++e) {
     first[e + 1] += first[e];
   }
   // first[e] is the place of the next pair of expert e; at the end it has become first[e + 1].
   for (std::int64_t i = 0; i < pairs; ++i) {
-    if (routing.ids.data[i] == kRemoteExpert) {
+    const std::int32_t id = routing.ids.data[i];
+    if (id < 0 || id >= n_experts) {
       continue;
     }
-    const auto id = static_cast<std::size_t>(routing.ids.data[i]);
-    const auto at = static_cast<std::size_t>(first[id]++);
+    const auto at = static_cast<std::size_t>(first[static_cast<std::size_t>(id)]++);
     scratch_.pair_rows[at] = static_cast<std::int32_t>(i);
     scratch_.pair_tokens[at] = static_cast<std::int32_t>(i / routing.ids.cols);
   }
@@ -187,9 +175,9 @@ void CpuBackend::ExpertTile(Matrix<const Bf16> x, const Routing& routing,
   MultiplyHidden(experts, rows);
 }
 
-void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                            std::span<const ExpertWeights> experts, float clamp,
-                            Matrix<Bf16> rows) {
+void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& set,
+                            float clamp, Matrix<Bf16> rows) {
+  const std::span<const ExpertWeights> experts = set.experts;
   const std::int64_t k = routing.ids.cols;
   Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
             rows.rows == x.rows * k && rows.cols == x.cols,
@@ -197,8 +185,8 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
   if (rows.rows == 0) {
     return;
   }
-  if (experts.empty() || !Uniform(experts)) {
-    return ReferenceBackend::ExpertRows(x, routing, experts, clamp, rows);
+  if (experts.empty() || !set.is_uniform) {
+    return ReferenceBackend::ExpertRows(x, routing, set, clamp, rows);
   }
   const std::int64_t width = experts[0].w1.n;
   Check(x.cols == experts[0].w1.k && width == experts[0].w2.k && rows.cols == experts[0].w2.n,

@@ -57,7 +57,7 @@ Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
     return Unexpected(buffer.error());
   }
   scratch.buffer = std::move(*buffer);
-  BufferLayout memory(scratch.buffer->bytes());
+  BufferLayout memory(scratch.buffer->address(), scratch.buffer->bytes());
   LayOut(limits, n_threads, memory, scratch);
   return scratch;
 }

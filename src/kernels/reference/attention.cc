@@ -26,20 +26,21 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 using Key = std::vector<Bf16>;
 using KeyList = std::vector<Key>;
 
-Key Unpack(const std::uint8_t* packed, const KeyLayout& layout) {
-  Check(packed != nullptr, "SparseAttention: a key is not cached any more");
+// Empty, as if masked, and a fault where the key is not cached.
+Key Unpack(const std::uint8_t* packed, const KeyLayout& layout, std::int64_t row,
+           FaultWord& fault) {
+  if (packed == nullptr) {
+    fault.Set(Fault::kKeyNotCached, row);
+    return {};
+  }
   Key key(static_cast<std::size_t>(layout.head_dim));
   UnpackKey(packed, layout, key.data());
   return key;
 }
 
-Key Unpack(const KeyRows& rows, std::int32_t sequence, std::int64_t row) {
-  return Unpack(rows.Row(sequence, row), rows.layout);
-}
-
 // The keys that row `row` of the batch sees.
 KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
-               std::int64_t row) {
+               std::int64_t row, FaultWord& fault) {
   const Segment& segment = batch.SegmentOf(row);
   const std::int64_t position = batch.positions[static_cast<std::size_t>(row)];
   KeyList keys;
@@ -50,26 +51,31 @@ KeyList KeysOf(const AttentionInput& input, const BatchView& batch, const LayerC
       keys.emplace_back(own.begin(), own.end());
     } else {
       keys.push_back(
-          Unpack(cache.window.rows, segment.sequence, p + cache.window.row_of_position_0));
+          Unpack(cache.window.Row(segment.sequence, p), cache.window.rows.layout, row, fault));
     }
   }
   keys.resize(static_cast<std::size_t>(input.sliding_window));
   const CompressorCache& compressor = cache.compressor;
   const std::int64_t visible = VisibleRows(position, cache.ratio);
   Check(visible <= compressor.Capacity(), "SparseAttention: more rows than the cache holds");
+  const auto cached = [&](std::int64_t c) {
+    return Unpack(compressor.rows.Row(segment.sequence, c), compressor.rows.layout, row, fault);
+  };
   if (input.selected.cols == 0) {
     for (std::int64_t c = 0; c < visible; ++c) {
-      keys.push_back(Unpack(compressor.rows, segment.sequence, c));
+      keys.push_back(cached(c));
     }
     return keys;
   }
   const bool gathered = input.gathered.cols > 0;
   for (const std::int32_t c : input.selected.RowSpan(row)) {
-    Check(c < (gathered ? input.gathered.rows : visible),
-          "SparseAttention: a selected row is not visible");
-    keys.push_back(c < 0      ? Key()
-                   : gathered ? Unpack(input.gathered.Row(c), compressor.rows.layout)
-                              : Unpack(compressor.rows, segment.sequence, c));
+    const bool is_visible = c < (gathered ? input.gathered.rows : visible);
+    if (!is_visible) {
+      fault.Set(Fault::kRowNotVisible, row);
+    }
+    keys.push_back(c < 0 || !is_visible ? Key()
+                   : gathered ? Unpack(input.gathered.Row(c), compressor.rows.layout, row, fault)
+                              : cached(c));
   }
   return keys;
 }
@@ -153,7 +159,7 @@ void ReferenceBackend::SparseAttention(const AttentionInput& input, const BatchV
   const std::int64_t head_dim = input.keys.cols;
   const std::int64_t pairs = input.rope.cos.cols;
   for (std::int64_t row = 0; row < out.rows; ++row) {
-    const KeyList keys = KeysOf(input, batch, cache, row);
+    const KeyList keys = KeysOf(input, batch, cache, row, fault_);
     for (std::int64_t head = 0; head < std::ssize(input.sinks); ++head) {
       Bf16* o = out.Row(row) + head * head_dim;
       AttendHead(input.q.Row(row) + head * head_dim, keys,

@@ -27,7 +27,7 @@ struct Slot {
 
 // The inputs of `position`, from the batch if it is there, else from the tail.
 Slot SlotAt(const CompressorInput& input, const Segment& segment, const CompressorCache& cache,
-            std::int64_t position) {
+            std::int64_t position, FaultWord& fault) {
   if (position < 0) {
     return {};
   }
@@ -36,6 +36,9 @@ Slot SlotAt(const CompressorInput& input, const Segment& segment, const Compress
     return {input.values.Row(row), input.scores.Row(row)};
   }
   const CompressorInputs kept = cache.Before(segment.sequence, position, segment.first_position);
+  if (kept.values == nullptr) {
+    fault.Set(Fault::kBoundaryNotCached, segment.first_row);
+  }
   return {kept.values, kept.scores};
 }
 
@@ -67,11 +70,11 @@ float Pool(const std::vector<Slot>& slots, const ChannelOf& channel_of) {
 
 // Makes row `w` of the segment's sequence and stores it.
 void MakeRow(const CompressorInput& input, const Segment& segment, std::int64_t w,
-             CompressorCache& cache) {
+             CompressorCache& cache, FaultWord& fault) {
   std::vector<Slot> slots;
   const std::int64_t end = (w + 1) * cache.ratio;
   for (std::int64_t position = end - cache.Span(); position < end; ++position) {
-    slots.push_back(SlotAt(input, segment, cache, position));
+    slots.push_back(SlotAt(input, segment, cache, position, fault));
   }
   const std::int64_t width = std::ssize(input.norm);
   std::vector<Bf16> row(static_cast<std::size_t>(width));
@@ -114,11 +117,11 @@ void ReferenceBackend::Compress(const CompressorInput& input, const BatchView& b
     Check(end / cache.ratio <= cache.Capacity(), "Compress: more rows than the cache holds");
     for (std::int64_t w = first / cache.ratio; w < end / cache.ratio; ++w) {
       if (cache.share.Has(w)) {
-        MakeRow(input, segment, w, cache);
+        MakeRow(input, segment, w, cache, fault_);
       }
     }
     for (std::int64_t position = first; position < end; ++position) {
-      const Slot slot = SlotAt(input, segment, cache, position);
+      const Slot slot = SlotAt(input, segment, cache, position, fault_);
       if (position >= end - cache.tail_slots) {
         cache.Keep(segment.sequence, position, slot.values, slot.scores);
       }

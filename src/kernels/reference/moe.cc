@@ -62,6 +62,17 @@ void CheckRouting(Matrix<const float> logits, const Routing& out) {
         "Route: shapes");
 }
 
+bool IsUniform(std::span<const ExpertWeights> experts) {
+  const auto same = [](const Weight& a, const Weight& b) {
+    return a.format == b.format && a.scale_format == b.scale_format && a.n == b.n && a.k == b.k &&
+           a.k_parts == b.k_parts;
+  };
+  return std::all_of(experts.begin(), experts.end(), [&](const ExpertWeights& expert) {
+    return same(expert.w1, experts[0].w1) && same(expert.w3, experts[0].w1) &&
+           same(expert.w2, experts[0].w2);
+  });
+}
+
 }  // namespace
 
 void ReferenceBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
@@ -90,13 +101,19 @@ void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> 
   CheckRouting(logits, out);
   Check(logits.rows == batch.n_tokens() && table.cols == out.ids.cols, "RouteByToken: shapes");
   for (std::int64_t row = 0; row < logits.rows; ++row) {
-    const Token token = batch.tokens[static_cast<std::size_t>(row)];
-    Check(token >= 0 && token < table.rows, "RouteByToken: token outside the table");
+    Token token = batch.tokens[static_cast<std::size_t>(row)];
+    if (token < 0 || token >= table.rows) {
+      fault_.Set(Fault::kTokenOutsideVocabulary, row);
+      token = 0;
+    }
     const std::span<std::int32_t> ids = out.ids.RowSpan(row);
     for (std::int64_t i = 0; i < table.cols; ++i) {
       std::int64_t id = 0;  // the table may lie at any address of its file
       std::memcpy(&id, table.Row(token) + i, sizeof id);
-      Check(id >= 0 && id < logits.cols, "RouteByToken: the table names an unknown expert");
+      if (id < 0 || id >= logits.cols) {
+        fault_.Set(Fault::kUnknownExpertInTable, row);
+        id = 0;
+      }
       ids[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(id);
     }
     std::sort(ids.begin(), ids.end());
@@ -104,9 +121,13 @@ void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> 
   }
 }
 
+ExpertSet ReferenceBackend::BindExperts(std::int64_t block,
+                                        std::span<const ExpertWeights> experts) {
+  return {.block = block, .experts = experts, .is_uniform = IsUniform(experts)};
+}
+
 void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                                  std::span<const ExpertWeights> experts, float clamp,
-                                  Matrix<Bf16> rows) {
+                                  const ExpertSet& set, float clamp, Matrix<Bf16> rows) {
   const std::int64_t k = routing.ids.cols;
   Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
             rows.rows == x.rows * k && rows.cols == x.cols,
@@ -116,8 +137,11 @@ void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
     if (id == kRemoteExpert) {
       continue;
     }
-    Check(id >= 0 && id < std::ssize(experts), "ExpertRows: unknown expert");
-    const ExpertWeights& expert = experts[static_cast<std::size_t>(id)];
+    if (id < 0 || id >= std::ssize(set.experts)) {
+      fault_.Set(Fault::kUnknownExpert, i / k);
+      continue;
+    }
+    const ExpertWeights& expert = set.experts[static_cast<std::size_t>(id)];
     std::vector<Bf16> gate(static_cast<std::size_t>(expert.w1.n));
     std::vector<Bf16> up(static_cast<std::size_t>(expert.w3.n));
     const Matrix<const Bf16> in = x.Rows(i / k, 1);

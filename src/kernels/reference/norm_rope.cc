@@ -36,8 +36,11 @@ void ReferenceBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, M
   Check(out.rows == batch.n_tokens() && table.cols > 0 && out.cols % table.cols == 0,
         "Embed: shapes");
   for (std::int64_t row = 0; row < out.rows; ++row) {
-    const Token token = batch.tokens[static_cast<std::size_t>(row)];
-    Check(token >= 0 && token < table.rows, "Embed: token outside the vocabulary");
+    Token token = batch.tokens[static_cast<std::size_t>(row)];
+    if (token < 0 || token >= table.rows) {
+      fault_.Set(Fault::kTokenOutsideVocabulary, row);
+      token = 0;
+    }
     for (std::int64_t copy = 0; copy < out.cols / table.cols; ++copy) {
       std::copy_n(table.Row(token), table.cols, out.Row(row) + copy * table.cols);
     }

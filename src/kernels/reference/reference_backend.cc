@@ -1,17 +1,60 @@
 #include "kernels/reference/reference_backend.h"
 
+#include <cstring>
+
+#include "base/check.h"
 #include "kernels/host_buffer.h"
+#include "kernels/rope.h"
 
 namespace fathom {
 
-Result<std::unique_ptr<Buffer>> ReferenceBackend::Allocate(std::int64_t bytes) {
+Result<std::unique_ptr<Buffer>> ReferenceBackend::Allocate(std::int64_t bytes, MemoryKind) {
   return AllocateHostBuffer(bytes);
 }
 
-Result<const std::byte*> ReferenceBackend::Import(std::span<const std::byte> weights) {
-  return weights.data();
+Result<const std::byte*> ReferenceBackend::Import(std::span<const std::byte> bytes) {
+  return bytes.data();
 }
 
 Status ReferenceBackend::Reserve(const StepLimits&) { return {}; }
+
+void ReferenceBackend::Upload(void* to, std::span<const std::byte> from) {
+  if (to != from.data() && !from.empty()) {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+void ReferenceBackend::Download(std::span<std::byte> to, const void* from) {
+  if (to.data() != from && !to.empty()) {
+    std::memcpy(to.data(), from, to.size());
+  }
+}
+
+void ReferenceBackend::CopyPieces(std::span<const PieceCopy> pieces) {
+  for (const PieceCopy& piece : pieces) {
+    if (piece.to != piece.from && piece.bytes > 0) {
+      std::memcpy(piece.to, piece.from, static_cast<std::size_t>(piece.bytes));
+    }
+  }
+}
+
+Status ReferenceBackend::BeginStep(const BatchView&, std::span<const TableChange> changes) {
+  for (const TableChange& change : changes) {
+    *change.entry = change.block;
+  }
+  return {};
+}
+
+void ReferenceBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
+                                    Matrix<float> cos, Matrix<float> sin) {
+  const std::int64_t n = std::ssize(frequencies);
+  Check(cos.rows == batch.n_tokens() && sin.rows == batch.n_tokens() && cos.cols == n &&
+            sin.cols == n,
+        "FillRopeRows: shapes");
+  for (std::int64_t row = 0; row < cos.rows; ++row) {
+    RopeAngles(batch.positions[static_cast<std::size_t>(row)], frequencies, cos.Row(row),
+               sin.Row(row));
+  }
+}
 
 }  // namespace fathom

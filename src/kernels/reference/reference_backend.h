@@ -12,20 +12,31 @@
 #include <string_view>
 
 #include "kernels/backend.h"
+#include "kernels/fault.h"
 
 namespace fathom {
 
-// Owns nothing. Contracts of the operations: kernels/backend.h.
+// Contracts of the operations: kernels/backend.h.
 class ReferenceBackend : public Backend {
  public:
   explicit ReferenceBackend() = default;
   std::string_view Name() const override { return "reference"; }
 
-  // Memory is host memory; weights are read in place.
-  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes) override;
-  Result<const std::byte*> Import(std::span<const std::byte> weights) override;
+  // Memory is host memory; weights are read in place. An operation runs when it is called.
+  bool OnHost() const override { return true; }
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
+  Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
+  Result<Weight> Import(const Weight& weight) override { return weight; }
   Status Reserve(const StepLimits& limits) override;
-  void Synchronize() override {}
+  void Upload(void* to, std::span<const std::byte> from) override;
+  void Download(std::span<std::byte> to, const void* from) override;
+  void CopyPieces(std::span<const PieceCopy> pieces) override;
+  Status Synchronize() override { return fault_.Take(); }
+  Ticket Mark() override { return {}; }
+  Status Wait(Ticket) override { return fault_.Take(); }
+  Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) override;
+  void FillRopeRows(const BatchView& batch, std::span<const float> frequencies, Matrix<float> cos,
+                    Matrix<float> sin) override;
 
   // linear.cc
   void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
@@ -76,10 +87,14 @@ class ReferenceBackend : public Backend {
              const Routing& out) override;
   void RouteByToken(const BatchView& batch, Matrix<const float> logits,
                     Matrix<const std::int64_t> table, float scale, const Routing& out) override;
-  void ExpertRows(Matrix<const Bf16> x, const Routing& routing,
-                  std::span<const ExpertWeights> experts, float clamp, Matrix<Bf16> rows) override;
+  ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) override;
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
+                  float clamp, Matrix<Bf16> rows) override;
   void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                       Matrix<Bf16> out) override;
+
+ protected:
+  FaultWord fault_;
 };
 
 }  // namespace fathom

@@ -22,7 +22,7 @@ class RanksModel::Rank {
 
   // Called on all ranks.
   void Load(const std::filesystem::path& directory, const RankCounts& counts, ModelOptions options,
-            bool small_memory) {
+            bool small_memory, TestMemory memory) {
     Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
     const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
     Result<std::unique_ptr<RankGroups>> groups =
@@ -35,7 +35,7 @@ class RanksModel::Rank {
       options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
           *backend, ShardCache(CacheShapeOf(*config, options), groups_->ranks().shard)));
     }
-    loaded_.emplace(directory, options, TestBackend{.n_threads = 1});
+    loaded_.emplace(directory, options, TestBackend{.n_threads = 1, .memory = memory});
   }
 
   Model& model() { return loaded_->model(); }
@@ -59,20 +59,20 @@ class RanksModel::Rank {
 };
 
 RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
-                       const ModelOptions& options, bool small_memory) {
+                       const ModelOptions& options, bool small_memory, TestMemory memory) {
   const int n_ranks = counts.n_tensor * counts.n_data * counts.n_stages;
   std::vector<MeshEnds> mesh = *MakeSocketMesh(n_ranks);
   for (int rank = 1; rank < n_ranks; ++rank) {
     followers_.emplace_back(
         [=, this, ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
           Rank follower(rank, std::move(ends), alarm_);
-          follower.Load(directory, counts, options, small_memory);
+          follower.Load(directory, counts, options, small_memory, memory);
           const Status followed = FollowCalls(follower.model(), follower.all(), follower.Balance());
           EXPECT_TRUE(followed) << followed.error().message;
         });
   }
   first_ = std::make_unique<Rank>(0, std::move(mesh[0]), alarm_);
-  first_->Load(directory, counts, options, small_memory);
+  first_->Load(directory, counts, options, small_memory, memory);
   leader_.emplace(
       first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
       first_->Balance());

@@ -15,6 +15,7 @@
 #include "distributed/model_ranks.h"
 #include "engine/ranks/rank_leader.h"
 #include "model/model.h"
+#include "tests/testing/remote_backend.h"
 
 namespace fathom::testing {
 
@@ -23,7 +24,7 @@ class RanksModel final : public LanguageModel {
  public:
   // small_memory: hardly more than a sequence of each data rank needs (schedule_checks.h).
   RanksModel(const std::filesystem::path& directory, const RankCounts& counts,
-             const ModelOptions& options, bool small_memory);
+             const ModelOptions& options, bool small_memory, TestMemory memory = TestMemory::kHost);
   ~RanksModel() override;
 
   ModelLimits Limits() const override { return leader_->Limits(); }

@@ -19,6 +19,7 @@ struct Cut {
   const char* name;
   CheckpointCase checkpoint;
   RankCounts counts;
+  TestMemory memory = TestMemory::kHost;
 };
 
 RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
@@ -40,31 +41,33 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
                                                          .max_batch_tokens = setup.max_batch_tokens,
                                                          .max_logit_rows = setup.max_logit_rows,
                                                          .with_mtp = setup.engine.draft.enabled},
-                                            setup.small_memory);
+                                            setup.small_memory, GetParam().memory);
       },
       10, true, counts.n_data);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Cuts, SchedulesOnRanks,
-    ::testing::Values(Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
-                      Cut{"fairy_tensor_2_divided_rows",
-                          kFairy,
-                          {.n_tensor = 2, .decode_context_parallel = true}},
-                      Cut{"pro_mini_tensor_4_divided_rows",
-                          kProMini,
-                          {.n_tensor = 4, .decode_context_parallel = true}},
-                      Cut{"fairy_stages_2", kFairy, {1, 2, false}},
-                      Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
-                      Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
-                      Cut{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
-                      Cut{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
-                      Cut{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
-                      Cut{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
-                      Cut{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
-                      Cut{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
-                      Cut{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
-                      Cut{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
+    ::testing::Values(
+        Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
+        Cut{"fairy_tensor_2_divided_rows",
+            kFairy,
+            {.n_tensor = 2, .decode_context_parallel = true}},
+        Cut{"pro_mini_tensor_4_divided_rows",
+            kProMini,
+            {.n_tensor = 4, .decode_context_parallel = true}},
+        Cut{"fairy_stages_2", kFairy, {1, 2, false}},
+        Cut{"fairy_tensor_2_remote_memory", kFairy, {2, 1, true}, TestMemory::kRemoteAwaited},
+        Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
+        Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
+        Cut{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
+        Cut{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
+        Cut{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
+        Cut{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
+        Cut{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
+        Cut{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
+        Cut{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
+        Cut{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

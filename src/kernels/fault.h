@@ -1,0 +1,49 @@
+// FaultWord: what an operation has found wrong in the numbers it was given.
+//
+// Shapes are checked on entry, on the host. What lies in the memory of a device shows only while an
+// operation runs there: the operation sets the fault word, goes on without the bad element, and
+// whoever waits for the operation gets the error.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace fathom {
+
+enum class Fault : std::uint32_t {
+  kNone,
+  kTokenOutsideVocabulary,  // Embed, RouteByToken
+  kUnknownExpertInTable,    // RouteByToken
+  kUnknownExpert,           // ExpertRows
+  kRowNotVisible,           // SparseAttention: a selected row
+  kKeyNotCached,            // SparseAttention: a key of the window or a compressed row
+  kBoundaryNotCached,       // Compress: the end of the block before
+};
+
+// Keeps the first fault. Set: any thread.
+class FaultWord {
+ public:
+  // row: of the call's batch, or of whatever the operation counts.
+  void Set(Fault fault, std::int64_t row) {
+    std::uint64_t none = 0;
+    const auto code = static_cast<std::uint64_t>(fault) << 32;
+    word_.compare_exchange_strong(none, code | static_cast<std::uint32_t>(row),
+                                  std::memory_order_relaxed);
+  }
+  // kInvalidData if there was a fault since the last call. The caller has waited for the
+  // operations.
+  Status Take() {
+    return word_.load(std::memory_order_relaxed) == 0
+               ? Status()
+               : ToError(word_.exchange(0, std::memory_order_relaxed));
+  }
+
+ private:
+  static Status ToError(std::uint64_t word);
+
+  std::atomic<std::uint64_t> word_ = 0;  // the fault, and the row in the lower half; 0: none
+};
+
+}  // namespace fathom

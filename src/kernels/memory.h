@@ -1,0 +1,65 @@
+// Memory of a backend, and what is copied there and back.
+//
+// Operations find their matrices by addresses of the backend. On a device such an address means
+// nothing to the host: nothing above kernels/ reads or writes through one. Bytes travel by
+// Backend::Upload, Download and CopyPieces, or lie in memory that both sides share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace fathom {
+
+enum class MemoryKind : std::uint8_t {
+  kDevice,  // the memory that the operations read fastest
+  kShared,  // memory that the host reaches too, at the same address; slower for a device
+};
+
+// Memory of a backend: zeroed, aligned to 64 bytes, freed with the object, which must not outlive
+// the backend.
+class Buffer {
+ public:
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  virtual ~Buffer() = default;
+
+  // Where operations find the memory.
+  std::byte* address() const { return address_; }
+  std::int64_t bytes() const { return bytes_; }
+  // The memory for the host, at address(); empty if the host cannot reach the memory. The host
+  // waits (Backend::Synchronize, Wait) for the operations that use the memory before it does.
+  std::span<std::byte> host() const {
+    return {on_host_ ? address_ : nullptr, on_host_ ? static_cast<std::size_t>(bytes_) : 0};
+  }
+
+ protected:
+  Buffer(std::byte* address, std::int64_t bytes, bool on_host)
+      : address_(address), bytes_(bytes), on_host_(on_host) {}
+
+ private:
+  std::byte* address_;
+  std::int64_t bytes_;
+  bool on_host_;
+};
+
+// A copy within the memory of a backend. The two ranges do not overlap.
+struct PieceCopy {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::int64_t bytes = 0;
+};
+
+// An entry of a block table (kernels/layer_cache.h) that has changed: its address in the backend's
+// copy of the table, and the new block.
+struct TableChange {
+  std::int32_t* entry = nullptr;
+  std::int32_t block = 0;
+};
+
+// A point in the order of the operations: all that were called before Backend::Mark.
+struct Ticket {
+  std::uint64_t number = 0;
+};
+
+}  // namespace fathom
