@@ -1,8 +1,8 @@
 // Backend: the one page between the model and the hardware.
 //
-// Everything V4 computes, in V4's terms. The reference backend (kernels/reference) is the
-// executable specification: every other backend must give the same numbers, on the CPU the same
-// bits (docs/numerics.md fixes every sum and every rounding).
+// The operations of V4, in V4's terms. The reference backend (kernels/reference) is the executable
+// specification: every other backend must give the same numbers, on the CPU the same bits
+// (docs/numerics.md fixes every sum and every rounding).
 //
 // Contract of every operation
 //   shapes     t is the number of rows (tokens) of the call and may be 0; shapes are given as
@@ -51,7 +51,8 @@ struct StepLimits {
   std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
 };
 
-// What HcPre leaves for HcPost: [t, 4] and [t, 16], comb[4 i + j] from source stream i to stream j.
+// The gates that HcPre computes for HcPost: [t, 4] and [t, 16], comb[4 i + j] from source stream i
+// to stream j.
 struct HcMix {
   Matrix<float> post;
   Matrix<float> comb;
@@ -69,12 +70,12 @@ struct CompressorInput {
   const float* ape = nullptr;  // [ratio, overlap * width]
   std::span<const Bf16> norm;  // [width]
   float norm_eps = 1e-6f;
-  std::span<const float> frequencies;  // of the layer's RoPE: [rope_dims / 2]
+  std::span<const float> frequencies;  // frequencies of the layer's RoPE: [rope_dims / 2]
 };
 
 struct AttentionInput {
   Matrix<const Bf16> q;  // [t, heads * head_dim], from QueryHeads
-  // From WindowKeys: the batch's own keys [t, head_dim]; with BatchView::Rows those of all its
+  // From WindowKeys: the batch's own keys [t, head_dim]; with BatchView::Rows the keys of all its
   // rows.
   Matrix<const Bf16> keys;
   Matrix<const std::int32_t> selected;  // [t, index_topk] from SelectRows; empty: all visible rows
@@ -90,10 +91,10 @@ inline constexpr std::int32_t kRemoteExpert = -1;
 
 struct Routing {
   Matrix<std::int32_t> ids;  // [t, experts per token], ascending in every row
-  Matrix<float> weights;     // the same shape
+  Matrix<float> weights;     // the shape of ids
 };
 
-// What Backend::BindExperts has readied: the routed experts of a block.
+// The routed experts of a block, readied by Backend::BindExperts.
 struct ExpertSet {
   std::int64_t block = 0;
   std::span<const ExpertWeights> experts;  // by id
@@ -175,9 +176,9 @@ class Backend {
   // kv [t, head_dim], in place: RMS norm, RoPE, then FP8 simulation of all but the RoPE dimensions.
   virtual void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
                           const RopeRows& rope) = 0;
-  // Adds the rows that the batch's tokens complete, of those that the cache has, then stores the
-  // tokens' inputs in the tail. Width and kind of row (FP8-simulated or rotated FP4) are those of
-  // the cache.
+  // Adds the rows that the batch's tokens complete, as far as the cache has them, then stores the
+  // tokens' inputs in the tail. The cache determines width and kind of the rows (FP8-simulated or
+  // rotated FP4).
   virtual void Compress(const CompressorInput& input, const BatchView& batch,
                         CompressorCache& cache) = 0;
   // q [t, index_heads * 128]: RoPE, Hadamard rotation, FP4; out [t, index_heads * 68] packed.
@@ -189,9 +190,9 @@ class Backend {
   virtual void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                           const BatchView& batch, const CompressorCache& cache,
                           Matrix<std::int32_t> rows) = 0;
-  // The same scores, of those rows alone that are in places ranges[i] of the cache's share for
-  // token i, [t]; of none the queries are not read. best [t, index_topk]: the best of them, or all,
-  // best first, then kNoScoredRow.
+  // Scores for token i only the rows in places ranges[i] of the cache's share, [t]; without rows
+  // the queries are not read. best [t, index_topk]: the best of these rows, or all, best first,
+  // then kNoScoredRow.
   virtual void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
                         const BatchView& batch, const CompressorCache& cache,
                         std::span<const RowRange> ranges, Matrix<ScoredRow> best) = 0;
@@ -214,8 +215,8 @@ class Backend {
   // table [vocab, experts per token]: the experts of each token id.
   virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
                             Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
-  // Readies the experts of a block, by id, for ExpertRows. The weights stay where they are as long
-  // as the result is used; those of remote experts have no data. Once they change, bind them anew.
+  // Readies the experts of a block, by id, for ExpertRows. The weights must stay in place as long
+  // as the result is used; remote experts have no data. Bind again after the weights change.
   virtual ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) = 0;
   // x [t, d]; rows [t * k, d]: the output of the j-th chosen expert of token i in row i * k + j,
   // routing weight applied before w2. An id of kRemoteExpert leaves its row as it is: another rank

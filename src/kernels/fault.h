@@ -1,8 +1,8 @@
 // FaultWord: what an operation has found wrong in the numbers it was given.
 //
-// Shapes are checked on entry, on the host. What lies in the memory of a device shows only while an
-// operation runs there: the operation sets the fault word, goes on without the bad element, and
-// whoever waits for the operation gets the error.
+// Shapes are checked on entry, on the host. The content of device memory is seen only while an
+// operation runs: the operation sets the fault word, skips the bad element, and the error is
+// returned to the caller that waits for the operation.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// How attention keys are cached: FP8 codes, their scales, and the rotated dimensions in bf16.
+// The layout of cached attention keys: FP8 codes, their scales, and the rotated dimensions in bf16.
 //
 // A key has head_dim numbers, the last rope_dims of them rotated. The other numbers, FP8-simulated
 // (docs/numerics.md 4), are E4M3 codes times a power of two per 64 numbers, and are stored in this

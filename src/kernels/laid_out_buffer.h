@@ -21,7 +21,7 @@ struct LaidOutBuffer {
   std::int64_t bytes() const { return buffer->bytes(); }
 };
 
-// What lay_out(BufferLayout&) takes, in bytes.
+// Returns the bytes that lay_out(BufferLayout&) needs.
 template <class LayOut>
 std::int64_t LayoutBytes(const LayOut& lay_out) {
   BufferLayout measure;
@@ -29,7 +29,7 @@ std::int64_t LayoutBytes(const LayOut& lay_out) {
   return measure.bytes();
 }
 
-// What lay_out(BufferLayout&) returns, in zeroed memory of its own. Error: kOutOfMemory.
+// Returns the result of lay_out(BufferLayout&) in zeroed memory of its own. Error: kOutOfMemory.
 template <class LayOut>
 Result<LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>> AllocateLayout(
     Backend& backend, const LayOut& lay_out, MemoryKind kind = MemoryKind::kDevice) {

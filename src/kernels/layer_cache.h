@@ -1,6 +1,6 @@
-// What one step reads and writes of the sequences it runs: the batch, and the cached state of a
-// layer. Plain views; kv_cache owns the memory, which is that of the backend, the block tables
-// included: the host computes addresses of rows, and reads none.
+// The inputs and outputs of a step: the batch, and the cached state of a layer for the batch's
+// sequences. Plain views; kv_cache owns the memory, including the block tables. The memory belongs
+// to the backend: the host computes addresses of rows, and reads none.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct BatchView {
   const Segment& SegmentOf(std::int64_t row) const {
     return segments[static_cast<std::size_t>(segment_of_row[static_cast<std::size_t>(row)])];
   }
-  // Some of its rows, with all its segments: those count the rows of the whole batch.
+  // Returns some of the rows, with all segments, which count the rows of the whole batch.
   BatchView Rows(std::int64_t first, std::int64_t count) const {
     const auto some = [&](auto of_rows) {
       return of_rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
@@ -57,7 +57,7 @@ inline constexpr std::int32_t kNoBlock = -1;
 // Positions of a block: the smallest number that is a multiple of both ratios.
 inline constexpr std::int64_t kBlockTokens = 128;
 struct BlockRows {
-  std::uint8_t* data = nullptr;   // of block 0
+  std::uint8_t* data = nullptr;   // address of block 0
   std::int64_t block_stride = 0;  // bytes from a block to the next
   std::int64_t rows_per_block = 1;
   std::int64_t row_bytes = 0;  // 0: there are no rows
@@ -76,7 +76,7 @@ struct BlockRows {
 
 // Cached keys, FP8-simulated: kernels/key_layout.h.
 struct KeyRows {
-  BlockRows blocks;  // of KeyBytes(layout) a row
+  BlockRows blocks;  // rows of KeyBytes(layout)
   KeyLayout layout;
 
   std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
@@ -88,8 +88,8 @@ struct KeyRows {
 // that a query may still see; what is stored elsewhere is dropped.
 struct WindowCache {
   KeyRows rows;
-  // Draft layers keep the key of position p in row p + 1: it depends on the token at p + 1, and so
-  // the rows of a block depend on the tokens of that block and of those before it, and on no
+  // Draft layers store the key of position p in row p + 1, since it depends on the token at p + 1:
+  // so the rows of a block depend on the tokens of this block and the blocks before, and on no
   // others.
   std::int64_t row_of_position_0 = 0;
 
@@ -105,10 +105,10 @@ struct CacheShard {
   int n = 1;
 
   bool Has(std::int64_t row) const { return row % n == rank; }
-  // Where a row is among those that are here, and which row is there.
+  // Convert between a row of the sequence and its place in the share.
   std::int64_t PlaceOf(std::int64_t row) const { return row / n; }
   std::int64_t RowIn(std::int64_t place) const { return place * n + rank; }
-  // Of rows [0, end).
+  // Returns how many of rows [0, end) are in the share.
   std::int64_t CountBefore(std::int64_t end) const { return (end + n - 1 - rank) / n; }
 };
 
@@ -118,7 +118,7 @@ struct SequenceRow {
   std::int32_t row = 0;
 };
 
-// What a compressor was given of one position: a number per channel each.
+// The inputs of a compressor for one position: a number per channel each.
 struct CompressorInputs {
   float* values = nullptr;
   float* scores = nullptr;
@@ -130,8 +130,7 @@ struct CompressorInputs {
 struct CompressorCache {
   int ratio = 0;  // 4 (two overlapping windows, inputs of 2 * width) or 128 (inputs of width)
   CacheShard share;
-  // Finished rows: the row in a place of the share is that row of the blocks. Exactly one of the
-  // two is there:
+  // Finished rows: place i of the share is row i of the blocks. Exactly one of the two is set:
   KeyRows rows;           // main
   BlockRows packed_rows;  // indexer: 68 bytes a row, see kPackedIndexBytes
   // Inputs of position p of sequence s are row s * tail_slots + p % tail_slots.
@@ -162,8 +161,7 @@ struct CompressorCache {
     std::copy_n(values, tail_values.cols, tail_values.Row(row));
     std::copy_n(scores, tail_scores.cols, tail_scores.Row(row));
   }
-  // The same for the rows behind blocks: of every position of a step that is among the last of its
-  // block.
+  // Keeps the rows behind blocks: of every position of a step that is among the last of its block.
   void KeepBoundary(std::int32_t sequence, std::int64_t position, const float* values,
                     const float* scores) const {
     const CompressorInputs kept = Boundary(sequence, position);
@@ -177,7 +175,7 @@ struct CompressorCache {
   }
 
   bool IsPacked() const { return packed_rows.row_bytes > 0; }
-  // Rows that a sequence can have, those of other ranks included.
+  // Returns the most rows of a sequence, including rows of other ranks.
   std::int64_t Capacity() const {
     return share.n * (IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity());
   }

@@ -31,7 +31,7 @@ inline constexpr std::int64_t kFp4Block = 32;   // columns that share one FP4 we
 // multiple of 128. F32 and BF16 data are aligned to their element size.
 struct Weight {
   WeightFormat format = WeightFormat::kBf16;
-  ScaleFormat scale_format = ScaleFormat::kE8m0;  // of kFp8; kFp4 is always E8M0
+  ScaleFormat scale_format = ScaleFormat::kE8m0;  // for kFp8; kFp4 is always E8M0
   const std::byte* data = nullptr;
   const std::byte* scales = nullptr;  // null for kF32 and kBf16
   std::int64_t n = 0;

@@ -29,7 +29,7 @@ struct BlockCounts {
   }
 };
 
-// How often each block is used, counted by those who use them.
+// The reference counts of all blocks, counted by their users.
 struct BlockUses {
   std::vector<std::int32_t> history;
   std::vector<std::int32_t> window;
@@ -39,8 +39,8 @@ struct BlockUses {
   friend bool operator==(const BlockUses&, const BlockUses&) = default;
 };
 
-// Counts uses only; the memory is someone else's. A block is free when nobody uses it. Allocates
-// nothing after its construction. One thread at a time.
+// Counts uses only; does not own the memory. A block without uses is free. Allocates nothing after
+// its construction. One thread at a time.
 class BlockArena {
  public:
   // The first history_slabs of the slabs hold history blocks only, so that as many of these can

@@ -48,7 +48,7 @@ class BlockFileList {
   bool Contains(const BlockFileName& name) const { return places_.contains(name); }
   // Adds the file, or sets its size; it is now the one that was used last.
   void Use(const BlockFileName& name, std::int64_t bytes);
-  // Makes it the one that was used last, if it is there.
+  // Makes the file, if it exists, the most recently used.
   void UseAgain(const BlockFileName& name);
   void Remove(const BlockFileName& name);
   // Removes the file that was not used for the longest time. There must be one.
@@ -73,7 +73,7 @@ class BlockDirectory {
                                      const BlockKey& fingerprint);
 
   struct Listing {
-    BlockFileList files;              // of all fingerprints, by the time of their last use
+    BlockFileList files;              // files of all fingerprints, by the time of their last use
     std::int64_t n_foreign = 0;       // entries that are not ours: left alone
     std::filesystem::path a_foreign;  // the folder that holds one of them
   };
@@ -95,7 +95,7 @@ class BlockDirectory {
   BlockDirectory(std::filesystem::path path, std::filesystem::path own_folder);
 
   std::filesystem::path path_;
-  std::filesystem::path own_folder_;  // of our fingerprint
+  std::filesystem::path own_folder_;  // folder of this fingerprint
 };
 
 }  // namespace fathom

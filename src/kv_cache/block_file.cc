@@ -48,7 +48,7 @@ void Put(Header& header, std::size_t offset, const T& value) {
   std::memcpy(header.data() + offset, &value, sizeof(value));
 }
 
-// Everything but the checksums.
+// Returns the header without checksums.
 Header DescriptionOf(const BlockDescription& block, std::size_t payload_bytes) {
   Check(std::ssize(block.tokens) == kBlockTokens, "the tokens of a block are not one block");
   Header header = {};
@@ -74,7 +74,7 @@ BlockKey ChecksumAt(const Header& header, std::size_t offset) {
 }
 
 void SetTimeToNow(int fd) {
-  // Without explicit times the system takes those of its last tick, and order is lost.
+  // Sets explicit times: by default the system takes the time of its last tick, and order is lost.
   std::timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const std::array times = {now, now};
@@ -110,9 +110,9 @@ bool IsNamed(const Descriptor& file, const std::string& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-// Takes the lock of an unfinished file without waiting for it. Only who has it removes or renames
-// the file of that name. False: another has it (errno EWOULDBLOCK), or the file has that name no
-// longer (0), or there are no locks.
+// Takes the lock of an unfinished file without waiting. Only the holder removes or renames the file
+// of that name. False: another holds it (errno EWOULDBLOCK), or the file has lost this name (0), or
+// the system has no locks.
 bool Lock(const Descriptor& file, const std::string& temporary) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     return false;
@@ -127,7 +127,7 @@ Descriptor Create(const std::string& temporary) {
   constexpr int kOwnerOnly = 0600;
   Descriptor file(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
-  // Where the system has no locks, nobody takes another's file for abandoned.
+  // On a system without locks, unfinished files of others are never taken for abandoned.
   if (file.get() >= 0 && !Lock(file, temporary) && (errno == EWOULDBLOCK || errno == 0)) {
     file = Descriptor();
     errno = EEXIST;
@@ -166,8 +166,8 @@ bool IsFileOf(const std::string& path, std::int64_t n_bytes) {
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == n_bytes;
 }
 
-// Returns when nobody writes `temporary` any more; what a dead process left of it is removed.
-// False: it takes too long.
+// Waits until no process writes `temporary`, and removes what a dead process left. False: it takes
+// too long.
 bool WaitForWriter(const std::string& temporary) {
   constexpr std::chrono::seconds kMost{1};
   constexpr std::chrono::milliseconds kPause{1};
@@ -183,7 +183,7 @@ bool WaitForWriter(const std::string& temporary) {
       return true;
     }
     if (errno == 0) {
-      return true;  // it has been renamed, or is gone
+      return true;  // it has been renamed or removed
     }
   } while (errno == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline);
   return false;

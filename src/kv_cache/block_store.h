@@ -31,11 +31,10 @@ class BlockStore {
   virtual bool Has(int data_rank, const BlockKey& key, BlockKind kind) const = 0;
   // Copies the block and stores it soon. What cannot be stored is dropped.
   virtual void Store(const KeptBlock& stored) = 0;
-  // Reads what was stored into the block, which is nobody else's until TakeFinished has told of
-  // `id`.
+  // Reads a stored block into memory that must not be used otherwise until TakeFinished has
+  // reported `id`.
   virtual void StartLoad(std::uint64_t id, const KeptBlock& stored) = 0;
-  // Adds the loads that have ended since the last call; of those that failed the block may hold
-  // anything.
+  // Appends the loads that have ended since the last call; the memory of failed loads is undefined.
   virtual void TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) = 0;
   // Returns when a load may have ended, or after `timeout`.
   virtual void WaitForFinished(std::chrono::milliseconds timeout) = 0;

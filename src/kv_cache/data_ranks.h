@@ -7,7 +7,7 @@
 
 namespace fathom {
 
-// Sequences are numbered among all ranks, and among those of a rank without gaps:
+// Sequences are numbered among all ranks, and within a rank without gaps:
 //
 //   sequence  0 1 2 3 4 5 6
 //   rank      0 1 2 0 1 2 0      of 3

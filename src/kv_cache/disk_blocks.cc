@@ -53,7 +53,7 @@ void DiskBlocks::Store(const KeptBlock& stored) {
     staged_store_.resize(static_cast<std::size_t>(cache_.BlockBytes(stored.kind)));
     backend.Download(staged_store_, cache_.BlockAddress(stored.kind, stored.block));
     if (!backend.Wait(backend.Mark())) {
-      return;  // what the step has computed is of no use
+      return;  // the result of the step is discarded
     }
     payload = staged_store_;
   }

@@ -99,7 +99,7 @@ struct DiskTier::Impl {
   std::list<WaitingLoad> loads;
   std::list<WaitingStore> stores;
   std::unordered_map<BlockFileName, const WaitingStore*, BlockFileNameHash> stores_by_name;
-  std::int64_t waiting_bytes = 0;  // of the payloads of `stores`
+  std::int64_t waiting_bytes = 0;  // bytes of the payloads of `stores`
   std::vector<FinishedLoad> finished;
   DiskTierStats stats;  // without files and bytes
   std::condition_variable_any work_came;
@@ -118,7 +118,7 @@ void DiskTier::Impl::Run(const std::stop_token& stop) {
     } else if (!stores.empty()) {
       RunStore(lock);
     } else {
-      return;  // nothing to do, hence told to stop
+      return;  // nothing left to do: stop was requested
     }
     work_ended.notify_all();
   }
@@ -257,7 +257,7 @@ Status DiskTier::Impl::MakeRoom(std::unique_lock<std::mutex>& lock, std::int64_t
 }
 
 void DiskTier::Impl::TurnOff(std::unique_lock<std::mutex>& lock, const Error& error) {
-  stats.is_on = false;  // what still waits is dropped as its turn comes
+  stats.is_on = false;  // waiting blocks are dropped in their turn
   lock.unlock();
   warn(fmt::format("{}; no more blocks are written to disk", error.message));
   lock.lock();

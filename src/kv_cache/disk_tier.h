@@ -1,10 +1,10 @@
 // DiskTier: blocks on disk, found again after a restart.
 //
-// One file per block (block_directory.h says where, block_file.h what is in it), written under
-// another name and renamed, so that a file is either whole or not there. What is in it is checked
-// when it is read. Processes may share a directory: a file that another one deleted is a miss, one
-// that another one has written, or is writing, is not written again, and each keeps to max_bytes by
-// what is there, whoever wrote it, at the latest when it has written an eighth of them itself.
+// One file per block (block_directory.h: where; block_file.h: its content), written under another
+// name and renamed, so that a file is either complete or missing. Its content is checked when it is
+// read. Processes may share a directory: a file that another process deleted is a miss, a file that
+// another has written, or is writing, is not written again, and each keeps to max_bytes counting
+// all files, whoever wrote them, at the latest when it has written an eighth of them itself.
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,8 @@
 // PrefixCache: the blocks of texts that were read before, found again by their tokens.
 //
-// An entry is a block of 128 tokens behind the entry before it; its key is a hash of the tokens
-// from the beginning (block_key.h), and its tokens are compared too. It holds a history block and,
-// where there was room, a window block. A sequence may begin behind any entry whose window block is
-// there.
+// An entry is a block of 128 tokens behind another entry; its key is a hash of the tokens from the
+// beginning (block_key.h), and its tokens are compared too. It holds a history block and, if there
+// was room, a window block. A sequence may start behind any entry that has its window block.
 //
 //   root -- e0 -- e1 -- e2 -- e3          history blocks: all
 //                  \                      window blocks: e1, e3, e4
@@ -81,7 +80,7 @@ class PrefixCache {
               std::int64_t n_blocks, PrefixChain& chain);
 
   // Makes an entry of blocks that were stored elsewhere; the caller's use of them becomes the
-  // entry's. The entry of the block before is there. window: or kNoBlock.
+  // entry's. The entry of the block before must exist. window: or kNoBlock.
   void Insert(const BlockKey& key, const BlockKey& parent, std::span<const Token> tokens,
               std::int32_t history, std::int32_t window);
   // Adds the window block of an entry that has none.
@@ -93,7 +92,7 @@ class PrefixCache {
 
   // Another sequence uses the same entries: a copy of the first (SequenceCache::Fork).
   void Share(const PrefixChain& from, PrefixChain& to);
-  // Pins entries that are there, all of `keys` or one more: nothing takes them until Unpin.
+  // Pins existing entries, all of `keys` or one more: they are not evicted until Unpin.
   void PinKnown(std::span<const BlockKey> keys, PrefixChain& chain);
   void PinNext(const BlockKey& key, PrefixChain& chain);
   // The sequence does not use its entries any more.

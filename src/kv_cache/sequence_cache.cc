@@ -39,7 +39,7 @@ void AddRows(const Matrix<float>& rows, std::int64_t from, std::int64_t to, std:
                     count * rows.cols * static_cast<std::int64_t>(sizeof(float))});
 }
 
-// The same on every rank: what all layers together need.
+// Equal on every rank: counts the needs of all layers.
 std::int64_t HistoriesPerSlab(const CacheShape& shape) {
   constexpr std::int64_t kMost = 64;
   CacheShape whole = shape;
@@ -313,8 +313,7 @@ BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, st
   return counts;
 }
 
-// Of a block that others use too, what the step does not write is copied: it begins in block
-// `copied`.
+// The part of a shared block that the step does not write is copied: it begins in block `copied`.
 void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
                                 std::int64_t copied) {
   for (std::int64_t i = range.first; i < range.end; ++i) {

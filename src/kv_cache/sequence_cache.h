@@ -6,14 +6,14 @@
 //                   right behind them need: given back when no query can see them any more
 //   tails           the inputs of unfinished compressed rows: a fixed piece per sequence
 //
-// All layers grow in lockstep, so that one table per sequence and kind of block serves them all. A
-// block may be in several tables and in the prefix cache; it is copied before it is written then.
-// A sequence can begin behind any block whose window block (and those that the window reaches) is
-// there: Attach.
+// All layers grow in lockstep, so that one table per sequence and kind of block serves all layers.
+// A block may be in several tables and in the prefix cache; it is then copied before it is written.
+// A sequence can start behind any block whose window block (and those that the window reaches) is
+// cached: Attach.
 //
-// Of several data ranks (data_ranks.h) each has its own memory, and blocks in it that belong to its
-// sequences; numbers of blocks mean something within a rank only. Every rank keeps account of the
-// blocks of all, but has the bytes of its own.
+// With several data ranks (data_ranks.h), each has its own memory with the blocks of its sequences;
+// block numbers are valid within a rank only. Every rank tracks the blocks of all, but has only its
+// own bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@
 
 namespace fathom {
 
-// Which window blocks a step that passes several of them stores: those that the next step may see,
-// or all (so that others can begin behind each).
+// The window blocks that a step which passes several of them stores: those that the next step may
+// see, or all (so that others can start behind each).
 enum class StoredWindows { kSeen, kAll };
 
 // Where a sequence stands.
@@ -44,8 +44,8 @@ struct SequenceState {
   friend bool operator==(const SequenceState&, const SequenceState&) = default;
 };
 
-// What was copied within the memory of a data rank: of a block to a block, of a sequence to a
-// sequence, or the hidden streams of a window block to a sequence.
+// A copy within the memory of a data rank: from block to block, from sequence to sequence, or of
+// the hidden streams from a window block to a sequence.
 struct CacheCopy {
   enum class What : std::int32_t { kHistory, kWindow, kTails, kStream };
   What what = What::kHistory;
@@ -67,24 +67,24 @@ struct KeptStream {
 // block is reused as it is. Must not outlive the backend. One thread at a time.
 //
 // Rows, tails and streams lie in memory of the backend; the host copies them there, and reads none.
-// Block tables are the host's: the backend has a copy, which each step brings up to date
-// (TakeTableChanges), or reads those of the host where it can.
+// Block tables are the host's: the backend has a copy, which each step updates (TakeTableChanges),
+// or reads the host's tables where it can.
 class SequenceCache {
  public:
   static Result<SequenceCache> Create(Backend& backend, const CacheShape& shape);
   // The bytes of the caches of a shape whose memory_bytes is 0: as much as all sequences can need
   // at once, whatever they share.
   static std::int64_t FullBytes(const CacheShape& shape);
-  // The slabs that Create would make. Errors as those of Create, but that nothing is allocated.
+  // Returns the slabs that Create would make. Errors: as Create; nothing is allocated.
   static Result<std::int64_t> SlabsFor(const CacheShape& shape);
 
   // --- One step of a sequence: Extend, run, MarkComputed. ---
 
   // Makes room for positions [first, first + n_tokens) of `sequence` (a slot of the shape, within
-  // its context), and for what draft layers store beyond. first = 0 starts the sequence anew;
-  // otherwise it is at least earliest_next(). Once more before the step ran it adds what is missing
-  // and takes nothing back. Error kOutOfMemory, with nothing changed but that a sequence started
-  // anew is empty: not enough free blocks.
+  // its context), and for the rows of draft layers beyond. first = 0 resets the sequence; otherwise
+  // it is at least earliest_next(). A second call before the step ran adds missing blocks and frees
+  // nothing. Error kOutOfMemory: not enough free blocks; nothing has changed, except that a reset
+  // sequence is empty.
   Status Extend(std::int32_t sequence, std::int64_t first, std::int64_t n_tokens,
                 StoredWindows windows = StoredWindows::kSeen);
   // The blocks that Extend would take.
@@ -97,7 +97,7 @@ class SequenceCache {
   // Gives all blocks of `sequence` back; it is empty now.
   void Release(std::int32_t sequence);
 
-  // Of its state.
+  // The positions of a sequence.
   std::int64_t next_position(std::int32_t sequence) const {
     return StateOf(sequence).next_position;
   }
@@ -124,15 +124,14 @@ class SequenceCache {
   //     in the memory of their layers (engine/ranks/rank_leader.h, engine/ranks/rank_follower.h).
   //     ---
 
-  // From now on what is copied is noted there, in order, whichever data rank has it; null: not any
-  // more.
+  // Appends later copies, in order, on whichever data rank, to `notes`; null: stops.
   void NoteCopies(std::vector<CacheCopy>* notes) { notes_ = notes; }
   const SequenceState& state(std::int32_t sequence) const { return StateOf(sequence); }
   // The blocks of a sequence in the order of positions; kNoBlock where there is none.
   std::span<const std::int32_t> Table(BlockKind kind, std::int32_t sequence) const;
 
-  // What the first rank has, does this one too. From the first call on, this cache takes no block
-  // and returns none: which are in use is the first rank's knowledge.
+  // Copies the state of the first rank. After the first call, this cache allocates and frees no
+  // block: the first rank tracks them.
   void Follow(std::int32_t sequence, const SequenceState& state);
   void FollowEntry(BlockKind kind, std::int32_t sequence, std::int64_t i, std::int32_t block);
   void Run(const CacheCopy& copy);
@@ -169,7 +168,7 @@ class SequenceCache {
   const BlockArena& arena(int data_rank) const {
     return arenas_[static_cast<std::size_t>(data_rank)];
   }
-  // Of the only one.
+  // For a single data rank.
   BlockArena& arena() { return arena(OnlyRank()); }
   const BlockArena& arena() const { return arena(OnlyRank()); }
 
@@ -198,7 +197,7 @@ class SequenceCache {
   const BlockArena& ArenaOf(std::int32_t sequence) const {
     return arena(shape_.data.OwnerOf(sequence));
   }
-  // Where the sequence's part of a table begins: those of a rank are neighbours.
+  // Returns the beginning of the sequence's part of a table: the sequences of a rank are adjacent.
   std::int64_t TableBegin(std::int32_t sequence) const {
     const DataRanks& data = shape_.data;
     return (data.OwnerOf(sequence) * SlotsHere(shape_) + data.OwnSlotOf(sequence)) * table_width_;
@@ -242,7 +241,7 @@ class SequenceCache {
   std::vector<std::int32_t> host_tables_;
   std::vector<TableChange> changes_;
   std::vector<TableChange> taken_changes_;
-  std::vector<PieceCopy> pieces_;  // of one call of CopyPieces
+  std::vector<PieceCopy> pieces_;  // scratch of CopyPieces
   Backend* backend_ = nullptr;
   std::unique_ptr<Buffer> blocks_;
   std::unique_ptr<Buffer> tails_;
