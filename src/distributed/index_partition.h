@@ -25,7 +25,7 @@ namespace fathom {
 // Rows that a token at this position chooses from: all visible rows, or none where all of them fit.
 std::int64_t RowsToScore(const ModelConfig& config, std::int64_t position);
 
-// Whether the tensor ranks divide the scoring of n_rows rows of all tokens. Otherwise each rank
+// True if the tensor ranks divide the scoring of n_rows rows over all tokens. Otherwise each rank
 // scores all rows.
 bool SharesScoring(const ModelConfig& config, const ModelShard& shard, std::int64_t n_rows);
 
@@ -33,7 +33,7 @@ bool SharesScoring(const ModelConfig& config, const ModelShard& shard, std::int6
 struct IndexRange {
   std::int64_t first_token = 0;  // row of the batch
   std::int64_t n_tokens = 0;     // to the last token with rows in the range
-  std::int64_t first_list = 0;   // of its n_tokens lists among those of all ranks
+  std::int64_t first_list = 0;   // of its n_tokens lists in the lists of all ranks
 };
 
 // One thread at a time. The configuration outlives it.
@@ -52,7 +52,7 @@ class IndexPartition {
   const IndexRange& RangeOf(int rank) const { return ranges_[static_cast<std::size_t>(rank)]; }
   // For each of the own n_tokens, the places in the cache of the rows that this rank scores.
   std::span<const RowRange> own_rows() const { return own_rows_; }
-  // lists: those of all ranks, [RangeOf(last rank).first_list + n_tokens, index_topk]; rows [t,
+  // lists: the lists of all ranks, [RangeOf(last rank).first_list + n_tokens, index_topk]; rows [t,
   // index_topk]: the result of SelectRows.
   void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
 

@@ -19,7 +19,7 @@ inline int LogitSlots(const ModelShard& shard) {
   return shard.is_first_stage() ? shard.n_stages : 1;
 }
 
-// The same calls of Start on all ranks. One thread at a time.
+// All ranks make the same calls of Start. One thread at a time.
 class LogitGather {
  public:
   // logits [rows, vocabulary]; shards [LogitSlots * rows, vocabulary]: scratch. All outlive the

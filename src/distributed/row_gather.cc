@@ -41,7 +41,7 @@ std::int32_t RowGather::SlotOf(std::int32_t sequence, std::int32_t row) {
   return gathered.slot;
 }
 
-// Until all rows are counted, a row is replaced by its slot among those of its rank, times the
+// Until all rows are counted, replaces a row by its slot among the rows of its rank, times the
 // number of ranks, plus the rank.
 std::int64_t RowGather::Gather(const BatchView& batch, Matrix<std::int32_t> selected,
                                std::int64_t first) {

@@ -4,7 +4,7 @@
 // The ranks have chosen together, so each rank knows the rows that all ranks need. A rank sends
 // each chosen row that it caches once for all tokens of a sequence, into a buffer whose rows the
 // attention reads in the order of the choice: the sums are those of a rank that has all rows. A
-// step whose rows do not fit is cut into several gathers, in the same way on all ranks.
+// step whose rows do not fit is divided into several gathers, in the same way on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class RowGather {
   std::span<const SequenceRow> own_rows() const { return own_rows_; }
 
  private:
-  // The slot of a row among those of its rank, in the gather of one sequence.
+  // The slot of a row among the rows of its rank, in the gather of one sequence.
   struct Gathered {
     std::int64_t turn = 0;
     std::int32_t slot = 0;

@@ -1,4 +1,4 @@
-// What Model::Load makes of a checkpoint's draft head and of what its files say of themselves.
+// The choice of the draft head for Model::Load, and warnings about the checkpoint.
 #pragma once
 
 #include <string>

@@ -13,11 +13,10 @@
 
 namespace fathom {
 
-// Binds the weights, narrows them to this process's shard, checks their values and brings them to
-// where options.weights wants them: names and shapes are right before any value is read. The store
-// is bound to `weights`, which must not move afterwards. The checkpoint is closed if all weights
-// have moved to memory. Errors: those of a checkpoint that is not what the configuration says, or
-// of memory.
+// Binds the weights, narrows them to this process's shard, checks their values and moves them to
+// where options.weights asks: names and shapes are checked before any value is read. Binds the
+// store to `weights`, which must not move afterwards. Closes the checkpoint if all weights have
+// moved to memory. Errors: the checkpoint contradicts the configuration; out of memory.
 Status LoadWeights(Checkpoint& checkpoint, const ModelConfig& config, const ModelOptions& options,
                    const ModelParts& parts, const LoadProgress& progress, ModelWeights& weights,
                    std::vector<std::string>& warnings);

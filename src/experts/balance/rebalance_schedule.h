@@ -1,4 +1,4 @@
-// RebalanceSchedule: when experts are balanced anew.
+// RebalanceSchedule: decides when experts are rebalanced.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ class RebalanceSchedule {
  public:
   using OnEnd = std::function<void(const RebalanceReport&)>;
 
-  // Every `interval` tokens (at least 1), the first time after a quarter of that. `on_end` is told
-  // about each that has ended.
+  // Rebalances every `interval` tokens (at least 1), the first time after a quarter of them.
+  // `on_end` is called for each rebalancing that has ended.
   RebalanceSchedule(ExpertRebalancer& rebalancer, std::int64_t interval, OnEnd on_end);
 
-  // After a step of so many tokens (0: an empty one, which counts as none): begins, or goes on.
-  // Errors: the rebalancer's.
+  // Call after a step of n_tokens tokens (0: an empty step, which does not count): begins or
+  // continues a rebalancing. Errors: the rebalancer's.
   Status AfterStep(std::int64_t n_tokens);
   // Does what is left of one that has begun.
   Status Finish();

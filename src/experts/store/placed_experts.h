@@ -26,7 +26,7 @@ namespace fathom {
 // Options of a model whose experts several ranks divide.
 struct ExpertOptions {
   BlockPlacements placement;         // empty: physical expert p holds logical p mod E
-  std::int64_t window_steps = 1000;  // whose loads are remembered
+  std::int64_t window_steps = 1000;  // steps whose loads are kept
   std::int64_t max_moved_bytes = 0;  // memory for experts that have moved here; 0: no limit
 };
 
