@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "chat/literals.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 

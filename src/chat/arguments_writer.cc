@@ -1,6 +1,6 @@
 #include "chat/arguments_writer.h"
 
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 

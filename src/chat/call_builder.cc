@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "json/json_value.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "chat/literals.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -7,13 +7,14 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_header.h"
+#include "json/json_writer.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {
@@ -21,10 +22,6 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kDataAlignment = 64;
 constexpr std::int64_t kWriteBackBytes = std::int64_t{32} << 20;
-
-std::string JsonText(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 struct Layout {
   std::string header;  // the 8 bytes of its length, the JSON, padding
@@ -51,8 +48,8 @@ Result<Layout> MakeLayout(const std::string& path,
     }
     const std::int64_t end = begin + *count * ElementBytes(tensor.dtype);
     json += fmt::format(R"(,{}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
-                        JsonText(tensor.name), Name(tensor.dtype), ShapeToString(tensor.shape),
-                        begin, end);
+                        PythonJsonString(tensor.name), Name(tensor.dtype),
+                        ShapeToString(tensor.shape), begin, end);
     begin = end;
   }
   json += '}';

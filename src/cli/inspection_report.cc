@@ -2,17 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "checkpoint/problems.h"
 #include "cli/inspection.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 // "1.57 GB": decimal units, three digits.
 std::string Bytes(std::int64_t bytes) {
@@ -88,7 +87,7 @@ std::string DescribeMemory(const Inspection& inspection) {
   return text;
 }
 
-ordered_json ConfigToJson(const ModelConfig& config) {
+JsonValue ConfigToJson(const ModelConfig& config) {
   return {{"vocab_size", config.vocab_size},
           {"hidden_size", config.hidden_size},
           {"num_hidden_layers", config.num_hidden_layers},
@@ -111,8 +110,8 @@ ordered_json ConfigToJson(const ModelConfig& config) {
           {"compress_ratios", config.compress_ratios}};
 }
 
-ordered_json ProblemsToJson(const Inspection& inspection) {
-  ordered_json problems = ordered_json::array();
+JsonValue ProblemsToJson(const Inspection& inspection) {
+  JsonValue problems = JsonValue::Array();
   for (const ProblemGroup& group : inspection.problems) {
     for (const Error& problem : group.problems) {
       problems.push_back({{"kind", group.subject}, {"message", problem.message}});
@@ -121,9 +120,9 @@ ordered_json ProblemsToJson(const Inspection& inspection) {
   return problems;
 }
 
-ordered_json MemoryToJson(const Inspection& inspection) {
-  ordered_json memory = {{"weights_bytes", inspection.all.bytes - inspection.draft_bytes},
-                         {"draft_head_bytes", inspection.draft_bytes}};
+JsonValue MemoryToJson(const Inspection& inspection) {
+  JsonValue memory = {{"weights_bytes", inspection.all.bytes - inspection.draft_bytes},
+                      {"draft_head_bytes", inspection.draft_bytes}};
   if (inspection.config) {
     memory["kv_constant_bytes"] = inspection.cache.constant;
     memory["kv_bytes_per_1000_tokens"] = inspection.cache.per_1000_tokens;
@@ -161,16 +160,16 @@ std::string DescribeInspection(const Inspection& inspection) {
 }
 
 std::string InspectionToJson(const Inspection& inspection) {
-  ordered_json dtypes = ordered_json::object();
+  JsonValue dtypes = JsonValue::Object();
   for (const auto& [dtype, use] : inspection.dtypes) {
     dtypes[std::string(Name(dtype))] = {{"tensors", use.n_tensors}, {"bytes", use.bytes}};
   }
-  ordered_json object = {{"model", inspection.directory.string()},
-                         {"ok", inspection.problems.empty()},
-                         {"files", inspection.n_files},
-                         {"tensors", inspection.all.n_tensors},
-                         {"bytes", inspection.all.bytes},
-                         {"dtypes", std::move(dtypes)}};
+  JsonValue object = {{"model", inspection.directory.string()},
+                      {"ok", inspection.problems.empty()},
+                      {"files", inspection.n_files},
+                      {"tensors", inspection.all.n_tensors},
+                      {"bytes", inspection.all.bytes},
+                      {"dtypes", std::move(dtypes)}};
   if (inspection.config) {
     const LayerCounts& layers = inspection.layers;
     object["config"] = ConfigToJson(*inspection.config);
@@ -190,7 +189,7 @@ std::string InspectionToJson(const Inspection& inspection) {
   object["memory"] = MemoryToJson(inspection);
   object["warnings"] = inspection.warnings;
   object["problems"] = ProblemsToJson(inspection);
-  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return WriteJson(object, 2) + "\n";
 }
 
 }  // namespace fathom::cli

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cmath>
 #include <utility>
 
 namespace fathom {
@@ -18,25 +16,6 @@ std::string ExpectedInteger(IntegerRange range) {
   if (range.low == all.low && range.high == all.high) return "an integer of 64 bits";
   if (range.high == all.high) return fmt::format("an integer of at least {}", range.low);
   return fmt::format("an integer from {} to {}", range.low, range.high);
-}
-
-// 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
-std::optional<std::int64_t> WholeNumber(const JsonValue& value) {
-  const char* begin = value.text.data();
-  const char* end = begin + value.text.size();
-  if (value.kind == JsonValue::Kind::kInteger) {
-    std::int64_t number = 0;
-    if (std::from_chars(begin, end, number).ec != std::errc()) return std::nullopt;
-    return number;
-  }
-  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
-  double number = 0;
-  if (value.kind != JsonValue::Kind::kFloat ||
-      std::from_chars(begin, end, number).ec != std::errc() || !(std::fabs(number) <= kExact) ||
-      std::trunc(number) != number) {
-    return std::nullopt;
-  }
-  return static_cast<std::int64_t>(number);
 }
 
 }  // namespace
@@ -93,7 +72,7 @@ void FieldReader::ReadString(std::string_view key, std::string* value) {
 
 std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const std::string& path,
                                                    IntegerRange range) {
-  const std::optional<std::int64_t> number = WholeNumber(value);
+  const std::optional<std::int64_t> number = value.AsInteger();
   if (!number || *number < range.low || *number > range.high) {
     Fail(path, ExpectedInteger(range), value);
     return std::nullopt;
@@ -103,11 +82,8 @@ std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const
 
 std::optional<double> FieldReader::NumberOf(const JsonValue& value, const std::string& path,
                                             NumberRange range) {
-  double number = 0;
-  const char* end = value.text.data() + value.text.size();
-  const bool is_read =
-      IsNumber(value) && std::from_chars(value.text.data(), end, number).ec == std::errc();
-  if (!is_read || !(number >= range.low && number <= range.high)) {  // so that NaN is refused
+  const std::optional<double> number = value.AsDouble();
+  if (!number || !(*number >= range.low && *number <= range.high)) {  // so that NaN is refused
     Fail(path, fmt::format("a number from {} to {}", range.low, range.high), value);
     return std::nullopt;
   }
@@ -115,10 +91,11 @@ std::optional<double> FieldReader::NumberOf(const JsonValue& value, const std::s
 }
 
 void FieldReader::Fail(std::string_view path, std::string_view expected, const JsonValue& found) {
-  Fail(path, expected, DescribeFound(found));
+  FailText(path, expected, DescribeFound(found));
 }
 
-void FieldReader::Fail(std::string_view path, std::string_view expected, std::string_view found) {
+void FieldReader::FailText(std::string_view path, std::string_view expected,
+                           std::string_view found) {
   Fail(Error{ErrorCode::kInvalidArgument,
              fmt::format("{}{}{}: expected {}, found {}", path_, path_.empty() ? "" : ".", path,
                          expected, found)});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/result.h"
 #include "json/json_value.h"
@@ -51,12 +52,18 @@ class FieldReader {
                                  NumberRange range);
 
   void Fail(std::string_view path, std::string_view expected, const JsonValue& found);
-  void Fail(std::string_view path, std::string_view expected, std::string_view found);
+  // `found`: a text.
+  template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string_view>>>
+  void Fail(std::string_view path, std::string_view expected, const Text& found) {
+    FailText(path, expected, found);
+  }
   void Fail(Error error);
 
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  void FailText(std::string_view path, std::string_view expected, std::string_view found);
+
   const JsonValue& object_;
   const std::string path_;
   std::optional<Error> error_;

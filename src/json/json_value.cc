@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "base/check.h"
 #include "base/utf8.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
@@ -278,6 +281,88 @@ class Reader {
 };
 
 }  // namespace
+
+JsonValue::JsonValue(std::initializer_list<JsonElement> list) {
+  const bool is_object = std::all_of(list.begin(), list.end(), [](const JsonElement& element) {
+    const JsonValue& pair = element.value_;
+    return pair.IsArray() && pair.items.size() == 2 && pair.items[0].IsString();
+  });
+  if (!is_object) {
+    *this = Array(list);
+    return;
+  }
+  kind = Kind::kObject;
+  for (const JsonElement& element : list) {
+    std::vector<JsonValue>& pair = element.value_.items;
+    keys.push_back(std::move(pair[0].text));
+    items.push_back(std::move(pair[1]));
+  }
+}
+
+JsonValue JsonValue::Array(std::initializer_list<JsonElement> list) {
+  JsonValue array;
+  array.kind = Kind::kArray;
+  array.items.reserve(list.size());
+  for (const JsonElement& element : list) array.items.push_back(std::move(element.value_));
+  return array;
+}
+
+JsonValue JsonValue::Object() {
+  JsonValue object;
+  object.kind = Kind::kObject;
+  return object;
+}
+
+void JsonValue::SetFloat(double value) {
+  if (!std::isfinite(value)) return;
+  kind = Kind::kFloat;
+  text = PythonFloat(fmt::format("{}", value));
+}
+
+JsonValue& JsonValue::operator[](std::string_view key) {
+  if (IsNull()) kind = Kind::kObject;
+  Check(IsObject(), "a member of a JSON value that is no object");
+  if (const JsonValue* found = Find(key))
+    return items[static_cast<std::size_t>(found - items.data())];
+  keys.emplace_back(key);
+  return items.emplace_back();
+}
+
+void JsonValue::Update(JsonValue object) {
+  for (std::size_t i = 0; i < object.keys.size(); ++i) {
+    (*this)[object.keys[i]] = std::move(object.items[i]);
+  }
+}
+
+void JsonValue::push_back(JsonValue value) {
+  if (IsNull()) kind = Kind::kArray;
+  Check(IsArray(), "an element of a JSON value that is no array");
+  items.push_back(std::move(value));
+}
+
+// 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
+std::optional<std::int64_t> JsonValue::AsInteger() const {
+  if (kind == Kind::kInteger) {
+    std::int64_t number = 0;
+    const bool is_read =
+        std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
+    return is_read ? std::optional(number) : std::nullopt;
+  }
+  constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
+  const std::optional<double> number = kind == Kind::kFloat ? AsDouble() : std::nullopt;
+  if (!number || !(std::fabs(*number) <= kExact) || std::trunc(*number) != *number) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(*number);
+}
+
+std::optional<double> JsonValue::AsDouble() const {
+  if (kind != Kind::kInteger && kind != Kind::kFloat) return std::nullopt;
+  double number = 0;
+  const bool is_read =
+      std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
+  return is_read ? std::optional(number) : std::nullopt;
+}
 
 const JsonValue* JsonValue::Find(std::string_view key) const {
   const auto found = std::find(keys.begin(), keys.end(), key);

@@ -2,17 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "api/common/generation_fields.h"
 #include "api/common/sse.h"
 #include "json/field_reader.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 tl::unexpected<ApiError> Failed(ApiError error) {
   return tl::unexpected<ApiError>(std::move(error));
@@ -29,7 +27,7 @@ ApiError NotRunning(const std::string& id) {
 }  // namespace
 
 HttpResponse SlotsResponse(const GenerationTable& table) {
-  Json slots = Json::array();
+  JsonValue slots = JsonValue::Array();
   for (const GenerationTable::Row& row : table.List()) {
     slots.push_back({{"id", row.id},
                      {"path", row.path},
@@ -37,7 +35,7 @@ HttpResponse SlotsResponse(const GenerationTable& table) {
                      {"output_tokens", row.output_tokens},
                      {"seconds", row.seconds}});
   }
-  return {.body = DumpJson(slots)};
+  return {.body = WriteJson(slots)};
 }
 
 ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body) {
@@ -50,7 +48,7 @@ ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view b
   if (reader.error()) return Failed(ToApiError(*reader.error()));
   const std::size_t n_aborted = table.Abort(id);
   if (n_aborted == 0) return Failed(NotRunning(id));
-  return HttpResponse{.body = DumpJson({{"request_id", id}, {"aborted", n_aborted}})};
+  return HttpResponse{.body = WriteJson({{"request_id", id}, {"aborted", n_aborted}})};
 }
 
 }  // namespace fathom

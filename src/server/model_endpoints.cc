@@ -4,24 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "api/common/generation_fields.h"
 #include "api/common/sse.h"
 #include "json/field_reader.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-HttpResponse JsonResponse(const Json& json, int status = 200) {
-  return {.status = status, .body = DumpJson(json)};
+HttpResponse JsonResponse(const JsonValue& json, int status = 200) {
+  return {.status = status, .body = WriteJson(json)};
 }
 
-Json OpenAiModel(const ServedModel& model, const std::string& name) {
+JsonValue OpenAiModel(const ServedModel& model, const std::string& name) {
   return {{"id", name},
           {"object", "model"},
           {"created", model.created},
@@ -31,7 +29,7 @@ Json OpenAiModel(const ServedModel& model, const std::string& name) {
           {"max_model_len", model.api->limits.max_context}};
 }
 
-Json AnthropicModel(const ServedModel& model, const std::string& name) {
+JsonValue AnthropicModel(const ServedModel& model, const std::string& name) {
   return {{"type", "model"},
           {"id", name},
           {"display_name", name},
@@ -83,7 +81,7 @@ HttpResponse LoadResponse(std::int64_t n_generating) {
 }
 
 HttpResponse ModelListResponse(const ServedModel& model, bool for_anthropic) {
-  Json list = Json::array();
+  JsonValue list = JsonValue::Array();
   for (const std::string& name : model.names) {
     list.push_back(for_anthropic ? AnthropicModel(model, name) : OpenAiModel(model, name));
   }
@@ -150,12 +148,12 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
                    fmt::format("prompt: expected one text, found {}", call->requests.size())});
   }
   const std::vector<Token>& tokens = call->requests.front().prompt;
-  Json response = {{"count", tokens.size()},
-                   {"max_model_len", model.limits.max_context},
-                   {"tokens", tokens},
-                   {"token_strs", nullptr}};
+  JsonValue response = {{"count", tokens.size()},
+                        {"max_model_len", model.limits.max_context},
+                        {"tokens", tokens},
+                        {"token_strs", nullptr}};
   if (return_strings) {
-    response["token_strs"] = Json::array();
+    response["token_strs"] = JsonValue::Array();
     for (const Token token : tokens) {
       response["token_strs"].push_back(model.tokenizer->TokenToText(token));
     }

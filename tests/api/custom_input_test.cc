@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -1,4 +1,4 @@
-#include "json/canonical_json.h"
+#include "json/json_writer.h"
 
 #include <gtest/gtest.h>
 

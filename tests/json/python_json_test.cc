@@ -1,4 +1,4 @@
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,11 @@
 #include "api/anthropic/messages_blocks.h"
 
-#include <nlohmann/json.hpp>
-
 #include "api/common/sse.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Kind = AnswerEvent::Kind;
 
 }  // namespace
@@ -44,10 +42,12 @@ void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
       break;
     case Kind::kCallBegin:
       call_ = event.call;
-      Open(
-          event.kind,
-          {{"type", "tool_use"}, {"id", event.id}, {"name", event.name}, {"input", Json::object()}},
-          out);
+      Open(event.kind,
+           {{"type", "tool_use"},
+            {"id", event.id},
+            {"name", event.name},
+            {"input", JsonValue::Object()}},
+           out);
       break;
     case Kind::kArgumentsDelta:
       Delta({{"type", "input_json_delta"}, {"partial_json", event.text}}, out);
@@ -60,14 +60,14 @@ void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
   }
 }
 
-void MessageBlocks::Open(Kind kind, const Json& block, std::string* out) {
+void MessageBlocks::Open(Kind kind, const JsonValue& block, std::string* out) {
   Close(out);
   open_ = kind;
   AppendSse("content_block_start",
             {{"type", "content_block_start"}, {"index", index_}, {"content_block", block}}, out);
 }
 
-void MessageBlocks::Delta(const Json& delta, std::string* out) const {
+void MessageBlocks::Delta(const JsonValue& delta, std::string* out) const {
   AppendSse("content_block_delta",
             {{"type", "content_block_delta"}, {"index", index_}, {"delta", delta}}, out);
 }

@@ -6,13 +6,13 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "chat/answer_event.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -32,8 +32,8 @@ class MessageBlocks {
 
  private:
   void Write(const AnswerEvent& event, std::string* out);
-  void Open(AnswerEvent::Kind kind, const nlohmann::ordered_json& block, std::string* out);
-  void Delta(const nlohmann::ordered_json& delta, std::string* out) const;
+  void Open(AnswerEvent::Kind kind, const JsonValue& block, std::string* out);
+  void Delta(const JsonValue& delta, std::string* out) const;
   void Close(std::string* out);
 
   const std::string signature_;

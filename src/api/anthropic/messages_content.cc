@@ -8,7 +8,7 @@
 
 #include "api/common/stable_system.h"
 #include "chat/literals.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

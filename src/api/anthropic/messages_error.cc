@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {
@@ -45,8 +46,8 @@ int MessagesStatus(const ApiError& error) {
   return error.status == 503 ? kOverloaded : error.status;
 }
 
-nlohmann::ordered_json MessagesErrorJson(const ApiError& error) {
-  nlohmann::ordered_json json = {
+JsonValue MessagesErrorJson(const ApiError& error) {
+  JsonValue json = {
       {"type", "error"},
       {"error", {{"type", TypeOf(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
   if (!error.request_id.empty()) json["request_id"] = error.request_id;

@@ -1,9 +1,8 @@
 // Errors in the form Anthropic's clients know. docs/spec/serving.md section 7.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "api/common/api_error.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -14,6 +13,6 @@ int MessagesStatus(const ApiError& error);
 // known. The type follows from the status. The message names the field, for which there is no other
 // place; of a prompt that is too long it says "prompt is too long: X tokens > Y maximum", which
 // Claude Code looks for.
-nlohmann::ordered_json MessagesErrorJson(const ApiError& error);
+JsonValue MessagesErrorJson(const ApiError& error);
 
 }  // namespace fathom

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -11,14 +10,14 @@
 #include "api/anthropic/messages_error.h"
 #include "api/common/sse.h"
 #include "base/check.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Here the tokens of the prompt are those that were computed; the cached ones stand apart.
-Json UsageJson(const Usage& usage) {
+JsonValue UsageJson(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.cached_tokens},
@@ -27,7 +26,7 @@ Json UsageJson(const Usage& usage) {
 
 struct StopReason {
   std::string_view reason;
-  Json sequence;  // the stop string, or null
+  JsonValue sequence;  // the stop string, or null
 };
 
 // A client runs the calls it is told of only if they are the reason.
@@ -52,24 +51,24 @@ std::string ContentJson(const Answer& answer, const std::string& signature) {
     content.append(content.empty() ? "" : ",").append(block);
   };
   if (!answer.reasoning_content.empty()) {
-    add(DumpJson(
+    add(WriteJson(
         {{"type", "thinking"}, {"thinking", answer.reasoning_content}, {"signature", signature}}));
   }
-  if (!answer.content.empty()) add(DumpJson({{"type", "text"}, {"text", answer.content}}));
+  if (!answer.content.empty()) add(WriteJson({{"type", "text"}, {"text", answer.content}}));
   for (const ToolCall& call : answer.tool_calls) {
     // The arguments as they are: a JSON library would round their numbers.
-    add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", DumpJson(call.id),
-                    DumpJson(call.name), OnOneLine(call.arguments)));
+    add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", WriteJson(call.id),
+                    WriteJson(call.name), OnOneLine(call.arguments)));
   }
   return "[" + content + "]";
 }
 
 // The message with an empty content.
-Json StartedMessage(const ApiAnswer& answer) {
-  return {{"id", answer.head().id},   {"type", "message"},
-          {"role", "assistant"},      {"model", answer.head().model},
-          {"content", Json::array()}, {"stop_reason", nullptr},
-          {"stop_sequence", nullptr}, {"usage", UsageJson(answer.usage())}};
+JsonValue StartedMessage(const ApiAnswer& answer) {
+  return {{"id", answer.head().id},        {"type", "message"},
+          {"role", "assistant"},           {"model", answer.head().model},
+          {"content", JsonValue::Array()}, {"stop_reason", nullptr},
+          {"stop_sequence", nullptr},      {"usage", UsageJson(answer.usage())}};
 }
 
 const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
@@ -87,9 +86,9 @@ class MessagesFormat final : public AnswerFormat {
     const StopReason stop = StopReasonOf(collected);
     return fmt::format(R"({{"id":{},"type":"message","role":"assistant","model":{},"content":{},)"
                        R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
-                       DumpJson(answer.head().id), DumpJson(answer.head().model),
+                       WriteJson(answer.head().id), WriteJson(answer.head().model),
                        ContentJson(collected.answer, SignatureOf(answer)), stop.reason,
-                       DumpJson(stop.sequence), DumpJson(UsageJson(answer.usage())));
+                       WriteJson(stop.sequence), WriteJson(UsageJson(answer.usage())));
   }
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
@@ -127,7 +126,7 @@ class MessagesFormat final : public AnswerFormat {
 std::unique_ptr<AnswerFormat> MakeMessagesFormat() { return std::make_unique<MessagesFormat>(); }
 
 std::string CountTokensBody(std::int64_t input_tokens) {
-  return DumpJson({{"input_tokens", input_tokens}});
+  return WriteJson({{"input_tokens", input_tokens}});
 }
 
 }  // namespace fathom

@@ -9,6 +9,7 @@
 
 #include "api/anthropic/messages_content.h"
 #include "api/common/reasoning_fields.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {

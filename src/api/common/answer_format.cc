@@ -1,7 +1,5 @@
 #include "api/common/answer_format.h"
 
-#include <nlohmann/json.hpp>
-
 #include "api/anthropic/messages_error.h"
 #include "api/anthropic/messages_format.h"
 #include "api/common/sse.h"
@@ -9,6 +7,7 @@
 #include "api/openai/completion_format.h"
 #include "api/responses/responses_format.h"
 #include "base/check.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 
@@ -40,7 +39,7 @@ ApiReply ErrorReply(Endpoint endpoint, const ApiError& error) {
 }
 
 std::string ErrorBody(Endpoint endpoint, const ApiError& error) {
-  return endpoint == Endpoint::kMessages ? DumpJson(MessagesErrorJson(error)) : ToJson(error);
+  return endpoint == Endpoint::kMessages ? WriteJson(MessagesErrorJson(error)) : ToJson(error);
 }
 
 }  // namespace fathom

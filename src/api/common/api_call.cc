@@ -115,7 +115,7 @@ Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<
     return MakeError(ErrorCode::kInvalidArgument,
                      "tool_choice: expected tools where one is required, found none");
   }
-  const JsonValue name = {.kind = JsonValue::Kind::kString, .text = choice.name};
+  const JsonValue name(choice.name);
   return MakeError(ErrorCode::kInvalidArgument,
                    "tool_choice: expected the name of one of the tools, found {}", name.Describe());
 }

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // "stop[2]" of "stop[2]: expected ..."; "" if the message does not begin with a field.
 std::string_view FieldOf(std::string_view message) {
@@ -20,7 +20,9 @@ std::string_view FieldOf(std::string_view message) {
              : std::string_view();
 }
 
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+JsonValue TextOrNull(const std::string& text) {
+  return text.empty() ? JsonValue(nullptr) : JsonValue(text);
+}
 
 ApiError WithoutField(int status, std::string type, std::string code, const Error& error) {
   return {.status = status,
@@ -70,12 +72,12 @@ ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context
 }
 
 std::string ToJson(const ApiError& error) {
-  const Json json = {{"error",
-                      {{"message", error.message},
-                       {"type", error.type},
-                       {"param", TextOrNull(error.param)},
-                       {"code", TextOrNull(error.code)}}}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const JsonValue json = {{"error",
+                           {{"message", error.message},
+                            {"type", error.type},
+                            {"param", TextOrNull(error.param)},
+                            {"code", TextOrNull(error.code)}}}};
+  return WriteJson(json);
 }
 
 }  // namespace fathom

@@ -6,7 +6,7 @@
 
 #include "api/responses/responses_tools.h"
 #include "json/json_value.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

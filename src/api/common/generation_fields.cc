@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
@@ -84,7 +84,7 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
     if (error != std::errc() || end != key.data() + key.size() || token < 0 ||
         token >= limits.vocab_size) {
       reader.Fail("logit_bias", fmt::format("token ids from 0 to {}", limits.vocab_size - 1),
-                  JsonValue{.kind = JsonValue::Kind::kString, .text = key});
+                  JsonValue(key));
       return;
     }
     const std::optional<double> bias =

@@ -1,5 +1,7 @@
 #include "api/common/reasoning_fields.h"
 
+#include "json/json_value.h"
+
 namespace fathom {
 
 std::optional<bool> ReadThinkingType(FieldReader& reader) {

@@ -1,19 +1,17 @@
 // Server-sent events: the framing of streamed responses.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
+#include "json/json_value.h"
+
 namespace fathom {
 
-// JSON on one line; what is not UTF-8 becomes U+FFFD.
-std::string DumpJson(const nlohmann::ordered_json& json);
-
 // Appends "data: {...}\n\n" to `out`.
-void AppendSse(const nlohmann::ordered_json& json, std::string* out);
+void AppendSse(const JsonValue& json, std::string* out);
 // The same with "event: name" before it.
-void AppendSse(std::string_view event, const nlohmann::ordered_json& json, std::string* out);
+void AppendSse(std::string_view event, const JsonValue& json, std::string* out);
 
 // Ends a stream of OpenAI's chat completions and completions.
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";

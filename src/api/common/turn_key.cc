@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "json/canonical_json.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "api/common/reasoning_fields.h"
 #include "chat/messages.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {

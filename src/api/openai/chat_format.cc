@@ -1,6 +1,5 @@
 #include "api/openai/chat_format.h"
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -9,16 +8,16 @@
 #include "api/common/sse.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/response_json.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kChunk = "chat.completion.chunk";
 
-Json MessageJson(const Answer& answer, bool include_reasoning) {
-  Json message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
+JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
+  JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.tool_calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning_content.empty() && include_reasoning) {
     // Clients read the one or the other.
@@ -34,10 +33,12 @@ Json MessageJson(const Answer& answer, bool include_reasoning) {
   return message;
 }
 
-Json CallDelta(Json call) { return {{"tool_calls", Json::array({std::move(call)})}}; }
+JsonValue CallDelta(JsonValue call) {
+  return {{"tool_calls", JsonValue::Array({std::move(call)})}};
+}
 
 // What an event adds to the message; null if that is nothing.
-Json DeltaJson(const AnswerEvent& event, bool include_reasoning) {
+JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning) {
   switch (event.kind) {
     case AnswerEvent::Kind::kReasoningDelta:
       if (!include_reasoning) return nullptr;
@@ -58,30 +59,30 @@ Json DeltaJson(const AnswerEvent& event, bool include_reasoning) {
   return nullptr;
 }
 
-bool IsEmpty(const Json& logprobs) {
-  return logprobs.is_null() ||
-         (logprobs["content"].empty() && !logprobs.contains("reasoning_content"));
+bool IsEmpty(const JsonValue& logprobs) {
+  return logprobs.IsNull() ||
+         (logprobs.Find("content")->items.empty() && logprobs.Find("reasoning_content") == nullptr);
 }
 
 class ChatFormat final : public AnswerFormat {
  public:
   std::string Whole(const ApiAnswer& answer) override {
     const bool include_reasoning = answer.call().answers.include_reasoning;
-    Json list = Json::array();
+    JsonValue list = JsonValue::Array();
     for (const AnswerCollector& choice : answer.choices()) {
       const CollectedAnswer& collected = choice.collected();
-      const TokenSections& sections = answer.sections(list.size());
+      const TokenSections& sections = answer.sections(list.items.size());
       ChatLogprobs logprobs;
-      list.push_back({{"index", list.size()},
+      list.push_back({{"index", list.items.size()},
                       {"message", MessageJson(collected.answer, include_reasoning)},
                       {"logprobs", logprobs.Next(collected, sections.sections(), include_reasoning,
                                                  *answer.model().tokenizer)},
                       {"finish_reason", ChatFinishReasonName(collected.answer.finish_reason)},
                       {"stop_reason", StopReasonJson(collected)}});
     }
-    Json json = ResponseJson("chat.completion", answer.head(), std::move(list));
+    JsonValue json = ResponseJson("chat.completion", answer.head(), std::move(list));
     json["usage"] = UsageJson(answer.usage());
-    return DumpJson(json);
+    return WriteJson(json);
   }
 
   void Begin(const ApiAnswer& answer, std::string*) override {
@@ -102,8 +103,8 @@ class ChatFormat final : public AnswerFormat {
         AppendFinish(answer, piece.choice, out);
         continue;
       }
-      Json delta = DeltaJson(event, answer.call().answers.include_reasoning);
-      if (delta.is_null()) continue;
+      JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning);
+      if (delta.IsNull()) continue;
       const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoningDelta;
       AppendChunk(answer, piece.choice,
                   {{"delta", std::move(delta)},
@@ -128,32 +129,32 @@ class ChatFormat final : public AnswerFormat {
   };
 
   // Those of the text that a chunk tells. Behind reasoning the same step may tell content.
-  Json Logprobs(const ApiAnswer& answer, std::size_t choice, bool is_reasoning) {
+  JsonValue Logprobs(const ApiAnswer& answer, std::size_t choice, bool is_reasoning) {
     const TokenSections& known = answer.sections(choice);
     std::span<const TokenSection> sections = known.sections();
     if (is_reasoning) sections = sections.first(static_cast<std::size_t>(known.n_reasoning()));
-    Json logprobs = choices_[choice].logprobs.Next(answer.choices()[choice].collected(), sections,
-                                                   answer.call().answers.include_reasoning,
-                                                   *answer.model().tokenizer);
-    return IsEmpty(logprobs) ? Json(nullptr) : logprobs;
+    JsonValue logprobs = choices_[choice].logprobs.Next(
+        answer.choices()[choice].collected(), sections, answer.call().answers.include_reasoning,
+        *answer.model().tokenizer);
+    return IsEmpty(logprobs) ? JsonValue(nullptr) : logprobs;
   }
 
   void AppendFinish(const ApiAnswer& answer, std::size_t choice, std::string* out) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
     if (collected.error) return;  // Fail follows
     AppendChunk(answer, choice,
-                {{"delta", Json::object()},
+                {{"delta", JsonValue::Object()},
                  {"logprobs", Logprobs(answer, choice, false)},
                  {"finish_reason", ChatFinishReasonName(collected.answer.finish_reason)},
                  {"stop_reason", StopReasonJson(collected)}},
                 out);
   }
 
-  static void AppendChunk(const ApiAnswer& answer, std::size_t choice, const Json& fields,
+  static void AppendChunk(const ApiAnswer& answer, std::size_t choice, const JsonValue& fields,
                           std::string* out) {
-    Json entry = {{"index", choice}};
-    entry.update(fields);
-    Json chunk = ResponseJson(kChunk, answer.head(), Json::array({std::move(entry)}));
+    JsonValue entry = {{"index", choice}};
+    entry.Update(fields);
+    JsonValue chunk = ResponseJson(kChunk, answer.head(), JsonValue::Array({std::move(entry)}));
     AddChunkUsage(answer, &chunk);
     AppendSse(chunk, out);
   }

@@ -1,6 +1,5 @@
 #include "api/openai/completion_format.h"
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -8,11 +7,11 @@
 #include "api/common/sse.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/response_json.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kObject = "text_completion";
 
@@ -27,14 +26,14 @@ class CompletionFormat final : public AnswerFormat {
  public:
   std::string Whole(const ApiAnswer& answer) override {
     choices_.resize(answer.choices().size());
-    Json list = Json::array();
+    JsonValue list = JsonValue::Array();
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const CollectedAnswer& collected = answer.choices()[i].collected();
       list.push_back(ChoiceJson(answer, i, EchoOf(answer, i) + collected.answer.content, true));
     }
-    Json json = ResponseJson(kObject, answer.head(), std::move(list));
+    JsonValue json = ResponseJson(kObject, answer.head(), std::move(list));
     json["usage"] = UsageJson(answer.usage());
-    return DumpJson(json);
+    return WriteJson(json);
   }
 
   void Begin(const ApiAnswer& answer, std::string*) override {
@@ -48,8 +47,8 @@ class CompletionFormat final : public AnswerFormat {
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;
     if (text.empty() && !ends) return;
-    Json chunk = ResponseJson(kObject, answer.head(),
-                              Json::array({ChoiceJson(answer, piece.choice, text, ends)}));
+    JsonValue chunk = ResponseJson(
+        kObject, answer.head(), JsonValue::Array({ChoiceJson(answer, piece.choice, text, ends)}));
     AddChunkUsage(answer, &chunk);
     AppendSse(chunk, out);
   }
@@ -68,16 +67,17 @@ class CompletionFormat final : public AnswerFormat {
     CompletionLogprobs logprobs;
   };
 
-  Json ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::string_view text, bool ends) {
+  JsonValue ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::string_view text,
+                       bool ends) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
     return {
         {"index", choice},
         {"text", text},
         {"logprobs", choices_[choice].logprobs.Next(collected, answer.sections(choice).sections(),
                                                     *answer.model().tokenizer)},
-        {"finish_reason",
-         ends ? Json(ChatFinishReasonName(collected.answer.finish_reason)) : Json(nullptr)},
-        {"stop_reason", ends ? StopReasonJson(collected) : Json(nullptr)}};
+        {"finish_reason", ends ? JsonValue(ChatFinishReasonName(collected.answer.finish_reason))
+                               : JsonValue(nullptr)},
+        {"stop_reason", ends ? StopReasonJson(collected) : JsonValue(nullptr)}};
   }
 
   std::vector<Choice> choices_;

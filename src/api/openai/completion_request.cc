@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "json/json_value.h"
+
 namespace fathom {
 namespace {
 

@@ -1,25 +1,23 @@
 #include "api/openai/logprobs_json.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
+#include "json/json_value.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // JSON has no infinity; this is what OpenAI writes for a token that cannot be chosen.
 constexpr float kLowestLogprob = -9999;
 
 float Finite(float logprob) { return logprob >= kLowestLogprob ? logprob : kLowestLogprob; }
 
-Json Entry(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
-  Json bytes = Json::array();
+JsonValue Entry(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
+  JsonValue bytes = JsonValue::Array();
   for (const char byte : tokenizer.TokenBytes(logprob.token)) {
     bytes.push_back(static_cast<unsigned char>(byte));
   }
@@ -28,9 +26,9 @@ Json Entry(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
           {"bytes", std::move(bytes)}};
 }
 
-Json EntryWithTop(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
-  Json entry = Entry(logprobs.chosen, tokenizer);
-  entry["top_logprobs"] = Json::array();
+JsonValue EntryWithTop(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
+  JsonValue entry = Entry(logprobs.chosen, tokenizer);
+  entry["top_logprobs"] = JsonValue::Array();
   for (const TokenLogprob& candidate : logprobs.top) {
     entry["top_logprobs"].push_back(Entry(candidate, tokenizer));
   }
@@ -39,12 +37,16 @@ Json EntryWithTop(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
 
 // {text of the token: logprob}; of several tokens with one text the most probable. The chosen one
 // is always among them.
-Json TopByText(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
-  Json top = Json::object();
+JsonValue TopByText(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
+  JsonValue top = JsonValue::Object();
+  const auto add = [&](const TokenLogprob& logprob) {
+    const std::string text = tokenizer.TokenToText(logprob.token);
+    if (top.Find(text) == nullptr) top[text] = Finite(logprob.logprob);
+  };
   for (const TokenLogprob& candidate : logprobs.top) {
-    top.emplace(tokenizer.TokenToText(candidate.token), Finite(candidate.logprob));
+    add(candidate);
   }
-  top.emplace(tokenizer.TokenToText(logprobs.chosen.token), Finite(logprobs.chosen.logprob));
+  add(logprobs.chosen);
   return top;
 }
 
@@ -62,11 +64,11 @@ bool HasLogprobs(const CollectedAnswer& answer) {
 
 }  // namespace
 
-Json ChatLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                        bool include_reasoning, const Tokenizer& tokenizer) {
+JsonValue ChatLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                             bool include_reasoning, const Tokenizer& tokenizer) {
   if (!HasLogprobs(answer)) return nullptr;
-  Json content = Json::array();
-  Json reasoning = Json::array();
+  JsonValue content = JsonValue::Array();
+  JsonValue reasoning = JsonValue::Array();
   for (; n_written_ < sections.size(); ++n_written_) {
     const TokenLogprobs& logprobs = answer.logprobs[n_written_];
     if (sections[n_written_] == TokenSection::kContent) {
@@ -75,18 +77,19 @@ Json ChatLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSect
       reasoning.push_back(EntryWithTop(logprobs, tokenizer));
     }
   }
-  Json json = {{"content", std::move(content)}};
-  if (!reasoning.empty()) json["reasoning_content"] = std::move(reasoning);
+  JsonValue json = {{"content", std::move(content)}};
+  if (!reasoning.items.empty()) json["reasoning_content"] = std::move(reasoning);
   return json;
 }
 
-Json CompletionLogprobs::Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                              const Tokenizer& tokenizer) {
+JsonValue CompletionLogprobs::Next(const CollectedAnswer& answer,
+                                   std::span<const TokenSection> sections,
+                                   const Tokenizer& tokenizer) {
   if (!HasLogprobs(answer)) return nullptr;
-  Json json = {{"tokens", Json::array()},
-               {"token_logprobs", Json::array()},
-               {"top_logprobs", Json::array()},
-               {"text_offset", Json::array()}};
+  JsonValue json = {{"tokens", JsonValue::Array()},
+                    {"token_logprobs", JsonValue::Array()},
+                    {"top_logprobs", JsonValue::Array()},
+                    {"text_offset", JsonValue::Array()}};
   std::string text;
   for (; n_written_ < sections.size(); ++n_written_) {
     if (sections[n_written_] != TokenSection::kContent) continue;

@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 
 #include "api/common/answer_collector.h"
 #include "api/common/token_sections.h"
 #include "base/utf8.h"
+#include "json/json_value.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
@@ -21,8 +21,8 @@ namespace fathom {
 // and of the reasoning: {"token", "logprob", "bytes", "top_logprobs"}. Markup has none.
 class ChatLogprobs {
  public:
-  nlohmann::ordered_json Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                              bool include_reasoning, const Tokenizer& tokenizer);
+  JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                 bool include_reasoning, const Tokenizer& tokenizer);
 
  private:
   std::size_t n_written_ = 0;  // tokens, also those that have no entry
@@ -32,8 +32,8 @@ class ChatLogprobs {
 // characters of the answer's text.
 class CompletionLogprobs {
  public:
-  nlohmann::ordered_json Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                              const Tokenizer& tokenizer);
+  JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
+                 const Tokenizer& tokenizer);
 
  private:
   std::size_t n_written_ = 0;

@@ -1,18 +1,14 @@
 #include "api/responses/response_json.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/common/sse.h"
+#include "json/json_value.h"
 
 namespace fathom {
-namespace {
+namespace {}  // namespace
 
-using Json = nlohmann::ordered_json;
-
-}  // namespace
-
-Json ResponseJson(std::string_view object, const ResponseHead& head, Json choices) {
+JsonValue ResponseJson(std::string_view object, const ResponseHead& head, JsonValue choices) {
   return {{"id", head.id},
           {"object", object},
           {"created", head.created},
@@ -21,13 +17,14 @@ Json ResponseJson(std::string_view object, const ResponseHead& head, Json choice
           {"choices", std::move(choices)}};
 }
 
-void AddChunkUsage(const ApiAnswer& answer, Json* chunk) {
+void AddChunkUsage(const ApiAnswer& answer, JsonValue* chunk) {
   if (!answer.call().include_usage) return;
-  (*chunk)["usage"] = answer.call().continuous_usage ? UsageJson(answer.usage()) : Json(nullptr);
+  (*chunk)["usage"] =
+      answer.call().continuous_usage ? UsageJson(answer.usage()) : JsonValue(nullptr);
 }
 
-Json UsageJson(const Usage& usage) {
-  Json completion = {{"reasoning_tokens", usage.reasoning_tokens}};
+JsonValue UsageJson(const Usage& usage) {
+  JsonValue completion = {{"reasoning_tokens", usage.reasoning_tokens}};
   if (usage.drafted_tokens > 0) {
     completion["accepted_prediction_tokens"] = usage.accepted_tokens;
     completion["rejected_prediction_tokens"] = usage.drafted_tokens - usage.accepted_tokens;
@@ -41,7 +38,7 @@ Json UsageJson(const Usage& usage) {
           {"prompt_cache_miss_tokens", usage.prompt_tokens - usage.cached_tokens}};
 }
 
-Json StopReasonJson(const CollectedAnswer& answer) {
+JsonValue StopReasonJson(const CollectedAnswer& answer) {
   if (answer.stop_string) return *answer.stop_string;
   if (answer.stop_token) return *answer.stop_token;
   return nullptr;
@@ -49,7 +46,7 @@ Json StopReasonJson(const CollectedAnswer& answer) {
 
 void AppendStreamEnd(std::string_view object, const ApiAnswer& answer, std::string* out) {
   if (answer.call().include_usage) {
-    Json chunk = ResponseJson(object, answer.head(), Json::array());
+    JsonValue chunk = ResponseJson(object, answer.head(), JsonValue::Array());
     chunk["usage"] = UsageJson(answer.usage());
     AppendSse(chunk, out);
   }

@@ -2,27 +2,26 @@
 // section 6.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
 #include "api/common/answer_collector.h"
 #include "api/common/api_answer.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
 // A response, or a chunk of one, with these choices; without usage.
-nlohmann::ordered_json ResponseJson(std::string_view object, const ResponseHead& head,
-                                    nlohmann::ordered_json choices);
+JsonValue ResponseJson(std::string_view object, const ResponseHead& head, JsonValue choices);
 
-// Adds the usage of a stream's chunk, if the call asked for it: null, or the usage so far if every
-// chunk is to have it.
-void AddChunkUsage(const ApiAnswer& answer, nlohmann::ordered_json* chunk);
+// What a chunk of a stream says of the usage, if the call asked for it: null, or what it is so far
+// where each chunk is to tell.
+void AddChunkUsage(const ApiAnswer& answer, JsonValue* chunk);
 
-nlohmann::ordered_json UsageJson(const Usage& usage);
+JsonValue UsageJson(const Usage& usage);
 
-// Returns what ended the choice: a stop string, a stop token of the request, or neither.
-nlohmann::ordered_json StopReasonJson(const CollectedAnswer& answer);
+// What ended the choice: a stop string, a stop token of the request, or neither.
+JsonValue StopReasonJson(const CollectedAnswer& answer);
 
 // The end of a stream: the usage, if the call asked for it, and the mark of the end.
 void AppendStreamEnd(std::string_view object, const ApiAnswer& answer, std::string* out);

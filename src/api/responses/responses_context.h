@@ -20,7 +20,7 @@ struct ClientTool {
 using ClientTools = std::map<std::string, ClientTool, std::less<>>;  // by the model's name
 
 struct ResponsesContext {
-  std::string echo = "{}";  // the fields that the response repeats, as a JSON object
+  JsonValue echo = "{}";  // the fields that the response repeats, as a JSON object
   ClientTools client_tools;
   bool summarizes = false;  // reasoning is told as a summary (responses_format.h)
   bool includes_encrypted_reasoning = false;

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,11 +29,12 @@
 #include "api/common/sse.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/responses_json.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Kind = OutputItem::Kind;
 
 // The names of the two ways.
@@ -62,10 +62,12 @@ constexpr ReasoningEvents kSummary = {"response.reasoning_summary_part.added",
 
 class ResponsesFormat final : public AnswerFormat {
  public:
-  std::string Whole(const ApiAnswer& answer) override { return DumpJson(FinishedResponse(answer)); }
+  std::string Whole(const ApiAnswer& answer) override {
+    return WriteJson(FinishedResponse(answer));
+  }
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
-    const Json response = {{"response", StartedResponse(answer)}};
+    const JsonValue response = {{"response", StartedResponse(answer)}};
     Emit("response.created", response, out);
     Emit("response.in_progress", response, out);
   }
@@ -101,16 +103,17 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
  private:
-  void Emit(std::string_view type, Json fields, std::string* out) {
-    Json json = {{"type", type}, {"sequence_number", sequence_number_++}};
-    json.update(std::move(fields));
+  void Emit(std::string_view type, JsonValue fields, std::string* out) {
+    JsonValue json = {{"type", type}, {"sequence_number", sequence_number_++}};
+    json.Update(std::move(fields));
     AppendSse(type, json, out);
   }
 
   // What an event about the open item says, with `fields` behind it.
-  void EmitOfItem(const ApiAnswer& answer, std::string_view type, Json fields, std::string* out) {
-    Json json = {{"item_id", ItemId(answer, *open_)}, {"output_index", open_->index}};
-    json.update(std::move(fields));
+  void EmitOfItem(const ApiAnswer& answer, std::string_view type, JsonValue fields,
+                  std::string* out) {
+    JsonValue json = {{"item_id", ItemId(answer, *open_)}, {"output_index", open_->index}};
+    json.Update(std::move(fields));
     Emit(type, std::move(json), out);
   }
 
@@ -136,12 +139,12 @@ class ResponsesFormat final : public AnswerFormat {
   void TellContent(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
     if (OpenItem(answer, Kind::kMessage, 0, out)) {
       EmitOfItem(answer, "response.content_part.added",
-                 {{"content_index", 0}, {"part", TextPart("", Json::array())}}, out);
+                 {{"content_index", 0}, {"part", TextPart("", JsonValue::Array())}}, out);
     }
     EmitTextDelta(answer, event.text, TextLogprobs(answer, &text_logprobs_), out);
   }
 
-  void EmitTextDelta(const ApiAnswer& answer, std::string_view text, Json logprobs,
+  void EmitTextDelta(const ApiAnswer& answer, std::string_view text, JsonValue logprobs,
                      std::string* out) {
     EmitOfItem(answer, "response.output_text.delta",
                {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
@@ -167,7 +170,7 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
-    const Json item = FinishedItem(answer, *open_, status);
+    const JsonValue item = FinishedItem(answer, *open_, status);
     switch (open_->kind) {
       case Kind::kReasoning: {
         const ReasoningEvents& names = NamesOf(answer);
@@ -177,13 +180,15 @@ class ResponsesFormat final : public AnswerFormat {
         break;
       }
       case Kind::kMessage: {
-        const Json& part = item["content"][0];
+        const JsonValue& part = item.Find("content")->items[0];
         // Of a token whose end was dropped (a call or a stop string follows) it is only known now
         // that it is text.
-        Json late = TextLogprobs(answer, &text_logprobs_);
-        if (!late.empty()) EmitTextDelta(answer, "", std::move(late), out);
+        JsonValue late = TextLogprobs(answer, &text_logprobs_);
+        if (!late.items.empty()) EmitTextDelta(answer, "", std::move(late), out);
         EmitOfItem(answer, "response.output_text.done",
-                   {{"content_index", 0}, {"text", part["text"]}, {"logprobs", part["logprobs"]}},
+                   {{"content_index", 0},
+                    {"text", *part.Find("text")},
+                    {"logprobs", *part.Find("logprobs")}},
                    out);
         EmitOfItem(answer, "response.content_part.done", {{"content_index", 0}, {"part", part}},
                    out);
@@ -191,10 +196,10 @@ class ResponsesFormat final : public AnswerFormat {
       }
       case Kind::kFunctionCall:
         EmitOfItem(answer, "response.function_call_arguments.done",
-                   {{"name", item["name"]}, {"arguments", item["arguments"]}}, out);
+                   {{"name", *item.Find("name")}, {"arguments", *item.Find("arguments")}}, out);
         break;
       case Kind::kCustomCall: {
-        const auto input = item["input"].get<std::string>();
+        const std::string& input = item.Find("input")->text;
         EmitInputDelta(answer, input.substr(std::min(n_input_told_, input.size())), out);
         EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", input}}, out);
         break;
@@ -203,7 +208,7 @@ class ResponsesFormat final : public AnswerFormat {
     Emit("response.output_item.done", {{"output_index", open_->index}, {"item", item}}, out);
   }
 
-  static Json ReasoningPart(const ReasoningEvents& names, std::string_view text) {
+  static JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
     return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
   }
 

@@ -9,7 +9,7 @@
 #include "api/common/reasoning_token.h"
 #include "api/responses/responses_tools.h"
 #include "chat/literals.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/common/custom_input.h"
 #include "api/common/reasoning_token.h"
 #include "api/common/sse.h"
 #include "base/check.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Kind = OutputItem::Kind;
 
 const CollectedAnswer& Collected(const ApiAnswer& answer) {
@@ -50,11 +50,11 @@ ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
 
-Json CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
-              std::string text) {
+JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+                   std::string text) {
   const ToolCall& call = CallOf(answer, item);
   const ClientTool tool = ClientToolOf(answer, call);
-  Json json = {
+  JsonValue json = {
       {"id", ItemId(answer, item)}, {"type", tool.is_custom ? "custom_tool_call" : "function_call"},
       {"status", status},           {"call_id", call.id},
       {"name", tool.name},          {tool.is_custom ? "input" : "arguments", std::move(text)}};
@@ -62,8 +62,8 @@ Json CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view 
   return json;
 }
 
-Json MessageItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
-                 Json content) {
+JsonValue MessageItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+                      JsonValue content) {
   return {{"id", ItemId(answer, item)},
           {"type", "message"},
           {"status", status},
@@ -71,16 +71,16 @@ Json MessageItem(const ApiAnswer& answer, const OutputItem& item, std::string_vi
           {"content", std::move(content)}};
 }
 
-Json ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
-                   std::string_view text) {
+JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
+                        std::string_view text) {
   const bool summarizes = ContextOf(answer).summarizes;
-  const Json part = {{"type", summarizes ? "summary_text" : "reasoning_text"}, {"text", text}};
-  const Json none = Json::array();
-  const Json parts = text.empty() ? none : Json::array({part});
-  Json json = {{"id", ItemId(answer, item)},
-               {"type", "reasoning"},
-               {"status", status},
-               {"summary", summarizes ? parts : none}};
+  const JsonValue part = {{"type", summarizes ? "summary_text" : "reasoning_text"}, {"text", text}};
+  const JsonValue none = JsonValue::Array();
+  const JsonValue parts = text.empty() ? none : JsonValue::Array({part});
+  JsonValue json = {{"id", ItemId(answer, item)},
+                    {"type", "reasoning"},
+                    {"status", status},
+                    {"summary", summarizes ? parts : none}};
   if (!summarizes) json["content"] = parts;
   if (ContextOf(answer).includes_encrypted_reasoning && !text.empty()) {
     json["encrypted_content"] = MakeReasoningToken(text);
@@ -88,7 +88,7 @@ Json ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_
   return json;
 }
 
-Json UsageJson(const Usage& usage) {
+JsonValue UsageJson(const Usage& usage) {
   // Clients require cache_write_tokens, which here cost nothing and are not counted.
   return {
       {"input_tokens", usage.prompt_tokens},
@@ -98,18 +98,18 @@ Json UsageJson(const Usage& usage) {
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
-Json ResponseJson(const ApiAnswer& answer, std::string_view status, Json output) {
-  Json json = {{"id", answer.head().id},
-               {"object", "response"},
-               {"created_at", answer.head().created},
-               {"status", status},
-               {"background", false},
-               {"error", nullptr},
-               {"incomplete_details", nullptr},
-               {"model", answer.head().model},
-               {"output", std::move(output)},
-               {"usage", nullptr}};
-  json.update(Json::parse(ContextOf(answer).echo, nullptr, false));
+JsonValue ResponseJson(const ApiAnswer& answer, std::string_view status, JsonValue output) {
+  JsonValue json = {{"id", answer.head().id},
+                    {"object", "response"},
+                    {"created_at", answer.head().created},
+                    {"status", status},
+                    {"background", false},
+                    {"error", nullptr},
+                    {"incomplete_details", nullptr},
+                    {"model", answer.head().model},
+                    {"output", std::move(output)},
+                    {"usage", nullptr}};
+  json.Update(ContextOf(answer).echo);
   return json;
 }
 
@@ -144,30 +144,30 @@ std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
   return fmt::format("{}{}{}", IdPrefix(item.kind), unique, item.index);
 }
 
-Json TextPart(std::string_view text, Json logprobs) {
+JsonValue TextPart(std::string_view text, JsonValue logprobs) {
   return {{"type", "output_text"},
           {"text", text},
-          {"annotations", Json::array()},
+          {"annotations", JsonValue::Array()},
           {"logprobs", std::move(logprobs)}};
 }
 
-Json TextLogprobs(const ApiAnswer& answer) {
+JsonValue TextLogprobs(const ApiAnswer& answer) {
   ChatLogprobs none_told;
   return TextLogprobs(answer, &none_told);
 }
 
-Json TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
-  const Json logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
-                                   *answer.model().tokenizer);
-  return logprobs.is_null() ? Json::array() : logprobs["content"];
+JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
+  const JsonValue logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
+                                        *answer.model().tokenizer);
+  return logprobs.IsNull() ? JsonValue::Array() : *logprobs.Find("content");
 }
 
-Json StartedItem(const ApiAnswer& answer, const OutputItem& item) {
+JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
   switch (item.kind) {
     case Kind::kReasoning:
       return ReasoningItem(answer, item, "in_progress", "");
     case Kind::kMessage:
-      return MessageItem(answer, item, "in_progress", Json::array());
+      return MessageItem(answer, item, "in_progress", JsonValue::Array());
     case Kind::kFunctionCall:
     case Kind::kCustomCall:
       break;
@@ -175,14 +175,14 @@ Json StartedItem(const ApiAnswer& answer, const OutputItem& item) {
   return CallItem(answer, item, "in_progress", "");
 }
 
-Json FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
+JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
   const Answer& said = Collected(answer).answer;
   switch (item.kind) {
     case Kind::kReasoning:
       return ReasoningItem(answer, item, status, said.reasoning_content);
     case Kind::kMessage:
       return MessageItem(answer, item, status,
-                         Json::array({TextPart(said.content, TextLogprobs(answer))}));
+                         JsonValue::Array({TextPart(said.content, TextLogprobs(answer))}));
     case Kind::kFunctionCall:
       return CallItem(answer, item, status, CallOf(answer, item).arguments);
     case Kind::kCustomCall:
@@ -202,24 +202,25 @@ bool IsComplete(const ApiAnswer& answer) {
          collected.answer.finish_reason != ChatFinishReason::kLength;
 }
 
-Json StartedResponse(const ApiAnswer& answer) {
-  return ResponseJson(answer, "in_progress", Json::array());
+JsonValue StartedResponse(const ApiAnswer& answer) {
+  return ResponseJson(answer, "in_progress", JsonValue::Array());
 }
 
-Json FinishedResponse(const ApiAnswer& answer) {
-  Json output = Json::array();
+JsonValue FinishedResponse(const ApiAnswer& answer) {
+  JsonValue output = JsonValue::Array();
   for (const OutputItem& item : OutputItems(answer)) {
     output.push_back(FinishedItem(answer, item, FinishedStatus(answer, item)));
   }
   const bool is_complete = IsComplete(answer);
-  Json json = ResponseJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
+  JsonValue json =
+      ResponseJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
   if (!is_complete) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
   json["usage"] = UsageJson(answer.usage());
   return json;
 }
 
-Json FailedResponse(const ApiAnswer& answer, const ApiError& error) {
-  Json json = FinishedResponse(answer);
+JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error) {
+  JsonValue json = FinishedResponse(answer);
   json["status"] = "failed";
   json["error"] = {{"code", FailureCode(error)}, {"message", error.message}};
   json["incomplete_details"] = nullptr;
@@ -230,11 +231,11 @@ Json FailedResponse(const ApiAnswer& answer, const ApiError& error) {
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
   if (!answer.call().responses || !answer.call().responses->store) return;
   if (!answer.choices().front().finished() || answer.error()) return;
-  const Json json = FinishedResponse(answer);
+  const JsonValue json = FinishedResponse(answer);
   StoredResponse stored = {
-      .id = answer.head().id, .json = DumpJson(json), .items = answer.call().responses->input};
-  for (const Json& item : json["output"]) {
-    stored.items.push_back({.id = item["id"].get<std::string>(), .json = DumpJson(item)});
+      .id = answer.head().id, .json = WriteJson(json), .items = answer.call().responses->input};
+  for (const JsonValue& item : json.Find("output")->items) {
+    stored.items.push_back({.id = item.Find("id")->text, .json = WriteJson(item)});
   }
   store.Put(std::move(stored));
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "api/common/api_error.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/response_store.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -35,17 +35,16 @@ OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call);
 // rs_, msg_, fc_ or ctc_ and what is unique to the response and the item.
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
 // {"type": "output_text", ...} with that text; of a part that is done, the log probabilities too.
-nlohmann::ordered_json TextPart(std::string_view text, nlohmann::ordered_json logprobs);
+JsonValue TextPart(std::string_view text, JsonValue logprobs);
 // Of the text so far, if they were asked for; else an empty list. With `told`, only those that it
 // has not written yet.
-nlohmann::ordered_json TextLogprobs(const ApiAnswer& answer);
-nlohmann::ordered_json TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
+JsonValue TextLogprobs(const ApiAnswer& answer);
+JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
 
 // An item of which nothing is told yet, and one with all there is. `status`: "completed",
 // "incomplete".
-nlohmann::ordered_json StartedItem(const ApiAnswer& answer, const OutputItem& item);
-nlohmann::ordered_json FinishedItem(const ApiAnswer& answer, const OutputItem& item,
-                                    std::string_view status);
+JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item);
+JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status);
 // Of a finished answer. The last item of one that was cut off is incomplete.
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item);
 
@@ -53,9 +52,9 @@ std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item)
 bool IsComplete(const ApiAnswer& answer);
 
 // The response: before the first item, after the last, and after an error.
-nlohmann::ordered_json StartedResponse(const ApiAnswer& answer);
-nlohmann::ordered_json FinishedResponse(const ApiAnswer& answer);
-nlohmann::ordered_json FailedResponse(const ApiAnswer& answer, const ApiError& error);
+JsonValue StartedResponse(const ApiAnswer& answer);
+JsonValue FinishedResponse(const ApiAnswer& answer);
+JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error);
 
 // Keeps the response to a call of any endpoint, if it is one of the Responses API that the client
 // did not forbid to store, and has ended without an error. Call once all of it has been added.

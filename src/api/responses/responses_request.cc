@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "api/responses/responses_items.h"
 #include "api/responses/responses_tools.h"
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The server would have to go on without a client, or know what only OpenAI has.
 constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
@@ -150,45 +147,44 @@ void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   }
 }
 
-// A value of the client as it can be sent back: null if JSON has no such number.
-Json EchoOf(const JsonValue* value) {
+// A value of the client as it can be sent back: null if it holds a number that JSON cannot write.
+JsonValue EchoOf(const JsonValue* value) {
   if (value == nullptr) return nullptr;
-  Json json = Json::parse(PythonJson(*value), nullptr, false);
-  return json.is_discarded() ? Json(nullptr) : json;
+  return ParseJson(PythonJson(*value), {.python_constants = false}).value_or(JsonValue());
 }
 
 // With the defaults that OpenAI fills in, as clients look for the keys.
-std::string Echo(const FieldReader& reader, const ResponsesRequest& request) {
+JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
   const SamplingParameters& sampling = request.chat.generation.sampling;
   const auto echo = [&reader](std::string_view key) { return EchoOf(reader.Find(key)); };
-  const auto echo_or = [&echo](std::string_view key, Json otherwise) {
-    Json json = echo(key);
-    return json.is_null() ? std::move(otherwise) : json;
+  const auto echo_or = [&echo](std::string_view key, JsonValue otherwise) {
+    JsonValue json = echo(key);
+    return json.IsNull() ? std::move(otherwise) : json;
   };
-  Json text = {{"format", {{"type", "text"}}}};
-  text.update(echo_or("text", Json::object()));
-  Json reasoning = {{"effort", nullptr}, {"summary", nullptr}};
-  reasoning.update(echo_or("reasoning", Json::object()));
-  Json json = {{"instructions", echo("instructions")},
-               {"max_output_tokens", echo("max_output_tokens")},
-               {"max_tool_calls", echo("max_tool_calls")},
-               {"metadata", echo_or("metadata", Json::object())},
-               {"parallel_tool_calls", request.chat.parallel_tool_calls},
-               {"previous_response_id", echo("previous_response_id")},
-               {"prompt_cache_key", echo("prompt_cache_key")},
-               {"reasoning", std::move(reasoning)},
-               {"safety_identifier", echo("safety_identifier")},
-               {"service_tier", "default"},
-               {"store", request.context.store},
-               {"temperature", sampling.temperature},
-               {"text", std::move(text)},
-               {"tool_choice", echo_or("tool_choice", "auto")},
-               {"tools", echo_or("tools", Json::array())},
-               {"top_logprobs", sampling.top_logprobs.value_or(0)},
-               {"top_p", sampling.top_p},
-               {"truncation", echo_or("truncation", "disabled")},
-               {"user", echo("user")}};
-  return json.dump();
+  JsonValue text = {{"format", {{"type", "text"}}}};
+  text.Update(echo_or("text", JsonValue::Object()));
+  JsonValue reasoning = {{"effort", nullptr}, {"summary", nullptr}};
+  reasoning.Update(echo_or("reasoning", JsonValue::Object()));
+  JsonValue json = {{"instructions", echo("instructions")},
+                    {"max_output_tokens", echo("max_output_tokens")},
+                    {"max_tool_calls", echo("max_tool_calls")},
+                    {"metadata", echo_or("metadata", JsonValue::Object())},
+                    {"parallel_tool_calls", request.chat.parallel_tool_calls},
+                    {"previous_response_id", echo("previous_response_id")},
+                    {"prompt_cache_key", echo("prompt_cache_key")},
+                    {"reasoning", std::move(reasoning)},
+                    {"safety_identifier", echo("safety_identifier")},
+                    {"service_tier", "default"},
+                    {"store", request.context.store},
+                    {"temperature", sampling.temperature},
+                    {"text", std::move(text)},
+                    {"tool_choice", echo_or("tool_choice", "auto")},
+                    {"tools", echo_or("tools", JsonValue::Array())},
+                    {"top_logprobs", sampling.top_logprobs.value_or(0)},
+                    {"top_p", sampling.top_p},
+                    {"truncation", echo_or("truncation", "disabled")},
+                    {"user", echo("user")}};
+  return json;
 }
 
 }  // namespace

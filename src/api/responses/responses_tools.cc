@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -4,24 +4,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "json/field_reader.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Every line of the output begins like this; the id of a line that never ran goes on with its
 // number in the input.
 constexpr std::string_view kOutputBegin = R"({"id":")";
 constexpr std::string_view kLineId = "batch_line_";
-
-std::string Quoted(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 tl::unexpected<BatchLineError> LineError(std::string custom_id, std::string code,
                                          std::string message) {
@@ -49,11 +43,11 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   std::string url;
   reader.ReadString("method", &method);
   reader.ReadString("url", &url);
-  if (method != "POST") reader.Fail("method", "POST", Quoted(method));
+  if (method != "POST") reader.Fail("method", "POST", PythonJsonString(method));
   const std::optional<Endpoint> endpoint = FindEndpoint(url);
   if (!endpoint) {
     reader.Fail("url", "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages",
-                url.empty() ? "nothing" : Quoted(url));
+                url.empty() ? "nothing" : PythonJsonString(url));
   }
   const JsonValue* body = json->Find("body");
   if (body == nullptr || !body->IsObject()) {
@@ -67,20 +61,21 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
 }
 
 Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  const bool is_output = json.is_object() && json.contains("id") && json["id"].is_string() &&
-                         json.contains("custom_id") && json.contains("response") &&
-                         json.contains("error");
+  const Result<JsonValue> json = ParseJson(line, {.python_constants = false});
+  const JsonValue* id = json ? json->Find("id") : nullptr;
+  const JsonValue* custom_id = json ? json->Find("custom_id") : nullptr;
+  const bool is_output = id != nullptr && id->IsString() && custom_id != nullptr &&
+                         json->Find("response") != nullptr && json->Find("error") != nullptr;
   if (!is_output) {
     return MakeError(ErrorCode::kInvalidData, "expected a line of a batch's output, found {}",
-                     json.is_discarded() ? "text that is not JSON" : "other JSON");
+                     json ? "other JSON" : "text that is not JSON");
   }
   BatchOutputKey key;
-  const std::string id = json["id"].get<std::string>();
-  if (id.starts_with(kLineId)) {
-    std::from_chars(id.data() + kLineId.size(), id.data() + id.size(), key.line_number);
+  if (id->text.starts_with(kLineId)) {
+    const char* end = id->text.data() + id->text.size();
+    std::from_chars(id->text.data() + kLineId.size(), end, key.line_number);
   }
-  if (json["custom_id"].is_string()) key.custom_id = json["custom_id"].get<std::string>();
+  if (custom_id->IsString()) key.custom_id = custom_id->text;
   return key;
 }
 
@@ -89,15 +84,16 @@ std::string BatchReplyLine(std::string_view custom_id, std::string_view request_
   return fmt::format(
       "{}batch_req_{}\",\"custom_id\":{},\"response\":{{\"status_code\":{},\"request_id\":\"req_{}"
       "\",\"body\":{}}},\"error\":null}}\n",
-      kOutputBegin, request_id, Quoted(custom_id), reply.status, request_id, reply.body);
+      kOutputBegin, request_id, PythonJsonString(custom_id), reply.status, request_id, reply.body);
 }
 
 std::string BatchErrorLine(const BatchLineError& error, std::int64_t line_number) {
   return fmt::format(
       "{}{}{}\",\"custom_id\":{},\"response\":null,\"error\":{{\"code\":{},\"message\":{}}}}}\n",
       kOutputBegin, kLineId, line_number,
-      error.custom_id.empty() ? "null" : Quoted(error.custom_id), Quoted(error.code),
-      Quoted(fmt::format("line {}: {}", line_number, error.message)));
+      error.custom_id.empty() ? "null" : PythonJsonString(error.custom_id),
+      PythonJsonString(error.code),
+      PythonJsonString(fmt::format("line {}: {}", line_number, error.message)));
 }
 
 bool MayBeginBatchOutput(std::string_view text) {

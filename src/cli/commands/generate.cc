@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,11 +10,11 @@
 #include "cli/engine_session.h"
 #include "cli/terminal/output.h"
 #include "cli/text_model.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::cli {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::int64_t kMaxTokens = 256;  // where --max-tokens is not given
 
@@ -51,22 +50,22 @@ Result<std::int64_t> ContextFor(const GenerateCommand& command, const ModelConfi
   return n_context;
 }
 
-json LogprobToJson(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
+JsonValue LogprobToJson(const TokenLogprob& logprob, const Tokenizer& tokenizer) {
   return {{"token", logprob.token},
           {"text", tokenizer.TokenToText(logprob.token)},
           {"logprob", logprob.logprob}};
 }
 
-json LogprobsToJson(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
-  json entry = LogprobToJson(logprobs.chosen, tokenizer);
-  entry["top"] = json::array();
+JsonValue LogprobsToJson(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
+  JsonValue entry = LogprobToJson(logprobs.chosen, tokenizer);
+  entry["top"] = JsonValue::Array();
   for (const TokenLogprob& candidate : logprobs.top) {
     entry["top"].push_back(LogprobToJson(candidate, tokenizer));
   }
   return entry;
 }
 
-json TimingsToJson(double load_seconds, const RequestStats& stats) {
+JsonValue TimingsToJson(double load_seconds, const RequestStats& stats) {
   return {{"load_seconds", load_seconds},
           {"prefill_seconds", stats.prefill_seconds},
           {"prefill_tokens_per_second", PrefillRate(stats)},
@@ -101,7 +100,7 @@ class Answer {
 
   const std::string& text() const { return text_; }
   const std::vector<Token>& tokens() const { return tokens_; }
-  const json& logprobs() const { return logprobs_; }
+  const JsonValue& logprobs() const { return logprobs_; }
   FinishReason finish() const { return finish_; }
   // Index of the one found, if that was the end.
   std::optional<std::size_t> stop_string() const { return stop_string_; }
@@ -112,31 +111,31 @@ class Answer {
   Utf8Stream utf8_;
   std::string text_;
   std::vector<Token> tokens_;
-  json logprobs_ = json::array();
+  JsonValue logprobs_ = JsonValue::Array();
   FinishReason finish_ = FinishReason::kCancelled;
   std::optional<std::size_t> stop_string_;
 };
 
 std::string ToJson(const Answer& answer, const RequestStats& stats, const TextModel& model,
                    double load_seconds, const SamplingParameters& parameters) {
-  json object = {{"model", model.directory.string()},
-                 {"text", answer.text()},
-                 {"tokens", answer.tokens()},
-                 {"prompt_tokens", stats.prompt_tokens},
-                 {"cached_tokens", stats.cached_tokens},
-                 {"generated_tokens", stats.generated_tokens},
-                 {"drafted_tokens", stats.drafted_tokens},
-                 {"accepted_tokens", stats.accepted_tokens},
-                 {"finish_reason", Name(answer.finish())},
-                 {"seed", stats.seed},
-                 {"timings", TimingsToJson(load_seconds, stats)}};
+  JsonValue object = {{"model", model.directory.string()},
+                      {"text", answer.text()},
+                      {"tokens", answer.tokens()},
+                      {"prompt_tokens", stats.prompt_tokens},
+                      {"cached_tokens", stats.cached_tokens},
+                      {"generated_tokens", stats.generated_tokens},
+                      {"drafted_tokens", stats.drafted_tokens},
+                      {"accepted_tokens", stats.accepted_tokens},
+                      {"finish_reason", Name(answer.finish())},
+                      {"seed", stats.seed},
+                      {"timings", TimingsToJson(load_seconds, stats)}};
   if (answer.stop_string()) {
     object["stop"] = parameters.stop_strings[*answer.stop_string()];
   }
   if (parameters.top_logprobs) {
     object["logprobs"] = answer.logprobs();
   }
-  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return WriteJson(object, 2) + "\n";
 }
 
 Status Finish(const Answer& answer, const RequestStats& stats, double load_seconds) {

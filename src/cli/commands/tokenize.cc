@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "cli/model_path.h"
 #include "cli/terminal/output.h"
 #include "cli/token_ids.h"
+#include "json/json_writer.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
@@ -17,7 +17,7 @@ namespace {
 std::string Table(const Tokenizer& tokenizer, std::span<const Token> tokens) {
   std::string table;
   for (const Token token : tokens) {
-    table += fmt::format("{:>8}  {}\n", token, nlohmann::json(tokenizer.TokenToText(token)).dump());
+    table += fmt::format("{:>8}  {}\n", token, PythonJsonString(tokenizer.TokenToText(token)));
   }
   return table;
 }

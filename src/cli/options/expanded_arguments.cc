@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "cli/terminal/output.h"
+#include "json/json_value.h"
 
 namespace fathom::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Alias {
   std::string_view theirs;
@@ -70,20 +68,21 @@ std::vector<std::string>::const_iterator FindCommand(const std::vector<std::stri
   return word;
 }
 
-Status AddValue(const std::string& file, const std::string& key, const Json& value,
+Status AddValue(const std::string& file, const std::string& key, const JsonValue& value,
                 std::vector<std::string>* words) {
-  if (value.is_boolean() && Contains(kOnOff, key)) {
-    words->push_back(fmt::format("--{}={}", key, value.get<bool>() ? "on" : "off"));
-  } else if (value.is_boolean()) {
-    if (value.get<bool>()) words->push_back("--" + key);
-  } else if (value.is_string()) {
-    words->push_back(fmt::format("--{}={}", key, value.get<std::string>()));
-  } else if (value.is_number()) {
-    words->push_back(fmt::format("--{}={}", key, value.dump()));
+  const bool is_bool = value.kind == JsonValue::Kind::kBool;
+  if (is_bool && Contains(kOnOff, key)) {
+    words->push_back(fmt::format("--{}={}", key, value.boolean ? "on" : "off"));
+  } else if (is_bool) {
+    if (value.boolean) words->push_back("--" + key);
+  } else if (value.IsString()) {
+    words->push_back(fmt::format("--{}={}", key, value.text));
+  } else if (value.AsDouble()) {
+    words->push_back(fmt::format("--{}={}", key, value.text));
   } else {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: {}: expected a string, a number, true, false or a list of them, found {}",
-                     file, key, value.type_name());
+                     file, key, value.Describe());
   }
   return {};
 }
@@ -92,24 +91,26 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
                std::vector<std::string>* words) {
   const Result<std::string> text = ReadInput(file);
   if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
-  const Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) {
+  const Result<JsonValue> json = ParseJson(*text, {.python_constants = false});
+  if (!json || !json->IsObject()) {
     return MakeError(ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options",
                      file);
   }
-  for (const auto& [key, value] : json.items()) {
+  for (std::size_t i = 0; i < json->keys.size(); ++i) {
+    const std::string& key = json->keys[i];
+    const JsonValue& value = json->items[i];
     const std::string name = NameOf(Renamed("--" + key));
     if (name == "--config") {
       return MakeError(ErrorCode::kInvalidArgument, "{}: config: a file cannot name another", file);
     }
-    if (Contains(given, name) || value.is_null()) continue;
+    if (Contains(given, name) || value.IsNull()) continue;
     const std::string plain = name.substr(2);
-    if (!value.is_array()) {
+    if (!value.IsArray()) {
       const Status added = AddValue(file, plain, value, words);
       if (!added) return added;
       continue;
     }
-    for (const Json& entry : value) {
+    for (const JsonValue& entry : value.items) {
       const Status added = AddValue(file, plain, entry, words);
       if (!added) return added;
     }

@@ -8,46 +8,44 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "chat/messages.h"
 #include "cli/terminal/output.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 std::string ToJson(const SavedChat& chat) {
-  ordered_json messages = ordered_json::array();
+  JsonValue messages = JsonValue::Array();
   for (const Message& message : chat.messages) {
-    ordered_json entry = {{"role", kRoleNames[static_cast<std::size_t>(message.role)]},
-                          {"content", message.content}};
+    JsonValue entry = {{"role", kRoleNames[static_cast<std::size_t>(message.role)]},
+                       {"content", message.content}};
     if (!message.reasoning_content.empty()) {
       entry["reasoning_content"] = message.reasoning_content;
     }
     messages.push_back(std::move(entry));
   }
-  const ordered_json object = {{"think", kThinkNames[static_cast<std::size_t>(chat.think)]},
-                               {"messages", std::move(messages)}};
-  return object.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  const JsonValue object = {{"think", kThinkNames[static_cast<std::size_t>(chat.think)]},
+                            {"messages", std::move(messages)}};
+  return WriteJson(object, 2) + "\n";
 }
 
 Result<Think> ReadThink(std::string_view json) {
-  const ordered_json object = ordered_json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) {
+  const Result<JsonValue> object = ParseJson(json);
+  if (!object || !object->IsObject()) {
     return MakeError(ErrorCode::kInvalidData, "expected a JSON object, found {}",
-                     object.is_discarded() ? "text that is not JSON" : object.type_name());
+                     object ? object->Describe() : "text that is not JSON");
   }
-  const auto found = object.find("think");
-  if (found == object.end()) {
+  const JsonValue* found = object->Find("think");
+  if (found == nullptr) {
     return Think::kOff;
   }
-  const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames),
-                               found->is_string() ? found->get<std::string>() : std::string());
+  const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames), found->text);
   if (name == std::end(kThinkNames)) {
     return MakeError(ErrorCode::kInvalidData, "think: expected off, high or max, found {}",
-                     found->dump().substr(0, 80));
+                     WriteJson(*found).substr(0, 80));
   }
   return static_cast<Think>(name - std::begin(kThinkNames));
 }

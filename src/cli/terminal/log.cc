@@ -6,8 +6,10 @@
 
 #include <array>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::cli {
 namespace {
@@ -55,24 +57,23 @@ bool Log::Shows(LogLevel level) const { return impl_->logger.should_log(ToSpdlog
 
 void Log::Write(LogLevel level, std::string_view message) {
   if (impl_->format == LogFormat::kJson) {
-    Event(level, message, nlohmann::ordered_json::object());
+    Event(level, message, JsonValue::Object());
     return;
   }
   impl_->logger.log(ToSpdlog(level), spdlog::string_view_t(message.data(), message.size()));
 }
 
-void Log::Event(LogLevel level, std::string_view message, const nlohmann::ordered_json& fields) {
+void Log::Event(LogLevel level, std::string_view message, const JsonValue& fields) {
   if (!impl_->logger.should_log(ToSpdlog(level))) return;
   if (impl_->format == LogFormat::kText) {
     Write(level, message);
     return;
   }
-  nlohmann::ordered_json line = {{"time", TimeText()},
-                                 {"level", kLogLevelNames[static_cast<std::size_t>(level)]},
-                                 {"message", message}};
-  line.update(fields);
-  const std::string text =
-      line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  JsonValue line = {{"time", TimeText()},
+                    {"level", kLogLevelNames[static_cast<std::size_t>(level)]},
+                    {"message", message}};
+  line.Update(fields);
+  const std::string text = WriteJson(line);
   impl_->logger.log(ToSpdlog(level), spdlog::string_view_t(text.data(), text.size()));
 }
 

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string_view>
+
+#include "json/json_value.h"
 
 namespace fathom::cli {
 
@@ -40,7 +41,7 @@ class Log {
     Write(LogLevel::kWarn, fmt::format(format, std::forward<Args>(args)...));
   }
   // A message with fields, which are seen in JSON alone: the message says what matters of them.
-  void Event(LogLevel level, std::string_view message, const nlohmann::ordered_json& fields);
+  void Event(LogLevel level, std::string_view message, const JsonValue& fields);
 
  private:
   void Write(LogLevel level, std::string_view message);

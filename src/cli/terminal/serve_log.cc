@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "json/json_value.h"
 
 namespace fathom::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Text from outside, on one line and without what moves a terminal's cursor.
 std::string Plain(const std::string& text) {
@@ -37,11 +36,12 @@ std::string Describe(const ServedRequest& record) {
   return text;
 }
 
-Json Fields(const ServedRequest& record) {
-  Json fields = {{"request_id", record.id}, {"peer", record.peer},     {"method", record.method},
-                 {"path", record.path},     {"status", record.status}, {"seconds", record.seconds}};
+JsonValue Fields(const ServedRequest& record) {
+  JsonValue fields = {{"request_id", record.id}, {"peer", record.peer},
+                      {"method", record.method}, {"path", record.path},
+                      {"status", record.status}, {"seconds", record.seconds}};
   if (record.generates) {
-    fields.update({{"model", record.model},
+    fields.Update({{"model", record.model},
                    {"stream", record.stream},
                    {"prompt_tokens", record.usage.prompt_tokens},
                    {"cached_tokens", record.usage.cached_tokens},

@@ -3,22 +3,22 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::benchmark {
 namespace {
-
-using nlohmann::ordered_json;
 
 std::string_view KindName(const RowSpec& row) {
   return row.kind == RowSpec::Kind::kPrefill ? "prefill" : "decode";
 }
 
-ordered_json ToJson(const Roofline& roofline) {
+JsonValue ToJson(const Roofline& roofline) {
   return {{"read_gb_s", roofline.read_gb_s}, {"fma_gflop_s", roofline.fma_gflop_s}};
 }
 
-ordered_json ToJson(const Report& report, const RowResult& result) {
+JsonValue ToJson(const Report& report, const RowResult& result) {
   return {{"name", Name(result.row)},
           {"kind", KindName(result.row)},
           {"n_tokens", result.row.n_tokens},
@@ -86,23 +86,23 @@ std::string ToTable(const Report& report) {
 }
 
 std::string ToJson(const Report& report) {
-  ordered_json json = {{"model", report.model},
-                       {"weight_gb", report.weight_gb},
-                       {"ranks", report.n_ranks},
-                       {"threads", report.n_threads},
-                       {"isa", report.isa},
-                       {"page_bytes", report.page_bytes},
-                       {"chunk", report.chunk},
-                       {"repetitions", report.n_repetitions},
-                       {"roofline", ToJson(report.roofline)},
-                       {"roofline_best", ToJson(report.best_roofline)},
-                       {"roofline_measurements", report.n_rooflines},
-                       {"rows", ordered_json::array()}};
+  JsonValue json = {{"model", report.model},
+                    {"weight_gb", report.weight_gb},
+                    {"ranks", report.n_ranks},
+                    {"threads", report.n_threads},
+                    {"isa", report.isa},
+                    {"page_bytes", report.page_bytes},
+                    {"chunk", report.chunk},
+                    {"repetitions", report.n_repetitions},
+                    {"roofline", ToJson(report.roofline)},
+                    {"roofline_best", ToJson(report.best_roofline)},
+                    {"roofline_measurements", report.n_rooflines},
+                    {"rows", JsonValue::Array()}};
   for (const RowResult& row : report.rows) {
     json["rows"].push_back(ToJson(report, row));
   }
   // A directory may have any bytes for a name.
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return WriteJson(json, 2) + "\n";
 }
 
 std::string ToCsv(const Report& report) {

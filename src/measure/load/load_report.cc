@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::load {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr std::size_t kColumns = 5;  // levels beside each other in a table
 
@@ -85,11 +85,11 @@ std::vector<Figure> AllFigures() {
   return figures;
 }
 
-ordered_json ToJson(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
+JsonValue ToJson(const std::optional<double>& value) {
+  return value ? JsonValue(*value) : JsonValue(nullptr);
 }
 
-ordered_json ToJson(const Length& length) {
+JsonValue ToJson(const Length& length) {
   switch (length.kind) {
     case Length::Kind::kFixed:
       return length.low;
@@ -101,26 +101,25 @@ ordered_json ToJson(const Length& length) {
   return nullptr;
 }
 
-ordered_json ToJson(const LevelSummary& one, const std::vector<Figure>& counts) {
+JsonValue ToJson(const LevelSummary& one, const std::vector<Figure>& counts) {
   const auto& [level, summary] = one;
-  ordered_json json = {
-      {"name", level.Name()},
-      {"rate", ToJson(level.rate)},
-      {"concurrency", level.rate ? ordered_json() : ordered_json(level.concurrency)}};
+  JsonValue json = {{"name", level.Name()},
+                    {"rate", ToJson(level.rate)},
+                    {"concurrency", level.rate ? JsonValue() : JsonValue(level.concurrency)}};
   for (const Figure& figure : counts) {
     const std::optional<double> value = figure.value(summary);
     json[figure.key] = value && figure.n_decimals == 0
-                           ? ordered_json(static_cast<std::int64_t>(*value))
+                           ? JsonValue(static_cast<std::int64_t>(*value))
                            : ToJson(value);
   }
   for (const Time& time : kTimes) {
     const std::optional<Spread>& spread = summary.*time.spread;
-    ordered_json& place = json[time.key];
+    JsonValue& place = json[time.key];
     for (const Part& part : kParts) {
       if (spread) place[part.name] = (*spread).*part.value;
     }
   }
-  json["failures"] = ordered_json::array();
+  json["failures"] = JsonValue::Array();
   for (const FailureCount& failure : summary.failures) {
     json["failures"].push_back(
         {{"failure", failure.failure}, {"requests", failure.n}, {"message", failure.message}});
@@ -170,27 +169,27 @@ std::string ToTable(const LoadReport& report) {
 
 std::string ToJson(const LoadReport& report) {
   const std::vector<Figure> counts = MakeFigures();
-  ordered_json json = {{"url", report.url},
-                       {"endpoint", NameOf(report.endpoint)},
-                       {"model", report.model},
-                       {"input_tokens", ToJson(report.workload.input)},
-                       {"output_tokens", ToJson(report.workload.output)},
-                       {"shared_prefix", report.workload.shared_prefix},
-                       {"groups", report.workload.n_groups},
-                       {"turns", report.workload.n_turns},
-                       {"vocab", report.workload.vocab_size},
-                       {"seed", report.workload.seed},
-                       {"objectives",
-                        {{"ttft_ms", ToJson(report.objectives.ttft_ms)},
-                         {"tpot_ms", ToJson(report.objectives.tpot_ms)},
-                         {"e2e_ms", ToJson(report.objectives.e2e_ms)}}},
-                       {"interrupted", report.interrupted},
-                       {"levels", ordered_json::array()}};
+  JsonValue json = {{"url", report.url},
+                    {"endpoint", NameOf(report.endpoint)},
+                    {"model", report.model},
+                    {"input_tokens", ToJson(report.workload.input)},
+                    {"output_tokens", ToJson(report.workload.output)},
+                    {"shared_prefix", report.workload.shared_prefix},
+                    {"groups", report.workload.n_groups},
+                    {"turns", report.workload.n_turns},
+                    {"vocab", report.workload.vocab_size},
+                    {"seed", report.workload.seed},
+                    {"objectives",
+                     {{"ttft_ms", ToJson(report.objectives.ttft_ms)},
+                      {"tpot_ms", ToJson(report.objectives.tpot_ms)},
+                      {"e2e_ms", ToJson(report.objectives.e2e_ms)}}},
+                    {"interrupted", report.interrupted},
+                    {"levels", JsonValue::Array()}};
   for (const LevelSummary& level : report.levels) {
     json["levels"].push_back(ToJson(level, counts));
   }
   // What a server says may be any bytes.
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return WriteJson(json, 2) + "\n";
 }
 
 std::string ToCsv(const LoadReport& report) {

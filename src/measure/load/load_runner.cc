@@ -6,13 +6,13 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "http/http_client.h"
 #include "http/sse_reader.h"
+#include "json/json_value.h"
 #include "measure/load/completion_stream.h"
 #include "measure/load/stream_event.h"
 
@@ -20,7 +20,6 @@ namespace fathom::load {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using nlohmann::ordered_json;
 
 constexpr auto kWatchTime = std::chrono::milliseconds(50);
 
@@ -74,7 +73,7 @@ class Dialogue {
  private:
   const LoadTarget& target_;
   std::vector<Token> tokens_;
-  ordered_json messages_ = ordered_json::array();
+  JsonValue messages_ = JsonValue::Array();
 };
 
 class Run {

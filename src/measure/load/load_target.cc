@@ -1,16 +1,14 @@
 #include "measure/load/load_target.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/check.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 #include "measure/load/stream_event.h"
 
 namespace fathom::load {
 namespace {
-
-using nlohmann::ordered_json;
 
 HttpFields FieldsOf(const LoadTarget& target) {
   HttpFields fields = {{"Accept", "text/event-stream, application/json"}};
@@ -19,32 +17,32 @@ HttpFields FieldsOf(const LoadTarget& target) {
 }
 
 // ignore_eos: an answer has the length that was drawn, or rates of two servers mean nothing.
-HttpCall MakeCall(const LoadTarget& target, std::string path, ordered_json body) {
+HttpCall MakeCall(const LoadTarget& target, std::string path, JsonValue body) {
   body["model"] = target.model;
   body["ignore_eos"] = true;
   body["stream"] = true;
   if (target.temperature) body["temperature"] = *target.temperature;
   HttpCall call = {.method = "POST", .path = std::move(path), .fields = FieldsOf(target)};
   call.fields.emplace_back("Content-Type", "application/json");
-  call.body = body.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  call.body = WriteJson(body);
   return call;
 }
 
 // What the two older endpoints of OpenAI have in common.
-HttpCall MakeOpenAiCall(const LoadTarget& target, std::string path, ordered_json body,
+HttpCall MakeOpenAiCall(const LoadTarget& target, std::string path, JsonValue body,
                         std::int64_t n_output) {
   body["max_tokens"] = n_output;
   body["stream_options"] = {{"include_usage", true}, {"continuous_usage_stats", true}};
   return MakeCall(target, std::move(path), std::move(body));
 }
 
-HttpCall MakeResponsesCall(const LoadTarget& target, const ordered_json& messages,
+HttpCall MakeResponsesCall(const LoadTarget& target, const JsonValue& messages,
                            std::int64_t n_output) {
   return MakeCall(target, "/v1/responses",
                   {{"input", messages}, {"max_output_tokens", n_output}, {"store", false}});
 }
 
-HttpCall MakeMessagesCall(const LoadTarget& target, const ordered_json& messages,
+HttpCall MakeMessagesCall(const LoadTarget& target, const JsonValue& messages,
                           std::int64_t n_output) {
   HttpCall call =
       MakeCall(target, "/v1/messages", {{"messages", messages}, {"max_tokens", n_output}});
@@ -55,8 +53,7 @@ HttpCall MakeMessagesCall(const LoadTarget& target, const ordered_json& messages
 
 }  // namespace
 
-HttpCall MakeChatCall(const LoadTarget& target, const ordered_json& messages,
-                      std::int64_t n_output) {
+HttpCall MakeChatCall(const LoadTarget& target, const JsonValue& messages, std::int64_t n_output) {
   Check(target.endpoint != LoadEndpoint::kCompletions, "messages for an endpoint of tokens");
   if (target.endpoint == LoadEndpoint::kResponses) {
     return MakeResponsesCall(target, messages, n_output);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "http/http_client.h"
+#include "json/json_value.h"
 #include "measure/load/load_endpoint.h"
 
 namespace fathom::load {
@@ -25,8 +25,7 @@ struct LoadTarget {
 
 // What a conversation has said so far: an array of messages {"role", "content"}, which all
 // endpoints but that of completions take.
-HttpCall MakeChatCall(const LoadTarget& target, const nlohmann::ordered_json& messages,
-                      std::int64_t n_output);
+HttpCall MakeChatCall(const LoadTarget& target, const JsonValue& messages, std::int64_t n_output);
 HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
                             std::int64_t n_output);
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "json/json_value.h"
 #include "measure/plan/json_fields.h"
 
 namespace fathom::plan {

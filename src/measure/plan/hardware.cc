@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "json/json_value.h"
 #include "measure/plan/json_fields.h"
 
 namespace fathom::plan {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "json/json_value.h"
+
 namespace fathom::plan {
 
 JsonFields::JsonFields(const JsonValue& object, std::string path,

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::plan {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr double kKilo = 1e3;
 constexpr double kGiga = 1e9;
@@ -59,18 +59,18 @@ std::string RowText(const Plan& plan, const PlanRow& row) {
                                        : "");
 }
 
-ordered_json ToJson(const WireBytes& bytes) {
+JsonValue ToJson(const WireBytes& bytes) {
   return {{"embedding", bytes.embedding}, {"sums", bytes.sums},    {"experts", bytes.experts},
           {"choice", bytes.choice},       {"rows", bytes.rows},    {"streams", bytes.streams},
           {"logits", bytes.logits},       {"total", bytes.Total()}};
 }
 
-ordered_json ToJson(const StageTime& time) {
+JsonValue ToJson(const StageTime& time) {
   return {{"dense", time.dense},       {"experts", time.experts}, {"attention", time.attention},
           {"exchange", time.exchange}, {"streams", time.streams}, {"overhead", time.overhead}};
 }
 
-ordered_json ToJson(const Plan& plan, const PlanRow& row) {
+JsonValue ToJson(const Plan& plan, const PlanRow& row) {
   const ParallelLayout& layout = row.layout;
   return {
       {"flags", Flags(layout)},
@@ -100,14 +100,14 @@ ordered_json ToJson(const Plan& plan, const PlanRow& row) {
       {"imbalance", {{"plain", row.plain_imbalance}, {"balanced", row.imbalance}}}};
 }
 
-ordered_json ToJson(const Workload& work) {
-  ordered_json json = {{"context", work.context},
-                       {"prompt", work.prompt},
-                       {"concurrency", work.concurrency},
-                       {"chunk", work.chunk},
-                       {"micro_batches", work.micro_batches},
-                       {"exchange", Name(work.experts.exchange)},
-                       {"redundant_experts", nullptr}};
+JsonValue ToJson(const Workload& work) {
+  JsonValue json = {{"context", work.context},
+                    {"prompt", work.prompt},
+                    {"concurrency", work.concurrency},
+                    {"chunk", work.chunk},
+                    {"micro_batches", work.micro_batches},
+                    {"exchange", Name(work.experts.exchange)},
+                    {"redundant_experts", nullptr}};
   if (work.experts.n_redundant) json["redundant_experts"] = *work.experts.n_redundant;
   return json;
 }
@@ -152,21 +152,21 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
 
 std::string ToJson(const Plan& plan) {
   const Hardware& hardware = plan.hardware;
-  ordered_json json = {{"model", plan.model},
-                       {"model_bytes", plan.model_bytes},
-                       {"cache_bytes_per_token", plan.cache_bytes_per_token},
-                       {"hardware",
-                        {{"name", hardware.name},
-                         {"nodes", hardware.n_nodes},
-                         {"devices_per_node", hardware.devices_per_node},
-                         {"memory_bytes", hardware.device.memory_bytes}}},
-                       {"workload", ToJson(plan.workload)},
-                       {"recommended", nullptr},
-                       {"rows", ordered_json::array()}};
+  JsonValue json = {{"model", plan.model},
+                    {"model_bytes", plan.model_bytes},
+                    {"cache_bytes_per_token", plan.cache_bytes_per_token},
+                    {"hardware",
+                     {{"name", hardware.name},
+                      {"nodes", hardware.n_nodes},
+                      {"devices_per_node", hardware.devices_per_node},
+                      {"memory_bytes", hardware.device.memory_bytes}}},
+                    {"workload", ToJson(plan.workload)},
+                    {"recommended", nullptr},
+                    {"rows", JsonValue::Array()}};
   if (const PlanRow* best = plan.Recommended()) json["recommended"] = ToJson(plan, *best);
   for (const PlanRow& row : plan.rows) json["rows"].push_back(ToJson(plan, row));
   // The name of a directory may contain any bytes.
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return WriteJson(json, 2) + "\n";
 }
 
 }  // namespace fathom::plan

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The published ratios: two layers of their own, then 4 and 128 in turn; the last is for MTP.
 std::vector<int> PublishedRatios(int first_two, int n_layers) {
@@ -21,11 +21,11 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
 }
 
 // 10 as 10, and 1e-6 as 1e-06, not as the double next to the float.
-Json Number(float value) {
+JsonValue Number(float value) {
   if (value == std::floor(value)) {
     return static_cast<std::int64_t>(value);
   }
-  return Json::parse(fmt::format("{}", value), nullptr, /*allow_exceptions=*/false);
+  return ParseJson(fmt::format("{}", value)).value_or(JsonValue());
 }
 
 }  // namespace
@@ -99,8 +99,8 @@ ModelConfig CutConfig(ModelConfig whole, const SliceCut& cut) {
 
 std::string ConfigJson(const ModelConfig& config) {
   const RopeScaling& rope = config.rope_scaling;
-  const Json json = {
-      {"architectures", Json::array({"DeepseekV4ForCausalLM"})},
+  const JsonValue json = {
+      {"architectures", JsonValue::Array({"DeepseekV4ForCausalLM"})},
       {"attention_bias", false},
       {"attention_dropout", 0.0},
       {"bos_token_id", config.bos_token_id},
@@ -137,7 +137,7 @@ std::string ConfigJson(const ModelConfig& config) {
         {"fmt", "e4m3"},
         {"quant_method", "fp8"},
         {"scale_fmt", "ue8m0"},
-        {"weight_block_size", Json::array({128, 128})}}},
+        {"weight_block_size", JsonValue::Array({128, 128})}}},
       {"rms_norm_eps", Number(config.rms_norm_eps)},
       {"rope_scaling",
        {{"beta_fast", Number(rope.beta_fast)},
@@ -159,7 +159,7 @@ std::string ConfigJson(const ModelConfig& config) {
       {"compress_rope_theta", Number(config.compress_rope_theta)},
       {"compress_ratios", config.compress_ratios},
   };
-  return json.dump(2) + "\n";
+  return WriteJson(json, 2) + "\n";
 }
 
 }  // namespace fathom

@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "base/check.h"
 #include "chat/literals.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
 #include "tokenizer/byte_level.h"
 
 namespace fathom {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kBytes = 256;
 
@@ -78,19 +77,19 @@ std::int64_t AddedTokens() {
   return static_cast<std::int64_t>(kFirstTokens.size() + LastTokens().size());
 }
 
-Json AddedToken(std::int64_t id, std::string_view text, bool special) {
+JsonValue AddedToken(std::int64_t id, std::string_view text, bool special) {
   return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
 // The three patterns of the published files (docs/spec/tokenizer.md 3).
-Json PreTokenizer() {
+JsonValue PreTokenizer() {
   constexpr std::array<std::string_view, 3> kPatterns = {
       R"(\p{N}{1,3})", "[一-龥\u3040-ゟ゠-ヿ]+",
       "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
       "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
       "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"};
-  Json steps = Json::array();
+  JsonValue steps = JsonValue::Array();
   for (const std::string_view pattern : kPatterns) {
     steps.push_back({{"type", "Split"},
                      {"pattern", {{"Regex", pattern}}},
@@ -115,14 +114,14 @@ std::vector<std::string> ByteSymbols() {
   return symbols;
 }
 
-Json BpeModel(std::size_t n_merges) {
-  Json vocabulary = Json::object();
+JsonValue BpeModel(std::size_t n_merges) {
+  JsonValue vocabulary = JsonValue::Object();
   std::int64_t id = 0;
-  // ordered_json searches for a key before it adds one: with a hundred thousand keys this takes
-  // minutes. All keys differ by construction, so they are appended to the underlying vector.
-  auto& entries = vocabulary.get_ref<Json::object_t&>();
+  // operator[] searches for a key before it adds one: with a hundred thousand keys this takes
+  // minutes. All keys differ by construction.
   const auto add = [&](std::string_view text) {
-    entries.Container::emplace_back(std::string(text), Json(id++));
+    vocabulary.keys.emplace_back(text);
+    vocabulary.items.emplace_back(id++);
   };
   for (const std::string_view token : kFirstTokens) {
     add(token);
@@ -130,7 +129,7 @@ Json BpeModel(std::size_t n_merges) {
   for (const std::string& symbol : ByteSymbols()) {
     add(symbol);
   }
-  Json merges = Json::array();
+  JsonValue merges = JsonValue::Array();
   for (const Merge& merge : Merges(n_merges)) {
     add(merge.left + merge.right);
     merges.push_back(merge.left + " " + merge.right);
@@ -159,7 +158,7 @@ std::int64_t LargestVocabulary() {
 std::string TokenizerJson(std::int64_t vocab_size) {
   Check(vocab_size >= SmallestVocabulary() && vocab_size <= LargestVocabulary(),
         "the vocabulary has a size that can be made");
-  Json added = Json::array();
+  JsonValue added = JsonValue::Array();
   std::int64_t id = 0;
   for (const std::string_view token : kFirstTokens) {
     added.push_back(AddedToken(id++, token, true));
@@ -169,42 +168,42 @@ std::string TokenizerJson(std::int64_t vocab_size) {
   for (const std::string_view token : last) {
     added.push_back(AddedToken(id++, token, false));
   }
-  const auto byte_level = [](bool trim_offsets) -> Json {
+  const auto byte_level = [](bool trim_offsets) -> JsonValue {
     return {{"type", "ByteLevel"},
             {"add_prefix_space", true},
             {"trim_offsets", trim_offsets},
             {"use_regex", true}};
   };
-  const Json json = {
+  const JsonValue json = {
       {"version", "1.0"},
       {"truncation", nullptr},
       {"padding", nullptr},
       {"added_tokens", std::move(added)},
-      {"normalizer", {{"type", "Sequence"}, {"normalizers", Json::array()}}},
+      {"normalizer", {{"type", "Sequence"}, {"normalizers", JsonValue::Array()}}},
       {"pre_tokenizer", PreTokenizer()},
       {"post_processor", byte_level(false)},
       {"decoder", byte_level(true)},
       {"model", BpeModel(static_cast<std::size_t>(vocab_size - SmallestVocabulary()))},
   };
-  return json.dump(1) + "\n";
+  return WriteJson(json, 1) + "\n";
 }
 
 std::string TokenizerConfigJson(std::int64_t max_positions) {
-  const Json json = {{"add_bos_token", false},
-                     {"add_eos_token", false},
-                     {"bos_token", kBeginOfSentence},
-                     {"eos_token", kEndOfSentence},
-                     {"pad_token", kEndOfSentence},
-                     {"clean_up_tokenization_spaces", false},
-                     {"model_max_length", max_positions},
-                     {"tokenizer_class", "PreTrainedTokenizerFast"}};
-  return json.dump(2) + "\n";
+  const JsonValue json = {{"add_bos_token", false},
+                          {"add_eos_token", false},
+                          {"bos_token", kBeginOfSentence},
+                          {"eos_token", kEndOfSentence},
+                          {"pad_token", kEndOfSentence},
+                          {"clean_up_tokenization_spaces", false},
+                          {"model_max_length", max_positions},
+                          {"tokenizer_class", "PreTrainedTokenizerFast"}};
+  return WriteJson(json, 2) + "\n";
 }
 
 std::string GenerationConfigJson() {
-  const Json json = {{"_from_model_config", true}, {"bos_token_id", 0},  {"eos_token_id", 1},
-                     {"do_sample", true},          {"temperature", 1.0}, {"top_p", 1.0}};
-  return json.dump(2) + "\n";
+  const JsonValue json = {{"_from_model_config", true}, {"bos_token_id", 0},  {"eos_token_id", 1},
+                          {"do_sample", true},          {"temperature", 1.0}, {"top_p", 1.0}};
+  return WriteJson(json, 2) + "\n";
 }
 
 }  // namespace fathom

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "api/common/answer_format.h"
 
 namespace fathom {
@@ -13,9 +11,9 @@ TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
   const auto type_of = [](int status) {
     return MessagesErrorJson(
                {.status = status, .message = "m", .type = "", .param = "", .code = ""})
-        .at("error")
-        .at("type")
-        .get<std::string>();
+        .Find("error")
+        ->Find("type")
+        ->text;
   };
   EXPECT_EQ(type_of(400), "invalid_request_error");
   EXPECT_EQ(type_of(401), "authentication_error");
@@ -56,9 +54,10 @@ TEST(MessagesErrorTest, NamesTheRequestIfItIsKnown) {
 
 TEST(MessagesErrorTest, TheMessageNamesTheField) {
   ApiError error = ToApiError({ErrorCode::kInvalidArgument, "messages[0].role: expected a role"});
-  EXPECT_EQ(MessagesErrorJson(error)["error"]["message"], "messages[0].role: expected a role");
+  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text,
+            "messages[0].role: expected a role");
   error.param = "output_config.effort";
-  EXPECT_EQ(MessagesErrorJson(error)["error"]["message"],
+  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text,
             "output_config.effort: messages[0].role: expected a role");
 }
 

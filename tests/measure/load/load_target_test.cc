@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json/json_writer.h"
 #include "tests/testing/scripted_peer.h"
 
 namespace fathom::load {
@@ -44,7 +45,7 @@ TEST(LoadTargetTest, AsksForCompletionsOfTokens) {
 }
 
 TEST(LoadTargetTest, AsksForAnswersToMessages) {
-  nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+  JsonValue messages = JsonValue::Array();
   messages.push_back({{"role", "user"}, {"content", "hi"}});
   const HttpCall call = MakeChatCall({.endpoint = LoadEndpoint::kChat, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/chat/completions");
@@ -57,12 +58,12 @@ TEST(LoadTargetTest, AsksForAnswersToMessages) {
 }
 
 TEST(LoadTargetTest, AsksForResponses) {
-  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const JsonValue messages = {{{"role", "user"}, {"content", "hi"}}};
   const HttpCall call =
       MakeChatCall({.endpoint = LoadEndpoint::kResponses, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/responses");
   EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
-                                {"input", messages},
+                                {"input", json::parse(WriteJson(messages))},
                                 {"max_output_tokens", 9},
                                 {"store", false},
                                 {"ignore_eos", true},
@@ -70,14 +71,14 @@ TEST(LoadTargetTest, AsksForResponses) {
 }
 
 TEST(LoadTargetTest, AsksForMessages) {
-  const json messages = {{{"role", "user"}, {"content", "hi"}}};
+  const JsonValue messages = {{{"role", "user"}, {"content", "hi"}}};
   const HttpCall call = MakeChatCall(
       {.endpoint = LoadEndpoint::kMessages, .model = "m", .api_key = "k"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/messages");
   EXPECT_THAT(call.fields, Contains(Pair("anthropic-version", "2023-06-01")));
   EXPECT_THAT(call.fields, Contains(Pair("x-api-key", "k")));
   EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
-                                {"messages", messages},
+                                {"messages", json::parse(WriteJson(messages))},
                                 {"max_tokens", 9},
                                 {"ignore_eos", true},
                                 {"stream", true}}));

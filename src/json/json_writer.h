@@ -1,6 +1,4 @@
-// Writes JSON as Python's json.dumps(value, ensure_ascii=False) does, byte for byte: the official
-// encoder prints tool schemas, response formats and arguments that way (docs/spec/encoding.md
-// section 6).
+// Writes JSON: on one line, indented, in a canonical form, and as Python does.
 #pragma once
 
 #include <string>
@@ -11,6 +9,18 @@
 
 namespace fathom {
 
+// JSON without blanks on one line, or with `indent` blanks per level and every element on its own
+// line. Broken UTF-8 becomes U+FFFD.
+std::string WriteJson(const JsonValue& value, int indent = 0);
+
+// One text for all spellings of a value: without blanks, keys in the order of their bytes, whole
+// numbers without fraction and exponent (up to 2^53, as clients that know only doubles keep them):
+// {"b": 1.0, "a": "\u0041"} is {"a":"A","b":1}. Two values are equal if and only if their texts
+// are.
+std::string CanonicalJson(const JsonValue& value);
+
+// As Python's json.dumps(value, ensure_ascii=False), byte for byte: the official encoder prints
+// tool schemas, response formats and arguments that way (docs/spec/encoding.md section 6).
 std::string PythonJson(const JsonValue& value);
 
 // Reserializes a JSON text: json.dumps(json.loads(text), ensure_ascii=False).

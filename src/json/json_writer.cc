@@ -1,21 +1,84 @@
-#include "json/python_json.h"
+#include "json/json_writer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <numeric>
 #include <system_error>
+#include <vector>
 
 #include "base/check.h"
+#include "base/utf8.h"
 
 namespace fathom {
 namespace {
 
-void AppendValue(const JsonValue& value, std::string* out) {
+struct Style {
+  std::string_view comma;
+  std::string_view colon;
+  int indent = 0;             // blanks per level; 0: all on one line
+  bool is_canonical = false;  // sort keys, write whole floats as integers
+};
+
+constexpr Style kPython = {.comma = ", ", .colon = ": "};
+
+void AppendString(std::string_view text, std::string* out) {
+  out->push_back('"');
+  if (IsValidUtf8(text)) {
+    AppendJsonEscaped(text, out);
+  } else {
+    AppendJsonEscaped(ReplaceInvalidUtf8(text), out);
+  }
+  out->push_back('"');
+}
+
+// `repr`: the text of a float JsonValue.
+std::string CanonicalFloat(const std::string& repr) {
+  constexpr double kLargest = 9007199254740992;  // 2^53
+  double number = 0;
+  const auto [end, error] = std::from_chars(repr.data(), repr.data() + repr.size(), number);
+  const bool is_read = error == std::errc() && end == repr.data() + repr.size();
+  if (!is_read || std::abs(number) > kLargest || number != std::trunc(number)) return repr;
+  return std::to_string(static_cast<std::int64_t>(number));
+}
+
+void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, std::string* out);
+
+// An array or an object.
+void AppendList(const JsonValue& list, const Style& style, std::size_t depth, std::string* out) {
+  const bool is_object = list.IsObject();
+  std::vector<std::size_t> order(list.items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (is_object && style.is_canonical) {
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return list.keys[a] < list.keys[b]; });
+  }
+  const auto break_line = [&](std::size_t level) {
+    if (style.indent == 0 || order.empty()) return;
+    out->append("\n").append(level * static_cast<std::size_t>(style.indent), ' ');
+  };
+  out->push_back(is_object ? '{' : '[');
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i > 0) out->append(style.comma);
+    break_line(depth + 1);
+    if (is_object) {
+      AppendString(list.keys[order[i]], out);
+      out->append(style.colon);
+    }
+    AppendValue(list.items[order[i]], style, depth + 1, out);
+  }
+  break_line(depth);
+  out->push_back(is_object ? '}' : ']');
+}
+
+void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, std::string* out) {
   switch (value.kind) {
     case JsonValue::Kind::kNull:
       out->append("null");
@@ -24,30 +87,24 @@ void AppendValue(const JsonValue& value, std::string* out) {
       out->append(value.boolean ? "true" : "false");
       return;
     case JsonValue::Kind::kInteger:
-    case JsonValue::Kind::kFloat:
       out->append(value.text);
       return;
+    case JsonValue::Kind::kFloat:
+      out->append(style.is_canonical ? CanonicalFloat(value.text) : value.text);
+      return;
     case JsonValue::Kind::kString:
-      out->push_back('"');
-      AppendJsonEscaped(value.text, out);
-      out->push_back('"');
+      AppendString(value.text, out);
       return;
     case JsonValue::Kind::kArray:
     case JsonValue::Kind::kObject:
-      break;
+      AppendList(value, style, depth, out);
   }
-  const bool is_object = value.IsObject();
-  out->push_back(is_object ? '{' : '[');
-  for (std::size_t i = 0; i < value.items.size(); ++i) {
-    if (i > 0) out->append(", ");
-    if (is_object) {
-      out->push_back('"');
-      AppendJsonEscaped(value.keys[i], out);
-      out->append("\": ");
-    }
-    AppendValue(value.items[i], out);
-  }
-  out->push_back(is_object ? '}' : ']');
+}
+
+std::string Write(const JsonValue& value, const Style& style) {
+  std::string out;
+  AppendValue(value, style, 0, &out);
+  return out;
 }
 
 // Whether a number too extreme for a double is too large (and not too small): the power of ten of
@@ -73,11 +130,15 @@ bool IsTooLarge(std::string_view number) {
 
 }  // namespace
 
-std::string PythonJson(const JsonValue& value) {
-  std::string out;
-  AppendValue(value, &out);
-  return out;
+std::string WriteJson(const JsonValue& value, int indent) {
+  return Write(value, {.comma = ",", .colon = indent == 0 ? ":" : ": ", .indent = indent});
 }
+
+std::string CanonicalJson(const JsonValue& value) {
+  return Write(value, {.comma = ",", .colon = ":", .is_canonical = true});
+}
+
+std::string PythonJson(const JsonValue& value) { return Write(value, kPython); }
 
 Result<std::string> ReserializeLikePython(std::string_view json_text) {
   const Result<JsonValue> value = ParseJson(json_text);
@@ -86,9 +147,8 @@ Result<std::string> ReserializeLikePython(std::string_view json_text) {
 }
 
 std::string PythonJsonString(std::string_view text) {
-  std::string out = "\"";
-  AppendJsonEscaped(text, &out);
-  out.push_back('"');
+  std::string out;
+  AppendString(text, &out);
   return out;
 }
 
