@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "api/common/answer_format.h"
-#include "api/common/api_error.h"
+#include "api/common/api.h"
 #include "base/utf8.h"
 #include "chat/encoder.h"
 #include "json/json_value.h"
@@ -14,8 +13,8 @@ std::string CheckError(const Error& error) {
   const ApiError told = ToApiError(error);
   if (told.status != 400) return "a wrong body is not the client's error: " + error.message;
   if (told.message.empty()) return "an error without a message";
-  for (const Endpoint endpoint : {Endpoint::kChatCompletions, Endpoint::kMessages}) {
-    const std::string body = ErrorBody(endpoint, told);
+  for (const Api* api : Apis()) {
+    const std::string body = api->error(told).body;
     if (!ParseJson(body, {.python_constants = false})) return "an error that is not JSON: " + body;
   }
   return "";

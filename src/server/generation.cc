@@ -6,11 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "api/common/answer_format.h"
 #include "api/common/forced_call.h"
 #include "api/common/generated_turn.h"
 #include "api/common/sse.h"
-#include "api/responses/responses_json.h"
 
 namespace fathom {
 namespace {
@@ -34,13 +32,12 @@ class Run {
       const GenerationClient& client)
       : call_(call),
         options_(options),
-        responses_(model.responses),
         exchange_(client.exchange),
         record_(&client.record),
         entry_(client.entry),
         answer_(std::make_unique<ApiAnswer>(
             call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
-        format_(MakeAnswerFormat(*answer_)) {}
+        format_(call.api->make_format()) {}
 
   // False: the client has been told why.
   bool Submit(RequestRunner& runner) {
@@ -90,7 +87,7 @@ class Run {
     }
     // Before the end of the answer is told: the client may come back at once.
     RememberTurns(*answer_);
-    if (responses_) StoreResponse(*answer_, *responses_);
+    if (call_.api->store != nullptr) call_.api->store(*answer_);
     record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
     if (call_.stream) {
       format_->End(*answer_, &pending_);
@@ -207,13 +204,12 @@ class Run {
       format_->Fail(*answer_, error, &pending_);
       Write();
     } else {
-      exchange_.Send(ErrorResponse(call_.endpoint, error));
+      exchange_.Send(ErrorResponse(*call_.api, error));
     }
   }
 
   const ApiCall& call_;
   const GenerationOptions& options_;
-  ResponseStore* const responses_;  // may be null
   HttpExchange& exchange_;
   ServedRequest* const record_;
   GenerationTable::Entry& entry_;
@@ -247,8 +243,8 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
   run.Finish();
 }
 
-HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error) {
-  ApiReply reply = ErrorReply(endpoint, error);
+HttpResponse ErrorResponse(const Api& api, const ApiError& error) {
+  ApiReply reply = api.error(error);
   HttpResponse response = {.status = reply.status, .body = std::move(reply.body)};
   constexpr int kTooManyRequests = 429;
   constexpr int kServiceUnavailable = 503;

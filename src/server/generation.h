@@ -4,8 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "api/common/api_answer.h"
-#include "api/common/api_call.h"
+#include "api/common/api.h"
 #include "api/common/request_runner.h"
 #include "chat/call_ids.h"
 #include "http/http.h"
@@ -37,7 +36,7 @@ struct GenerationClient {
 void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
               const GenerationOptions& options, const GenerationClient& client);
 
-// An error as the response of an endpoint, with Retry-After where trying again makes sense.
-HttpResponse ErrorResponse(Endpoint endpoint, const ApiError& error);
+// An error as the API writes it, with Retry-After where trying again makes sense.
+HttpResponse ErrorResponse(const Api& api, const ApiError& error);
 
 }  // namespace fathom

@@ -1,6 +1,5 @@
 #include "server/model_endpoints.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 #include <utility>
 
 #include "api/common/generation_fields.h"
-#include "api/common/sse.h"
+#include "api/openai/openai_api.h"
 #include "json/field_reader.h"
 #include "json/json_writer.h"
 
@@ -19,24 +18,11 @@ HttpResponse JsonResponse(const JsonValue& json, int status = 200) {
   return {.status = status, .body = WriteJson(json)};
 }
 
-JsonValue OpenAiModel(const ServedModel& model, const std::string& name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "deepseek-ai"},
-          {"root", model.api->name},
-          {"parent", nullptr},
-          {"max_model_len", model.api->limits.max_context}};
-}
-
-JsonValue AnthropicModel(const ServedModel& model, const std::string& name) {
-  return {{"type", "model"},
-          {"id", name},
-          {"display_name", name},
-          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
-                                     fmt::gmtime(static_cast<std::time_t>(model.created)))},
-          {"max_input_tokens", model.api->limits.max_context},
-          {"max_tokens", model.api->limits.max_context}};
+ModelCard CardOf(const ServedModel& model, const std::string& name) {
+  return {.name = name,
+          .root = model.api->name,
+          .created = model.created,
+          .max_context = model.api->limits.max_context};
 }
 
 // "a/b c" of "a%2Fb%20c"; what is no escape stays.
@@ -80,28 +66,19 @@ HttpResponse LoadResponse(std::int64_t n_generating) {
   return JsonResponse({{"server_load", n_generating}});
 }
 
-HttpResponse ModelListResponse(const ServedModel& model, bool for_anthropic) {
-  JsonValue list = JsonValue::Array();
-  for (const std::string& name : model.names) {
-    list.push_back(for_anthropic ? AnthropicModel(model, name) : OpenAiModel(model, name));
-  }
-  if (for_anthropic) {
-    return JsonResponse({{"data", std::move(list)},
-                         {"has_more", false},
-                         {"first_id", model.names.front()},
-                         {"last_id", model.names.back()}});
-  }
-  // Codex reads the second list.
-  return JsonResponse({{"object", "list"}, {"data", list}, {"models", list}});
+HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {
+  std::vector<ModelCard> cards;
+  for (const std::string& name : model.names) cards.push_back(CardOf(model, name));
+  return JsonResponse(api.model_list(cards));
 }
 
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
-                                      bool for_anthropic) {
+                                      const Api& api) {
   const std::string name = Decode(encoded_name);
   if (std::find(model.names.begin(), model.names.end(), name) == model.names.end()) {
     return tl::unexpected<ApiError>(UnknownModel(name));
   }
-  return JsonResponse(for_anthropic ? AnthropicModel(model, name) : OpenAiModel(model, name));
+  return JsonResponse(api.model_card(CardOf(model, name)));
 }
 
 ApiError UnknownModel(const std::string& name) {
@@ -114,24 +91,6 @@ ApiError UnknownModel(const std::string& name) {
           .code = "model_not_found"};
 }
 
-HttpResponse DeletedResponse(std::string_view id) {
-  return JsonResponse({{"id", id}, {"object", "response"}, {"deleted", true}});
-}
-
-ApiError UnknownResponse(std::string_view id) {
-  return {.status = 404,
-          .message = fmt::format("the response \"{}\" is not stored, or not any more", id),
-          .type = "invalid_request_error",
-          .param = "id",
-          .code = "not_found"};
-}
-
-ApiError SynchronousResponse() {
-  return {.status = 400,
-          .message = "Cannot cancel a synchronous response.",
-          .type = "invalid_request_error"};
-}
-
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Failed(json.error());
@@ -140,8 +99,7 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
   reader.ReadBool("return_token_strs", &return_strings);
   if (reader.error()) return Failed(*reader.error());
   const bool is_chat = reader.Find("messages") != nullptr;
-  const ApiResult<ApiCall> call =
-      PrepareCall(is_chat ? Endpoint::kChatCompletions : Endpoint::kCompletions, body, model);
+  const ApiResult<ApiCall> call = (is_chat ? kChatCompletions : kCompletions).prepare(body, model);
   if (!call) return tl::unexpected<ApiError>(call.error());
   if (call->requests.size() != 1) {
     return Failed({ErrorCode::kInvalidArgument,

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/common/api_call.h"
-#include "api/common/api_error.h"
+#include "api/common/api.h"
 #include "api/common/request_runner.h"
 #include "engine/metrics.h"
 #include "http/http.h"
@@ -30,18 +29,12 @@ HttpResponse VersionResponse(const std::string& version);
 // How many requests generate now.
 HttpResponse LoadResponse(std::int64_t n_generating);
 
-// In the form of Anthropic's API, or in that of OpenAI's with what Codex looks for.
-HttpResponse ModelListResponse(const ServedModel& model, bool for_anthropic);
+// As the API writes its models.
+HttpResponse ModelListResponse(const ServedModel& model, const Api& api);
 // `encoded_name`: as it stands in the path.
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
-                                      bool for_anthropic);
+                                      const Api& api);
 ApiError UnknownModel(const std::string& name);
-
-// DELETE /v1/responses/{id}, and what those get who ask for one that is not there.
-HttpResponse DeletedResponse(std::string_view id);
-ApiError UnknownResponse(std::string_view id);
-// POST /v1/responses/{id}/cancel of one that is there: in the words that OpenAI has for it.
-ApiError SynchronousResponse();
 
 // {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
 // {"count", "max_model_len", "tokens", "token_strs"}

@@ -3,15 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
-#include <span>
 #include <utility>
 
-#include "api/anthropic/messages_format.h"
-#include "api/common/answer_format.h"
-#include "api/responses/responses_json.h"
+#include "api/common/api.h"
 #include "server/admin_endpoints.h"
 #include "server/embedded_files.h"
 #include "server/model_endpoints.h"
@@ -30,14 +26,19 @@ ApiError NoSuchPath(std::string_view path) {
           .code = "not_found"};
 }
 
-// Requests of Anthropic's packages say so, and get errors in their form.
-Endpoint FormOf(const HttpRequest& request) {
-  const std::optional<Endpoint> endpoint = FindEndpoint(request.path);
-  if (endpoint) return *endpoint;
-  const bool is_anthropic = !request.Field("anthropic-version").empty() ||
-                            request.path.starts_with("/v1/messages/") ||
-                            request.path.starts_with("/anthropic/");
-  return is_anthropic ? Endpoint::kMessages : Endpoint::kChatCompletions;
+// The API whose errors and model cards the client understands.
+const Api& ApiOf(const HttpRequest& request) {
+  for (const Api* api : Apis()) {
+    const auto& paths = api->paths;
+    const auto& prefixes = api->path_prefixes;
+    if (std::find(paths.begin(), paths.end(), request.path) != paths.end() ||
+        (!api->header.empty() && !request.Field(api->header).empty()) ||
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&](std::string_view prefix) { return request.path.starts_with(prefix); })) {
+      return *api;
+    }
+  }
+  return *Apis().front();
 }
 
 // What a client calls a request may go into a log and a header, so it is short and plain.
@@ -68,14 +69,17 @@ struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
-  Endpoint form;          // of errors
-  std::string_view rest;  // of the path, where the route leaves it open
+  const Api& api;                // of errors and model cards
+  const Route* route = nullptr;  // from Dispatch on
+  std::string_view rest{};       // of the path, where the route leaves it open
 
-  void Fail(const ApiError& error) {
-    ApiError told = error;
-    told.request_id = record.id;
+  void Fail(ApiError error) {
+    error.request_id = record.id;
     record.error = error.message;
-    exchange.Send(ErrorResponse(form, told));
+    exchange.Send(ErrorResponse(api, error));
+  }
+  void Send(ApiResult<HttpResponse> response) {
+    response ? exchange.Send(*std::move(response)) : Fail(std::move(response.error()));
   }
 };
 
@@ -87,32 +91,32 @@ struct Service::Route {
   std::string_view path;
   Answer answer;
   Key key = Key::kAlways;
+  const ApiRoute* api_route = nullptr;  // of AnswerApiRoute
 
   // What stands where the path is open, "" if it is not; nullopt: another path.
-  std::optional<std::string_view> Match(std::string_view asked) const {
+  std::optional<std::string_view> Match(std::string_view requested) const {
     constexpr std::string_view kId = "{id}";
     const std::size_t id = path.find(kId);
     const bool is_prefix = path.size() > 1 && path.back() == '/';
     if (id == std::string_view::npos && !is_prefix) {
-      return asked == path ? std::optional(std::string_view()) : std::nullopt;
+      return requested == path ? std::optional(std::string_view()) : std::nullopt;
     }
     const std::string_view before = path.substr(0, id);
     const std::string_view behind = is_prefix ? "" : path.substr(id + kId.size());
-    if (asked.size() <= before.size() + behind.size() || !asked.starts_with(before) ||
-        !asked.ends_with(behind)) {
+    if (requested.size() <= before.size() + behind.size() || !requested.starts_with(before) ||
+        !requested.ends_with(behind)) {
       return std::nullopt;
     }
-    asked.remove_prefix(before.size());
-    asked.remove_suffix(behind.size());
-    if (!is_prefix && asked.find('/') != std::string_view::npos) return std::nullopt;
-    return asked;
+    requested.remove_prefix(before.size());
+    requested.remove_suffix(behind.size());
+    if (!is_prefix && requested.find('/') != std::string_view::npos) return std::nullopt;
+    return requested;
   }
 };
 
-// All but those that generate: FindEndpoint knows them.
-std::span<const Service::Route> Service::Routes() {
+std::vector<Service::Route> Service::Routes() {
   using Key = Route::Key;
-  static constexpr std::array kRoutes = {
+  std::vector<Route> routes = {
       Route{"GET", "/", &Service::ShowWebFile, Key::kNever},
       Route{"GET", "/web/", &Service::ShowWebFile, Key::kNever},
       Route{"GET", "/openapi.json", &Service::ShowOpenApi, Key::kNever},
@@ -128,18 +132,25 @@ std::span<const Service::Route> Service::Routes() {
       Route{"GET", "/v1/models/", &Service::ShowModel},
       Route{"POST", "/tokenize", &Service::Tokenize},
       Route{"POST", "/detokenize", &Service::Detokenize},
-      Route{"POST", "/v1/messages/count_tokens", &Service::CountTokens},
-      Route{"POST", "/anthropic/v1/messages/count_tokens", &Service::CountTokens},
-      Route{"GET", "/v1/responses/{id}", &Service::ShowResponse},
-      Route{"DELETE", "/v1/responses/{id}", &Service::DeleteResponse},
-      Route{"POST", "/v1/responses/{id}/cancel", &Service::CancelResponse},
       Route{"GET", "/slots", &Service::ShowSlots, Key::kAdmin},
       Route{"POST", "/abort", &Service::Abort, Key::kAdmin},
   };
-  return kRoutes;
+  for (const Api* api : Apis()) {
+    for (const std::string_view path : api->paths) {
+      routes.push_back({"POST", path, &Service::Complete});
+    }
+    for (const ApiRoute& route : api->routes) {
+      routes.push_back({.method = route.method,
+                        .path = route.path,
+                        .answer = &Service::AnswerApiRoute,
+                        .api_route = &route});
+    }
+  }
+  return routes;
 }
 
-Service::Service(ServiceOptions options) : options_(std::move(options)), access_(options_.access) {}
+Service::Service(ServiceOptions options)
+    : options_(std::move(options)), routes_(Routes()), access_(options_.access) {}
 
 Service::~Service() = default;
 
@@ -172,26 +183,25 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
                           .path = request.path,
                           .endpoint = "none"};
   RecordedExchange recorded(exchange, record, options_.log_content);
-  const Endpoint form = FormOf(request);
+  const Api& api = ApiOf(request);
   recorded.AddField("X-Request-Id", record.id);
-  if (form == Endpoint::kMessages) recorded.AddField("request-id", record.id);  // their name for it
+  if (!api.request_id_header.empty()) {
+    recorded.AddField(std::string(api.request_id_header), record.id);
+  }
   access_.AddCorsFields(request, &recorded.fields());
-  RequestContext asked = {
-      .request = request, .exchange = recorded, .record = record, .form = form, .rest = {}};
-  Dispatch(asked);
+  RequestContext context = {.request = request, .exchange = recorded, .record = record, .api = api};
+  Dispatch(context);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   metrics_.Count(record);
   if (options_.record) options_.record(record);
 }
 
-void Service::Dispatch(RequestContext& asked) {
-  const HttpRequest& request = asked.request;
+void Service::Dispatch(RequestContext& context) {
+  const HttpRequest& request = context.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
-  const Route generating = {"POST", request.path, &Service::Complete};
-  const bool generates = FindEndpoint(request.path).has_value();
   std::string allowed;
-  for (const Route& route : generates ? std::span(&generating, 1) : Routes()) {
+  for (const Route& route : routes_) {
     const std::optional<std::string_view> rest = route.Match(request.path);
     if (!rest || (route.key == Route::Key::kAdmin && !access_.has_admins())) continue;
     if (route.method != method) {
@@ -200,21 +210,22 @@ void Service::Dispatch(RequestContext& asked) {
       if (route.method == "GET") allowed += ", HEAD";
       continue;
     }
-    asked.record.endpoint = route.path;
-    asked.rest = *rest;
-    if (Authorize(asked, route)) (this->*route.answer)(asked);
+    context.record.endpoint = route.path;
+    context.route = &route;
+    context.rest = *rest;
+    if (Authorize(context, route)) (this->*route.answer)(context);
     return;
   }
   if (allowed.empty()) {
-    asked.Fail(NoSuchPath(request.path));
+    context.Fail(NoSuchPath(request.path));
   } else if (request.method == "OPTIONS") {
     HttpResponse response = {.status = 204, .content_type = ""};
     response.fields.emplace_back("Allow", allowed + ", OPTIONS");
     access_.AddPreflightFields(request, &response.fields);
-    asked.exchange.Send(std::move(response));
+    context.exchange.Send(std::move(response));
   } else {
-    asked.exchange.AddField("Allow", allowed + ", OPTIONS");
-    asked.Fail(
+    context.exchange.AddField("Allow", allowed + ", OPTIONS");
+    context.Fail(
         {.status = 405,
          .message = fmt::format("{} takes {}, not {}", request.path, allowed, request.method),
          .type = "invalid_request_error",
@@ -222,196 +233,163 @@ void Service::Dispatch(RequestContext& asked) {
   }
 }
 
-bool Service::Authorize(RequestContext& asked, const Route& route) {
+bool Service::Authorize(RequestContext& context, const Route& route) {
   const bool is_admin = route.key == Route::Key::kAdmin;
   const bool needs_key = is_admin || route.key == Route::Key::kAlways ||
                          (route.key == Route::Key::kMetrics && options_.protect_metrics);
   const bool has_key =
-      is_admin ? access_.HasAdminKey(asked.request) : access_.HasKey(asked.request);
-  if (!access_.KnowsHost(asked.request)) {
-    asked.Fail({.status = 403,
-                .message = fmt::format("Host: \"{}\" is not a name of this server; --allowed-hosts "
-                                       "makes it one",
-                                       asked.request.Field("Host")),
-                .type = "permission_error",
-                .code = "unknown_host"});
+      is_admin ? access_.HasAdminKey(context.request) : access_.HasKey(context.request);
+  if (!access_.KnowsHost(context.request)) {
+    context.Fail(
+        {.status = 403,
+         .message = fmt::format("Host: \"{}\" is not a name of this server; --allowed-hosts "
+                                "makes it one",
+                                context.request.Field("Host")),
+         .type = "permission_error",
+         .code = "unknown_host"});
   } else if (needs_key && !has_key) {
-    asked.exchange.AddField("WWW-Authenticate", "Bearer");
-    asked.Fail({.status = 401,
-                .message = fmt::format("the {} key is missing or wrong: Authorization: Bearer KEY",
-                                       is_admin ? "admin" : "API"),
-                .type = "authentication_error",
-                .code = "invalid_api_key"});
-  } else if (route.method != "GET" && !access_.MayAsk(asked.request)) {
-    asked.Fail({.status = 403,
-                .message = fmt::format("Origin: pages of \"{}\" may not ask; --cors-origins allows "
-                                       "them",
-                                       asked.request.Field("Origin")),
-                .type = "permission_error",
-                .code = "origin_not_allowed"});
-  } else if (route.method == "POST" && !IsJson(asked.request)) {
-    asked.Fail({.status = 415,
-                .message = fmt::format("Content-Type: expected application/json, found \"{}\"",
-                                       asked.request.Field("Content-Type")),
-                .type = "invalid_request_error",
-                .code = "unsupported_media_type"});
+    context.exchange.AddField("WWW-Authenticate", "Bearer");
+    context.Fail(
+        {.status = 401,
+         .message = fmt::format("the {} key is missing or wrong: Authorization: Bearer KEY",
+                                is_admin ? "admin" : "API"),
+         .type = "authentication_error",
+         .code = "invalid_api_key"});
+  } else if (route.method != "GET" && !access_.MayAsk(context.request)) {
+    context.Fail(
+        {.status = 403,
+         .message = fmt::format("Origin: pages of \"{}\" may not ask; --cors-origins allows "
+                                "them",
+                                context.request.Field("Origin")),
+         .type = "permission_error",
+         .code = "origin_not_allowed"});
+  } else if (route.method == "POST" && !IsJson(context.request)) {
+    context.Fail({.status = 415,
+                  .message = fmt::format("Content-Type: expected application/json, found \"{}\"",
+                                         context.request.Field("Content-Type")),
+                  .type = "invalid_request_error",
+                  .code = "unsupported_media_type"});
   } else {
     return true;
   }
   return false;
 }
 
-const ServedModel* Service::Model(RequestContext& asked) {
+const ServedModel* Service::Model(RequestContext& context) {
   const ServedModel* model = ready_;
   if (model == nullptr) {
-    asked.Fail({.status = 503,
-                .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
-                .type = "overloaded_error",
-                .code = "loading"});
+    context.Fail({.status = 503,
+                  .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
+                  .type = "overloaded_error",
+                  .code = "loading"});
   }
   return model;
 }
 
-void Service::ShowWebFile(RequestContext& asked) {
-  std::optional<HttpResponse> response = WebFileResponse(asked.request);
-  if (!response) return asked.Fail(NoSuchPath(asked.request.path));
-  asked.exchange.Send(std::move(*response));
+void Service::ShowWebFile(RequestContext& context) {
+  std::optional<HttpResponse> response = WebFileResponse(context.request);
+  if (!response) return context.Fail(NoSuchPath(context.request.path));
+  context.exchange.Send(std::move(*response));
 }
 
-void Service::ShowOpenApi(RequestContext& asked) {
-  asked.exchange.Send({.body = std::string(OpenApiJson())});
+void Service::ShowOpenApi(RequestContext& context) {
+  context.exchange.Send({.body = std::string(OpenApiJson())});
 }
 
-void Service::ShowHealth(RequestContext& asked) {
+void Service::ShowHealth(RequestContext& context) {
   const bool is_ready = ready_ != nullptr && !draining_;
-  asked.exchange.Send(HealthResponse(is_ready, draining_, load_progress_));
+  context.exchange.Send(HealthResponse(is_ready, draining_, load_progress_));
 }
 
-void Service::ShowLiveness(RequestContext& asked) {
-  asked.exchange.Send({.body = R"({"status":"ok"})"});
+void Service::ShowLiveness(RequestContext& context) {
+  context.exchange.Send({.body = R"({"status":"ok"})"});
 }
 
-void Service::ShowVersion(RequestContext& asked) {
-  asked.exchange.Send(VersionResponse(options_.version));
+void Service::ShowVersion(RequestContext& context) {
+  context.exchange.Send(VersionResponse(options_.version));
 }
 
-void Service::ShowMetrics(RequestContext& asked) {
+void Service::ShowMetrics(RequestContext& context) {
   const ServedModel* model = ready_;
   HttpCounts counts;
   {
     const std::lock_guard lock(mutex_);
     if (http_counts_) counts = http_counts_();
   }
-  asked.exchange.Send(
+  context.exchange.Send(
       {.content_type = "text/plain; version=0.0.4; charset=utf-8",
        .body = metrics_.PrometheusText(counts, model == nullptr ? nullptr : model->metrics,
                                        model == nullptr ? "" : model->names.front())});
 }
 
-void Service::ShowLoad(RequestContext& asked) {
-  asked.exchange.Send(LoadResponse(static_cast<std::int64_t>(generating_.size())));
+void Service::ShowLoad(RequestContext& context) {
+  context.exchange.Send(LoadResponse(static_cast<std::int64_t>(generating_.size())));
 }
 
-void Service::ListModels(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model != nullptr) {
-    asked.exchange.Send(ModelListResponse(*model, asked.form == Endpoint::kMessages));
-  }
+void Service::ListModels(RequestContext& context) {
+  const ServedModel* model = Model(context);
+  if (model != nullptr) context.exchange.Send(ModelListResponse(*model, context.api));
 }
 
-void Service::ShowModel(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
+void Service::ShowModel(RequestContext& context) {
+  const ServedModel* model = Model(context);
+  if (model != nullptr) context.Send(ModelResponse(*model, context.rest, context.api));
+}
+
+void Service::Tokenize(RequestContext& context) {
+  const ServedModel* model = Model(context);
+  if (model != nullptr) context.Send(TokenizeResponse(*model->api, context.request.body));
+}
+
+void Service::Detokenize(RequestContext& context) {
+  const ServedModel* model = Model(context);
+  if (model != nullptr) context.Send(DetokenizeResponse(*model->api, context.request.body));
+}
+
+void Service::AnswerApiRoute(RequestContext& context) {
+  const ServedModel* model = Model(context);
   if (model == nullptr) return;
-  ApiResult<HttpResponse> response =
-      ModelResponse(*model, asked.rest, asked.form == Endpoint::kMessages);
-  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
+  ApiResult<std::string> body =
+      context.route->api_route->answer(*model->api, context.rest, context.request.body);
+  body ? context.exchange.Send({.body = *std::move(body)}) : context.Fail(std::move(body.error()));
 }
 
-void Service::Tokenize(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  ApiResult<HttpResponse> response = TokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
-}
-
-void Service::Detokenize(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  ApiResult<HttpResponse> response = DetokenizeResponse(*model->api, asked.request.body);
-  response ? asked.exchange.Send(*std::move(response)) : asked.Fail(response.error());
-}
-
-void Service::CountTokens(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  const ApiResult<std::int64_t> count = CountMessageTokens(asked.request.body, *model->api);
-  count ? asked.exchange.Send({.body = CountTokensBody(*count)}) : asked.Fail(count.error());
-}
-
-void Service::Complete(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
+void Service::Complete(RequestContext& context) {
+  const ServedModel* model = Model(context);
   if (model == nullptr) return;
   if (draining_) {
-    asked.Fail({.status = 503,
-                .message = "the server is shutting down",
-                .type = "overloaded_error",
-                .code = "shutting_down"});
+    context.Fail({.status = 503,
+                  .message = "the server is shutting down",
+                  .type = "overloaded_error",
+                  .code = "shutting_down"});
     return;
   }
-  if (options_.log_content) asked.record.body = asked.request.body;
-  const ApiResult<ApiCall> call = PrepareCall(asked.form, asked.request.body, *model->api);
+  if (options_.log_content) context.record.body = context.request.body;
+  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *model->api);
   if (!call) {
-    asked.Fail(call.error());
+    context.Fail(call.error());
     return;
   }
   const auto& names = model->names;
   if (options_.strict_model_names &&
       std::find(names.begin(), names.end(), call->model) == names.end()) {
-    asked.Fail(UnknownModel(call->model));
+    context.Fail(UnknownModel(call->model));
     return;
   }
   if (call->n_replayed > 0) {
-    asked.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
+    context.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
-  GenerationTable::Entry entry(generating_, asked.record.id, asked.record.path);
+  GenerationTable::Entry entry(generating_, context.record.id, context.record.path);
   Generate(*call, *model->api, *model->runner, options_.generation,
-           {.exchange = asked.exchange, .record = asked.record, .entry = entry});
+           {.exchange = context.exchange, .record = context.record, .entry = entry});
 }
 
-void Service::ShowResponse(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  std::optional<std::string> response =
-      model->api->responses ? model->api->responses->FindResponse(asked.rest) : std::nullopt;
-  response ? asked.exchange.Send({.body = *std::move(response)})
-           : asked.Fail(UnknownResponse(asked.rest));
+void Service::ShowSlots(RequestContext& context) {
+  context.exchange.Send(SlotsResponse(generating_));
 }
 
-void Service::DeleteResponse(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  if (model->api->responses && model->api->responses->Remove(asked.rest)) {
-    asked.exchange.Send(DeletedResponse(asked.rest));
-  } else {
-    asked.Fail(UnknownResponse(asked.rest));
-  }
-}
-
-// Only what runs in the background can be cancelled by its id, and nothing here does: a client that
-// closes its connection cancels.
-void Service::CancelResponse(RequestContext& asked) {
-  const ServedModel* model = Model(asked);
-  if (model == nullptr) return;
-  const bool is_stored =
-      model->api->responses && model->api->responses->FindResponse(asked.rest).has_value();
-  asked.Fail(is_stored ? SynchronousResponse() : UnknownResponse(asked.rest));
-}
-
-void Service::ShowSlots(RequestContext& asked) { asked.exchange.Send(SlotsResponse(generating_)); }
-
-void Service::Abort(RequestContext& asked) {
-  const ApiResult<HttpResponse> response = AbortResponse(generating_, asked.request.body);
-  response ? asked.exchange.Send(*response) : asked.Fail(response.error());
+void Service::Abort(RequestContext& context) {
+  context.Send(AbortResponse(generating_, context.request.body));
 }
 
 }  // namespace fathom

@@ -7,9 +7,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http/http.h"
 #include "server/access.h"
@@ -55,32 +55,30 @@ class Service {
   struct Route;
   using Answer = void (Service::*)(RequestContext&);
 
-  static std::span<const Route> Routes();
-  void Dispatch(RequestContext& asked);
-  bool Authorize(RequestContext& asked, const Route& route);
+  static std::vector<Route> Routes();
+  void Dispatch(RequestContext& context);
+  bool Authorize(RequestContext& context, const Route& route);
   // The model, or nullptr after it has told the client that there is none.
-  const ServedModel* Model(RequestContext& asked);
+  const ServedModel* Model(RequestContext& context);
 
-  void ShowWebFile(RequestContext& asked);
-  void ShowOpenApi(RequestContext& asked);
-  void ShowHealth(RequestContext& asked);
-  void ShowLiveness(RequestContext& asked);
-  void ShowVersion(RequestContext& asked);
-  void ShowMetrics(RequestContext& asked);
-  void ShowLoad(RequestContext& asked);
-  void ListModels(RequestContext& asked);
-  void ShowModel(RequestContext& asked);
-  void Tokenize(RequestContext& asked);
-  void Detokenize(RequestContext& asked);
-  void CountTokens(RequestContext& asked);
-  void Complete(RequestContext& asked);
-  void ShowResponse(RequestContext& asked);
-  void DeleteResponse(RequestContext& asked);
-  void CancelResponse(RequestContext& asked);
-  void ShowSlots(RequestContext& asked);
-  void Abort(RequestContext& asked);
+  void ShowWebFile(RequestContext& context);
+  void ShowOpenApi(RequestContext& context);
+  void ShowHealth(RequestContext& context);
+  void ShowLiveness(RequestContext& context);
+  void ShowVersion(RequestContext& context);
+  void ShowMetrics(RequestContext& context);
+  void ShowLoad(RequestContext& context);
+  void ListModels(RequestContext& context);
+  void ShowModel(RequestContext& context);
+  void Tokenize(RequestContext& context);
+  void Detokenize(RequestContext& context);
+  void Complete(RequestContext& context);
+  void AnswerApiRoute(RequestContext& context);
+  void ShowSlots(RequestContext& context);
+  void Abort(RequestContext& context);
 
   const ServiceOptions options_;
+  const std::vector<Route> routes_;
   const Access access_;
   ServerMetrics metrics_;
   std::atomic<double> load_progress_ = 0;

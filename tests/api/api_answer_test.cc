@@ -1,4 +1,3 @@
-#include "api/common/answer_format.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -16,9 +17,9 @@ using Json = nlohmann::ordered_json;
 class ApiAnswerTest : public testing::ApiModelTest {
  protected:
   // Feeds request 0, choice by choice, and every other request the same.
-  ApiReply Reply(const std::string& body, Endpoint endpoint,
+  ApiReply Reply(const std::string& body, const Api* endpoint,
                  const std::vector<std::vector<StreamEvent>>& choices) {
-    call_ = *PrepareCall(endpoint, body, model_);
+    call_ = *endpoint->prepare(body, model_);
     ApiAnswer answer(call_, model_, 1700000000, testing::CountingBits());
     for (std::size_t request = 0; request < call_.requests.size(); ++request) {
       std::int64_t generated_tokens = 0;
@@ -43,8 +44,8 @@ class ApiAnswerTest : public testing::ApiModelTest {
 // The shape of a response, byte for byte: clients and their tests depend on every key.
 TEST_F(ApiAnswerTest, ChatCompletion) {
   const ApiReply reply =
-      Reply(R"({"messages": [{"role": "user", "content": "Hi"}], "model": "m"})",
-            Endpoint::kChatCompletions, {Events("So.</think>\"Once\" 😀", FinishReason::kStop)});
+      Reply(R"({"messages": [{"role": "user", "content": "Hi"}], "model": "m"})", &kChatCompletions,
+            {Events("So.</think>\"Once\" 😀", FinishReason::kStop)});
   EXPECT_EQ(reply.status, 200);
   const std::size_t n_reasoning = Tokens("So.").size();
   const std::size_t n_all = Tokens("So.</think>\"Once\" 😀").size() + 1;
@@ -72,7 +73,7 @@ TEST_F(ApiAnswerTest, ToolCalls) {
   const ApiReply reply = Reply(
       R"({"messages": [{"role": "user", "content": "Hi"}], "include_reasoning": false,
           "tools": [{"type": "function", "function": {"name": "f"}}]})",
-      Endpoint::kChatCompletions,
+      &kChatCompletions,
       {Events("r</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
               "<｜DSML｜parameter name=\"a\" string=\"false\">[1]</｜DSML｜parameter>\n"
               "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
@@ -90,7 +91,7 @@ TEST_F(ApiAnswerTest, ToolCalls) {
 
 TEST_F(ApiAnswerTest, Completion) {
   const ApiReply reply = Reply(
-      R"({"prompt": ["a", "b"], "n": 2, "stop": ["x"]})", Endpoint::kCompletions,
+      R"({"prompt": ["a", "b"], "n": 2, "stop": ["x"]})", &kCompletions,
       {{{.token = 5, .text = "one", .finish = FinishReason::kLength}},
        {{.token = 6, .text = "<think>", .finish = FinishReason::kStopString, .stop_string = 0}}});
   Json body = Json::parse(reply.body, nullptr, false);
@@ -110,7 +111,7 @@ TEST_F(ApiAnswerTest, Completion) {
 
 TEST_F(ApiAnswerTest, CompletionWithItsPrompt) {
   const ApiReply reply =
-      Reply(R"({"prompt": ["a ", "b "], "echo": true, "max_tokens": 0})", Endpoint::kCompletions,
+      Reply(R"({"prompt": ["a ", "b "], "echo": true, "max_tokens": 0})", &kCompletions,
             {{{.token = 5, .text = "one", .finish = FinishReason::kLength}}});
   const Json body = Json::parse(reply.body, nullptr, false);
   EXPECT_EQ(body["choices"][0]["text"], "a one");
@@ -127,7 +128,7 @@ TEST_F(ApiAnswerTest, LogprobsOfAChat) {
   }
   const ApiReply reply = Reply(
       R"({"messages": [{"role": "user", "content": "Hi"}], "logprobs": true, "top_logprobs": 2})",
-      Endpoint::kChatCompletions, {events});
+      &kChatCompletions, {events});
   const Json logprobs = Json::parse(reply.body, nullptr, false)["choices"][0]["logprobs"];
   const auto joined = [](const Json& entries) {
     std::string text;
@@ -151,8 +152,7 @@ TEST_F(ApiAnswerTest, LogprobsOfACompletion) {
     event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = -1.0f},
                                    .top = {{.token = 300, .logprob = -0.25f}}};
   }
-  const ApiReply reply =
-      Reply(R"({"prompt": "a", "logprobs": 1})", Endpoint::kCompletions, {events});
+  const ApiReply reply = Reply(R"({"prompt": "a", "logprobs": 1})", &kCompletions, {events});
   const Json logprobs = Json::parse(reply.body, nullptr, false)["choices"][0]["logprobs"];
   const std::size_t n_tokens = Tokens("Hé so").size();
   ASSERT_EQ(logprobs["tokens"].size(), n_tokens) << "the end token is none of the text";
@@ -164,7 +164,7 @@ TEST_F(ApiAnswerTest, LogprobsOfACompletion) {
 
 TEST_F(ApiAnswerTest, AnErrorOfOneChoiceIsTheErrorOfTheCall) {
   const ApiReply reply =
-      Reply(R"({"prompt": "a", "n": 2})", Endpoint::kCompletions,
+      Reply(R"({"prompt": "a", "n": 2})", &kCompletions,
             {{{.token = 5, .text = "one", .finish = FinishReason::kLength}},
              {{.finish = FinishReason::kError, .error = Error{ErrorCode::kIo, "NaN"}}}});
   EXPECT_EQ(reply.status, 500);

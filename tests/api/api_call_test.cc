@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -16,17 +18,15 @@ using Json = nlohmann::ordered_json;
 
 class ApiCallTest : public testing::ApiModelTest {
  protected:
-  ApiCall Prepare(Endpoint endpoint, const std::string& body) const {
-    ApiResult<ApiCall> call = PrepareCall(endpoint, body, model_);
+  ApiCall Prepare(const Api* endpoint, const std::string& body) const {
+    ApiResult<ApiCall> call = endpoint->prepare(body, model_);
     EXPECT_TRUE(call) << body << ": " << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
-  ApiCall Chat(const std::string& body) const { return Prepare(Endpoint::kChatCompletions, body); }
-  ApiCall Completion(const std::string& body) const {
-    return Prepare(Endpoint::kCompletions, body);
-  }
-  ApiError ErrorOf(Endpoint endpoint, const std::string& body) const {
-    const ApiResult<ApiCall> call = PrepareCall(endpoint, body, model_);
+  ApiCall Chat(const std::string& body) const { return Prepare(&kChatCompletions, body); }
+  ApiCall Completion(const std::string& body) const { return Prepare(&kCompletions, body); }
+  ApiError ErrorOf(const Api* endpoint, const std::string& body) const {
+    const ApiResult<ApiCall> call = endpoint->prepare(body, model_);
     EXPECT_FALSE(call) << body;
     return call ? ApiError() : call.error();
   }
@@ -94,8 +94,8 @@ TEST_F(ApiCallTest, CompletionsBeginWithTheBeginToken) {
 }
 
 TEST_F(ApiCallTest, Errors) {
-  const Endpoint chat = Endpoint::kChatCompletions;
-  const Endpoint completions = Endpoint::kCompletions;
+  const Api* const chat = &kChatCompletions;
+  const Api* const completions = &kCompletions;
   ApiError error = ErrorOf(chat, R"({"messages": [{"role": "bard", "content": ""}]})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "messages[0].role");
@@ -114,21 +114,21 @@ TEST_F(ApiCallTest, Errors) {
 TEST_F(ApiCallTest, TooLongPromptsAreToldInTokens) {
   model_.limits.max_context = 3;
   EXPECT_EQ(Completion(R"({"prompt": [1, 2, 3]})").requests.size(), 1u);
-  ApiError error = ErrorOf(Endpoint::kCompletions, R"({"prompt": [1, 2, 3, 4]})");
+  ApiError error = ErrorOf(&kCompletions, R"({"prompt": [1, 2, 3, 4]})");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "prompt");
   EXPECT_THAT(error.message, HasSubstr("requested 4 tokens"));
-  error = ErrorOf(Endpoint::kChatCompletions, R"({"messages": [{"role": "user"}, {"role": "user",
+  error = ErrorOf(&kChatCompletions, R"({"messages": [{"role": "user"}, {"role": "user",
       "content": "a b c d"}]})");
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_EQ(error.param, "messages");
 }
 
 TEST_F(ApiCallTest, Endpoints) {
-  EXPECT_EQ(FindEndpoint("/v1/chat/completions"), Endpoint::kChatCompletions);
-  EXPECT_EQ(FindEndpoint("/v1/completions"), Endpoint::kCompletions);
-  EXPECT_EQ(FindEndpoint("/v1/embeddings"), std::nullopt);
-  EXPECT_EQ(FindEndpoint(""), std::nullopt);
+  EXPECT_EQ(FindApi("/v1/chat/completions"), &kChatCompletions);
+  EXPECT_EQ(FindApi("/v1/completions"), &kCompletions);
+  EXPECT_EQ(FindApi("/v1/embeddings"), nullptr);
+  EXPECT_EQ(FindApi(""), nullptr);
 }
 
 TEST_F(ApiCallTest, EchoRepeatsThePrompts) {
@@ -171,7 +171,7 @@ TEST_F(ApiCallTest, StopStringsActOnVisibleText) {
 }
 
 TEST_F(ApiCallTest, StrictToolsAreRefused) {
-  const ApiError error = ErrorOf(Endpoint::kChatCompletions,
+  const ApiError error = ErrorOf(&kChatCompletions,
                                  R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
           {"type": "function", "function": {"name": "f", "strict": false}},
           {"type": "function", "function": {"name": "g", "strict": true}}]})");
@@ -182,11 +182,11 @@ TEST_F(ApiCallTest, StrictToolsAreRefused) {
 
 TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
   const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tool_choice": )";
-  ApiError error = ErrorOf(Endpoint::kChatCompletions, chat + R"("required"})");
+  ApiError error = ErrorOf(&kChatCompletions, chat + R"("required"})");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "tool_choice");
   EXPECT_THAT(error.message, HasSubstr("expected tools where one is required, found none"));
-  error = ErrorOf(Endpoint::kChatCompletions, chat + R"({"function": {"name": "g"}},
+  error = ErrorOf(&kChatCompletions, chat + R"({"function": {"name": "g"}},
       "tools": [{"type": "function", "function": {"name": "f"}}]})");
   EXPECT_EQ(error.param, "tool_choice");
   EXPECT_THAT(error.message, HasSubstr("the name of one of the tools, found \"g\""));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/common/answer_format.h"
+#include "api/common/api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom::testing {
@@ -25,7 +25,7 @@ struct ToldAnswer {
 inline ToldAnswer Tell(const ApiCall& call, const ApiModel& model,
                        const std::vector<StreamEvent>& events, RequestStats stats = {}) {
   ApiAnswer answer(call, model, 1700000000, CountingBits());
-  const std::unique_ptr<AnswerFormat> format = MakeAnswerFormat(answer);
+  const std::unique_ptr<AnswerFormat> format = answer.call().api->make_format();
   stats.prompt_tokens = static_cast<std::int64_t>(call.requests[0].prompt.size());
   answer.Start(0, stats);
   ToldAnswer told;

@@ -5,6 +5,10 @@
 
 #include <string>
 
+#include "api/anthropic/messages_api.h"
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -23,18 +27,18 @@ class ChatTokensTest : public testing::ApiModelTest {
   std::vector<Token> Turns() const {
     return {Id("<｜begin▁of▁sentence｜>"), Id("<｜User｜>"), Id("<｜Assistant｜>")};
   }
-  ApiCall Prepare(Endpoint endpoint, const std::string& fields = "") const {
+  ApiCall Prepare(const Api* endpoint, const std::string& fields = "") const {
     const std::string body =
-        endpoint == Endpoint::kCompletions ? R"("prompt": "Hi")"
-        : endpoint == Endpoint::kResponses
+        endpoint == &kCompletions ? R"("prompt": "Hi")"
+        : endpoint == &kResponses
             ? R"("input": "Hi")"
             : R"("max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}])";
-    ApiResult<ApiCall> call = PrepareCall(endpoint, "{" + body + fields + "}", model_);
+    ApiResult<ApiCall> call = endpoint->prepare("{" + body + fields + "}", model_);
     EXPECT_TRUE(call) << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
   // The answer that a turn token ended.
-  Json Ended(Endpoint endpoint) const {
+  Json Ended(const Api* endpoint) const {
     const ApiCall call = Prepare(endpoint);
     std::vector<StreamEvent> events = Events("Hm.</think>Hi.", FinishReason::kStop);
     events.back().token = Id("<｜User｜>");
@@ -43,20 +47,19 @@ class ChatTokensTest : public testing::ApiModelTest {
 };
 
 TEST_F(ChatTokensTest, TurnTokensEndTheAnswersOfChats) {
-  for (const Endpoint endpoint :
-       {Endpoint::kChatCompletions, Endpoint::kResponses, Endpoint::kMessages}) {
+  for (const Api* const endpoint : {&kChatCompletions, &kResponses, &kMessages}) {
     const ApiCall call = Prepare(endpoint);
     EXPECT_EQ(call.requests[0].sampling.stop_tokens, Turns());
     EXPECT_THAT(call.answers.stop_tokens, IsEmpty()) << "the client did not ask for them";
     EXPECT_EQ(call.answers.turn_tokens, Turns());
   }
-  const ApiCall call = Prepare(Endpoint::kCompletions);
+  const ApiCall call = Prepare(&kCompletions);
   EXPECT_THAT(call.requests[0].sampling.stop_tokens, IsEmpty());
   EXPECT_THAT(call.requests[0].sampling.silent_tokens, IsEmpty());
 }
 
 TEST_F(ChatTokensTest, OnlyMarkupThatIsReadHasAText) {
-  const ApiCall call = Prepare(Endpoint::kChatCompletions);
+  const ApiCall call = Prepare(&kChatCompletions);
   const std::vector<Token>& silent = call.requests[0].sampling.silent_tokens;
   EXPECT_THAT(silent, IsSupersetOf(Turns()));
   EXPECT_THAT(silent, Contains(Id("<｜end▁of▁sentence｜>")));
@@ -68,21 +71,20 @@ TEST_F(ChatTokensTest, OnlyMarkupThatIsReadHasAText) {
 
 // Who ignores EOS wants as many tokens as were asked for.
 TEST_F(ChatTokensTest, WithIgnoreEosNothingEndsAndNothingShows) {
-  const ApiCall call =
-      Prepare(Endpoint::kChatCompletions, R"(, "ignore_eos": true, "stop_token_ids": [7])");
+  const ApiCall call = Prepare(&kChatCompletions, R"(, "ignore_eos": true, "stop_token_ids": [7])");
   EXPECT_EQ(call.requests[0].sampling.stop_tokens, std::vector<Token>{7});
   EXPECT_THAT(call.requests[0].sampling.silent_tokens, IsSupersetOf(Turns()));
 }
 
 TEST_F(ChatTokensTest, ATurnTokenIsAnOrdinaryEnd) {
-  const Json chat = Ended(Endpoint::kChatCompletions)["choices"][0];
+  const Json chat = Ended(&kChatCompletions)["choices"][0];
   EXPECT_EQ(chat["finish_reason"], "stop");
   EXPECT_TRUE(chat["stop_reason"].is_null());
   EXPECT_EQ(chat["message"]["content"], "Hi.");
-  const Json message = Ended(Endpoint::kMessages);
+  const Json message = Ended(&kMessages);
   EXPECT_EQ(message["stop_reason"], "end_turn");
   EXPECT_TRUE(message["stop_sequence"].is_null());
-  EXPECT_EQ(Ended(Endpoint::kResponses)["status"], "completed");
+  EXPECT_EQ(Ended(&kResponses)["status"], "completed");
 }
 
 TEST_F(ChatTokensTest, ItIsToldFromOtherEnds) {

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -125,10 +127,9 @@ class ForcedCallTest : public testing::ApiModelTest {
                R"({"type": "function", "function": {"name": ")" + name + "\"}}";
     }
     const ApiResult<ApiCall> call =
-        PrepareCall(Endpoint::kChatCompletions,
-                    R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [)" + tools +
-                        "], " + fields + "}",
-                    model_);
+        kChatCompletions.prepare(R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [)" +
+                                     tools + "], " + fields + "}",
+                                 model_);
     EXPECT_TRUE(call) << call.error().message;
     return call ? *call : ApiCall();
   }

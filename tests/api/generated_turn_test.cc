@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "api/common/answer_format.h"
+#include "api/anthropic/messages_api.h"
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -41,8 +44,8 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     return tokens;
   }
 
-  ApiCall Prepare(Endpoint endpoint, const Json& body) const {
-    ApiResult<ApiCall> call = PrepareCall(endpoint, body.dump(), model_);
+  ApiCall Prepare(const Api* endpoint, const Json& body) const {
+    ApiResult<ApiCall> call = endpoint->prepare(body.dump(), model_);
     EXPECT_TRUE(call) << body << ": " << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
@@ -63,14 +66,14 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     answer.End(0, {});
     n_generated_ = answer.choices()[0].collected().tokens.size();
     RememberTurns(answer);
-    return Json::parse(MakeAnswerFormat(answer)->Whole(answer));
+    return Json::parse(answer.call().api->make_format()->Whole(answer));
   }
 
   // The conversation that goes on behind the response, with or without its reasoning.
-  static Json GoneOn(Endpoint endpoint, Json body, const Json& response,
+  static Json GoneOn(const Api* endpoint, Json body, const Json& response,
                      bool keeps_reasoning = false) {
-    Json& messages = body[endpoint == Endpoint::kResponses ? "input" : "messages"];
-    if (endpoint == Endpoint::kChatCompletions) {
+    Json& messages = body[endpoint == &kResponses ? "input" : "messages"];
+    if (endpoint == &kChatCompletions) {
       Json message = response["choices"][0]["message"];
       if (!keeps_reasoning) {
         message.erase("reasoning");
@@ -81,7 +84,7 @@ class GeneratedTurnTest : public testing::ApiModelTest {
       for (const Json& call : message["tool_calls"]) {
         messages.push_back({{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "R"}});
       }
-    } else if (endpoint == Endpoint::kMessages) {
+    } else if (endpoint == &kMessages) {
       Json content = Json::array();
       Json results = Json::array();
       for (const Json& block : response["content"]) {
@@ -105,14 +108,14 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     return body;
   }
 
-  static Json FirstBody(Endpoint endpoint) {
+  static Json FirstBody(const Api* endpoint) {
     const Json schema = {{"type", "object"}, {"properties", Json::object()}};
     const Json user = {{{"role", "user"}, {"content", "Once upon a time"}}};
-    if (endpoint == Endpoint::kResponses) {
+    if (endpoint == &kResponses) {
       return {{"input", user},
               {"tools", {{{"type", "function"}, {"name", "f"}, {"parameters", schema}}}}};
     }
-    if (endpoint == Endpoint::kMessages) {
+    if (endpoint == &kMessages) {
       return {{"messages", user},
               {"max_tokens", 100},
               {"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}},
@@ -123,8 +126,7 @@ class GeneratedTurnTest : public testing::ApiModelTest {
         {"tools", {{{"type", "function"}, {"function", {{"name", "f"}, {"parameters", schema}}}}}}};
   }
 
-  static constexpr Endpoint kChats[] = {Endpoint::kChatCompletions, Endpoint::kMessages,
-                                        Endpoint::kResponses};
+  static constexpr const Api* kChats[] = {&kChatCompletions, &kMessages, &kResponses};
 
   const RandomBits bits_ = testing::CountingBits();
   GeneratedTurnStore store_{ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes,
@@ -136,7 +138,7 @@ class GeneratedTurnTest : public testing::ApiModelTest {
 TEST_F(GeneratedTurnTest, ThePromptHasTheTurnAsItWasWritten) {
   const std::vector<Token> tokens = PiecewiseTokens(
       {"I th", "ink.", "\n</think>", "Loo", "k", ".\n\n\n", Block(kCall).substr(2)});
-  for (const Endpoint endpoint : kChats) {
+  for (const Api* const endpoint : kChats) {
     const ApiCall first = Prepare(endpoint, FirstBody(endpoint));
     const Json response = Answer(first, tokens);
     std::vector<Token> expected = first.requests[0].prompt;
@@ -158,7 +160,7 @@ TEST_F(GeneratedTurnTest, ThePromptHasTheTurnAsItWasWritten) {
 
 TEST_F(GeneratedTurnTest, WithoutAStoreThePromptIsThatOfTheRequest) {
   const std::vector<Token> tokens = Tokens("I think.</think>" + Block(kCall));
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   const Json response = Answer(Prepare(endpoint, FirstBody(endpoint)), tokens);
   const Json next = GoneOn(endpoint, FirstBody(endpoint), response);
   model_.turns = nullptr;
@@ -172,7 +174,7 @@ TEST_F(GeneratedTurnTest, WithoutAStoreThePromptIsThatOfTheRequest) {
 }
 
 TEST_F(GeneratedTurnTest, EditsAndOtherTurnsAreEncoded) {
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   const Json response =
       Answer(Prepare(endpoint, FirstBody(endpoint)), Tokens("Hm.</think>" + Block(kCall)));
   const Json next = GoneOn(endpoint, FirstBody(endpoint), response);
@@ -197,7 +199,7 @@ TEST_F(GeneratedTurnTest, EditsAndOtherTurnsAreEncoded) {
 
 // Only whole turns, whose text is what the client was told.
 TEST_F(GeneratedTurnTest, WhatIsNoTurnIsNotRemembered) {
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   const auto remembers = [&](const std::string& text, FinishReason finish = FinishReason::kStop,
                              Json more = Json::object()) {
     GeneratedTurnStore store(ReplayScope::kAll, GeneratedTurnStore::kDefaultBytes,
@@ -239,7 +241,7 @@ TEST_F(GeneratedTurnTest, WhatIsNoTurnIsNotRemembered) {
 
 // One call is wanted, and its answer ends before the block does.
 TEST_F(GeneratedTurnTest, AnAnswerOfOneCallIsClosed) {
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   Json body = FirstBody(endpoint);
   body["parallel_tool_calls"] = false;
   const ApiCall first = Prepare(endpoint, body);
@@ -255,7 +257,7 @@ TEST_F(GeneratedTurnTest, AnAnswerOfOneCallIsClosed) {
 
 // The opening of a call that had to be made is not among the tokens that were generated.
 TEST_F(GeneratedTurnTest, AForcedCallIsATurn) {
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   Json body = FirstBody(endpoint);
   body["tool_choice"] = "required";
   const ApiCall call = Prepare(endpoint, body);
@@ -275,7 +277,7 @@ TEST_F(GeneratedTurnTest, AForcedCallIsATurn) {
   ASSERT_TRUE(answer.WantsNoMore(0));
   answer.End(0, {});
   RememberTurns(answer);
-  const Json response = Json::parse(MakeAnswerFormat(answer)->Whole(answer));
+  const Json response = Json::parse(answer.call().api->make_format()->Whole(answer));
   const ApiCall second = Prepare(endpoint, GoneOn(endpoint, body, response));
   EXPECT_EQ(second.n_replayed, 1u);
   std::vector<Token> expected = call.requests[0].prompt;
@@ -290,7 +292,7 @@ TEST_F(GeneratedTurnTest, AForcedCallIsATurn) {
 }
 
 TEST_F(GeneratedTurnTest, NoTextOfAClientBecomesASpecialToken) {
-  const Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* const endpoint = &kChatCompletions;
   const Json response =
       Answer(Prepare(endpoint, FirstBody(endpoint)), Tokens("Hm.</think>" + Block(kCall)));
   Json next = GoneOn(endpoint, FirstBody(endpoint), response);
@@ -315,8 +317,8 @@ TEST_F(GeneratedTurnTest, PromptsOfAConversationGrow) {
                                                   " ", "é", "首都", "🗼", "<", "\"", "{", "5"});
   const auto pieces = rc::gen::container<std::vector<std::string>>(piece);
   const bool passed = rc::check([&] {
-    const Endpoint endpoint =
-        *rc::gen::elementOf(std::vector<Endpoint>(std::begin(kChats), std::end(kChats)));
+    const Api* const endpoint =
+        *rc::gen::elementOf(std::vector<const Api*>(std::begin(kChats), std::end(kChats)));
     const bool finds_all = *rc::gen::arbitrary<bool>();
     GeneratedTurnStore store(finds_all ? ReplayScope::kAll : ReplayScope::kNamed,
                              GeneratedTurnStore::kDefaultBytes, bits_);
@@ -340,7 +342,7 @@ TEST_F(GeneratedTurnTest, PromptsOfAConversationGrow) {
       before.insert(before.end(), tokens.begin(), tokens.end());
       before.push_back(kEos);
       if (!has_call) {
-        body[endpoint == Endpoint::kResponses ? "input" : "messages"].push_back(
+        body[endpoint == &kResponses ? "input" : "messages"].push_back(
             {{"role", "user"}, {"content", "And then?"}});
       }
       call = Prepare(endpoint, body);

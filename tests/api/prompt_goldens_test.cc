@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -35,7 +36,7 @@ class PromptGoldensTest : public ::testing::Test {
 
   std::vector<Token> PromptOf(const Json& body, const PromptProfile& profile) const {
     const ApiModel model = Model(profile);
-    const ApiResult<ApiCall> call = PrepareCall(Endpoint::kChatCompletions, body.dump(), model);
+    const ApiResult<ApiCall> call = kChatCompletions.prepare(body.dump(), model);
     EXPECT_TRUE(call) << call.error().message;
     return call ? call->requests[0].prompt : std::vector<Token>();
   }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -86,12 +88,12 @@ class SseGoldensTest : public testing::ApiModelTest {
     const std::string body = R"({"model": "m", "stream": true, )" +
                              std::string(R"("messages": [{"role": "user", "content": "Hi"}])") +
                              fields + "}";
-    return Stream(Endpoint::kChatCompletions, body, events, stats);
+    return Stream(&kChatCompletions, body, events, stats);
   }
 
-  std::string Stream(Endpoint endpoint, const std::string& body,
+  std::string Stream(const Api* endpoint, const std::string& body,
                      const std::vector<StreamEvent>& events, const RequestStats& stats = {}) {
-    const ApiResult<ApiCall> call = PrepareCall(endpoint, body, model_);
+    const ApiResult<ApiCall> call = endpoint->prepare(body, model_);
     EXPECT_TRUE(call) << call.error().message;
     if (!call) return "";
     n_prompt_ = call->requests[0].prompt.size();
@@ -249,11 +251,10 @@ TEST_F(SseGoldensTest, ErrorInTheMiddle) {
       "\"code\":\"server_error\"}}\n\n";
   EXPECT_EQ(Stream(kPlain, events), Chat(kRole) + Chat(Content("a")) + error)
       << "and nothing says that it is done";
-  EXPECT_EQ(
-      Stream(Endpoint::kCompletions, R"({"model": "m", "prompt": "", "stream": true})", events),
-      Chunk("text_completion", R"({"index":0,"text":"a","logprobs":null,)"
-                               R"("finish_reason":null,"stop_reason":null})") +
-          error);
+  EXPECT_EQ(Stream(&kCompletions, R"({"model": "m", "prompt": "", "stream": true})", events),
+            Chunk("text_completion", R"({"index":0,"text":"a","logprobs":null,)"
+                                     R"("finish_reason":null,"stop_reason":null})") +
+                error);
 }
 
 TEST_F(SseGoldensTest, Completion) {
@@ -265,11 +266,10 @@ TEST_F(SseGoldensTest, Completion) {
                                         .append(finish)
                                         .append(R"(,"stop_reason":null})"));
   };
-  EXPECT_EQ(
-      Stream(Endpoint::kCompletions, R"({"model": "m", "prompt": "p", "stream": true})", events),
-      Join({chunk("a"), chunk("b"), chunk("", "\"stop\"")}));
-  EXPECT_EQ(Stream(Endpoint::kCompletions,
-                   R"({"model": "m", "prompt": "p ", "echo": true, "stream": true})", events),
+  EXPECT_EQ(Stream(&kCompletions, R"({"model": "m", "prompt": "p", "stream": true})", events),
+            Join({chunk("a"), chunk("b"), chunk("", "\"stop\"")}));
+  EXPECT_EQ(Stream(&kCompletions, R"({"model": "m", "prompt": "p ", "echo": true, "stream": true})",
+                   events),
             Join({chunk("p a"), chunk("b"), chunk("", "\"stop\"")}));
 }
 
@@ -300,8 +300,7 @@ TEST_F(SseGoldensTest, LogprobsComeWithTheirText) {
   for (const std::size_t n_held : {0u, 1u, 4u, 1000u}) {
     for (const char* fields : {R"(, "logprobs": true)", R"(, "logprobs": true, "n": 1,
              "include_reasoning": false)"}) {
-      const auto call = PrepareCall(
-          Endpoint::kChatCompletions,
+      const auto call = kChatCompletions.prepare(
           std::string(R"({"messages": [{"role": "user", "content": "Hi"}])") + fields + "}",
           model_);
       ASSERT_TRUE(call);
@@ -321,8 +320,7 @@ TEST_F(SseGoldensTest, LogprobsComeWithTheirText) {
 }
 
 TEST_F(SseGoldensTest, LogprobsOfACompletionGoOn) {
-  const auto call =
-      PrepareCall(Endpoint::kCompletions, R"({"prompt": "a", "logprobs": 0})", model_);
+  const auto call = kCompletions.prepare(R"({"prompt": "a", "logprobs": 0})", model_);
   ASSERT_TRUE(call);
   for (const std::size_t n_held : {0u, 2u}) {
     const testing::ToldAnswer told = testing::Tell(

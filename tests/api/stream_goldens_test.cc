@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -46,8 +47,7 @@ class StreamGoldensTest : public testing::ApiModelTest {
   // Whole, byte by byte, and in two at every place.
   void Check(const Golden& golden) {
     SCOPED_TRACE(golden.name);
-    const ApiResult<ApiCall> call =
-        PrepareCall(Endpoint::kChatCompletions, golden.body.dump(), model_);
+    const ApiResult<ApiCall> call = kChatCompletions.prepare(golden.body.dump(), model_);
     ASSERT_TRUE(call) << call.error().message;
     ApiCall whole_call = *call;  // of a repeated parameter the last value counts here
     whole_call.answers.stream_arguments = false;

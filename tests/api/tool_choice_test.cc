@@ -5,7 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "api/anthropic/messages_api.h"
+#include "api/common/api.h"
 #include "api/common/api_call.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -18,19 +22,19 @@ class ToolChoiceTest : public testing::ApiModelTest {
  protected:
   ToolChoiceTest() { model_.limits.max_context = 8192; }
 
-  ApiCall Prepare(Endpoint endpoint, const std::string& fields) const {
-    const ApiResult<ApiCall> call = PrepareCall(endpoint, BodyOf(endpoint, fields), model_);
+  ApiCall Prepare(const Api* endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = endpoint->prepare(BodyOf(endpoint, fields), model_);
     EXPECT_TRUE(call) << fields << ": " << (call ? "" : call.error().message);
     return call ? *call : ApiCall();
   }
-  ApiError ErrorOf(Endpoint endpoint, const std::string& fields) const {
-    const ApiResult<ApiCall> call = PrepareCall(endpoint, BodyOf(endpoint, fields), model_);
+  ApiError ErrorOf(const Api* endpoint, const std::string& fields) const {
+    const ApiResult<ApiCall> call = endpoint->prepare(BodyOf(endpoint, fields), model_);
     EXPECT_FALSE(call) << fields;
     return call ? ApiError() : call.error();
   }
 
   // The names in the openers of the call; none: it is not forced.
-  std::vector<std::string> Forced(Endpoint endpoint, const std::string& fields) const {
+  std::vector<std::string> Forced(const Api* endpoint, const std::string& fields) const {
     const ApiCall call = Prepare(endpoint, fields);
     std::vector<std::string> names;
     if (!call.forced_call) return names;
@@ -45,10 +49,9 @@ class ToolChoiceTest : public testing::ApiModelTest {
   }
 
  private:
-  static std::string BodyOf(Endpoint endpoint, const std::string& fields) {
-    return (endpoint == Endpoint::kResponses
-                ? R"({"input": "Hi", )"
-                : R"({"messages": [{"role": "user", "content": "Hi"}], )") +
+  static std::string BodyOf(const Api* endpoint, const std::string& fields) {
+    return (endpoint == &kResponses ? R"({"input": "Hi", )"
+                                    : R"({"messages": [{"role": "user", "content": "Hi"}], )") +
            fields + "}";
   }
 };
@@ -59,7 +62,7 @@ constexpr const char* kMessagesTools =
 
 TEST_F(ToolChoiceTest, Messages) {
   const auto forced = [&](const std::string& choice) {
-    return Forced(Endpoint::kMessages, kMessagesTools + choice);
+    return Forced(&kMessages, kMessagesTools + choice);
   };
   EXPECT_THAT(forced(R"({"type": "auto"})"), ElementsAre());
   EXPECT_THAT(forced(R"({"type": "none"})"), ElementsAre());
@@ -71,16 +74,16 @@ TEST_F(ToolChoiceTest, Messages) {
 
 TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
   const std::string any = std::string(kMessagesTools) + R"({"type": "any"}, "thinking": )";
-  const ApiCall thinks = Prepare(Endpoint::kMessages, any + R"({"type": "adaptive"})");
+  const ApiCall thinks = Prepare(&kMessages, any + R"({"type": "adaptive"})");
   ASSERT_TRUE(thinks.forced_call);
   EXPECT_TRUE(thinks.forced_call->after_reasoning);
   EXPECT_EQ(thinks.forced_call->max_context, 8192);
-  const ApiCall disabled = Prepare(Endpoint::kMessages, any + R"({"type": "disabled"})");
+  const ApiCall disabled = Prepare(&kMessages, any + R"({"type": "disabled"})");
   ASSERT_TRUE(disabled.forced_call);
   EXPECT_FALSE(disabled.forced_call->after_reasoning);
   const std::string required = R"("tools": [{"type": "custom", "name": "c"}],
       "tool_choice": "required", "reasoning": {"effort": )";
-  const ApiCall response = Prepare(Endpoint::kResponses, required + R"("none"})");
+  const ApiCall response = Prepare(&kResponses, required + R"("none"})");
   ASSERT_TRUE(response.forced_call);
   EXPECT_FALSE(response.forced_call->after_reasoning);
 }
@@ -94,7 +97,7 @@ constexpr const char* kResponsesTools =
 
 TEST_F(ToolChoiceTest, Responses) {
   const auto forced = [&](const std::string& choice) {
-    return Forced(Endpoint::kResponses, kResponsesTools + choice);
+    return Forced(&kResponses, kResponsesTools + choice);
   };
   EXPECT_THAT(forced(R"("auto")"), ElementsAre());
   EXPECT_THAT(forced(R"("none")"), ElementsAre());
@@ -112,11 +115,11 @@ TEST_F(ToolChoiceTest, AllowedToolsOfResponses) {
   };
   const std::string two = R"([{"type": "function", "name": "read", "namespace": "files"},
       {"type": "web_search"}, {"type": "custom", "name": "apply_patch"}])";
-  EXPECT_THAT(Forced(Endpoint::kResponses, choice("auto", two)), ElementsAre());
-  EXPECT_THAT(Forced(Endpoint::kResponses, choice("required", two)),
+  EXPECT_THAT(Forced(&kResponses, choice("auto", two)), ElementsAre());
+  EXPECT_THAT(Forced(&kResponses, choice("required", two)),
               ElementsAre("apply_patch", "files__read"));
   const auto message = [&](const std::string& tools) {
-    const ApiError error = ErrorOf(Endpoint::kResponses, choice("required", tools));
+    const ApiError error = ErrorOf(&kResponses, choice("required", tools));
     EXPECT_EQ(error.param, "tool_choice.tools");
     return error.message;
   };
@@ -134,7 +137,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
     return tools + R"({"type": "allowed_tools", "allowed_tools": )" + allowed + "}";
   };
   const auto forced = [&](const std::string& allowed) {
-    return Forced(Endpoint::kChatCompletions, choice(allowed));
+    return Forced(&kChatCompletions, choice(allowed));
   };
   const std::string two = R"([{"type": "function", "function": {"name": "h"}},
       {"type": "function", "function": {"name": "f"}},
@@ -142,7 +145,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
   EXPECT_THAT(forced(R"({"mode": "auto", "tools": )" + two + "}"), ElementsAre());
   EXPECT_THAT(forced(R"({"mode": "required", "tools": )" + two + "}"), ElementsAre("f", "h"));
   const auto expect_error = [&](const std::string& allowed, const std::string& message) {
-    const ApiError error = ErrorOf(Endpoint::kChatCompletions, choice(allowed));
+    const ApiError error = ErrorOf(&kChatCompletions, choice(allowed));
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.message, message);
   };
@@ -159,7 +162,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
 }
 
 TEST_F(ToolChoiceTest, RequiredNeedsATool) {
-  const ApiError error = ErrorOf(Endpoint::kResponses, R"("tools": [{"type": "web_search"}],
+  const ApiError error = ErrorOf(&kResponses, R"("tools": [{"type": "web_search"}],
                                        "tool_choice": "required")");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "tool_choice");
@@ -167,7 +170,8 @@ TEST_F(ToolChoiceTest, RequiredNeedsATool) {
 
 // The first strict one, by the name that its client knows it by.
 TEST_F(ToolChoiceTest, StrictToolsAreRefused) {
-  const auto expect = [&](Endpoint endpoint, const std::string& fields, const std::string& field) {
+  const auto expect = [&](const Api* endpoint, const std::string& fields,
+                          const std::string& field) {
     const ApiError error = ErrorOf(endpoint, fields);
     EXPECT_EQ(error.status, 400);
     EXPECT_EQ(error.code, "unsupported_parameter");
@@ -178,22 +182,21 @@ TEST_F(ToolChoiceTest, StrictToolsAreRefused) {
       {"name": "f", "input_schema": {}, "strict": false},
       {"name": "g", "input_schema": {}, "strict": true},
       {"name": "h", "input_schema": {}, "strict": true}])";
-  expect(Endpoint::kMessages, messages, "tools[2].strict");
+  expect(&kMessages, messages, "tools[2].strict");
   const std::string responses = R"("tools": [{"type": "web_search", "strict": true},
       {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"},
           {"type": "function", "name": "g", "strict": true}]}])";
-  expect(Endpoint::kResponses, responses, "tools[1].tools[1].strict");
-  expect(Endpoint::kResponses, R"("tools": [{"type": "function", "name": "f", "strict": true}])",
+  expect(&kResponses, responses, "tools[1].tools[1].strict");
+  expect(&kResponses, R"("tools": [{"type": "function", "name": "f", "strict": true}])",
          "tools[0].strict");
   const std::string function = R"({"name": "g", "strict": true})";
-  expect(Endpoint::kChatCompletions,
-         R"("tools": [{"type": "function", "function": )" + function + "}]",
+  expect(&kChatCompletions, R"("tools": [{"type": "function", "function": )" + function + "}]",
          "tools[0].function.strict");
-  expect(Endpoint::kChatCompletions, R"("functions": [{"name": "f"}, )" + function + "]",
+  expect(&kChatCompletions, R"("functions": [{"name": "f"}, )" + function + "]",
          "functions[1].strict");
   // Where no tool may be called there is nothing to keep.
-  Prepare(Endpoint::kMessages, messages + R"(, "tool_choice": {"type": "none"})");
-  Prepare(Endpoint::kResponses, responses + R"(, "tool_choice": "none")");
+  Prepare(&kMessages, messages + R"(, "tool_choice": {"type": "none"})");
+  Prepare(&kResponses, responses + R"(, "tool_choice": "none")");
 }
 
 }  // namespace

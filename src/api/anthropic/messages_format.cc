@@ -1,11 +1,10 @@
-#include "api/anthropic/messages_format.h"
-
 #include <fmt/format.h>
 
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "api/anthropic/messages_api.h"
 #include "api/anthropic/messages_blocks.h"
 #include "api/anthropic/messages_error.h"
 #include "api/common/sse.h"
@@ -124,9 +123,5 @@ class MessagesFormat final : public AnswerFormat {
 }  // namespace
 
 std::unique_ptr<AnswerFormat> MakeMessagesFormat() { return std::make_unique<MessagesFormat>(); }
-
-std::string CountTokensBody(std::int64_t input_tokens) {
-  return WriteJson({{"input_tokens", input_tokens}});
-}
 
 }  // namespace fathom

@@ -3,8 +3,7 @@
 
 #include <string_view>
 
-#include "api/common/generation_fields.h"
-#include "api/openai/chat_completion_request.h"
+#include "api/common/chat_call.h"
 #include "base/result.h"
 
 namespace fathom {

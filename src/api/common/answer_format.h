@@ -2,7 +2,6 @@
 // events.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "api/common/api_answer.h"
@@ -27,16 +26,5 @@ class AnswerFormat {
   // Something went wrong after the stream had begun; this ends it.
   virtual void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) = 0;
 };
-
-// The format of call.endpoint. The answer knows call and model, which must outlive the format.
-std::unique_ptr<AnswerFormat> MakeAnswerFormat(const ApiAnswer& answer);
-
-// Call once all requests have ended. An error of one choice is the error of the call.
-ApiReply WholeReply(const ApiAnswer& answer);
-
-// An error response, in the form and with the status of the API that was asked.
-ApiReply ErrorReply(Endpoint endpoint, const ApiError& error);
-// Its body alone.
-std::string ErrorBody(Endpoint endpoint, const ApiError& error);
 
 }  // namespace fathom

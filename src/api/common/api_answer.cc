@@ -2,33 +2,16 @@
 
 #include <algorithm>
 
+#include "api/common/api.h"
 #include "base/check.h"
 
 namespace fathom {
-namespace {
-
-std::string_view IdPrefix(Endpoint endpoint) {
-  switch (endpoint) {
-    case Endpoint::kChatCompletions:
-      return "chatcmpl-";
-    case Endpoint::kCompletions:
-      return "cmpl-";
-    case Endpoint::kResponses:
-      return "resp_";
-    case Endpoint::kMessages:
-      break;
-  }
-  return "msg_";
-}
-
-}  // namespace
-
 ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
                      const RandomBits& random_bits)
     : call_(call),
       model_(model),
       random_bits_(random_bits),
-      head_{.id = MakeId(IdPrefix(call.endpoint), random_bits),
+      head_{.id = MakeId(call.api->answer_id, random_bits),
             .created = created,
             .model = call.model,
             .fingerprint = model.fingerprint},

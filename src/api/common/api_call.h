@@ -1,11 +1,11 @@
 // ApiCall: the body of a request -> what the engine is asked, and what it takes to answer.
 #pragma once
 
+#include <any>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "api/common/answer_collector.h"
@@ -13,7 +13,6 @@
 #include "api/common/forced_call.h"
 #include "api/common/generated_turn_store.h"
 #include "api/common/generation_fields.h"
-#include "api/responses/responses_context.h"
 #include "base/tensor.h"
 #include "chat/profile.h"
 #include "chat/tool_schemas.h"
@@ -22,11 +21,8 @@
 
 namespace fathom {
 
-enum class Endpoint { kChatCompletions, kCompletions, kResponses, kMessages };
-
-// By path: "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages" and their
-// aliases; nullopt: no such endpoint.
-std::optional<Endpoint> FindEndpoint(std::string_view path);
+struct Api;  // api/common/api.h
+class ResponseStore;
 
 // What is the same for all requests to one model. Constant; the tokenizer and the stores must
 // outlive it.
@@ -43,7 +39,7 @@ struct ApiModel {
 };
 
 struct ApiCall {
-  Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* api = nullptr;
   std::string model;              // as the client called it
   std::vector<Request> requests;  // one per prompt; a chat has one
   AnswerOptions answers;          // of every choice
@@ -55,15 +51,8 @@ struct ApiCall {
   std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
   bool stream = false;
   bool include_usage = false;
-  bool continuous_usage = false;                // in every chunk
-  std::optional<ResponsesContext> responses{};  // of Endpoint::kResponses
+  bool continuous_usage = false;  // in every chunk
+  std::any context{};             // of the API alone
 };
-
-// Errors: what ToApiError makes of a wrong body; a prompt longer than limits.max_context.
-ApiResult<ApiCall> PrepareCall(Endpoint endpoint, std::string_view body, const ApiModel& model);
-
-// The length of the prompt that a body of POST /v1/messages becomes, in tokens; it may be longer
-// than limits.max_context.
-ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
 
 }  // namespace fathom

@@ -215,10 +215,6 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
 
 }  // namespace
 
-ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
-  return {.generation = {.sampling = defaults.sampling}, .encoding = defaults.encoding};
-}
-
 Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults) {

@@ -1,4 +1,4 @@
-#include "api/openai/chat_format.h"
+#include "api/openai/openai_api.h"
 
 #include <span>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 #include "api/common/sse.h"
 #include "api/openai/logprobs_json.h"
-#include "api/responses/response_json.h"
+#include "api/openai/response_json.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -118,8 +118,8 @@ class ChatFormat final : public AnswerFormat {
     AppendStreamEnd(kChunk, answer, out);
   }
 
-  void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
-    out->append("data: ").append(ErrorBody(answer.call().endpoint, error)).append("\n\n");
+  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
+    out->append("data: ").append(ToJson(error)).append("\n\n");
   }
 
  private:

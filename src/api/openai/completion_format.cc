@@ -1,4 +1,4 @@
-#include "api/openai/completion_format.h"
+#include "api/openai/openai_api.h"
 
 #include <string_view>
 #include <utility>
@@ -6,7 +6,7 @@
 
 #include "api/common/sse.h"
 #include "api/openai/logprobs_json.h"
-#include "api/responses/response_json.h"
+#include "api/openai/response_json.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -57,8 +57,8 @@ class CompletionFormat final : public AnswerFormat {
     AppendStreamEnd(kObject, answer, out);
   }
 
-  void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) override {
-    out->append("data: ").append(ErrorBody(answer.call().endpoint, error)).append("\n\n");
+  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
+    out->append("data: ").append(ToJson(error)).append("\n\n");
   }
 
  private:

@@ -16,7 +16,7 @@
 // read nothing but summaries. So a client that asks for a summary gets the reasoning as one, in
 // place of the text and never besides: clients show or send back whatever they get, and would have
 // it twice.
-#include "api/responses/responses_format.h"
+#include "api/responses/responses_api.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -220,7 +220,7 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   static const ReasoningEvents& NamesOf(const ApiAnswer& answer) {
-    return answer.call().responses->summarizes ? kSummary : kPlain;
+    return ContextOf(answer)->summarizes ? kSummary : kPlain;
   }
 
   std::int64_t sequence_number_ = 0;

@@ -7,7 +7,6 @@
 #include "api/common/custom_input.h"
 #include "api/common/reasoning_token.h"
 #include "api/common/sse.h"
-#include "base/check.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -18,11 +17,6 @@ using Kind = OutputItem::Kind;
 
 const CollectedAnswer& Collected(const ApiAnswer& answer) {
   return answer.choices().front().collected();
-}
-
-const ResponsesContext& ContextOf(const ApiAnswer& answer) {
-  Check(answer.call().responses.has_value(), "the answer to a call of another API");
-  return *answer.call().responses;
 }
 
 std::string_view IdPrefix(Kind kind) {
@@ -45,7 +39,7 @@ const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
 
 // What the client calls the tool of a call.
 ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
-  const ClientTools& tools = ContextOf(answer).client_tools;
+  const ClientTools& tools = ContextOf(answer)->client_tools;
   const auto found = tools.find(call.name);
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
@@ -73,7 +67,7 @@ JsonValue MessageItem(const ApiAnswer& answer, const OutputItem& item, std::stri
 
 JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
                         std::string_view text) {
-  const bool summarizes = ContextOf(answer).summarizes;
+  const bool summarizes = ContextOf(answer)->summarizes;
   const JsonValue part = {{"type", summarizes ? "summary_text" : "reasoning_text"}, {"text", text}};
   const JsonValue none = JsonValue::Array();
   const JsonValue parts = text.empty() ? none : JsonValue::Array({part});
@@ -82,7 +76,7 @@ JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::st
                     {"status", status},
                     {"summary", summarizes ? parts : none}};
   if (!summarizes) json["content"] = parts;
-  if (ContextOf(answer).includes_encrypted_reasoning && !text.empty()) {
+  if (ContextOf(answer)->includes_encrypted_reasoning && !text.empty()) {
     json["encrypted_content"] = MakeReasoningToken(text);
   }
   return json;
@@ -109,7 +103,7 @@ JsonValue ResponseJson(const ApiAnswer& answer, std::string_view status, JsonVal
                     {"model", answer.head().model},
                     {"output", std::move(output)},
                     {"usage", nullptr}};
-  json.Update(ContextOf(answer).echo);
+  json.Update(ContextOf(answer)->echo);
   return json;
 }
 
@@ -120,6 +114,10 @@ std::string_view FailureCode(const ApiError& error) {
 }
 
 }  // namespace
+
+const ResponsesContext* ContextOf(const ApiAnswer& answer) {
+  return std::any_cast<ResponsesContext>(&answer.call().context);
+}
 
 std::vector<OutputItem> OutputItems(const ApiAnswer& answer) {
   const Answer& said = Collected(answer).answer;
@@ -229,11 +227,12 @@ JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error) {
 }
 
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
-  if (!answer.call().responses || !answer.call().responses->store) return;
+  const ResponsesContext* context = ContextOf(answer);
+  if (context == nullptr || !context->store) return;
   if (!answer.choices().front().finished() || answer.error()) return;
   const JsonValue json = FinishedResponse(answer);
   StoredResponse stored = {
-      .id = answer.head().id, .json = WriteJson(json), .items = answer.call().responses->input};
+      .id = answer.head().id, .json = WriteJson(json), .items = context->input};
   for (const JsonValue& item : json.Find("output")->items) {
     stored.items.push_back({.id = item.Find("id")->text, .json = WriteJson(item)});
   }

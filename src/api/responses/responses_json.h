@@ -12,11 +12,15 @@
 #include "api/common/api_error.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/response_store.h"
+#include "api/responses/responses_context.h"
 #include "json/json_value.h"
 
 namespace fathom {
 
-// All functions take the answer to a call of Endpoint::kResponses, which has one choice.
+// All functions take the answer to a call of kResponses, which has one choice.
+
+// What the answer needs of its request; nullptr: the call is one of another API.
+const ResponsesContext* ContextOf(const ApiAnswer& answer);
 
 // One item of the output, in the order of the output: the reasoning, the message, the calls.
 struct OutputItem {

@@ -44,8 +44,8 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   reader.ReadString("method", &method);
   reader.ReadString("url", &url);
   if (method != "POST") reader.Fail("method", "POST", PythonJsonString(method));
-  const std::optional<Endpoint> endpoint = FindEndpoint(url);
-  if (!endpoint) {
+  const Api* api = FindApi(url);
+  if (api == nullptr) {
     reader.Fail("url", "/v1/chat/completions, /v1/completions, /v1/responses or /v1/messages",
                 url.empty() ? "nothing" : PythonJsonString(url));
   }
@@ -56,7 +56,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   if (reader.error()) return LineError(id->text, "invalid_request", reader.error()->message);
   return BatchInputLine{
       .custom_id = id->text,
-      .endpoint = *endpoint,
+      .api = api,
       .body = std::string(line.substr(body->source_begin, body->source_end - body->source_begin))};
 }
 

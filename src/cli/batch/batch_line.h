@@ -10,15 +10,15 @@
 #include <string>
 #include <string_view>
 
+#include "api/common/api.h"
 #include "api/common/api_answer.h"
-#include "api/common/api_call.h"
 #include "base/result.h"
 
 namespace fathom::cli {
 
 struct BatchInputLine {
   std::string custom_id;
-  Endpoint endpoint = Endpoint::kChatCompletions;
+  const Api* api = nullptr;
   std::string body;  // the JSON as it stands in the line
 };
 

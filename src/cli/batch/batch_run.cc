@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/common/answer_format.h"
+#include "api/common/api.h"
 #include "base/line_reader.h"
 
 namespace fathom::cli {
@@ -120,13 +120,13 @@ Status BatchRun::Start(std::string_view line, std::int64_t number) {
   if (output_.HasAnswer(parsed->custom_id)) {
     return {};
   }
-  ApiResult<ApiCall> call = PrepareCall(parsed->endpoint, parsed->body, model_);
+  ApiResult<ApiCall> call = parsed->api->prepare(parsed->body, model_);
   if (call && call->stream) {
     call = tl::unexpected<ApiError>(
         ToApiError({ErrorCode::kInvalidArgument, "stream: expected false in a batch, found true"}));
   }
   if (!call) {
-    return Finish(parsed->custom_id, ErrorReply(parsed->endpoint, call.error()));
+    return Finish(parsed->custom_id, parsed->api->error(call.error()));
   }
   next_ =
       std::make_unique<Job>(std::move(parsed->custom_id), *std::move(call), model_, random_bits_);
@@ -147,8 +147,7 @@ Status BatchRun::SubmitNext() {
     }
     if (!running) {
       const std::unique_ptr<Job> failed = std::move(next_);
-      return Finish(failed->custom_id,
-                    ErrorReply(failed->call.endpoint, ToApiError(running.error())));
+      return Finish(failed->custom_id, failed->call.api->error(ToApiError(running.error())));
     }
     job.running.push_back(*std::move(running));
   }

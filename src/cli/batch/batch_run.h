@@ -10,8 +10,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "api/common/api.h"
 #include "api/common/api_answer.h"
-#include "api/common/api_call.h"
 #include "api/common/request_runner.h"
 #include "base/result.h"
 #include "chat/call_ids.h"

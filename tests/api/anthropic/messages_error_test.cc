@@ -1,8 +1,9 @@
 #include "api/anthropic/messages_error.h"
+#include "api/anthropic/messages_api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 
 #include <gtest/gtest.h>
-
-#include "api/common/answer_format.h"
 
 namespace fathom {
 namespace {
@@ -28,15 +29,15 @@ TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
 
 TEST(MessagesErrorTest, ReplyHasTheFormAndStatusOfTheApi) {
   ApiError error = ToApiError({ErrorCode::kUnavailable, "shutting down"});
-  ApiReply reply = ErrorReply(Endpoint::kMessages, error);
+  ApiReply reply = kMessages.error(error);
   EXPECT_EQ(reply.status, 529);
   EXPECT_EQ(reply.body,
             R"({"type":"error","error":{"type":"overloaded_error","message":"shutting down"}})");
-  reply = ErrorReply(Endpoint::kChatCompletions, error);
+  reply = kChatCompletions.error(error);
   EXPECT_EQ(reply.status, 503);
   EXPECT_EQ(reply.body, ToJson(error));
   error = ToApiError({ErrorCode::kResourceExhausted, "the queue is full"});
-  reply = ErrorReply(Endpoint::kMessages, error);
+  reply = kMessages.error(error);
   EXPECT_EQ(reply.status, 429);
   EXPECT_EQ(
       reply.body,
@@ -46,10 +47,10 @@ TEST(MessagesErrorTest, ReplyHasTheFormAndStatusOfTheApi) {
 TEST(MessagesErrorTest, NamesTheRequestIfItIsKnown) {
   ApiError error = ToApiError({ErrorCode::kUnavailable, "shutting down"});
   error.request_id = "req_1";
-  EXPECT_EQ(ErrorReply(Endpoint::kMessages, error).body,
+  EXPECT_EQ(kMessages.error(error).body,
             R"({"type":"error","error":{"type":"overloaded_error","message":"shutting down"},)"
             R"("request_id":"req_1"})");
-  EXPECT_EQ(ErrorReply(Endpoint::kResponses, error).body.find("req_1"), std::string::npos);
+  EXPECT_EQ(kResponses.error(error).body.find("req_1"), std::string::npos);
 }
 
 TEST(MessagesErrorTest, TheMessageNamesTheField) {
@@ -62,7 +63,7 @@ TEST(MessagesErrorTest, TheMessageNamesTheField) {
 }
 
 TEST(MessagesErrorTest, ContextLengthHasTheWordsThatClaudeCodeLooksFor) {
-  const ApiReply reply = ErrorReply(Endpoint::kMessages, ContextLengthError(3000, 2048));
+  const ApiReply reply = kMessages.error(ContextLengthError(3000, 2048));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.body, R"({"type":"error","error":{"type":"invalid_request_error",)"
                         R"("message":"prompt is too long: 3000 tokens > 2048 maximum"}})");

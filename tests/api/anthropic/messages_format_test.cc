@@ -1,4 +1,3 @@
-#include "api/anthropic/messages_format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "api/anthropic/messages_api.h"
 #include "api/anthropic/messages_blocks.h"
+#include "api/common/api.h"
+#include "json/json_writer.h"
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
 
@@ -111,16 +113,16 @@ Json ReadStream(std::string_view stream) {
 class MessagesFormatTest : public testing::ApiModelTest {
  protected:
   void Prepare(const std::string& fields) {
-    call_ = *PrepareCall(Endpoint::kMessages,
-                         R"({"model": "m", "stream": true, "messages": [{"role": "user", )"
-                         R"("content": "Hi"}], "tools": [{"name": "f", "input_schema": {}}])" +
-                             fields + "}",
-                         model_);
+    call_ =
+        *kMessages.prepare(R"({"model": "m", "stream": true, "messages": [{"role": "user", )"
+                           R"("content": "Hi"}], "tools": [{"name": "f", "input_schema": {}}])" +
+                               fields + "}",
+                           model_);
   }
 
   Told Tell(const std::vector<StreamEvent>& events) const {
     ApiAnswer answer(call_, model_, 1700000000, testing::CountingBits());
-    const std::unique_ptr<AnswerFormat> format = MakeAnswerFormat(answer);
+    const std::unique_ptr<AnswerFormat> format = answer.call().api->make_format();
     Told told;
     const RequestStats stats = {
         .prompt_tokens = 10, .cached_tokens = 4, .generated_tokens = kNotCounted};
@@ -392,7 +394,7 @@ TEST_F(MessagesFormatTest, BlocksFollowOneAnother) {
 }
 
 TEST_F(MessagesFormatTest, CountTokens) {
-  EXPECT_EQ(CountTokensBody(12), R"({"input_tokens":12})");
+  EXPECT_EQ(WriteJson({{"input_tokens", 12}}), R"({"input_tokens":12})");
 }
 
 // However the text arrives, the stream tells the same message as the whole response.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/anthropic/messages_api.h"
 #include "chat/literals.h"
 #include "tests/api/api_model.h"
 
@@ -211,7 +212,7 @@ class MessagesBodiesTest : public testing::ApiModelTest {
     return testing::ReadFile(testing::ProjectPath("tests/api/bodies/" + name));
   }
   ApiCall Prepare(const std::string& body) const {
-    ApiResult<ApiCall> call = PrepareCall(Endpoint::kMessages, body, model_);
+    ApiResult<ApiCall> call = kMessages.prepare(body, model_);
     EXPECT_TRUE(call) << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
@@ -220,7 +221,7 @@ class MessagesBodiesTest : public testing::ApiModelTest {
     return call.requests.empty() ? "" : *tokenizer_.Decode(call.requests[0].prompt);
   }
   ApiError ErrorOf(const std::string& body) const {
-    const ApiResult<ApiCall> call = PrepareCall(Endpoint::kMessages, body, model_);
+    const ApiResult<ApiCall> call = kMessages.prepare(body, model_);
     EXPECT_FALSE(call) << body;
     return call ? ApiError() : call.error();
   }

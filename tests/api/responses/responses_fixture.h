@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "api/common/answer_format.h"
+#include "api/common/api.h"
+#include "api/responses/responses_api.h"
 #include "api/responses/responses_json.h"
 #include "tests/api/api_model.h"
 
@@ -49,7 +50,7 @@ class ResponsesTest : public ApiModelTest {
   }
 
   ApiCall Prepare(const std::string& body) const {
-    ApiResult<ApiCall> call = PrepareCall(Endpoint::kResponses, body, model_);
+    ApiResult<ApiCall> call = kResponses.prepare(body, model_);
     EXPECT_TRUE(call) << body << ": " << (call ? "" : call.error().message);
     return call ? *std::move(call) : ApiCall();
   }
@@ -77,7 +78,7 @@ class ResponsesTest : public ApiModelTest {
   std::string StreamText(const ApiCall& call, const std::vector<StreamEvent>& events) const {
     ApiAnswer answer(call, model_, 1700000000, CountingBits());
     std::string out;
-    Feed(events, &answer, MakeAnswerFormat(answer).get(), &out);
+    Feed(events, &answer, answer.call().api->make_format().get(), &out);
     return out;
   }
 

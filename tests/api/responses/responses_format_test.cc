@@ -1,4 +1,3 @@
-#include "api/responses/responses_format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "api/common/api.h"
+#include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "tests/api/responses/responses_fixture.h"
 
 namespace fathom {
@@ -64,7 +67,7 @@ class ResponsesConversationTest : public testing::ResponsesTest {
   // Answers, and stores the answer as the server does.
   Json Answer(const ApiCall& call, const std::vector<StreamEvent>& events, bool streams = false) {
     ApiAnswer answer(call, model_, 1700000000, random_bits_);
-    const std::unique_ptr<AnswerFormat> format = MakeAnswerFormat(answer);
+    const std::unique_ptr<AnswerFormat> format = answer.call().api->make_format();
     std::string out;
     Feed(events, &answer, streams ? format.get() : nullptr, &out);
     StoreResponse(answer, store_);
@@ -159,8 +162,8 @@ TEST_F(ResponsesConversationTest, StoredIsWhatWasSentHoweverItWasSent) {
 TEST_F(ResponsesConversationTest, WhatIsNotStored) {
   Answer(Prepare(R"({"input": "Hi", "store": false})"), Pieces({"r"}));
   Answer(Prepare(R"({"input": "Hi"})"), Pieces({"r"}, FinishReason::kError));
-  const ApiCall chat = *PrepareCall(Endpoint::kChatCompletions,
-                                    R"({"messages": [{"role": "user", "content": ""}]})", model_);
+  const ApiCall chat =
+      *kChatCompletions.prepare(R"({"messages": [{"role": "user", "content": ""}]})", model_);
   Answer(chat, Pieces({"r"}));
   EXPECT_EQ(store_.bytes(), 0u);
   ApiAnswer unfinished(chat, model_, 0, random_bits_);
@@ -173,7 +176,7 @@ TEST_F(ResponsesConversationTest, WhatIsNotStored) {
 
 TEST_F(ResponsesConversationTest, ErrorsNameTheFieldsOfThisApi) {
   const auto param_of = [&](const std::string& body) {
-    const ApiResult<ApiCall> call = PrepareCall(Endpoint::kResponses, body, model_);
+    const ApiResult<ApiCall> call = kResponses.prepare(body, model_);
     return call ? "accepted" : call.error().param;
   };
   EXPECT_EQ(param_of(R"({"input": "", "reasoning": {"effort": "enormous"}})"), "reasoning.effort");

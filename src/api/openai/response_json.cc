@@ -1,4 +1,4 @@
-#include "api/responses/response_json.h"
+#include "api/openai/response_json.h"
 
 #include <utility>
 

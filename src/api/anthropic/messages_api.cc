@@ -1,0 +1,78 @@
+#include "api/anthropic/messages_api.h"
+
+#include <fmt/chrono.h>
+
+#include <ctime>
+#include <utility>
+
+#include "api/anthropic/messages_error.h"
+#include "api/anthropic/messages_request.h"
+#include "json/json_writer.h"
+
+namespace fathom {
+namespace {
+
+ApiResult<std::string> CountTokens(const ApiModel& model, std::string_view, std::string_view body) {
+  const ApiResult<std::int64_t> count = CountMessageTokens(body, model);
+  if (!count) return tl::unexpected<ApiError>(count.error());
+  return WriteJson({{"input_tokens", *count}});
+}
+
+JsonValue CardJson(const ModelCard& model) {
+  return {{"type", "model"},
+          {"id", model.name},
+          {"display_name", model.name},
+          {"created_at", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                                     fmt::gmtime(static_cast<std::time_t>(model.created)))},
+          {"max_input_tokens", model.max_context},
+          {"max_tokens", model.max_context}};
+}
+
+JsonValue ListJson(std::span<const ModelCard> models) {
+  JsonValue list = JsonValue::Array();
+  for (const ModelCard& model : models) list.push_back(CardJson(model));
+  return {{"data", std::move(list)},
+          {"has_more", false},
+          {"first_id", models.front().name},
+          {"last_id", models.back().name}};
+}
+
+constexpr std::string_view kPaths[] = {"/v1/messages", "/anthropic/v1/messages"};
+constexpr std::string_view kPrefixes[] = {"/v1/messages/", "/anthropic/"};
+constexpr ApiRoute kRoutes[] = {
+    {"POST", "/v1/messages/count_tokens", CountTokens},
+    {"POST", "/anthropic/v1/messages/count_tokens", CountTokens},
+};
+
+}  // namespace
+
+const Api kMessages = {
+    .paths = kPaths,
+    .routes = kRoutes,
+    .header = "anthropic-version",
+    .path_prefixes = kPrefixes,
+    .request_id_header = "request-id",
+    .prepare =
+        [](std::string_view body, const ApiModel& model) {
+          return PrepareChat(kMessages, ParseMessagesRequest(body, model.limits, model.defaults),
+                             model);
+        },
+    .make_format = MakeMessagesFormat,
+    .error =
+        [](const ApiError& error) {
+          return ApiReply{.status = MessagesStatus(error),
+                          .body = WriteJson(MessagesErrorJson(error))};
+        },
+    .model_card = CardJson,
+    .model_list = ListJson,
+    .answer_id = "msg_",
+    .call_id = "toolu_",
+    .effort_field = "output_config.effort",
+};
+
+ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model) {
+  return CountPromptTokens(kMessages, ParseMessagesRequest(body, model.limits, model.defaults),
+                           model);
+}
+
+}  // namespace fathom

@@ -1,0 +1,21 @@
+// Anthropic's API. docs/spec/serving.md section 9.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "api/common/api.h"
+
+namespace fathom {
+
+extern const Api kMessages;
+
+// The responses, whole and streamed (messages_format.cc).
+std::unique_ptr<AnswerFormat> MakeMessagesFormat();
+
+// The length of the prompt that a body of POST /v1/messages becomes, in tokens; it may be longer
+// than limits.max_context.
+ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
+
+}  // namespace fathom

@@ -1,0 +1,201 @@
+#include "api/common/chat_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "api/common/api.h"
+#include "api/common/chat_tokens.h"
+#include "api/common/prompt_tokens.h"
+#include "chat/encoder.h"
+#include "chat/literals.h"
+#include "json/json_value.h"
+
+namespace fathom {
+namespace {
+
+tl::unexpected<ApiError> Failed(ApiError error) {
+  return tl::unexpected<ApiError>(std::move(error));
+}
+
+tl::unexpected<ApiError> Failed(const Error& error) { return Failed(ToApiError(error)); }
+
+// The tools of the request and of its messages.
+std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
+  std::vector<ToolSpec> tools = chat.tools;
+  for (const Message& message : chat.messages) {
+    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
+  }
+  return tools;
+}
+
+// The profile's message calls the field "reasoning effort"; clients know it by another name.
+ApiError EffortError(const Api& api, const Error& error) {
+  ApiError named = ToApiError(error);
+  named.param = api.effort_field;
+  return named;
+}
+
+// Returns the tools one of which the request requires; none: the answer may call any.
+Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
+  using Kind = ToolChoice::Kind;
+  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
+    return std::vector<ToolSpec>();
+  }
+  if (choice.kind == Kind::kNamed) {
+    std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
+  } else if (!choice.allowed.empty()) {
+    std::erase_if(tools, [&](const ToolSpec& tool) {
+      return std::find(choice.allowed.begin(), choice.allowed.end(), tool.name) ==
+             choice.allowed.end();
+    });
+  }
+  if (!tools.empty()) return tools;
+  if (choice.kind == Kind::kRequired) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "tool_choice: expected tools where one is required, found none");
+  }
+  const JsonValue name(choice.name);
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "tool_choice: expected the name of one of the tools, found {}", name.Describe());
+}
+
+// Stop strings end the visible text: they are not looked for in the reasoning, which would end
+// before there is an answer, and not in calls, whose values are no text of ours.
+void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning,
+                      bool has_tools, const Tokenizer& tokenizer, SamplingParameters* sampling) {
+  if (starts_in_reasoning && !request.stop_in_reasoning) {
+    sampling->stop_strings_from = tokenizer.Find(kThinkCloseToken);
+  }
+  if (has_tools) sampling->stop_strings_until = tokenizer.Find(kDsml);
+}
+
+// A chat as the model reads it.
+struct ChatPrompt {
+  std::vector<Token> tokens;
+  bool ends_in_reasoning = false;
+  std::optional<OpenConversation> conversation{};  // none: the answer is not a turn of its own
+  std::size_t n_replayed = 0;
+};
+
+// Whether the answer is a turn of its own, from its beginning on.
+bool BeginsATurn(const ChatRequest& chat) {
+  if (chat.messages.empty()) return false;
+  const Role last = chat.messages.back().role;
+  return last == Role::kUser || last == Role::kTool || last == Role::kDeveloper;
+}
+
+ApiResult<ChatPrompt> EncodeMessages(const Api& api, ChatRequest chat, const EncodeOptions& options,
+                                     const ApiModel& model) {
+  const Result<EffortLevel> effort = FindEffort(model.profile, options.effort);
+  if (!effort) return Failed(EffortError(api, effort.error()));
+  std::optional<OpenConversation> conversation;
+  if (model.turns != nullptr) {
+    const OpenConversation open = model.turns->Recall(&chat.messages);
+    if (BeginsATurn(chat)) conversation = open;
+  }
+  const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
+  if (!prompt) return Failed(prompt.error());
+  Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
+  if (!tokens) return Failed(tokens.error());
+  const auto n_replayed =
+      std::count_if(prompt->spans.begin(), prompt->spans.end(),
+                    [](const PromptSpan& span) { return !span.tokens.empty(); });
+  return ChatPrompt{.tokens = *std::move(tokens),
+                    .ends_in_reasoning = prompt->ends_in_reasoning,
+                    .conversation = conversation,
+                    .n_replayed = static_cast<std::size_t>(n_replayed)};
+}
+
+}  // namespace
+
+ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model) {
+  return {.api = &api,
+          .model = fields.model.empty() ? model.name : fields.model,
+          .requests = {},
+          .answers = {.is_chat = api.is_chat,
+                      .stream_arguments = fields.stream || api.always_streams_arguments,
+                      .call_id_prefix = std::string(api.call_id),
+                      .stop_tokens = fields.sampling.stop_tokens,
+                      .stop_strings = fields.sampling.stop_strings},
+          .stream = fields.stream,
+          .include_usage = fields.include_usage,
+          .continuous_usage = fields.continuous_usage};
+}
+
+std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
+                                   const ApiModel& model, ApiCall* call) {
+  const std::int64_t n_tokens = static_cast<std::int64_t>(tokens.size());
+  if (n_tokens > model.limits.max_context) {
+    ApiError error = ContextLengthError(n_tokens, model.limits.max_context);
+    error.param = call->api->prompt_field;
+    return error;
+  }
+  if (n_tokens == 0) {
+    return ToApiError({ErrorCode::kInvalidArgument, "prompt: expected some text, found none"});
+  }
+  const Status valid = Validate(fields.sampling, model.limits.vocab_size);
+  if (!valid) return ToApiError(valid.error());
+  call->requests.push_back({.prompt = std::move(tokens),
+                            .sampling = fields.sampling,
+                            .n_choices = fields.n_choices,
+                            .priority = fields.priority});
+  return std::nullopt;
+}
+
+ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
+  return {.generation = {.sampling = defaults.sampling}, .encoding = defaults.encoding};
+}
+
+ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
+                               const ApiModel& model) {
+  if (!request) return Failed(request.error());
+  const std::vector<ToolSpec> tools = ToolsOf(request->chat);
+  // A schema that has to be kept takes more than a model that means well.
+  if (!request->strict_field.empty() && !tools.empty()) {
+    return Failed(Error{ErrorCode::kUnsupported,
+                        fmt::format("{}: not supported yet", request->strict_field)});
+  }
+  Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
+  if (!schemas) return Failed(schemas.error());
+  ApiResult<ChatPrompt> prompt =
+      EncodeMessages(api, std::move(request->chat), request->encoding, model);
+  if (!prompt) return Failed(std::move(prompt.error()));
+  PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
+                   &request->generation.sampling);
+
+  ApiCall call = StartCall(api, request->generation, model);
+  call.answers.turn_tokens = TurnTokens(*model.tokenizer);
+  AddChatTokens(*model.tokenizer, &request->generation.sampling);
+  call.answers.starts_in_reasoning = prompt->ends_in_reasoning;
+  call.answers.tools = *std::move(schemas);
+  call.answers.parallel_tool_calls = request->parallel_tool_calls;
+  call.answers.include_reasoning = request->include_reasoning;
+  call.conversation = prompt->conversation;
+  call.n_replayed = prompt->n_replayed;
+  const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
+  if (!forced) return Failed(forced.error());
+  if (!forced->empty()) {
+    Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
+                                                    *model.tokenizer, model.limits.max_context);
+    if (!forced_call) return Failed(forced_call.error());
+    call.forced_call = *std::move(forced_call);
+    call.answers.begins_with_call = true;
+  }
+  std::optional<ApiError> error =
+      AddRequest(std::move(prompt->tokens), request->generation, model, &call);
+  if (error) return Failed(*std::move(error));
+  return call;
+}
+
+ApiResult<std::int64_t> CountPromptTokens(const Api& api, Result<ChatCompletionRequest> request,
+                                          const ApiModel& model) {
+  if (!request) return Failed(request.error());
+  const ApiResult<ChatPrompt> prompt =
+      EncodeMessages(api, std::move(request->chat), request->encoding, model);
+  if (!prompt) return Failed(prompt.error());
+  return static_cast<std::int64_t>(prompt->tokens.size());
+}
+
+}  // namespace fathom

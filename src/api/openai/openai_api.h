@@ -1,0 +1,23 @@
+// The APIs of OpenAI but the Responses API. docs/spec/serving.md sections 5 to 8.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "api/common/api.h"
+
+namespace fathom {
+
+extern const Api kChatCompletions;
+extern const Api kCompletions;
+
+// The responses, whole and streamed (chat_format.cc, completion_format.cc).
+std::unique_ptr<AnswerFormat> MakeChatFormat();
+std::unique_ptr<AnswerFormat> MakeCompletionFormat();
+
+// What all APIs of OpenAI have.
+ApiReply OpenAiError(const ApiError& error);
+JsonValue OpenAiModelCard(const ModelCard& model);
+JsonValue OpenAiModelList(std::span<const ModelCard> models);
+
+}  // namespace fathom

@@ -1,0 +1,15 @@
+// OpenAI's Responses API. docs/spec/serving.md section 10.
+#pragma once
+
+#include <memory>
+
+#include "api/common/api.h"
+
+namespace fathom {
+
+extern const Api kResponses;
+
+// The responses, whole and streamed (responses_format.cc).
+std::unique_ptr<AnswerFormat> MakeResponsesFormat();
+
+}  // namespace fathom
