@@ -13,8 +13,8 @@
 
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_header.h"
-#include "json/json_writer.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {

@@ -70,7 +70,8 @@ class Reader {
                               Shown(found))};
   }
 
-  Error Unsupported(std::string_view field, std::string_view supported, const JsonValue* found) const {
+  Error Unsupported(std::string_view field, std::string_view supported,
+                    const JsonValue* found) const {
     return {ErrorCode::kUnsupported, fmt::format("{}: {}: only {} is supported, found {}",
                                                  file_name_, field, supported, Shown(found))};
   }
@@ -151,7 +152,8 @@ class Reader {
     for (std::size_t i = 0; i < steps->items.size(); ++i) {
       const std::string field = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
       const bool is_last = i + 1 == steps->items.size();
-      Status status = is_last ? ReadByteLevel(steps->items[i], field) : ReadSplit(steps->items[i], field);
+      Status status =
+          is_last ? ReadByteLevel(steps->items[i], field) : ReadSplit(steps->items[i], field);
       if (!status) return status;
     }
     return {};
@@ -198,8 +200,8 @@ class Reader {
     for (const char* key : {"post_processor", "decoder"}) {
       const JsonValue* stage = root.Find(key);
       if (!IsNullOrAbsent(stage) && StringMember(*stage, "type") != "ByteLevel") {
-        return Unexpected(Unsupported(key, "null or ByteLevel",
-                                      stage->IsObject() ? stage->Find("type") : stage));
+        return Unexpected(
+            Unsupported(key, "null or ByteLevel", stage->IsObject() ? stage->Find("type") : stage));
       }
     }
     return {};

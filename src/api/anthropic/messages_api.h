@@ -11,11 +11,11 @@ namespace fathom {
 
 extern const Api kMessages;
 
-// The responses, whole and streamed (messages_format.cc).
+// Writes the responses, whole and streamed (messages_format.cc).
 std::unique_ptr<AnswerFormat> MakeMessagesFormat();
 
-// The length of the prompt that a body of POST /v1/messages becomes, in tokens; it may be longer
-// than limits.max_context.
+// Returns the length in tokens of the prompt that a body of POST /v1/messages becomes; the prompt
+// may be longer than limits.max_context.
 ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
 
 }  // namespace fathom

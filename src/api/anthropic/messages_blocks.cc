@@ -23,7 +23,7 @@ void MessageBlocks::Add(const AnswerEvent& event, std::string* out) {
 
 void MessageBlocks::End(std::string* out) {
   Close(out);
-  // Only if a call never ended; the parser ends them all.
+  // Happens only if a call never ended; the parser ends all calls.
   for (const AnswerEvent& next : std::exchange(waiting_, {})) Write(next, out);
   Close(out);
 }

@@ -1,4 +1,4 @@
-// MessageBlocks: the events of an answer -> the content blocks of a streamed message.
+// MessageBlocks: writes the events of an answer as the content blocks of a streamed message.
 //
 //   content_block_start  content_block_delta ...  content_block_stop      one block after the other
 //
@@ -16,16 +16,16 @@
 
 namespace fathom {
 
-// One message; one thread. The deltas of a block, joined, are its text, and of a call the JSON of
-// its arguments. No block is empty but a call's.
+// Serves one message in one thread. The joined deltas of a block are its text, or the JSON of a
+// call's arguments. Only the block of a call may be empty.
 class MessageBlocks {
  public:
-  // `signature`, not empty, stands at the end of every thinking block: clients send it back with
-  // the block, and it means nothing to us.
+  // `signature`, not empty, ends every thinking block: clients send it back with the block, and the
+  // server ignores it.
   explicit MessageBlocks(std::string signature) : signature_(std::move(signature)) {}
 
-  // Appends server-sent events to `out`. What comes while a call is open and is not part of it
-  // waits until it ends.
+  // Appends server-sent events to `out`. Events that come while a call is open, and do not belong
+  // to it, wait until the call ends.
   void Add(const AnswerEvent& event, std::string* out);
   // Closes the last block.
   void End(std::string* out);
@@ -37,8 +37,8 @@ class MessageBlocks {
   void Close(std::string* out);
 
   const std::string signature_;
-  std::size_t index_ = 0;                  // of the open block, or of the next
-  std::optional<AnswerEvent::Kind> open_;  // the event that opens such a block
+  std::size_t index_ = 0;                  // of the open block, or of the next one
+  std::optional<AnswerEvent::Kind> open_;  // the event that opened the block
   std::size_t call_ = 0;                   // of an open kCallBegin
   std::vector<AnswerEvent> waiting_;
 };

@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// One message, taken apart.
+// The blocks of one message by kind.
 struct Blocks {
   std::vector<std::string> texts;
   std::string reasoning;
@@ -30,8 +30,8 @@ std::string Join(const std::vector<std::string>& texts) {
   return joined;
 }
 
-// Calls of tools that Anthropic runs, and what came of them: server_tool_use, mcp_tool_use,
-// web_search_tool_result, ... Only its own models can read them.
+// Calls of tools that Anthropic runs, and their results: server_tool_use, mcp_tool_use,
+// web_search_tool_result, ... Only Anthropic's own models can read them.
 bool IsDropped(std::string_view type) {
   return type == "redacted_thinking" || type == "server_tool_use" || type == "mcp_tool_use" ||
          type.ends_with("_tool_result");
@@ -76,7 +76,7 @@ class ConversationReader {
     return value->IsArray() && value->items.empty() ? "an empty list" : DescribeFound(*value);
   }
 
-  // A string, or "" if the key is absent or null.
+  // Returns a string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
     FieldReader fields(object, path);
     std::string text;
@@ -85,7 +85,7 @@ class ConversationReader {
     return text;
   }
 
-  // "" after an error.
+  // Returns "" after an error.
   std::string ReadType(const JsonValue& block, const std::string& path) {
     if (!block.IsObject()) {
       reader_.Fail(path, "an object with a type", block);
@@ -126,8 +126,8 @@ class ConversationReader {
     if (has_text) messages_.push_back({.role = Role::kUser, .content = Join(blocks.texts)});
   }
 
-  // Before any other message all of it is one system prompt. Between others it is a turn of its
-  // own, which Claude Code sends once and does not change any more.
+  // Before any other message all system texts form one system prompt. Between other messages a
+  // system text is a turn of its own, which Claude Code sends once and never changes.
   void AddSystem(std::vector<std::string> texts) {
     const bool is_head = messages_.empty() || messages_.back().role == Role::kSystem;
     if (is_head && messages_.size() <= 1) {
@@ -192,7 +192,7 @@ class ConversationReader {
     return call;
   }
 
-  // Whether the tool failed (is_error) is for its text to say: the format has no place for it.
+  // The text must say whether the tool failed (is_error), because the format has no field for it.
   std::string ReadToolResult(const JsonValue& block, const std::string& path) {
     const JsonValue* content = block.Find("content");
     if (content == nullptr || content->IsNull()) return "";
@@ -223,7 +223,7 @@ class ConversationReader {
     return type != nullptr && type->IsString() && (type->text == "text" || type->text == "content");
   }
 
-  // Its title, what the client says about it, and its text.
+  // Returns the title, the client's context, and the text of a document.
   std::string ReadDocument(const JsonValue& block, const std::string& path) {
     const JsonValue* source = block.Find("source");
     if (!IsTextDocument(block)) {

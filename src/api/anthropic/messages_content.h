@@ -1,5 +1,5 @@
-// The conversation in a body of POST /v1/messages: Anthropic's content blocks -> the messages of a
-// chat. docs/spec/serving.md section 9.
+// Converts the conversation in a body of POST /v1/messages, Anthropic's content blocks, to the
+// messages of a chat. docs/spec/serving.md section 9.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace fathom {
 
-// The JSON text that `value` was read from; `body` is the whole text.
+// Returns the JSON text that `value` was read from; `body` is the whole text.
 std::string SourceOf(const JsonValue& value, std::string_view body);
 
-// The fields "system" and "messages" of the body that `reader` reads, whose text is `body`.
+// Reads the fields "system" and "messages" of the body that `reader` reads; `body` is its text.
 //   system       a string or text blocks; with system messages at the start it becomes one message
 //   user         tool_result blocks become tool messages, before the text, as the format has them
 //   assistant    text, thinking (whatever its signature) and tool_use; the last message is
 //   continued
-// Texts of one message are joined by an empty line, and nothing is trimmed. What only Anthropic can
-// read (redacted thinking, calls and results of its own tools) is left out. Inside a tool_result
-// what is no text is shown as [Unsupported TYPE]; anywhere else it is an error.
+// Texts of one message are joined by an empty line and not trimmed. Blocks that only Anthropic can
+// read (redacted thinking, calls and results of its own tools) are dropped. A block that is not
+// text becomes [Unsupported TYPE] inside a tool_result, and is an error elsewhere.
 //
 // Errors go to `reader` and name the field: messages[2].content[0].type: expected ...
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,

@@ -1,4 +1,4 @@
-// Errors in the form Anthropic's clients know. docs/spec/serving.md section 7.
+// Errors in the format of Anthropic's clients. docs/spec/serving.md section 7.
 #pragma once
 
 #include "api/common/api_error.h"
@@ -6,13 +6,13 @@
 
 namespace fathom {
 
-// Of HTTP: as error.status, but 529 where the server is overloaded.
+// Returns the HTTP status: error.status, but 529 for an overloaded server.
 int MessagesStatus(const ApiError& error);
 
-// {"type": "error", "error": {"type": ..., "message": ...}, "request_id": ...}, the last if it is
-// known. The type follows from the status. The message names the field, for which there is no other
-// place; of a prompt that is too long it says "prompt is too long: X tokens > Y maximum", which
-// Claude Code looks for.
+// Writes {"type": "error", "error": {"type": ..., "message": ...}, "request_id": ...}; the request
+// id only if it is known. The type follows from the status. The message names the field, which has
+// no place of its own; for a prompt that is too long it says "prompt is too long: X tokens > Y
+// maximum", which Claude Code looks for.
 JsonValue MessagesErrorJson(const ApiError& error);
 
 }  // namespace fathom

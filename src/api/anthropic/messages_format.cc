@@ -15,7 +15,7 @@
 namespace fathom {
 namespace {
 
-// Here the tokens of the prompt are those that were computed; the cached ones stand apart.
+// Input tokens are the computed ones; cached tokens are counted apart.
 JsonValue UsageJson(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"cache_creation_input_tokens", 0},
@@ -28,7 +28,7 @@ struct StopReason {
   JsonValue sequence;  // the stop string, or null
 };
 
-// A client runs the calls it is told of only if they are the reason.
+// A client runs the calls only if the stop reason is tool_use.
 StopReason StopReasonOf(const CollectedAnswer& answer) {
   if (answer.answer.finish_reason == ChatFinishReason::kToolCalls) return {"tool_use", nullptr};
   if (answer.stop_string) return {"stop_sequence", *answer.stop_string};
@@ -36,7 +36,7 @@ StopReason StopReasonOf(const CollectedAnswer& answer) {
   return {is_cut ? "max_tokens" : "end_turn", nullptr};
 }
 
-// Newlines in valid JSON stand between its parts only.
+// In valid JSON newlines stand only between its parts.
 std::string OnOneLine(std::string json) {
   for (char& c : json) {
     if (c == '\n' || c == '\r') c = ' ';
@@ -55,14 +55,14 @@ std::string ContentJson(const Answer& answer, const std::string& signature) {
   }
   if (!answer.content.empty()) add(WriteJson({{"type", "text"}, {"text", answer.content}}));
   for (const ToolCall& call : answer.tool_calls) {
-    // The arguments as they are: a JSON library would round their numbers.
+    // Writes the arguments unchanged: the client gets the digits that the model wrote.
     add(fmt::format(R"({{"type":"tool_use","id":{},"name":{},"input":{}}})", WriteJson(call.id),
                     WriteJson(call.name), OnOneLine(call.arguments)));
   }
   return "[" + content + "]";
 }
 
-// The message with an empty content.
+// Returns the message with an empty content.
 JsonValue StartedMessage(const ApiAnswer& answer) {
   return {{"id", answer.head().id},        {"type", "message"},
           {"role", "assistant"},           {"model", answer.head().model},
@@ -75,7 +75,7 @@ const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
   return answer.choices()[0].collected();
 }
 
-// Any text that is not empty would do; this one tells in a log whose thoughts they were.
+// Any text but the empty one would do; this one names the answer in logs.
 std::string SignatureOf(const ApiAnswer& answer) { return "fathom-" + answer.head().id; }
 
 class MessagesFormat final : public AnswerFormat {
@@ -117,7 +117,7 @@ class MessagesFormat final : public AnswerFormat {
   }
 
  private:
-  std::optional<MessageBlocks> blocks_;  // of a stream, from Begin on
+  std::optional<MessageBlocks> blocks_;  // from Begin on, for a stream
 };
 
 }  // namespace

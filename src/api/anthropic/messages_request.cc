@@ -19,9 +19,10 @@ void ReadGeneration(FieldReader& reader, const RequestLimits& limits, Generation
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
   ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
-  reader.ReadBool("ignore_eos", &fields->sampling.ignore_eos);  // ours: a load asks for lengths
+  reader.ReadBool("ignore_eos",
+                  &fields->sampling.ignore_eos);  // an extension: load tests ask for lengths
   reader.ReadBool("stream", &fields->stream);
-  fields->sampling.top_logprobs.reset();  // there is no place for them in the answer
+  fields->sampling.top_logprobs.reset();  // the response has no field for them
 }
 
 void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path) {
@@ -50,7 +51,7 @@ void ReadOutput(FieldReader& reader, EncodeOptions* encoding) {
   ApplyReasoning(reasoning, encoding);
 }
 
-// The function object that the prompt shows, of the client's own text.
+// Returns the function object that the prompt shows, in the client's own text.
 std::string FunctionJson(const JsonValue& tool, std::string_view body) {
   struct Key {
     std::string_view theirs;
@@ -67,8 +68,8 @@ std::string FunctionJson(const JsonValue& tool, std::string_view body) {
   return json + "}";
 }
 
-// Of tools of other types the model knows nothing: they are names of what Anthropic runs or has
-// trained its own models on.
+// The model does not know tools of other types: Anthropic runs them or has trained its own models
+// on them.
 bool IsFunction(const JsonValue& tool) {
   const JsonValue* type = tool.Find("type");
   return type == nullptr || type->IsNull() || (type->IsString() && type->text == "custom");
@@ -111,7 +112,7 @@ void ReadTools(FieldReader& reader, const RequestLimits& limits, std::string_vie
   }
 }
 
-// After the tools.
+// Reads tool_choice. The tools must have been read.
 void ReadToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return;

@@ -8,10 +8,10 @@
 
 namespace fathom {
 
-// Also the body of POST /v1/messages/count_tokens. max_tokens may be absent; the temperature may go
-// to 2; the engine's own sampling fields count beside Anthropic's; unknown keys are ignored, as are
-// those that only inform (metadata, cache_control, ...). Tools that Anthropic would run are left
-// out.
+// Parses the body, also that of POST /v1/messages/count_tokens. max_tokens may be absent; the
+// temperature may go to 2; the engine's own sampling fields count beside Anthropic's. Unknown and
+// informational keys (metadata, cache_control, ...) are ignored. Tools that Anthropic would run are
+// dropped.
 //
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
 Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,

@@ -66,7 +66,8 @@ std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
 std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
   std::vector<AnswerEvent> events = parser_->Feed(event.text);
   bool has_all_calls = parser_->calls_complete();
-  if (!options_.parallel_tool_calls) {  // the first is all, and the beginning of a second is none
+  if (!options_.parallel_tool_calls) {  // the first call is complete, and this is the beginning of
+                                        // a second
     has_all_calls = has_all_calls || std::any_of(events.begin(), events.end(), IsCallEnd);
   }
   if (has_all_calls && !collected_.error) {

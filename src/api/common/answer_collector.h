@@ -1,4 +1,4 @@
-// AnswerCollector: one choice, event by event, -> its answer.
+// AnswerCollector: collects the events of one choice into its answer.
 #pragma once
 
 #include <cstddef>
@@ -18,54 +18,54 @@
 
 namespace fathom {
 
-// Options for parsing an answer.
+// Says how an answer is read.
 struct AnswerOptions {
   bool is_chat = true;  // false: all text is content
   bool starts_in_reasoning = false;
-  ToolSchemas tools;                     // the tools offered to the model
+  ToolSchemas tools;                     // what the model was offered
   bool stream_arguments = false;         // AnswerParserOptions
   std::string call_id_prefix = "call_";  // AnswerParserOptions
-  bool parallel_tool_calls = true;       // false: only the first call is returned
-  bool include_reasoning = true;         // false: reasoning is not returned
+  bool parallel_tool_calls = true;       // false: only the first call is told
+  bool include_reasoning = true;         // false: reasoning is not told
   bool begins_with_call = false;         // AnswerParserOptions
-  std::vector<Token> stop_tokens{};      // that the request asked for
+  std::vector<Token> stop_tokens{};      // requested by the client
   std::vector<Token> turn_tokens{};      // that end every answer (chat_tokens.h)
   std::vector<std::string> stop_strings{};
 };
 
-// The forced beginning of an answer (forced_call.h).
+// A text that was generated for the model, not by it (forced_call.h).
 struct ForcedPrefix {
-  std::size_t n_before = 0;  // tokens that were generated before it
+  std::size_t n_before = 0;  // tokens generated before the text
   std::string text{};
 };
 
-// All there is to know of a finished choice, or of one so far.
+// Everything known of a choice, finished or not.
 struct CollectedAnswer {
   Answer answer;                        // for a completion: content, finish_reason
   std::vector<Token> tokens;            // all generated tokens
   std::vector<ForcedPrefix> given;      // in order
-  std::vector<TokenLogprobs> logprobs;  // one per token, if asked for
+  std::vector<TokenLogprobs> logprobs;  // one for each token, if requested
   std::optional<FinishReason> finish;
-  std::optional<std::string> stop_string;  // that ended it
-  std::optional<Token> stop_token;  // the one of AnswerOptions::stop_tokens that ended the answer
-  bool ends_at_turn = false;        // one of AnswerOptions::turn_tokens ended it
+  std::optional<std::string> stop_string;  // the stop string that ended the choice
+  std::optional<Token> stop_token;  // the token of AnswerOptions::stop_tokens that ended the choice
+  bool ends_at_turn = false;        // a token of AnswerOptions::turn_tokens ended the choice
   std::optional<Error> error;       // for kError and kCancelled
 };
 
-// One choice; one thread. `options` must outlive it.
+// Collects one choice; used by one thread. `options` must outlive the collector.
 class AnswerCollector {
  public:
   AnswerCollector(const AnswerOptions& options, const RandomBits& random_bits);
 
-  // The next event of the choice; none after its finish. Returns what it added, whole characters,
-  // for a stream; a completion's text comes as kContentDelta.
+  // Takes the next event of the choice; no event may follow the finish. Returns what the event
+  // added, in whole characters, for a stream; the text of a completion comes as kContentDelta.
   //
-  // An answer with all wanted calls is finished, as if the model had ended it there: later tokens
-  // are ignored, so that the answer does not depend on when the engine stops.
+  // An answer that has all wanted calls is finished, as if the model had ended it there. Later
+  // events are ignored, so that the answer does not depend on when the engine stops.
   std::vector<AnswerEvent> Add(const StreamEvent& event);
 
   bool finished() const { return collected_.finish.has_value(); }
-  // True if the answer is finished and the engine does not know.
+  // True if the choice is finished and the engine is not told yet.
   bool wants_no_more() const { return wants_no_more_; }
   const CollectedAnswer& collected() const { return collected_; }
 
@@ -76,7 +76,7 @@ class AnswerCollector {
 
   const AnswerOptions& options_;
   std::unique_ptr<AnswerParser> parser_;  // null: not a chat
-  Utf8Stream utf8_;                       // where there is no parser
+  Utf8Stream utf8_;                       // used without a parser
   CollectedAnswer collected_;
   bool wants_no_more_ = false;
 };

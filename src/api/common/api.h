@@ -1,4 +1,4 @@
-// Api: what one API is to the server. A folder of api/ defines its own; apis.cc lists all of them.
+// Api: the descriptor of one API. Each folder of api/ defines its own; apis.cc lists them all.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace fathom {
 
-// A request of an API that generates nothing.
+// A request to an API that generates nothing.
 struct ApiRoute {
   std::string_view method;
   std::string_view path;  // "{id}" stands for any text without '/'
-  // The body of the response. `id`: the text in the place of "{id}", or "".
+  // Returns the body of the response. `id`: the text in place of "{id}", or "".
   ApiResult<std::string> (*answer)(const ApiModel& model, std::string_view id,
                                    std::string_view body);
 };
@@ -33,17 +33,16 @@ struct ModelCard {
 };
 
 struct Api {
-  // Requests, all of them POST: those to `paths` generate.
+  // The paths of the POST requests that generate.
   std::span<const std::string_view> paths;
   std::span<const ApiRoute> routes{};
-  // Other requests that want the errors and model cards of this API: those with this header field,
-  // and those to paths with one of these prefixes.
+  // Other requests get errors and model cards of this API if they have this header field or a path
+  // with one of these prefixes.
   std::string_view header{};
   std::span<const std::string_view> path_prefixes{};
-  std::string_view request_id_header{};  // for the request id, beside X-Request-Id
+  std::string_view request_id_header{};  // carries the request id, beside X-Request-Id
 
-  // Errors: those of a wrong body (ToApiError), and of a prompt that is longer than
-  // limits.max_context.
+  // Errors: a wrong body (ToApiError), or a prompt longer than limits.max_context.
   ApiResult<ApiCall> (*prepare)(std::string_view body, const ApiModel& model);
   std::unique_ptr<AnswerFormat> (*make_format)();
   ApiReply (*error)(const ApiError& error);
@@ -53,21 +52,22 @@ struct Api {
   JsonValue (*model_list)(std::span<const ModelCard> models);  // at least one
 
   bool is_chat = true;  // false: all text is content
-  // Stream the arguments of calls also into answers that are sent whole.
+  // Also parse the arguments of calls piece by piece in answers that are sent whole.
   bool always_streams_arguments = false;
-  std::string_view answer_id;                          // prefix: "chatcmpl-"
-  std::string_view call_id = "call_";                  // prefix of the ids of tool calls
-  std::string_view prompt_field = "messages";          // named where the prompt is too long
-  std::string_view effort_field = "reasoning_effort";  // named where the effort is unknown
+  std::string_view answer_id;                  // prefix of answer ids: "chatcmpl-"
+  std::string_view call_id = "call_";          // prefix of tool call ids
+  std::string_view prompt_field = "messages";  // the field named when the prompt is too long
+  std::string_view effort_field = "reasoning_effort";  // the field named when the effort is unknown
 };
 
-// All of them; the first one's errors are those of requests of no API.
+// Returns all APIs. Requests of no API get the errors of the first one.
 std::span<const Api* const> Apis();
 
-// The API whose `paths` has the path; nullptr if there is none.
+// Returns the API that has the path in `paths`, or nullptr.
 const Api* FindApi(std::string_view path);
 
-// Call once all requests have ended. An error of one choice is the error of the call.
+// Returns the whole response. Call when all requests have ended. An error of one choice is the
+// error of the call.
 ApiReply WholeReply(const ApiAnswer& answer);
 
 }  // namespace fathom

@@ -25,7 +25,7 @@ ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t cr
 }
 
 std::size_t ApiAnswer::FirstChoice(std::size_t request) const {
-  // All requests of a call have as many choices.
+  // All requests of a call have the same number of choices.
   return request * static_cast<std::size_t>(call_.requests[request].n_choices);
 }
 
@@ -64,7 +64,7 @@ bool ApiAnswer::WantsNoMore(std::size_t request) const {
          std::any_of(choices.begin(), choices.end(), wants_no_more);
 }
 
-// Tokens are counted here, not by the engine: it may have gone on after the end of an answer.
+// Counts tokens here, because the engine may have gone on after the end of an answer.
 Usage ApiAnswer::usage() const {
   Usage usage = usage_;
   for (std::size_t i = 0; i < choices_.size(); ++i) {

@@ -1,4 +1,4 @@
-// ApiAnswer: the events of all requests of a call -> its choices so far.
+// ApiAnswer: collects the events of all requests of a call into its choices.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace fathom {
 
 struct ApiReply {
-  int status = 200;  // HTTP status
+  int status = 200;  // of HTTP
   std::string body;  // JSON on one line
 };
 
@@ -31,52 +31,52 @@ struct ResponseHead {
   std::string fingerprint;
 };
 
-// Tokens of all prompts and choices.
+// Sums over all prompts and choices.
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;      // tokens of prompts, not computed for this request
-  std::int64_t completion_tokens = 0;  // with reasoning
+  std::int64_t cached_tokens = 0;  // tokens of the prompts that were not computed for this request
+  std::int64_t completion_tokens = 0;  // includes the reasoning
   std::int64_t reasoning_tokens = 0;
   std::int64_t drafted_tokens = 0;
-  std::int64_t accepted_tokens = 0;  // accepted drafts
+  std::int64_t accepted_tokens = 0;  // accepted drafted tokens
 };
 
-// The additions of one engine event to one choice.
+// What one event of the engine added to one choice.
 struct AnswerPiece {
   std::size_t choice = 0;  // index in the response
   const StreamEvent& event;
-  std::vector<AnswerEvent> events;  // in order; empty if all of it is held back
+  std::vector<AnswerEvent> events;  // in order; empty if everything is held back
 };
 
-// One call; one thread. `call` and `model` must outlive it.
+// Serves one call in one thread. `call` and `model` must outlive the answer.
 class ApiAnswer {
  public:
   // `created`: seconds since 1970, UTC.
   ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
             const RandomBits& random_bits);
 
-  // True from the first event of call.requests[request] on, when its prompt's statistics are known.
+  // Records the statistics of the prompt of call.requests[request], when its first event has come.
   bool HasStarted(std::size_t request) const { return started_[request]; }
   void Start(std::size_t request, const RequestStats& stats);
-  // An event of call.requests[request].
+  // Adds an event of call.requests[request].
   AnswerPiece Add(std::size_t request, const StreamEvent& event);
-  // The stream of call.requests[request] has ended.
+  // Records that the stream of call.requests[request] has ended.
   void End(std::size_t request, const RequestStats& stats);
 
   const ApiCall& call() const { return call_; }
   const ApiModel& model() const { return model_; }
   const ResponseHead& head() const { return head_; }
   const RandomBits& random_bits() const { return random_bits_; }
-  // The choices of the first request, then of the next.
+  // The choices of the first request come first, then those of the next.
   std::span<const AnswerCollector> choices() const { return choices_; }
-  // All choices of the request are finished, and the engine does not know that: it may be
-  // cancelled. Whether and when it is makes no difference to the answer.
+  // True if all choices of the request are finished and the engine does not know. The request may
+  // be cancelled; the answer does not depend on it.
   bool WantsNoMore(std::size_t request) const;
-  // The sections of that choice's tokens.
+  // The sections of the choice's tokens.
   const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
-  // The usage so far. Drafts are counted when their request has ended.
+  // Returns the usage so far. Drafts count for requests that have ended.
   Usage usage() const;
-  // The error of the first choice that has one.
+  // Returns the error of the first choice that has one.
   std::optional<ApiError> error() const;
 
  private:
@@ -90,7 +90,7 @@ class ApiAnswer {
   std::vector<AnswerCollector> choices_;
   std::vector<bool> started_;            // by request
   std::vector<TokenSections> sections_;  // by choice
-  Usage usage_;                          // tokens of prompts and drafts
+  Usage usage_;                          // prompts and drafts
 };
 
 }  // namespace fathom

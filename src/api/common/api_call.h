@@ -1,4 +1,4 @@
-// ApiCall: the body of a request -> what the engine is asked, and what it takes to answer.
+// ApiCall: the requests for the engine that a body asks for, and what is needed to answer them.
 #pragma once
 
 #include <any>
@@ -24,35 +24,34 @@ namespace fathom {
 struct Api;  // api/common/api.h
 class ResponseStore;
 
-// What is the same for all requests to one model. Constant; the tokenizer and the stores must
-// outlive it.
+// What all requests to one model share. Constant; the tokenizer and the stores must outlive it.
 struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   PromptProfile profile;
   Token bos = 0;
-  std::string name;         // in answers to requests that name no model
+  std::string name;         // the model name in answers to requests that name none
   std::string fingerprint;  // "system_fingerprint" of answers
   RequestLimits limits;
   RequestDefaults defaults;
-  ResponseStore* responses = nullptr;   // of the Responses API; null: nothing is kept
-  GeneratedTurnStore* turns = nullptr;  // of chats; null: prompts depend on their requests alone
+  ResponseStore* responses = nullptr;   // for the Responses API; null: nothing is stored
+  GeneratedTurnStore* turns = nullptr;  // for chats; null: prompts depend on their requests alone
 };
 
 struct ApiCall {
   const Api* api = nullptr;
-  std::string model;              // as the client called it
+  std::string model;              // the name that the client used
   std::vector<Request> requests;  // one per prompt; a chat has one
-  AnswerOptions answers;          // of every choice
-  // Of completions that repeat their prompts: what the answers to each request begin with.
+  AnswerOptions answers;          // for every choice
+  // The text that the answers to each request begin with, if the completion repeats its prompts.
   std::vector<std::string> echoes{};
-  // Of a chat whose answers may be remembered (RememberTurns).
+  // Set for a chat whose answers may be remembered (RememberTurns).
   std::optional<OpenConversation> conversation{};
-  std::size_t n_replayed = 0;               // turns that the prompt has as they were written
+  std::size_t n_replayed = 0;               // earlier turns replayed token by token
   std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
   bool stream = false;
   bool include_usage = false;
-  bool continuous_usage = false;  // in every chunk
-  std::any context{};             // of the API alone
+  bool continuous_usage = false;  // usage in every chunk
+  std::any context{};             // used by the API alone
 };
 
 }  // namespace fathom

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// "stop[2]" of "stop[2]: expected ..."; "" if the message does not begin with a field.
+// Returns "stop[2]" for "stop[2]: expected ...", or "" if the message does not begin with a field.
 std::string_view FieldOf(std::string_view message) {
   constexpr std::string_view kFieldCharacters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]";

@@ -1,4 +1,4 @@
-// ApiError: an error in the form OpenAI clients know. docs/spec/serving.md section 7.
+// ApiError: an error with the fields that OpenAI clients know. docs/spec/serving.md section 7.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fathom {
 
-// A prompt that does not fit.
+// A prompt that is too long.
 struct ContextOverflow {
   std::int64_t prompt_tokens = 0;
   std::int64_t max_context = 0;  // tokens
@@ -20,24 +20,25 @@ struct ApiError {
   int status = 500;     // HTTP status
   std::string message;  // UTF-8
   std::string type;     // "invalid_request_error", "server_error", ...
-  std::string param;    // the field of the request that is wrong; may be empty
+  std::string param;    // the wrong field of the request; may be empty
   std::string code;     // may be empty
   std::optional<ContextOverflow> overflow{};
-  std::string request_id{};  // returned if the API has a field for it; may be empty
+  std::string request_id{};  // written by APIs that have a field for it; may be empty
 };
 
 template <class T>
 using ApiResult = tl::expected<T, ApiError>;
 
-// Converts an error for a client. If the message begins with the path of a field and a colon, as in
-// errors about requests, the field becomes `param`.
+// Converts an error for a client. If the message begins with the path of a field and a colon, the
+// field becomes `param`.
 ApiError ToApiError(const Error& error);
 
-// The prompt does not fit. Clients look for the words "maximum context length".
+// Returns the error for a prompt that is too long. Clients look for the words "maximum context
+// length".
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context);
 
-// {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; what is empty is
-// null.
+// Writes {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; empty
+// fields are null.
 std::string ToJson(const ApiError& error);
 
 }  // namespace fathom

@@ -21,7 +21,7 @@ tl::unexpected<ApiError> Failed(ApiError error) {
 
 tl::unexpected<ApiError> Failed(const Error& error) { return Failed(ToApiError(error)); }
 
-// The tools of the request and of its messages.
+// Returns the tools of the request and of its messages.
 std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   std::vector<ToolSpec> tools = chat.tools;
   for (const Message& message : chat.messages) {
@@ -30,14 +30,14 @@ std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   return tools;
 }
 
-// The profile's message calls the field "reasoning effort"; clients know it by another name.
+// The profile's message names the field "reasoning effort"; clients know another name.
 ApiError EffortError(const Api& api, const Error& error) {
   ApiError named = ToApiError(error);
   named.param = api.effort_field;
   return named;
 }
 
-// Returns the tools one of which the request requires; none: the answer may call any.
+// Returns the tools of which the answer must call one; empty if no call is required.
 Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
   if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
@@ -61,8 +61,8 @@ Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<
                    "tool_choice: expected the name of one of the tools, found {}", name.Describe());
 }
 
-// Stop strings end the visible text: they are not looked for in the reasoning, which would end
-// before there is an answer, and not in calls, whose values are no text of ours.
+// Stop strings end the visible text. They are not searched in the reasoning, where a match would
+// end the answer before it begins, nor in calls, whose values are not text for the user.
 void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reasoning,
                       bool has_tools, const Tokenizer& tokenizer, SamplingParameters* sampling) {
   if (starts_in_reasoning && !request.stop_in_reasoning) {
@@ -75,11 +75,11 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
 struct ChatPrompt {
   std::vector<Token> tokens;
   bool ends_in_reasoning = false;
-  std::optional<OpenConversation> conversation{};  // none: the answer is not a turn of its own
+  std::optional<OpenConversation> conversation{};  // none: the answer is not a whole turn
   std::size_t n_replayed = 0;
 };
 
-// Whether the answer is a turn of its own, from its beginning on.
+// True if the answer begins a turn.
 bool BeginsATurn(const ChatRequest& chat) {
   if (chat.messages.empty()) return false;
   const Role last = chat.messages.back().role;
@@ -152,7 +152,7 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
                                const ApiModel& model) {
   if (!request) return Failed(request.error());
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
-  // A schema that has to be kept takes more than a model that means well.
+  // A strict schema needs constrained decoding.
   if (!request->strict_field.empty() && !tools.empty()) {
     return Failed(Error{ErrorCode::kUnsupported,
                         fmt::format("{}: not supported yet", request->strict_field)});

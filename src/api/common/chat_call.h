@@ -1,4 +1,4 @@
-// What all APIs of chats share: the chat that a body is read into, and the call that it becomes.
+// What all chat APIs share: the chat that a body is parsed into, and the call that it becomes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace fathom {
 struct ToolChoice {
   enum class Kind {
     kAuto,
-    kNone,      // there are no tools then
+    kNone,      // the chat has no tools then
     kRequired,  // at least one call, of any tool or of those in `allowed`
     kNamed,     // at least one call, of `name`
   };
@@ -28,40 +28,39 @@ struct ToolChoice {
   std::vector<std::string> allowed{};  // kRequired; empty: all tools
 };
 
-// A chat of any API: those of other APIs are read into the same value.
+// A parsed chat request. All chat APIs parse into this type.
 struct ChatCompletionRequest {
   GenerationFields generation;
   ChatRequest chat;  // at least one message; no tools if tool_choice is none
-  // Whether to think, and how hard. The first of these that says something decides:
-  // thinking.type, enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the
-  // effort, where "none" is not to think; then the default.
+  // Whether to think, and how hard. The first field that is present decides: thinking.type,
+  // enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the effort, where
+  // "none" means no thinking; then the default.
   EncodeOptions encoding;
-  // The first tool whose schema has to be kept, as the path of its "strict" in the body; may be
-  // empty.
+  // The path of the first "strict": true in the body; may be empty.
   std::string strict_field{};
-  ToolChoice tool_choice;           // whether there is such a tool is not checked here
+  ToolChoice tool_choice;           // the named tool may be missing from the chat
   bool parallel_tool_calls = true;  // false: the answer has at most one call
-  bool include_reasoning = true;    // false: there is reasoning, and the client does not want it
-  bool stop_in_reasoning = false;   // stop strings end the reasoning as well
+  bool include_reasoning = true;    // false: the client does not want the reasoning
+  bool stop_in_reasoning = false;   // stop strings also end the reasoning
 };
 
-// The defaults, and no chat yet.
+// Returns the defaults, without a chat.
 ChatCompletionRequest DefaultChat(const RequestDefaults& defaults);
 
-// The call of a chat that was read, or the error of reading it.
+// Turns a parsed chat, or the error of parsing it, into a call.
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
                                const ApiModel& model);
 
-// The length of the prompt that a chat becomes, in tokens; it may be longer than
+// Returns the length of the chat's prompt in tokens; the prompt may be longer than
 // limits.max_context.
 ApiResult<std::int64_t> CountPromptTokens(const Api& api, Result<ChatCompletionRequest> request,
                                           const ApiModel& model);
 
-// A call without requests yet.
+// Returns a call without requests.
 ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model);
 
-// Adds a prompt. Errors: it is empty or longer than limits.max_context, or a default value of the
-// sampling is wrong.
+// Adds a prompt. Errors: the prompt is empty or longer than limits.max_context, or a default of the
+// sampling is out of range.
 std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
                                    const ApiModel& model, ApiCall* call);
 

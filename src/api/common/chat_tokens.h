@@ -1,5 +1,4 @@
-// Tokens of the chat format that a model may write and a client should not see.
-// docs/spec/encoding.md section 7.
+// Tokens of the chat format that users must not see. docs/spec/encoding.md section 7.
 #pragma once
 
 #include <vector>
@@ -10,13 +9,12 @@
 
 namespace fathom {
 
-// The tokens that begin a turn and so end a chat's answer. A model without such a token has none
-// here.
+// Returns the tokens that begin a turn and so end an answer, as far as the model has them.
 std::vector<Token> TurnTokens(const Tokenizer& tokenizer);
 
-// Adds the sampling rules of every chat: turn tokens end the answer, unless ignore_eos is set, and
-// control tokens have no text. <think>, </think> and the mark of calls keep their text, which the
-// parser needs.
+// Adds what the sampling of every chat needs: turn tokens end the answer unless ignore_eos is set,
+// and control tokens have no text. <think>, </think> and the token of calls keep their text, which
+// answers are parsed by.
 void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling);
 
 }  // namespace fathom

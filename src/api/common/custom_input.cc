@@ -11,7 +11,8 @@
 namespace fathom {
 namespace {
 
-// Bytes of a JSON string's inside that stand for whole characters, up to its quote or the end.
+// Returns the number of bytes of a JSON string's inside that stand for whole characters, up to its
+// closing quote or the end.
 std::size_t WholeCharacters(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && text[end] != '"') {
@@ -28,7 +29,7 @@ std::size_t WholeCharacters(std::string_view text) {
 std::string CustomInput(std::string_view arguments) {
   const Result<JsonValue> json = ParseJson(arguments);
   if (!json || !json->IsObject() || json->items.empty()) return "";
-  // A model may call the one parameter something else.
+  // A model may give the parameter another name.
   const JsonValue* input = json->Find(kCustomInput);
   const JsonValue& value = input == nullptr ? json->items.front() : *input;
   return value.IsString() ? value.text : PythonJson(value);
@@ -40,7 +41,7 @@ std::string CustomInputStream::Feed(std::string_view arguments) {
   if (state_ == State::kBefore) {
     const std::string opening = fmt::format("{{\"{}\": \"", kCustomInput);
     if (std::string_view(opening).starts_with(pending_)) return "";
-    // An object that comes as a whole is the model's own, and may have two values for one key.
+    // A complete object is what the model wrote, and may have two values for one key.
     if (!pending_.starts_with(opening) || ParseJson(pending_)) {
       state_ = State::kBehind;
       return "";

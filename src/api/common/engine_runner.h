@@ -1,4 +1,4 @@
-// EngineRunner: the engine as a RequestRunner.
+// EngineRunner: runs requests on an Engine.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-// The engine must outlive it and the requests it runs. Any thread.
+// The engine must outlive the runner and its requests. Any thread may call.
 class EngineRunner final : public RequestRunner {
  public:
   explicit EngineRunner(Engine& engine) : engine_(engine) {}

@@ -1,6 +1,6 @@
-// ForcedCall: an answer that must call a tool, without constrained decoding: the model reasons
-// freely, then the opening of the call is appended to its answer and it continues behind the
-// opening. docs/spec/serving.md section 8.
+// ForcedCall: an answer that must call a tool, without constrained decoding: the model thinks
+// freely, then the opening of the call is appended, and the model continues behind it.
+// docs/spec/serving.md section 8.
 //
 //   prompt | reasoning </think> | \n\n<tool_calls>\n<invoke name="NAME">\n | parameters ...
 //            one request          given; which NAME: requests of a token     one request
@@ -24,7 +24,7 @@ namespace fathom {
 struct ApiCall;  // api/common/api_call.h
 
 struct ForcedCall {
-  // The opening of a call of one tool.
+  // How a call of one tool begins.
   struct Opener {
     std::string text;
     std::vector<Token> tokens;
@@ -33,7 +33,7 @@ struct ForcedCall {
   std::vector<Opener> openers;   // at least one; the model chooses
   bool after_reasoning = false;  // the prompt ends inside the reasoning
   Token think_close = 0;
-  std::int64_t max_context = 0;  // the engine's context
+  std::int64_t max_context = 0;  // of the engine, in tokens
 };
 
 // `tools`: the tools that may be called; not empty. Error (kUnsupported): the tokenizer has no
@@ -41,14 +41,14 @@ struct ForcedCall {
 Result<ForcedCall> MakeForcedCall(std::span<const ToolSpec> tools, bool after_reasoning,
                                   const Tokenizer& tokenizer, std::int64_t max_context);
 
-// Hands one of call.requests to the engine as the call wants it: forced, or as it is. `runner` and
-// `call` must outlive what is returned.
+// Submits one of call.requests, forced if the call wants it. `runner` and `call` must outlive the
+// result.
 //
-// Of a forced call the stream is that of one request whose model wrote all of it: an event without
-// a token tells the opening. The statistics are those of all requests together; the prompt is that
-// of `request`, and what was given or chosen for the opening is not counted as generated. Errors:
-// those of RequestRunner::Submit for the first request; those of later ones end their choice, and
-// where the engine has no room for them they wait.
+// The stream of a forced call looks like one request whose model wrote everything: an event without
+// a token carries the opening. The statistics sum all requests; the prompt is that of `request`,
+// and tokens of the opening do not count as generated. Errors: those of RequestRunner::Submit for
+// the first request. Errors of later requests end their choice; a later request waits while the
+// engine has no room.
 Result<std::unique_ptr<RunningRequest>> SubmitForced(RequestRunner& runner, const ApiCall& call,
                                                      Request request);
 

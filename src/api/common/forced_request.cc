@@ -12,12 +12,12 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// Interval of looking at the other requests while waiting for one.
+// How long the other requests wait while one is polled.
 constexpr Milliseconds kSlice(2);
-// Stands for "without limit" in times that are added.
+// Stands for "no limit" where times are added.
 constexpr Milliseconds kLongest = std::chrono::hours(24);
 
-// The engine clamps biases to this; no logit of a model is that far behind another.
+// The engine clamps biases to this value; no two logits of a model are further apart.
 constexpr double kOnlyThese = 100;
 
 Token NextToken(const ForcedCall::Opener& opener, std::size_t n_matched) {
@@ -36,8 +36,8 @@ ForcedRequest::ForcedRequest(RequestRunner& runner, const ApiCall& call, Request
       answers_(call.answers),
       request_(std::move(request)) {
   const RandomBits random_bits = SystemRandomBits();
-  // One seed for all requests: the noise is keyed by the place in the text, so that together they
-  // draw what one would.
+  // All requests use one seed: the noise is keyed by the position in the text, so that together
+  // they sample what one request would.
   if (!request_.sampling.seed) request_.sampling.seed = random_bits();
   for (int i = 0; i < request_.n_choices; ++i) {
     choices_.emplace_back(static_cast<std::uint32_t>(i), call.answers, random_bits);
@@ -50,7 +50,7 @@ Status ForcedRequest::Start() {
   Request first = request_;
   if (forced_.after_reasoning) {
     first.sampling.stop_tokens.push_back(forced_.think_close);
-    first.sampling.min_tokens = 0;  // a minimum would keep the reasoning from ending
+    first.sampling.min_tokens = 0;  // min_tokens would keep the reasoning from ending
   } else if (forced_.openers.size() == 1) {
     first = LastRequest(choices_.front());
     first.n_choices = request_.n_choices;
@@ -62,7 +62,7 @@ Status ForcedRequest::Start() {
     for (Choice& choice : choices_) {
       Open(choice);
     }
-    // The first of them speaks for all: an error now is one of the request.
+    // An error of the first request now is an error of the whole request.
     const std::optional<Request> refused = std::exchange(choices_.front().waiting, std::nullopt);
     if (refused) return MakeError(ErrorCode::kResourceExhausted, "the queue is full");
     if (!ready_.empty() && ready_.front().error) return Unexpected(*ready_.front().error);
@@ -97,8 +97,7 @@ bool ForcedRequest::IsDone() const {
          });
 }
 
-// Reads until there is something to tell, and no further: a stream that is not read holds its
-// request back.
+// Reads until an event is ready, and no further: an unread stream slows its request down.
 void ForcedRequest::Poll() {
   while (ready_.empty() && Read(shared_, nullptr, Milliseconds(0))) {
   }
@@ -109,7 +108,7 @@ void ForcedRequest::Poll() {
   }
 }
 
-// Returns early when there is something to read; with several requests, soon after that.
+// Returns early when an event is ready; with several requests, soon after.
 void ForcedRequest::WaitFor(Milliseconds time) {
   std::size_t n_running = shared_ != nullptr ? 1 : 0;
   Choice* last = nullptr;
@@ -137,7 +136,7 @@ bool ForcedRequest::Read(std::unique_ptr<RunningRequest>& running, Choice* choic
   const std::optional<bool> next = running->NextFor(timeout, event);
   if (!next) return false;
   if (!std::exchange(knows_prompt_, true)) {
-    // The opening is not of the prompt that the client sent.
+    // The opening is not part of the client's prompt.
     stats_.cached_tokens = std::min(running->stats().cached_tokens, stats_.prompt_tokens);
   }
   if (*next) {
@@ -147,7 +146,7 @@ bool ForcedRequest::Read(std::unique_ptr<RunningRequest>& running, Choice* choic
   }
   AddStats(running->stats());
   running.reset();
-  // The request that chose a token makes room for the request that follows from it.
+  // The request that chose the token ends before the next one begins.
   if (choice != nullptr && choice->phase == Phase::kChoosing) ChooseTool(*choice);
   return true;
 }
@@ -171,7 +170,7 @@ void ForcedRequest::OnEvent(Choice& choice, StreamEvent event) {
 void ForcedRequest::OnThought(Choice& choice, StreamEvent event) {
   if (event.token != StreamEvent::kNoToken) choice.generated.push_back(event.token);
   choice.reader.Add(event);
-  // The client's stops end the answer; other stops end the reasoning here.
+  // The client's stop tokens end the answer; other stop tokens end only the reasoning.
   const std::vector<Token>& stops = answers_.stop_tokens;
   const bool is_closed = event.token == forced_.think_close;
   const bool ends_thinking =
@@ -185,9 +184,9 @@ void ForcedRequest::OnThought(Choice& choice, StreamEvent event) {
   }
   event.finish.reset();
   if (is_closed) {
-    event.text += kThinkCloseToken;  // a token that ends an answer comes without its text
+    event.text += kThinkCloseToken;  // a token that ends an answer has no text
   } else {
-    choice.generated.back() = forced_.think_close;  // in place of the end of the answer
+    choice.generated.back() = forced_.think_close;  // replaces the end of the answer
     choice.opening = kThinkCloseToken;
   }
   Tell(choice, std::move(event));
@@ -204,7 +203,7 @@ void ForcedRequest::OnChosen(Choice& choice, StreamEvent event) {
   NarrowTo(choice, event.token);
 }
 
-// The call begins: which of the tools it is comes first.
+// Begins the call; the tool is chosen first.
 void ForcedRequest::Open(Choice& choice) {
   for (const ForcedCall::Opener& opener : forced_.openers) {
     choice.openers.push_back(&opener);
@@ -216,7 +215,7 @@ void ForcedRequest::Open(Choice& choice) {
   ChooseTool(choice);
 }
 
-// Goes along the openers as long as there is no choice.
+// Follows the openers until they differ.
 void ForcedRequest::ChooseTool(Choice& choice) {
   std::vector<const ForcedCall::Opener*>& openers = choice.openers;
   for (; openers.size() > 1; ++choice.n_matched) {
@@ -242,7 +241,7 @@ void ForcedRequest::ChooseTool(Choice& choice) {
   Submit(choice, LastRequest(choice));
 }
 
-// A token that none of them has is one of the first.
+// A token that no opener has selects the first opener.
 void ForcedRequest::NarrowTo(Choice& choice, Token token) {
   std::vector<const ForcedCall::Opener*>& openers = choice.openers;
   const auto goes_on = [&](const ForcedCall::Opener* opener, Token with) {
@@ -255,14 +254,14 @@ void ForcedRequest::NarrowTo(Choice& choice, Token token) {
   ++choice.n_matched;
 }
 
-// The prompt, and what the choice has behind it.
+// The prompt and the tokens of the choice behind it.
 Request ForcedRequest::ContinuedRequest(const Choice& choice) const {
   Request request = request_;
   request.n_choices = 1;
   request.prompt.insert(request.prompt.end(), choice.generated.begin(), choice.generated.end());
   SamplingParameters& sampling = request.sampling;
   sampling.choice += choice.index;
-  // They stop what is visible; a call is not.
+  // Stop strings apply to visible text; a call is not visible.
   sampling.stop_strings.clear();
   sampling.stop_strings_from.reset();
   sampling.stop_strings_until.reset();
@@ -303,7 +302,7 @@ void ForcedRequest::Submit(Choice& choice, Request request) {
     EndWith(choice, FinishReason::kCancelled);
     return;
   }
-  // There is no room for the call, or none for a token behind its opening.
+  // The call, or one token behind its opening, does not fit.
   if (static_cast<std::int64_t>(request.prompt.size()) >= forced_.max_context) {
     EndWith(choice, FinishReason::kLength);
     return;

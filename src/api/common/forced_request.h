@@ -1,4 +1,4 @@
-// ForcedRequest: the requests of a forced call (forced_call.h) as one.
+// ForcedRequest: runs the requests of a forced call (forced_call.h) as one.
 #pragma once
 
 #include <chrono>
@@ -15,13 +15,13 @@
 
 namespace fathom {
 
-// One thread. Destroying it cancels what runs.
+// Used by one thread. The destructor cancels running requests.
 class ForcedRequest final : public RunningRequest {
  public:
   // call.forced_call is set; `runner` and `call` must outlive it.
   ForcedRequest(RequestRunner& runner, const ApiCall& call, Request request);
 
-  // Call once, before anything else. Errors: the engine does not take the first request.
+  // Call once, before anything else. Errors: the engine refuses the first request.
   Status Start();
 
   std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) override;
@@ -41,20 +41,21 @@ class ForcedRequest final : public RunningRequest {
 
     const std::uint32_t index;
     Phase phase = Phase::kThinking;
-    AnswerCollector reader;        // of the reasoning, for calls that the model makes there
-    std::vector<Token> generated;  // what stands behind the prompt before the opening
-    std::vector<const ForcedCall::Opener*> openers;  // that are still possible
-    std::size_t n_matched = 0;                       // tokens of them that are chosen
-    std::string opening;                             // to be told before the next event
-    std::int64_t n_told = 0;                         // tokens
-    std::unique_ptr<RunningRequest> running;         // of this choice alone
+    AnswerCollector reader;        // parses the reasoning, for calls that the model makes there
+    std::vector<Token> generated;  // follows the prompt, before the opening
+    std::vector<const ForcedCall::Opener*> openers;  // still possible
+    std::size_t n_matched = 0;                       // chosen tokens of the openers
+    std::string opening;                             // sent before the next event
+    std::int64_t n_told = 0;                         // sent tokens
+    std::unique_ptr<RunningRequest> running;         // for this choice alone
     std::optional<Request> waiting;                  // the engine has no room for it yet
   };
 
   bool IsDone() const;
   void Poll();
   void WaitFor(std::chrono::milliseconds time);
-  // `choice`: whose request it is; null: that of all. False if there was nothing to read.
+  // `choice`: the choice that the request belongs to; null: all choices. Returns false if there was
+  // nothing to read.
   bool Read(std::unique_ptr<RunningRequest>& running, Choice* choice,
             std::chrono::milliseconds timeout);
   void OnEvent(Choice& choice, StreamEvent event);
@@ -75,10 +76,10 @@ class ForcedRequest final : public RunningRequest {
   const ForcedCall& forced_;
   const AnswerOptions& answers_;
   Request request_;
-  std::unique_ptr<RunningRequest> shared_;  // of all choices
+  std::unique_ptr<RunningRequest> shared_;  // for all choices
   std::vector<Choice> choices_;
   std::deque<StreamEvent> ready_;
-  RequestStats stats_;  // of the requests that have ended, and of the prompt
+  RequestStats stats_;  // ended requests, and the prompt
   bool knows_prompt_ = false;
   bool is_cancelled_ = false;
 };

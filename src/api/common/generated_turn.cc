@@ -16,8 +16,7 @@ constexpr std::string_view kBlockOpen = "<｜DSML｜tool_calls>";
 constexpr std::string_view kBlockClose = "</｜DSML｜tool_calls>";
 constexpr std::string_view kInvokeClose = "</｜DSML｜invoke>";
 
-// True if the added tokens are those of a turn: one that ends the reasoning, if there is any, and
-// those of calls.
+// True if the only added tokens are one </think>, with reasoning, and those of calls.
 bool HasTokensOfATurn(const std::vector<Token>& tokens, bool has_reasoning,
                       const Tokenizer& tokenizer) {
   const std::optional<Token> think_close = tokenizer.Find(kThinkCloseToken);
@@ -40,7 +39,7 @@ Status Append(std::string_view text, const Tokenizer& tokenizer, std::vector<Tok
   return {};
 }
 
-// Returns the generated tokens and the forced ones between them.
+// Returns the generated tokens with the forced texts between them.
 Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tokenizer& tokenizer) {
   std::vector<Token> tokens;
   auto next = collected.tokens.begin();
@@ -55,8 +54,8 @@ Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tok
   return tokens;
 }
 
-// Returns the text that the format requires behind `text` before the end of the turn. An answer is
-// finished at the end of its last call.
+// Returns what the format requires between `text` and the end of the turn. An answer ends with its
+// last call.
 std::string_view EndOfBlock(std::string_view text) {
   constexpr std::string_view kLine = "\n</｜DSML｜tool_calls>";
   if (text.ends_with(kInvokeClose)) return kLine;
@@ -66,8 +65,8 @@ std::string_view EndOfBlock(std::string_view text) {
   return "";
 }
 
-// The strict reading wants two newlines before the calls. Others are a matter of spelling: the
-// client got none of them.
+// The strict parser requires two newlines before the calls. Other spellings are equivalent: the
+// client saw none of these characters.
 std::string WithTwoNewlines(std::string text) {
   const std::size_t block = text.find(kBlockOpen);
   if (block == std::string::npos) return text;

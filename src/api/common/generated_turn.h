@@ -1,4 +1,4 @@
-// From an answer to the turn that a later prompt may hold in its place.
+// Turns an answer into the turn that a later prompt can hold in its place.
 #pragma once
 
 #include <optional>
@@ -10,14 +10,13 @@
 
 namespace fathom {
 
-// The tokens of a chat's answer as a turn of the format, ended as the encoder would end it.
-// nullopt: it is none. The answer was cut or stopped, tokens stand in it that no turn has, or read
-// by the rules of the format it says something else than the client was told, whose repairs a
-// prompt should have.
+// Returns the tokens of a chat's answer as a turn of the format, ended as the encoder would end it.
+// nullopt if the answer was cut or stopped, holds tokens that no turn has, or parses strictly to
+// something else than the client saw; then a prompt should hold the repaired answer.
 std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
                                              bool starts_in_reasoning, const Tokenizer& tokenizer);
 
-// Puts the turns of all choices into model().turns, where the call wants that. All choices have
+// Puts the turns of all choices into model().turns, if the call allows it. All choices must have
 // finished.
 void RememberTurns(const ApiAnswer& answer);
 

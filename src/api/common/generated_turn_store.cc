@@ -6,7 +6,7 @@
 namespace fathom {
 namespace {
 
-// Estimate of the nodes and tables around the tokens of a turn.
+// Nodes and tables around the tokens of a turn.
 constexpr std::size_t kOverheadBytes = 256;
 
 }  // namespace

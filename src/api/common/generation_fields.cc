@@ -12,8 +12,8 @@
 namespace fathom {
 namespace {
 
-// They would change the answer. What Python calls false (null, false, 0, "", [], {}) asks for
-// nothing; but for web_search_options, where {} asks for a search as it is.
+// These fields would change the answer. Values that are false in Python (null, false, 0, "", [],
+// {}) ask for nothing; only web_search_options: {} asks for a search.
 constexpr std::string_view kNotYet[] = {
     "allowed_token_ids",
     "audio",
@@ -62,7 +62,7 @@ void ReadSeed(FieldReader& reader, SamplingParameters* sampling) {
   if (reader.Find("seed") == nullptr) return;
   std::int64_t seed = -1;
   reader.ReadInteger("seed", {}, &seed);
-  sampling->seed.reset();  // -1 asks for a new one, as some clients have it
+  sampling->seed.reset();  // -1 asks for a random seed, as some clients write it
   if (seed != -1) sampling->seed = static_cast<std::uint64_t>(seed);
 }
 
@@ -113,7 +113,7 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
 }
 
 void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sampling) {
-  // All three say the same; the last of them counts where there are several.
+  // All three mean the same; the last one that is present counts.
   for (const std::string_view key : {"n_predict", "max_tokens", "max_completion_tokens"}) {
     ReadMaxTokens(reader, key, may_be_empty ? 0 : 1, sampling);
   }
@@ -143,7 +143,7 @@ void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingPara
   if (sampling->top_p == 0) {
     reader.Fail("top_p", "a number above 0 and at most 1", "0");
   }
-  // -1 is off, as for many clients; more than there are is all of them.
+  // -1 means off, as for many clients; a value above the vocabulary means all tokens.
   reader.ReadInteger("top_k", {.low = -1}, &sampling->top_k);
   sampling->top_k =
       std::clamp(sampling->top_k, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));

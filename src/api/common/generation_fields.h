@@ -1,4 +1,4 @@
-// The fields that chat completions and completions share: how to generate, and how much.
+// The fields that chat completions and completions share: sampling and lengths.
 // docs/spec/serving.md section 5.
 #pragma once
 
@@ -26,47 +26,47 @@ struct RequestLimits {
   std::size_t max_tools = 1024;
 };
 
-// Values for fields that a request leaves out.
+// Values of absent fields.
 struct RequestDefaults {
   SamplingParameters sampling;
   EncodeOptions encoding;  // for chats
-  // Messages: leave out of the system prompt what Claude Code changes from request to request
+  // For messages: drop what Claude Code changes in the system prompt from request to request
   // (stable_system.h).
   bool stable_system = true;
 };
 
 struct GenerationFields {
-  std::string model;  // the client's name of the model; any name, or none
+  std::string model;  // any name, or none
   SamplingParameters sampling;
   int n_choices = 1;
-  int priority = 0;  // as in the engine: the larger runs first. Clients send the opposite sign.
+  int priority = 0;  // as in the engine: larger runs first. Clients use the opposite sign.
   bool stream = false;
-  bool include_usage = false;     // a last chunk of a stream with the usage
-  bool continuous_usage = false;  // and in all others what it is so far
-  bool may_be_empty = false;      // max_tokens may be 0; set by the reader of the other fields
+  bool include_usage = false;     // send the usage in a last chunk of a stream
+  bool continuous_usage = false;  // send the usage so far in every chunk
+  bool may_be_empty = false;      // allow max_tokens 0; set by callers of ReadGenerationFields
 };
 
-// `fields` holds the defaults. logprobs are not read here: the two kinds of request have different
-// fields. Fields that would change the answer and are not supported yet are errors (kUnsupported);
-// purely informative and unknown fields are ignored.
+// `fields` holds the defaults. logprobs are read elsewhere, because the two kinds of requests spell
+// them differently. Unsupported fields that would change the answer are errors (kUnsupported);
+// informational and unknown fields are ignored.
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
 
-// Parts of it that other APIs have as well, some under a `key` of their own.
-// temperature, top_p, top_k, min_p and the penalties.
+// Parts that other APIs use, some under a `key` of their own. This one reads temperature, top_p,
+// top_k, min_p and the penalties.
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
-// A string or a list of strings.
+// Reads a string or a list of strings.
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling);
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);
-// Only how many there are.
+// Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
-// Whether the schema of a tool has to be kept: {"strict": true}, in the object that has its name.
+// Whether the tool has {"strict": true} in the object with its name.
 bool IsStrict(const JsonValue& function);
 
-// The body of a request. Errors: not JSON, not an object.
+// Parses the body of a request. Errors: not JSON, not an object.
 Result<JsonValue> ParseBody(std::string_view body);
 
 }  // namespace fathom

@@ -3,7 +3,7 @@
 namespace fathom {
 namespace {
 
-// Encodes the spans, which are one text, and forgets them.
+// Encodes the spans as one text and clears them.
 Status AppendText(const Tokenizer& tokenizer, std::vector<TextSpan>* spans,
                   std::vector<Token>* tokens) {
   const Result<std::vector<Token>> encoded = tokenizer.Encode(*spans);

@@ -1,4 +1,4 @@
-// From prompts to tokens: what the encoder and the tokenizer do not know of each other.
+// Encodes a prompt into tokens: joins the chat encoder and the tokenizer.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fathom {
 
-// The tokens of a prompt; text of a client stays text, and turns that the model wrote stay its
-// tokens.
+// Returns the tokens of a prompt. Text of a client never becomes special tokens, and replayed turns
+// keep their tokens.
 Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
 
 }  // namespace fathom

@@ -1,4 +1,4 @@
-// The fields about reasoning that several APIs have in common. docs/spec/encoding.md section 5.
+// The reasoning fields that several APIs share. docs/spec/encoding.md section 5.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@ namespace fathom {
 
 struct ReasoningFields {
   std::optional<bool> thinks;  // none: the effort decides, then the default
-  std::string effort;          // "" if the client said nothing
+  std::string effort;          // "" if absent
 };
 
-// thinking: {"type": "enabled" | "disabled" | "adaptive"}. "adaptive" leaves it to the model, which
-// then thinks.
+// Reads thinking: {"type": "enabled" | "disabled" | "adaptive"}. "adaptive" leaves the choice to
+// the model, which thinks.
 std::optional<bool> ReadThinkingType(FieldReader& reader);
 
 // `encoding` holds the defaults.

@@ -13,7 +13,7 @@ constexpr std::size_t kChecksumBytes = 4;
 constexpr std::string_view kDigits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// FNV-1a: against accidents, not against people.
+// FNV-1a: protects against accidents, not against attackers.
 std::string Checksum(std::string_view text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
@@ -73,7 +73,7 @@ std::optional<std::string> ReadReasoningToken(std::string_view token) {
   if (rest.size() < kChecksumBytes) return std::nullopt;
   const std::string_view reasoning = rest.substr(kChecksumBytes);
   if (rest.substr(0, kChecksumBytes) != Checksum(reasoning)) return std::nullopt;
-  // Anybody can compute the checksum, and prompts are UTF-8.
+  // Anybody can compute the checksum, and prompts must be UTF-8.
   if (!IsValidUtf8(reasoning)) return std::nullopt;
   return std::string(reasoning);
 }

@@ -1,6 +1,6 @@
-// Reasoning as an opaque text that a client keeps for us: "encrypted_content" of the Responses API.
-// Clients that store nothing with the server, such as Codex, send back this and drop the readable
-// reasoning.
+// Reasoning as an opaque text that a client keeps: "encrypted_content" of the Responses API.
+// Clients that store nothing on the server, such as Codex, send this text back and drop the
+// readable reasoning.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@
 
 namespace fathom {
 
-// Base64 of a mark, a checksum and the text. It hides nothing: who holds it was sent the text too.
+// Returns base64 of a mark, a checksum and the text. Nothing is hidden: the client has the text as
+// well.
 std::string MakeReasoningToken(std::string_view reasoning);
 
-// nullopt: not one of ours (another server's, say), or damaged.
+// Returns nullopt for a token of another server or a damaged one.
 std::optional<std::string> ReadReasoningToken(std::string_view token);
 
 }  // namespace fathom

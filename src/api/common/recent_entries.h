@@ -1,4 +1,4 @@
-// RecentEntries: as many values as fit into so many bytes, those used last.
+// RecentEntries: a table that keeps the most recently used values within a number of bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace fathom {
 
-// A table by key in the order of use. Over the limit the entries go that were not used for longest.
-// One thread at a time. Pointers to values hold until the next change.
+// A table by key in the order of use; evicts the least recently used entries above the limit. Used
+// by one thread at a time. Pointers to values are valid until the next change.
 template <typename Key, typename Value, typename Hash = std::hash<Key>>
 class RecentEntries {
  public:
   explicit RecentEntries(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // In place of what has the same key. `bytes`: what the entry counts for; what alone is over the
-  // limit is not kept.
+  // Replaces the entry of the same key. `bytes`: the size that counts for the entry; a single entry
+  // above the limit is not kept.
   void Put(const Key& key, Value value, std::size_t bytes) {
     Remove(key);
     if (bytes > max_bytes_) return;
@@ -27,7 +27,7 @@ class RecentEntries {
     bytes_ += bytes;
   }
 
-  // Makes it the latest used; nullptr if there is none.
+  // Marks the entry as the most recently used; nullptr if there is none.
   const Value* Use(const Key& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return nullptr;
@@ -35,7 +35,7 @@ class RecentEntries {
     return &entries_.front().value;
   }
 
-  // Whether it was there.
+  // Returns whether there was such an entry.
   bool Remove(const Key& key) {
     const auto found = by_key_.find(key);
     if (found == by_key_.end()) return false;
@@ -43,7 +43,8 @@ class RecentEntries {
     return true;
   }
 
-  // The first answer of look(value) that is not nullptr, the latest used first; uses nothing.
+  // Returns the first result of look(value) that is not nullptr, most recently used first. Marks
+  // nothing as used.
   template <typename Look>
   auto Find(const Look& look) const -> decltype(look(std::declval<const Value&>())) {
     for (const Entry& entry : entries_) {
@@ -69,7 +70,7 @@ class RecentEntries {
   }
 
   const std::size_t max_bytes_;
-  Entries entries_;  // the latest used first
+  Entries entries_;  // most recently used first
   std::unordered_map<Key, typename Entries::iterator, Hash> by_key_;
   std::size_t bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// RequestRunner: what a caller of many requests needs of the engine. The seam where tests put
-// answers without a model.
+// RequestRunner: the part of the engine that its callers need. Tests implement it to answer without
+// a model.
 #pragma once
 
 #include <chrono>
@@ -12,21 +12,21 @@
 
 namespace fathom {
 
-// See TokenStream. Destroying it before the end cancels the request.
+// A running request, as TokenStream. Destroying it before the end cancels the request.
 class RunningRequest {
  public:
   virtual ~RunningRequest() = default;
   virtual std::optional<bool> NextFor(std::chrono::milliseconds timeout, StreamEvent& event) = 0;
-  // The prompt's statistics are final from the first event on, all others after the last.
+  // Returns the statistics: those of the prompt from the first event on, all after the last event.
   virtual RequestStats stats() const = 0;
-  // See TokenStream::Cancel. A runner without cancellation continues to the end.
+  // Cancels as TokenStream::Cancel. A runner that cannot cancel goes on to the end.
   virtual void Cancel() {}
 };
 
 class RequestRunner {
  public:
   virtual ~RequestRunner() = default;
-  // See Engine::Submit.
+  // Submits as Engine::Submit.
   virtual Result<std::unique_ptr<RunningRequest>> Submit(Request request) = 0;
 };
 

@@ -6,20 +6,20 @@
 namespace fathom {
 namespace {
 
-// `rest` is not empty. nullopt: more of the text must be known first. `is_over`: the text does not
-// grow any more. On true *taken is how many of its bytes the token covers.
+// `rest` is not empty. Returns nullopt if more of the text must be known first. `is_over`: the text
+// does not grow any more. If true, *taken is the number of bytes that the token covers.
 std::optional<bool> FitsExactly(std::string_view rest, std::string_view piece, bool is_over,
                                 std::size_t* taken) {
   const std::size_t n_bytes = std::min(piece.size(), rest.size());
   if (rest.substr(0, n_bytes) != piece.substr(0, n_bytes)) return false;
-  // The text may end inside a token, before a stop string, say; but not before it.
+  // The text may end inside a token, for example before a stop string, but not before the token.
   if (n_bytes < piece.size() && !is_over) return std::nullopt;
   *taken = n_bytes;
   return true;
 }
 
-// Whether the text goes on with that of the token. The parser may have dropped newlines in front,
-// and a token may hold them and more.
+// Returns whether the text continues with that of the token. The parser may have dropped newlines
+// at the front, and a token may hold them and more.
 std::optional<bool> Fits(std::string_view rest, std::string_view piece, bool is_over,
                          std::size_t* taken) {
   if (rest.empty()) return is_over ? std::optional(false) : std::nullopt;
@@ -52,7 +52,7 @@ void TokenSections::ReadPiece(const CollectedAnswer& answer) {
 
 std::optional<TokenSection> TokenSections::Decide(const CollectedAnswer& answer) {
   const Answer& text = answer.answer;
-  // No content comes behind calls, and no reasoning behind either.
+  // No content follows calls, and no reasoning follows either.
   const bool is_over = answer.finish || !text.tool_calls.empty();
   const std::string_view reasoning =
       std::string_view(text.reasoning_content).substr(reasoning_bytes_);

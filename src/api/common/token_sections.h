@@ -1,4 +1,4 @@
-// Which part of the answer each generated token belongs to.
+// TokenSections: the part of the answer that each generated token belongs to.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,25 @@ namespace fathom {
 enum class TokenSection {
   kReasoning,
   kContent,
-  kMarkup,  // tags of the format, calls, the token that ended the answer, text that was dropped
+  kMarkup,  // tags of the format, calls, the token that ended the answer, dropped text
 };
 
-// The parser reads text and knows no tokens, so the tokens' text is matched with the reasoning and
-// then with the content; text that matches neither is markup. A token is decided as soon as nothing
-// that may follow can change its section: once its text, or other text in its place, has been
-// returned. The sections do not depend on how the answer arrived.
+// The parser reads text, not tokens, so the text of the tokens is aligned with the reasoning and
+// then with the content; the rest is markup. A token is decided as soon as later text cannot change
+// its section: when its text, or other text in its place, is in the answer. The sections do not
+// depend on how the answer was split into events.
 //
-// One choice; one thread. The tokenizer must outlive it.
+// Serves one choice in one thread. The tokenizer must outlive it.
 class TokenSections {
  public:
   explicit TokenSections(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // `answer` is the same one in all calls, and only grows.
+  // All calls pass the same `answer`, which only grows.
   void Advance(const CollectedAnswer& answer);
 
-  // The sections of the first tokens; of all tokens once the answer is finished.
+  // Returns the sections of the first tokens, or of all tokens once the answer is finished.
   std::span<const TokenSection> sections() const { return sections_; }
-  // Tokens up to the last that is known to be of the reasoning.
+  // Returns the number of tokens up to the last one that is known to be reasoning.
   std::int64_t n_reasoning() const { return n_reasoning_; }
 
  private:
@@ -45,12 +45,12 @@ class TokenSections {
   const Tokenizer& tokenizer_;
   std::vector<TokenSection> sections_;
   std::int64_t n_reasoning_ = 0;
-  std::size_t reasoning_bytes_ = 0;  // bytes of reasoning matched so far
+  std::size_t reasoning_bytes_ = 0;  // bytes of the reasoning that are aligned
   std::size_t content_bytes_ = 0;
-  // Characters that several tokens share belong, as text, to the last of them; the others have no
-  // text and go with the text that follows.
+  // A character that several tokens share belongs to the last of them; the others have no text and
+  // join the section of the text that follows.
   Utf8Stream utf8_;
-  std::optional<std::string> piece_;  // the text of the first token that is not decided
+  std::optional<std::string> piece_;  // the text of the first undecided token
 };
 
 }  // namespace fathom

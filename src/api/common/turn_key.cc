@@ -11,11 +11,11 @@
 namespace fathom {
 namespace {
 
-// What a key stands for begins with one of these, so that keys of two kinds are never the same.
+// The hashed bytes begin with one of these, so that keys of two kinds differ.
 enum class Kind : char { kCalls = 'c', kText = 't', kMessage = 'm', kReasoning = 'r' };
 
-// The bytes that are hashed. Each field has its length before it, so that no two lists of fields
-// are the same bytes.
+// The hashed bytes. Each field follows its length, so that different lists of fields are different
+// bytes.
 class Fields {
  public:
   explicit Fields(Kind kind) : bytes_(1, static_cast<char>(kind)) {}

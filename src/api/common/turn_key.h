@@ -1,8 +1,9 @@
-// TurnKey: what an assistant turn is found by when a client brings it back.
+// TurnKey: identifies an assistant turn that a client sends back.
 //
-// A turn with calls is found by the calls: their unguessable ids, with the names, arguments and
-// text. A turn without calls is found by its text and all messages before it. Neither depends on
-// how a client spells JSON, on blanks around a text, or on the reasoning.
+// A turn with calls is identified by them: their ids, which nobody can guess, with the names,
+// arguments and text beside them. A turn without calls is identified by its text and all earlier
+// messages. The key does not depend on the spelling of JSON, on blanks around a text, or on the
+// reasoning.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +26,20 @@ struct TurnKeyHash {
   std::size_t operator()(const TurnKey& key) const { return static_cast<std::size_t>(key.low); }
 };
 
-// Makes keys. Another seed gives other keys, so that with a secret seed no client can construct a
-// conversation with the key of another. Constant; any thread.
+// Makes keys. A secret seed keeps anybody from writing a conversation with the key of another.
+// Constant; any thread may call.
 class TurnKeys {
  public:
   explicit TurnKeys(std::uint64_t seed) : seed_(seed) {}
 
-  // The key of an assistant turn with calls; nullopt if a call has no id.
+  // Returns the key of an assistant turn with calls; nullopt if a call has no id.
   std::optional<TurnKey> OfCalls(const Message& turn) const;
-  // The key of an assistant turn without calls. `conversation`: the key of all messages before it.
+  // Returns the key of an assistant turn without calls. `conversation`: the key of all earlier
+  // messages.
   TurnKey OfText(const TurnKey& conversation, const Message& turn) const;
-  // The key of a conversation with one more message; the empty conversation has TurnKey().
+  // Returns the key of a conversation with one more message. TurnKey() is that of the empty one.
   TurnKey Extend(const TurnKey& conversation, const Message& message) const;
-  // The key of reasoning, for comparison.
+  // Returns the key of reasoning, for comparison.
   TurnKey OfReasoning(std::string_view reasoning) const;
 
  private:
@@ -46,10 +48,10 @@ class TurnKeys {
   const std::uint64_t seed_;
 };
 
-// Without blanks at both ends, which clients take away.
+// Returns the text without blanks at both ends, which clients remove.
 std::string_view WithoutBlankEnds(std::string_view text);
 
-// JSON text of arguments in one spelling (canonical_json.h); what is not JSON as it is.
+// Returns the canonical JSON of arguments (json_writer.h), or the text itself if it is not JSON.
 std::string CanonicalArguments(std::string_view arguments);
 
 }  // namespace fathom

@@ -24,7 +24,7 @@ void CheckTools(FieldReader& reader, const RequestLimits& limits) {
   }
 }
 
-// The name in {"function": {"name": ...}}, or in {"name": ...} where that is how it is said.
+// Reads the name in {"function": {"name": ...}}, or in {"name": ...} for the legacy form.
 std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
                            bool is_legacy) {
   const JsonValue* function = is_legacy ? &choice : choice.Find("function");
@@ -35,8 +35,8 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
   return "";
 }
 
-// {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the Responses
-// API the tools only matter where a call is required.
+// Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the
+// Responses API, the tools only matter where a call is required.
 void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* choice) {
   const std::string path = "tool_choice.allowed_tools";
   const JsonValue* allowed = value.Find("allowed_tools");
@@ -60,7 +60,7 @@ void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* c
   }
 }
 
-// tool_choice, or function_call, which it was called once and where there is no "required".
+// Reads tool_choice, or function_call, its older name, which has no "required".
 void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const bool is_legacy = reader.Find("tool_choice") == nullptr;
   const std::string_view key = is_legacy ? "function_call" : "tool_choice";
@@ -82,7 +82,7 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   }
 }
 
-// "functions" are what "tools" were called once, without the object around each of them.
+// Reads "functions", the older form of "tools" without the object around each function.
 Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest* chat) {
   const JsonValue* functions = body.Find("functions");
   if (functions == nullptr || !functions->Truthy() || !chat->tools.empty()) return {};
@@ -102,7 +102,7 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
   return {};
 }
 
-// The path of the first "strict": true; "" if there is none. The tools have been read.
+// Returns the path of the first "strict": true, or "". The tools have been read.
 std::string StrictField(const JsonValue* tools, std::string_view path) {
   for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
     const JsonValue& tool = tools->items[i];
@@ -129,7 +129,7 @@ std::string StrictField(const JsonValue& body) {
   return "";
 }
 
-// A text model: only text comes out, and nothing but text may be asked for.
+// This is a text model: a request may ask only for text.
 void CheckModalities(FieldReader& reader) {
   const JsonValue* modalities = reader.Find("modalities");
   if (modalities == nullptr) return;
@@ -197,7 +197,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   ApplyReasoning(reasoning, &request->encoding);
 }
 
-// The model goes on with the last message, which is its own.
+// The model continues the last message, which must be its own.
 void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
   bool continues = false;
   reader.ReadBool("continue_final_message", &continues);
@@ -235,7 +235,7 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
   Result<ChatRequest> chat = ReadChatRequest(*json, body);
   if (!chat) return Unexpected(chat.error());
   request.chat = *std::move(chat);
-  request.chat.context.clear();  // a means of the encoder; a server has no context to refer to
+  request.chat.context.clear();  // belongs to the encoder; a server has no such context
   const Status functions = ReadFunctions(*json, body, &request.chat);
   if (!functions) return Unexpected(functions.error());
   request.strict_field = StrictField(*json);

@@ -20,7 +20,7 @@ JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
   JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.tool_calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning_content.empty() && include_reasoning) {
-    // Clients read the one or the other.
+    // Some clients read the first name, some the second.
     message["reasoning_content"] = answer.reasoning_content;
     message["reasoning"] = answer.reasoning_content;
   }
@@ -37,7 +37,7 @@ JsonValue CallDelta(JsonValue call) {
   return {{"tool_calls", JsonValue::Array({std::move(call)})}};
 }
 
-// What an event adds to the message; null if that is nothing.
+// Returns what an event adds to the message; null if nothing.
 JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning) {
   switch (event.kind) {
     case AnswerEvent::Kind::kReasoningDelta:
@@ -90,7 +90,7 @@ class ChatFormat final : public AnswerFormat {
   }
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
-    // With the first token: clients take the first chunk for it.
+    // Sent with the first token, because clients measure the first chunk.
     if (!std::exchange(choices_[piece.choice].has_begun, true)) {
       AppendChunk(answer, piece.choice,
                   {{"delta", {{"role", "assistant"}, {"content", ""}}},
@@ -128,7 +128,8 @@ class ChatFormat final : public AnswerFormat {
     ChatLogprobs logprobs;
   };
 
-  // Those of the text that a chunk tells. Behind reasoning the same step may tell content.
+  // Returns the log probabilities of the text of a chunk. After reasoning the same step may send
+  // content.
   JsonValue Logprobs(const ApiAnswer& answer, std::size_t choice, bool is_reasoning) {
     const TokenSections& known = answer.sections(choice);
     std::span<const TokenSection> sections = known.sections();
@@ -141,7 +142,7 @@ class ChatFormat final : public AnswerFormat {
 
   void AppendFinish(const ApiAnswer& answer, std::size_t choice, std::string* out) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
-    if (collected.error) return;  // Fail follows
+    if (collected.error) return;  // Fail comes next
     AppendChunk(answer, choice,
                 {{"delta", JsonValue::Object()},
                  {"logprobs", Logprobs(answer, choice, false)},

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kObject = "text_completion";
 
-// What the text of a choice begins with.
+// Returns the text that a choice begins with.
 std::string EchoOf(const ApiAnswer& answer, std::size_t choice) {
   const ApiCall& call = answer.call();
   if (call.echoes.empty()) return "";

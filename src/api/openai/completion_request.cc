@@ -82,7 +82,7 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const Re
   FieldReader reader(*json);
   request.prompts = ReadPrompts(reader, limits);
   reader.ReadBool("echo", &request.echo);
-  request.generation.may_be_empty = request.echo;  // a prompt, as it is read: what vLLM allows
+  request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM
   ReadGenerationFields(reader, limits, &request.generation);
   ReadLogprobs(reader, &request.generation.sampling);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);

@@ -1,4 +1,4 @@
-// The body of POST /v1/completions: texts or tokens to continue as they are.
+// The body of POST /v1/completions: texts or tokens that the model continues.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@
 
 namespace fathom {
 
-// Special tokens written in a text become tokens: whoever sends it writes the whole prompt.
+// Special tokens written in a text become tokens, because the client writes the whole prompt.
 using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
 
 struct CompletionRequest {
   GenerationFields generation;
   std::vector<CompletionPrompt> prompts;  // at least one
-  // Put the begin token before texts that do not begin with it; tokens are taken as they are.
+  // Put the begin token before texts that do not begin with it; lists of tokens stay as they are.
   bool add_special_tokens = true;
   bool echo = false;                  // the answers begin with their prompts
-  std::optional<std::string> suffix;  // fill the gap between each prompt and this
+  std::optional<std::string> suffix;  // fill the gap between each prompt and this text
 };
 
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.

@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-// JSON has no infinity; this is what OpenAI writes for a token that cannot be chosen.
+// JSON has no infinity; OpenAI writes this value for a token that cannot be chosen.
 constexpr float kLowestLogprob = -9999;
 
 float Finite(float logprob) { return logprob >= kLowestLogprob ? logprob : kLowestLogprob; }
@@ -35,8 +35,8 @@ JsonValue EntryWithTop(const TokenLogprobs& logprobs, const Tokenizer& tokenizer
   return entry;
 }
 
-// {text of the token: logprob}; of several tokens with one text the most probable. The chosen one
-// is always among them.
+// Returns {text of the token: logprob}; tokens with the same text share the most probable value.
+// The chosen token is always present.
 JsonValue TopByText(const TokenLogprobs& logprobs, const Tokenizer& tokenizer) {
   JsonValue top = JsonValue::Object();
   const auto add = [&](const TokenLogprob& logprob) {

@@ -1,4 +1,4 @@
-// Log probabilities in the two forms that OpenAI clients know.
+// Log probabilities in the two formats that OpenAI clients know.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 
 namespace fathom {
 
-// Both write those tokens of one choice whose section is known and that they have not written yet,
-// so that each chunk of a stream gets those of its text, and a whole response all of them. null if
-// none were asked for. `answer` is the same one in all calls.
+// Both classes write the tokens of one choice whose section is known and that are not written yet,
+// so that each chunk of a stream gets the tokens of its text, and a whole response all of them. The
+// result is null if no log probabilities were requested. All calls pass the same `answer`.
 
-// Of a chat: {"content": [...], "reasoning_content": [...]}, an entry per token of visible content
-// and of the reasoning: {"token", "logprob", "bytes", "top_logprobs"}. Markup has none.
+// For a chat: {"content": [...], "reasoning_content": [...]}, an entry {"token", "logprob",
+// "bytes", "top_logprobs"} for each token of visible content and of the reasoning, none for markup.
 class ChatLogprobs {
  public:
   JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
                  bool include_reasoning, const Tokenizer& tokenizer);
 
  private:
-  std::size_t n_written_ = 0;  // tokens, also those that have no entry
+  std::size_t n_written_ = 0;  // tokens, including those without an entry
 };
 
-// Of a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, offsets in
+// For a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, with offsets in
 // characters of the answer's text.
 class CompletionLogprobs {
  public:
@@ -37,7 +37,7 @@ class CompletionLogprobs {
 
  private:
   std::size_t n_written_ = 0;
-  std::size_t n_characters_ = 0;  // of the tokens written
+  std::size_t n_characters_ = 0;  // characters of the written tokens
   Utf8Stream utf8_;
 };
 

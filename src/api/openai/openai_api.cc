@@ -27,7 +27,8 @@ Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokeni
   return tokens;
 }
 
-// Both texts with the marks of the gap between them, which is filled behind the last mark.
+// Puts the tokens of the gap around and between both texts; the model fills the gap behind the last
+// one.
 Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::string_view suffix,
                                            const Tokenizer& tokenizer) {
   const std::optional<Token> begin = tokenizer.Find(kFimBegin);
@@ -65,7 +66,7 @@ Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
   return tokens;
 }
 
-// The prompt as the client wrote it, or as what its tokens say.
+// Returns the prompt as the client wrote it, or the text of its tokens.
 Result<std::string> TextOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));

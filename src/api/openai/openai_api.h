@@ -1,4 +1,4 @@
-// The APIs of OpenAI but the Responses API. docs/spec/serving.md sections 5 to 8.
+// The chat completions and completions of OpenAI. docs/spec/serving.md sections 5 to 8.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace fathom {
 extern const Api kChatCompletions;
 extern const Api kCompletions;
 
-// The responses, whole and streamed (chat_format.cc, completion_format.cc).
+// Write the responses, whole and streamed (chat_format.cc, completion_format.cc).
 std::unique_ptr<AnswerFormat> MakeChatFormat();
 std::unique_ptr<AnswerFormat> MakeCompletionFormat();
 
-// What all APIs of OpenAI have.
+// Shared by all APIs of OpenAI.
 ApiReply OpenAiError(const ApiError& error);
 JsonValue OpenAiModelCard(const ModelCard& model);
 JsonValue OpenAiModelList(std::span<const ModelCard> models);

@@ -1,4 +1,4 @@
-// JSON shared by the responses of OpenAI's chat completions and completions. docs/spec/serving.md
+// What the responses of chat completions and completions have in common. docs/spec/serving.md
 // section 6.
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace fathom {
 
-// A response, or a chunk of one, with these choices; without usage.
+// Returns a response, or a chunk of one, with these choices and without usage.
 JsonValue ResponseJson(std::string_view object, const ResponseHead& head, JsonValue choices);
 
-// What a chunk of a stream says of the usage, if the call asked for it: null, or what it is so far
-// where each chunk is to tell.
+// Adds the usage to a chunk, if the call asked for it: null, or the usage so far where every chunk
+// has it.
 void AddChunkUsage(const ApiAnswer& answer, JsonValue* chunk);
 
 JsonValue UsageJson(const Usage& usage);
 
-// What ended the choice: a stop string, a stop token of the request, or neither.
+// Returns what ended the choice: a stop string, a stop token of the request, or null.
 JsonValue StopReasonJson(const CollectedAnswer& answer);
 
-// The end of a stream: the usage, if the call asked for it, and the mark of the end.
+// Appends the end of a stream: the usage, if the call asked for it, and the end mark.
 void AppendStreamEnd(std::string_view object, const ApiAnswer& answer, std::string* out);
 
 }  // namespace fathom

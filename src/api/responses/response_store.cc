@@ -6,8 +6,8 @@
 namespace fathom {
 namespace {
 
-// Estimate of nodes, strings and tables around one entry or item; without it, many empty items
-// would be free.
+// Nodes, strings and tables around one entry or item; without this estimate many empty items would
+// be free.
 constexpr std::size_t kOverheadBytes = 128;
 
 std::size_t BytesOf(const StoredResponse& response) {
@@ -41,8 +41,8 @@ std::optional<std::vector<ResponseItem>> ResponseStore::FindConversation(std::st
   return response->items;
 }
 
-// References to items are rare, and a table of them would have to know of every conversation that
-// holds the same one.
+// References to items are rare, and a table of items would have to track every conversation that
+// holds the same item.
 std::optional<ResponseItem> ResponseStore::FindItem(std::string_view id) {
   if (id.empty()) return std::nullopt;
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// ResponseStore: the latest responses of the Responses API, so that a client need not send again
-// what was said before.
+// ResponseStore: the latest responses of the Responses API, so that a client need not send a
+// conversation again.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// One item of a conversation: a message, a call, the output of one, ...
+// One item of a conversation: a message, a call, the output of a call, ...
 struct ResponseItem {
   std::string id{};  // may be empty
   std::string json{};
@@ -25,26 +25,26 @@ struct StoredResponse {
   std::vector<ResponseItem> items{};  // the whole conversation: its input, then its output
 };
 
-// In memory only. Over the limit the responses go that were not used for longest. Any thread.
+// Keeps responses in memory; evicts the least recently used ones. Any thread may call.
 class ResponseStore {
  public:
   static constexpr std::size_t kDefaultBytes = std::size_t{64} << 20;
 
   explicit ResponseStore(std::size_t max_bytes = kDefaultBytes) : entries_(max_bytes) {}
 
-  // In place of what has the same id. What alone is over the limit is not kept.
+  // Replaces the response of the same id. A single response above the limit is not kept.
   void Put(StoredResponse response);
 
-  // The response of that id, its conversation, and any item of any conversation. nullopt: not
-  // there, or not any more.
+  // Return the response of that id, its conversation, or any item of any conversation; nullopt if
+  // it is not stored.
   std::optional<std::string> FindResponse(std::string_view id);
   std::optional<std::vector<ResponseItem>> FindConversation(std::string_view id);
   std::optional<ResponseItem> FindItem(std::string_view id);
 
-  // Whether it was there.
+  // Returns whether there was such a response.
   bool Remove(std::string_view id);
 
-  // Returns the bytes of all entries, with an estimate of the overhead.
+  // Returns the bytes of all entries, with an estimate of their overhead.
   std::size_t bytes() const;
 
  private:

@@ -36,8 +36,8 @@ ApiResult<std::string> Delete(const ApiModel& model, std::string_view id, std::s
   return WriteJson({{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
-// Only what runs in the background can be cancelled by its id, and nothing here does: a client that
-// closes its connection cancels. The error has the words of OpenAI.
+// Only background responses can be cancelled by id, and this server has none: a client cancels by
+// closing its connection. The error has the words of OpenAI.
 ApiResult<std::string> Cancel(const ApiModel& model, std::string_view id, std::string_view) {
   if (!model.responses || !model.responses->FindResponse(id)) return Unknown(id);
   return tl::unexpected<ApiError>(ApiError{.status = 400,

@@ -9,7 +9,7 @@ namespace fathom {
 
 extern const Api kResponses;
 
-// The responses, whole and streamed (responses_format.cc).
+// Writes the responses, whole and streamed (responses_format.cc).
 std::unique_ptr<AnswerFormat> MakeResponsesFormat();
 
 }  // namespace fathom

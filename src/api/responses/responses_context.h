@@ -1,4 +1,4 @@
-// What an answer of the Responses API needs to know of its request.
+// What an answer of the Responses API needs of its request.
 #pragma once
 
 #include <functional>
@@ -10,22 +10,22 @@
 
 namespace fathom {
 
-// A tool as the client calls it, where the model knows it as something else.
+// A tool under the client's name, where the model knows another name.
 struct ClientTool {
   std::string name{};
-  std::string space{};     // the namespace it stands in; may be empty
+  std::string space{};     // its namespace; may be empty
   bool is_custom = false;  // takes a text; the model knows a function with one parameter, "input"
 };
 
 using ClientTools = std::map<std::string, ClientTool, std::less<>>;  // by the model's name
 
 struct ResponsesContext {
-  JsonValue echo = "{}";  // the fields that the response repeats, as a JSON object
+  JsonValue echo;  // an object: the fields that the response repeats
   ClientTools client_tools;
-  bool summarizes = false;  // reasoning is told as a summary (responses_format.h)
+  bool summarizes = false;  // send reasoning as a summary (responses_format.cc)
   bool includes_encrypted_reasoning = false;
   bool store = true;
-  std::vector<ResponseItem> input{};  // if it is stored: with what came before it
+  std::vector<ResponseItem> input{};  // the conversation before the answer, if it is stored
 };
 
 }  // namespace fathom

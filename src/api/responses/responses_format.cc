@@ -37,7 +37,7 @@ namespace {
 
 using Kind = OutputItem::Kind;
 
-// The names of the two ways.
+// The names of the two kinds of reasoning events.
 struct ReasoningEvents {
   std::string_view part_added;
   std::string_view delta;
@@ -85,7 +85,7 @@ class ResponsesFormat final : public AnswerFormat {
         case AnswerEvent::Kind::kArgumentsDelta:
           TellCall(answer, event, out);
           break;
-        case AnswerEvent::Kind::kCallEnd:  // whether the call is complete shows what comes next
+        case AnswerEvent::Kind::kCallEnd:  // what follows shows whether the call is complete
         case AnswerEvent::Kind::kFinish:
           break;
       }
@@ -109,7 +109,7 @@ class ResponsesFormat final : public AnswerFormat {
     AppendSse(type, json, out);
   }
 
-  // What an event about the open item says, with `fields` behind it.
+  // Emits an event about the open item, with `fields` behind its head.
   void EmitOfItem(const ApiAnswer& answer, std::string_view type, JsonValue fields,
                   std::string* out) {
     JsonValue json = {{"item_id", ItemId(answer, *open_)}, {"output_index", open_->index}};
@@ -117,7 +117,7 @@ class ResponsesFormat final : public AnswerFormat {
     Emit(type, std::move(json), out);
   }
 
-  // Opens the item that the event belongs to, unless it is the open one; true if it did.
+  // Opens the item that the event belongs to, unless it is open. Returns whether it opened one.
   bool OpenItem(const ApiAnswer& answer, Kind kind, std::size_t call, std::string* out) {
     if (open_ && open_->kind == kind && open_->call == call) return false;
     const std::size_t index = open_ ? open_->index + 1 : 0;
@@ -181,8 +181,8 @@ class ResponsesFormat final : public AnswerFormat {
       }
       case Kind::kMessage: {
         const JsonValue& part = item.Find("content")->items[0];
-        // Of a token whose end was dropped (a call or a stop string follows) it is only known now
-        // that it is text.
+        // A token whose end was dropped (a call or a stop string follows) is known to be text only
+        // now.
         JsonValue late = TextLogprobs(answer, &text_logprobs_);
         if (!late.items.empty()) EmitTextDelta(answer, "", std::move(late), out);
         EmitOfItem(answer, "response.output_text.done",
@@ -212,8 +212,8 @@ class ResponsesFormat final : public AnswerFormat {
     return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
   }
 
-  // A call that was cut off is not done: Codex runs whatever comes as done, and half a command may
-  // do what the whole would not.
+  // A call that was cut off is not done: Codex runs every call that is done, and half a command may
+  // do something else than the whole.
   bool IsCutCall(const ApiAnswer& answer) const {
     const bool is_call = open_->kind == Kind::kFunctionCall || open_->kind == Kind::kCustomCall;
     return is_call && !IsComplete(answer);
@@ -225,8 +225,8 @@ class ResponsesFormat final : public AnswerFormat {
 
   std::int64_t sequence_number_ = 0;
   std::optional<OutputItem> open_;
-  ChatLogprobs text_logprobs_;    // told in deltas
-  CustomInputStream input_;       // of the open item, if it is a custom call
+  ChatLogprobs text_logprobs_;    // sent in deltas
+  CustomInputStream input_;       // for an open custom call
   std::size_t n_input_told_ = 0;  // bytes
 };
 

@@ -17,10 +17,10 @@ namespace {
 constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
                                            "reasoning_text"};
 
-// What becomes of a part that is no text.
+// What happens to a part that is not text.
 enum class OtherParts {
-  kRefuse,  // the model would answer without having seen it
-  kName,    // a tool returned it, and the client can do nothing about it
+  kRefuse,  // the model would answer without seeing it
+  kName,    // a tool returned it, and the client cannot change it
 };
 
 void AppendParagraph(std::string_view text, std::string* to) {
@@ -51,7 +51,7 @@ std::string PartText(FieldReader& reader, const JsonValue& part, const std::stri
   return fmt::format("[Unsupported {}]", name);
 }
 
-// A string, or a list of parts.
+// Reads a string or a list of parts.
 std::string ReadText(FieldReader& reader, std::string_view key, OtherParts others) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return "";
@@ -79,7 +79,7 @@ std::string ReadRequired(FieldReader& reader, std::string_view key) {
   return text;
 }
 
-// Of reasoning: whichever form of it the client kept, the fullest first.
+// Reads reasoning in the fullest form that the client kept.
 std::string ReadReasoningText(FieldReader& reader) {
   std::string token;
   reader.ReadString("encrypted_content", &token);
@@ -94,7 +94,7 @@ std::string SourceOf(const JsonValue& value, std::string_view source) {
   return std::string(source.substr(value.source_begin, value.source_end - value.source_begin));
 }
 
-// Clients leave out the types of the two plainest items.
+// Clients leave out the types of messages and their parts.
 std::string TypeOf(FieldReader& reader) {
   std::string type;
   reader.ReadString("type", &type);
@@ -211,7 +211,7 @@ void ResponsesItems::ReadMessage(FieldReader& reader, std::string_view) {
 }
 
 void ResponsesItems::ReadReasoning(FieldReader& reader, std::string_view) {
-  // The model reasons before it speaks, so this begins another turn of it.
+  // The model reasons before it speaks, so reasoning begins another of its turns.
   const Message& open = AssistantTurn();
   if (!open.content.empty() || !open.tool_calls.empty()) {
     messages_.push_back({.role = Role::kAssistant});
@@ -270,7 +270,7 @@ void ResponsesItems::ReadOutput(FieldReader& reader, std::string_view) {
        .tool_call_id = std::move(call_id)});
 }
 
-// Another server's summary of what it left out cannot be read; a text can.
+// The compaction of another server cannot be read; a text can.
 void ResponsesItems::ReadCompaction(FieldReader& reader, std::string_view) {
   std::string text = ReadReasoningText(reader);
   if (!text.empty()) messages_.push_back({.role = Role::kUser, .content = std::move(text)});

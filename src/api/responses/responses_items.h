@@ -1,4 +1,4 @@
-// The items of a conversation of the Responses API -> messages.
+// Converts the items of a conversation of the Responses API to messages.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,27 @@
 
 namespace fathom {
 
-// Reads one item after another; keeps the first error, which names the field as the client knows
-// it: input[2].content[0].type. One thread; `store` may be null and must outlive it.
+// Reads one item after another. Keeps the first error, which names the field as the client knows
+// it: input[2].content[0].type. Used by one thread; `store` may be null and must outlive the
+// object.
 //
 // The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
-// neighbouring system messages become one. Custom tools and the local shell are functions for the
-// model. Items of tools that only OpenAI runs are left out.
+// neighbouring system messages become one. Custom tools and the local shell are functions to the
+// model. Items of tools that only OpenAI runs are dropped.
 class ResponsesItems {
  public:
   explicit ResponsesItems(ResponseStore* store) : store_(store) {}
 
-  // `source` is the text the item was read from, `path` its name in errors.
+  // `source` is the text that the item was read from, `path` its name in errors.
   void Add(const JsonValue& item, std::string_view source, const std::string& path);
-  // Items as Items() gave them.
+  // Adds items that TakeItems returned.
   void AddStored(const std::vector<ResponseItem>& items, const std::string& path);
   void AddUserText(std::string_view text);
 
-  // The model answers a user's turn: where none is open, as in a request without any item, an empty
-  // one is opened.
+  // Returns the messages. The model answers a user's turn: if none is open, as in a request without
+  // items, an empty one is added.
   std::vector<Message> TakeMessages();
-  // All of them, references replaced by what they refer to.
+  // Returns all items, with references replaced by the items.
   std::vector<ResponseItem> TakeItems() { return std::move(items_); }
 
   const std::optional<Error>& error() const { return error_; }

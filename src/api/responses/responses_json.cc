@@ -37,7 +37,7 @@ const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
   return Collected(answer).answer.tool_calls[item.call];
 }
 
-// What the client calls the tool of a call.
+// Returns the client's name of the tool of a call.
 ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
   const ClientTools& tools = ContextOf(answer)->client_tools;
   const auto found = tools.find(call.name);
@@ -83,7 +83,7 @@ JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::st
 }
 
 JsonValue UsageJson(const Usage& usage) {
-  // Clients require cache_write_tokens, which here cost nothing and are not counted.
+  // Clients require cache_write_tokens; writes cost nothing here and are not counted.
   return {
       {"input_tokens", usage.prompt_tokens},
       {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
@@ -107,7 +107,7 @@ JsonValue ResponseJson(const ApiAnswer& answer, std::string_view status, JsonVal
   return json;
 }
 
-// One of the codes that OpenAI has for a response; Codex asks again after a server_error.
+// Returns one of OpenAI's codes for a response; Codex retries after a server_error.
 std::string_view FailureCode(const ApiError& error) {
   if (error.status == 429) return "rate_limit_exceeded";
   return error.status >= 500 ? "server_error" : "invalid_prompt";

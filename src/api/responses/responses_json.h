@@ -1,6 +1,6 @@
-// A response of the Responses API and its items as JSON. They depend on the answer alone, ids
-// included, so that a response is the same whether it is sent whole, streamed or stored.
-// docs/spec/serving.md section 10.
+// Writes a response of the Responses API and its items as JSON. They depend on the answer alone,
+// ids included, so that a response is the same whole, streamed and stored. docs/spec/serving.md
+// section 10.
 #pragma once
 
 #include <cstddef>
@@ -19,49 +19,49 @@ namespace fathom {
 
 // All functions take the answer to a call of kResponses, which has one choice.
 
-// What the answer needs of its request; nullptr: the call is one of another API.
+// Returns what the answer needs of its request; nullptr for a call of another API.
 const ResponsesContext* ContextOf(const ApiAnswer& answer);
 
-// One item of the output, in the order of the output: the reasoning, the message, the calls.
+// One item of the output: the reasoning, the message or a call, in this order.
 struct OutputItem {
   enum class Kind { kReasoning, kMessage, kFunctionCall, kCustomCall };
   Kind kind = Kind::kMessage;
   std::size_t index = 0;  // in the output
-  std::size_t call = 0;   // which of the calls, for the last two
+  std::size_t call = 0;   // index of the call, for the two kinds of calls
 };
 
-// The items that have begun.
+// Returns the items that have begun.
 std::vector<OutputItem> OutputItems(const ApiAnswer& answer);
 
-// Of a call of the answer.
+// Returns the kind of a call of the answer.
 OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call);
 
-// rs_, msg_, fc_ or ctc_ and what is unique to the response and the item.
+// Returns rs_, msg_, fc_ or ctc_ with a text that is unique to the response and the item.
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
-// {"type": "output_text", ...} with that text; of a part that is done, the log probabilities too.
+// Returns {"type": "output_text", ...} with the text; a finished part has log probabilities too.
 JsonValue TextPart(std::string_view text, JsonValue logprobs);
-// Of the text so far, if they were asked for; else an empty list. With `told`, only those that it
-// has not written yet.
+// Returns the log probabilities of the text so far, or an empty list if none were requested. With
+// `told`, only those that it has not written yet.
 JsonValue TextLogprobs(const ApiAnswer& answer);
 JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told);
 
-// An item of which nothing is told yet, and one with all there is. `status`: "completed",
-// "incomplete".
+// Return an item without content, and with all its content. `status`: "completed", "incomplete".
 JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item);
 JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status);
-// Of a finished answer. The last item of one that was cut off is incomplete.
+// Returns the status of an item of a finished answer: the last item of an answer that was cut off
+// is incomplete.
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item);
 
-// Whether the answer is there in full, and not cut off by a limit.
+// Returns whether the answer has finished without an error and was not cut off by a limit.
 bool IsComplete(const ApiAnswer& answer);
 
-// The response: before the first item, after the last, and after an error.
+// Return the response before the first item, after the last, and after an error.
 JsonValue StartedResponse(const ApiAnswer& answer);
 JsonValue FinishedResponse(const ApiAnswer& answer);
 JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error);
 
-// Keeps the response to a call of any endpoint, if it is one of the Responses API that the client
-// did not forbid to store, and has ended without an error. Call once all of it has been added.
+// Stores the response to a call of any API, if the call is one of the Responses API whose client
+// allows it, and has ended without an error. Call once the answer is complete.
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store);
 
 }  // namespace fathom

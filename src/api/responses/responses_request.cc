@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// The server would have to go on without a client, or know what only OpenAI has.
+// These need a server that works without its client, or data that only OpenAI has.
 constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
 
 void RefuseUnsupported(FieldReader& reader) {
@@ -35,7 +35,8 @@ void ReadGeneration(FieldReader& reader, const RequestLimits& limits, Generation
   if (reader.Find("max_output_tokens") != nullptr) fields->sampling.max_tokens = max_tokens;
 }
 
-// include: what the client wants besides; what it names that we do not have is just not there.
+// Reads include, the list of extra outputs. Names of outputs that this server does not have are
+// ignored.
 void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
   bool includes_logprobs = false;
   const JsonValue* include = reader.Find("include");
@@ -69,7 +70,7 @@ void ReadReasoning(FieldReader& reader, ResponsesRequest* request) {
   }
   std::string summary;
   inner.ReadString("summary", &summary);
-  if (summary.empty()) inner.ReadString("generate_summary", &summary);  // its first name
+  if (summary.empty()) inner.ReadString("generate_summary", &summary);  // its older name
   request->context.summarizes = !summary.empty() && summary != "none";
   if (inner.error()) reader.Fail(*inner.error());
 }
@@ -133,7 +134,7 @@ void ReadInput(FieldReader& reader, std::string_view body, ResponseStore* store,
   if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
 }
 
-// They stand before all that was said, and before the tools.
+// Puts the instructions before all messages and the tools.
 void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   std::string instructions;
   reader.ReadString("instructions", &instructions);
@@ -147,13 +148,15 @@ void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   }
 }
 
-// A value of the client as it can be sent back: null if it holds a number that JSON cannot write.
+// Returns a value of the client as it is sent back: null if it holds a number that JSON cannot
+// write.
 JsonValue EchoOf(const JsonValue* value) {
   if (value == nullptr) return nullptr;
   return ParseJson(PythonJson(*value), {.python_constants = false}).value_or(JsonValue());
 }
 
-// With the defaults that OpenAI fills in, as clients look for the keys.
+// Returns the fields that the response repeats, with OpenAI's defaults, because clients look for
+// the keys.
 JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
   const SamplingParameters& sampling = request.chat.generation.sampling;
   const auto echo = [&reader](std::string_view key) { return EchoOf(reader.Find(key)); };

@@ -15,8 +15,8 @@ struct ResponsesRequest {
   ResponsesContext context;
 };
 
-// Errors name the field: kInvalidArgument if it is wrong (or names what is not in `store`, which
-// may be null), kUnsupported if this build cannot do it. Unknown fields are ignored.
+// Errors name the field: kInvalidArgument if it is wrong or refers to an item that is not in
+// `store` (which may be null), kUnsupported if this build cannot do it. Unknown fields are ignored.
 Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const RequestLimits& limits,
                                                const RequestDefaults& defaults,
                                                ResponseStore* store);

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// The text of a member, "" if it has none.
+// Returns the text of a member, or "".
 std::string TextOf(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   return value != nullptr && value->IsString() ? value->text : "";
@@ -69,7 +69,7 @@ class ToolReader {
     return name->text;
   }
 
-  // What chat completions have as the function object: all but the type, as the client wrote it.
+  // Returns the function object of chat completions: the client's text without the type.
   std::string Function(const JsonValue& tool, const std::string& name) const {
     std::string json;
     for (std::size_t i = 0; i < tool.keys.size(); ++i) {
@@ -85,7 +85,8 @@ class ToolReader {
     return json + "}";
   }
 
-  // The model was trained on functions only. A grammar is not enforced, so it must be shown.
+  // The model was trained on functions only. A grammar is not enforced, so the description shows
+  // it.
   std::string CustomFunction(const JsonValue& tool, const std::string& name) const {
     std::string input = "The whole input of the tool, as plain text.";
     const JsonValue* format = tool.Find("format");
@@ -106,7 +107,7 @@ class ToolReader {
   ResponsesTools result_;
 };
 
-// Of a tool that a choice names.
+// Returns the model's name of a tool that a choice names.
 std::string FlatNameOf(const JsonValue& tool) {
   return FlatToolName(TextOf(tool, "namespace"), TextOf(tool, "name"));
 }
@@ -116,7 +117,7 @@ bool HasTool(const ResponsesTools& tools, std::string_view flat_name) {
                      [&](const ToolSpec& tool) { return tool.name == flat_name; });
 }
 
-// Those that the model knows; what only OpenAI can run may stand among them.
+// Returns the allowed tools that the model knows; tools that only OpenAI runs may be among them.
 std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choice,
                                       const ResponsesTools& tools) {
   const JsonValue* list = choice.Find("tools");
@@ -163,8 +164,8 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   const std::string mode = is_allowed           ? TextOf(*choice, "mode")
                            : choice->IsString() ? choice->text
                                                 : "";
-  // Which of the allowed tools to call, if any, is left to the model; the list of tools, and with
-  // it the beginning of the prompt, stays what it was.
+  // The model may call any tool or none. The list of tools stays, and with it the beginning of the
+  // prompt.
   if (mode == "auto") return {};
   if (mode == "none") return {.kind = Kind::kNone};
   if (mode == "required") {

@@ -1,5 +1,5 @@
-// The tools of a request of the Responses API: flat functions, tools that take a text, and groups
-// of both.
+// The tools of a request of the Responses API: functions, tools that take a text, and namespaces of
+// both.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace fathom {
 
-// The name by which the model knows a tool of a namespace: ns__name.
+// Returns the model's name of a tool in a namespace: ns__name.
 std::string FlatToolName(std::string_view space, std::string_view name);
 
 // The parameter of a custom tool's function.
@@ -26,13 +26,13 @@ struct ResponsesTools {
   std::string strict_field{};  // ChatCompletionRequest
 };
 
-// "tools" of the object; `source` is the text it was read from, as schemas keep their digits and
-// the order of their keys. Tools that only OpenAI can run (web_search, ...) are left out: clients
-// offer them to every server. Errors go to the reader.
+// Reads "tools" of the object. `source` is the text that it was read from: schemas keep their
+// digits and the order of their keys. Tools that only OpenAI can run (web_search, ...) are dropped,
+// because clients offer them to every server. Errors go to the reader.
 ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
                                   const RequestLimits& limits);
 
-// "tool_choice".
+// Reads "tool_choice".
 ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& tools);
 
 }  // namespace fathom
