@@ -55,15 +55,16 @@ TEST(TokenizeTest, RefusesWhatIsNoTokenOrText) {
 }
 
 TEST(EncodeTest, OfficialGoldensByteForByte) {
-  const auto data = SharedData("data/encoding/official_v4");
-  if (!data) GTEST_SKIP() << kNoSharedData;
+  const std::string folder = "data/encoding/official_v4/";
   for (int i = 1; i <= 4; ++i) {
     const std::string name = std::to_string(i);
+    const auto input = SharedData(folder + "test_input_" + name + ".json");
+    const auto output = SharedData(folder + "test_output_" + name + ".txt");
+    if (!input || !output) GTEST_SKIP() << kNoSharedData;
     const ProgramRun run =
-        RunProgram({"encode", "--native-developer", "--thinking", i == 4 ? "off" : "on",
-                    *data / ("test_input_" + name + ".json")});
+        RunProgram({"encode", "--native-developer", "--thinking", i == 4 ? "off" : "on", *input});
     EXPECT_EQ(run.exit_code, 0) << run.error;
-    EXPECT_EQ(run.out, ReadFile(*data / ("test_output_" + name + ".txt"))) << name;
+    EXPECT_EQ(run.out, ReadFile(*output)) << name;
   }
 }
 

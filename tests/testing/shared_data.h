@@ -8,10 +8,11 @@
 
 namespace fathom::testing {
 
-// A path inside the golden data of the official code, or nullopt where that data is not present.
-// A test that needs it is skipped with a message, never passed silently:
+// A path inside the golden data of the official code; for a small file its copy in tests/shared
+// where the golden data is absent; else nullopt. A test that gets nullopt is skipped with a
+// message, and fails where the environment has CI=true:
 //
-//   const auto path = SharedData("data/encoding");
+//   const auto path = SharedData("oracle/flash-mini");
 //   if (!path) GTEST_SKIP() << kNoSharedData;
 std::optional<std::filesystem::path> SharedData(std::string_view relative);
 inline constexpr std::string_view kNoSharedData =
