@@ -20,7 +20,7 @@ struct Setup {
   std::uint64_t cut_seed = 0;
 };
 
-// Not random, and not meant to be: ids must be the same in every run over one input.
+// Deterministic on purpose: ids must be the same in every run over one input.
 std::uint64_t Mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
@@ -48,7 +48,7 @@ Setup ReadSetup(unsigned char flags, unsigned char cut) {
   return setup;
 }
 
-// Pieces of 1 to 2^(seed % 8) bytes; seed 0: all at once.
+// Cuts into pieces of 1 to 2^(seed % 8) bytes; seed 0: one piece.
 Answer Run(std::string_view text, const Setup& setup, bool cuts, bool streams) {
   AnswerParserOptions options = setup.options;
   options.stream_arguments = streams;

@@ -7,8 +7,8 @@
 
 namespace fathom::fuzz {
 
-// The first byte chooses the options, the second how the rest, the answer, is cut. Returns what is
-// wrong, or "":
+// The first byte chooses the options, the second the pieces into which the rest, the answer, is
+// cut. Returns what is wrong, or "":
 //  * cut into pieces the answer is the same as whole, with and without streamed arguments;
 //  * arguments are JSON objects; text is valid UTF-8;
 //  * no argument holds the closer that would have ended it, and the content no think tag.

@@ -1,4 +1,4 @@
-// What must hold for any body of a request, right or wrong.
+// What must hold for any body of a request, valid or not.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace fathom::fuzz {
 // Reads `input` as the body of both kinds of request, and encodes the chat if it is one. Returns
 // what is wrong with the outcome, or "".
 std::string CheckChatRequest(std::string_view input);
-// The same for the body of a message, Anthropic's kind of request.
+// Does the same for the body of an Anthropic message.
 std::string CheckMessagesRequest(std::string_view input);
 
 }  // namespace fathom::fuzz

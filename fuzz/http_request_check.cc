@@ -14,7 +14,7 @@ namespace {
 
 using State = HttpRequestParser::State;
 
-// So small that inputs of a fuzzer reach them.
+// Small enough for a fuzzer's inputs to reach the limits.
 constexpr std::size_t kHeaderBytes = 512;
 constexpr std::size_t kBodyBytes = 256;
 constexpr std::size_t kAllBodyBytes = 200;

@@ -6,7 +6,7 @@
 
 namespace fathom::fuzz {
 
-// Reads `input` as both. Returns what is wrong with the outcome, or "".
+// Reads `input` as a hardware file and as a trace. Returns what is wrong with the outcome, or "".
 std::string CheckPlanFile(std::string_view input);
 
 }  // namespace fathom::fuzz

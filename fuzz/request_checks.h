@@ -1,4 +1,4 @@
-// What must hold for the body of a chat, whichever API it came by.
+// What must hold for the body of a chat of any API.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace fathom::fuzz {
 
 inline constexpr RequestLimits kRequestLimits = {.vocab_size = 1000, .max_context = 4096};
 
-// Each returns what is wrong, or "". Every refusal can be told to a client:
+// Each returns what is wrong, or "". An error must be fit for a client:
 std::string CheckError(const Error& error);
-// The engine takes what was accepted:
+// The engine must accept the fields:
 std::string CheckFields(const GenerationFields& fields);
-// There is a prompt for it, or a clear error:
+// The chat must have a prompt, or a clear error:
 std::string CheckChat(Result<ChatCompletionRequest> request);
 
 }  // namespace fathom::fuzz

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kId = "resp_stored";
 
-// What was read once is read again, as the beginning of a later request.
+// Reads a stored conversation again, as the beginning of a later request.
 std::string CheckStored(const ResponsesContext& context) {
   ResponseStore store;
   store.Put({.id = std::string(kId), .json = "{}", .items = context.input});

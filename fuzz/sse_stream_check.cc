@@ -13,7 +13,7 @@ namespace {
 
 using load::LoadEndpoint;
 
-// So small that inputs of a fuzzer reach it, and so large that whole events fit.
+// Small enough for a fuzzer's inputs to reach the limit, and large enough for whole events.
 constexpr std::size_t kMaxBytes = 400;
 
 struct Reading {

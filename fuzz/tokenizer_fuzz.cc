@@ -1,5 +1,5 @@
-// tokenizer.json from anywhere: reading it gives a tokenizer or an error, and a tokenizer that was
-// accepted gives back the text that it encodes.
+// Any tokenizer.json must give a tokenizer or an error, and an accepted tokenizer must decode what
+// it encodes.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

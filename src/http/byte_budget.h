@@ -1,4 +1,4 @@
-// ByteBudget: how many bytes all connections together may still hold.
+// ByteBudget: limits the bytes that all connections hold together.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ class ByteBudget {
  public:
   explicit ByteBudget(std::size_t limit) : limit_(limit) {}
 
-  // False, and nothing is taken, if there are not so many left.
+  // Returns false and takes nothing if fewer bytes are left.
   bool Take(std::size_t n_bytes) {
     std::size_t taken = taken_.load(std::memory_order_relaxed);
     do {

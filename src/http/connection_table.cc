@@ -7,7 +7,7 @@
 namespace fathom {
 
 std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
-  // What is closed ends at once, unless the machine is starved.
+  // A closed connection ends at once, unless the machine is starved.
   constexpr std::chrono::seconds kEvictionTime(1);
   std::unique_lock lock(mutex_);
   if (idle_.size() + busy_.size() >= limit_) {

@@ -15,14 +15,14 @@ int WholeMilliseconds(std::chrono::nanoseconds time) {
 
 Waited WaitFor(int fd, short events, Deadline deadline, int cancel_fd) {
   for (;;) {
-    // poll passes over what is below 0.
+    // poll ignores descriptors below 0.
     std::array<pollfd, 2> watched = {pollfd{.fd = fd, .events = events, .revents = 0},
                                      pollfd{.fd = cancel_fd, .events = POLLIN, .revents = 0}};
     const auto left = deadline - std::chrono::steady_clock::now();
     const int n_ready = ::poll(watched.data(), watched.size(), WholeMilliseconds(left));
     const bool has_failed = n_ready < 0 && errno != EINTR;
     if (n_ready > 0) return watched[1].revents != 0 ? Waited::kCancelled : Waited::kReady;
-    // Also where it fails: who tries again and again comes to an end.
+    // Checked after an error too: repeated attempts come to an end.
     if (std::chrono::steady_clock::now() >= deadline) return Waited::kTooLate;
     if (has_failed) return Waited::kReady;
   }

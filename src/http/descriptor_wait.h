@@ -1,4 +1,4 @@
-// Waiting for a descriptor, but not for ever.
+// Waiting for a descriptor, with a deadline.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@ namespace fathom {
 using Deadline = std::chrono::steady_clock::time_point;
 
 enum class Waited {
-  kReady,  // or broken: the next call of the system says which
+  kReady,  // or broken: the next system call returns the error
   kTooLate,
   kCancelled,
 };
 
-// Until `fd` has one of the events of poll(2), `cancel_fd` can be read, or the deadline has come;
-// what is ready at that time counts. cancel_fd -1: nothing cancels.
+// Waits until `fd` has one of the events of poll(2), `cancel_fd` can be read, or the deadline has
+// come; an event at the deadline counts. cancel_fd -1: the wait cannot be cancelled.
 Waited WaitFor(int fd, short events, Deadline deadline, int cancel_fd = -1);
 
-// For poll(2) and the options of a socket: rounded up, so that nothing is asked again too early.
+// Converts for poll(2) and socket options, rounded up so that a wait never ends too early.
 int WholeMilliseconds(std::chrono::nanoseconds time);
 
 }  // namespace fathom

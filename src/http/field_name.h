@@ -1,4 +1,4 @@
-// The names of HTTP fields are compared without their case.
+// Compares the names of HTTP fields, which ignore case.
 #pragma once
 
 #include <algorithm>

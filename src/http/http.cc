@@ -23,15 +23,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Connections that were refused without a thread of their own, until the client has read why.
-// Thread of accepting only.
+// Connections that were refused without a thread, until the client has read why. Used by the
+// accepting thread only.
 class RefusedSockets {
  public:
   void Add(Socket socket) {
     if (sockets_.size() >= kMost) CloseFirst();
     sockets_.push_back({std::move(socket), std::chrono::steady_clock::now() + kTime});
   }
-  // How long Accept may wait; -1: for ever.
+  // The longest wait of Accept; -1: no limit.
   int Timeout() const { return sockets_.empty() ? -1 : static_cast<int>(kTime.count()); }
   void CloseExpired() {
     const auto now = std::chrono::steady_clock::now();

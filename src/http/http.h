@@ -1,7 +1,7 @@
-// HttpServer: HTTP/1.1 over TCP, a thread per connection, with limits on everything a client can
-// make us keep. It knows nothing of what is served.
+// HttpServer: HTTP/1.1 over TCP, a thread per connection, with limits on everything that a client
+// can make the server keep. The server knows nothing of models.
 //
-// TLS is the work of the reverse proxy in front of it.
+// A reverse proxy in front of the server adds TLS.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct HttpRequest {
   std::string body;
   std::string peer;  // the client's address
 
-  // The first field of that name, whatever its case; "" if there is none.
+  // Returns the first field of that name, ignoring case; "" without one.
   std::string_view Field(std::string_view name) const;
 };
 
@@ -39,30 +39,30 @@ struct HttpResponse {
   std::string body{};
 };
 
-// The answer to one request, on the thread of its connection. Exactly one of Send and StartStream
-// is called, once. A client that is gone costs nothing but the time until somebody asks.
+// Answers one request, on the thread of its connection. Exactly one of Send and StartStream is
+// called, once. A client that has left is only noticed when asked for.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
   virtual void Send(HttpResponse response) = 0;
-  // A response whose body comes in pieces (chunked); `head.body` is the first of them. Both return
-  // false if the client is gone, or has not taken anything for HttpLimits::write_time.
+  // Starts a response whose body comes in pieces (chunked); `head.body` is the first piece. Both
+  // return false if the client has left, or has not taken a byte for HttpLimits::write_time.
   virtual bool StartStream(HttpResponse head) = 0;
   virtual bool Write(std::string_view piece) = 0;
-  // Whether the client has closed the connection, or its half of it. One call of the system.
+  // Whether the client has closed the connection, or its half of it. One system call.
   virtual bool ClientIsGone() = 0;
 };
 
 // An exception is caught and becomes 500 if nothing has been sent.
 using HttpHandler = std::function<void(const HttpRequest& request, HttpExchange& exchange)>;
 
-// What is over a limit is answered with the status named, and the connection is closed.
+// A request over a limit is answered with the given status, and the connection is closed.
 struct HttpLimits {
   std::size_t header_bytes = std::size_t{64} << 10;     // 431
   std::size_t body_bytes = std::size_t{64} << 20;       // 413
   std::size_t all_body_bytes = std::size_t{512} << 20;  // of all connections at once: 503
-  // Beyond these the connection that has waited longest for its next request is closed; if all are
+  // Beyond this, the connection that has waited longest for its next request is closed; if all are
   // busy, the new one gets 503.
   std::size_t connections = 4096;
   std::chrono::milliseconds header_time =
@@ -76,27 +76,27 @@ struct HttpLimits {
 
 struct HttpCounts {
   std::size_t connections = 0;  // open now
-  std::size_t waiting = 0;      // of those, for a request
-  std::size_t handling = 0;     // and inside the handler
-  std::size_t body_bytes = 0;   // held now, of bodies that are read or handled
+  std::size_t waiting = 0;      // for a request
+  std::size_t handling = 0;     // inside the handler
+  std::size_t body_bytes = 0;   // bytes held now of bodies that are read or handled
   std::uint64_t accepted = 0;   // since the start
-  std::uint64_t refused = 0;    // answered by a limit, or closed for a newer one
+  std::uint64_t refused = 0;    // answered by a limit, or closed to make room
 };
 
-// The error body of what never reaches the handler (400, 408, 413, 417, 431, 501, 503, 505), and of
-// a handler that fails (500). Any thread; does not throw.
+// Makes the error body for requests that never reach the handler (400, 408, 413, 417, 431, 501,
+// 503, 505) and for a handler that fails (500). Any thread; does not throw.
 using HttpErrorBody = std::function<std::string(int status, std::string_view message)>;
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // a name or an address, of either family
-  int port = 8000;                 // 0: any that is free
+  int port = 8000;                 // 0: any free port
   HttpLimits limits{};
   HttpErrorBody error_body{};  // empty: plain text
 };
 
 class HttpServer {
  public:
-  // Accepts connections from now on. Errors: the address is unknown, in use or not ours.
+  // Starts to accept connections. Errors: the address is unknown, in use or not of this machine.
   static Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options, HttpHandler handler);
   // As Stop.
   virtual ~HttpServer() = default;

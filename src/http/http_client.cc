@@ -96,7 +96,7 @@ class ReplyReader {
                      limits_.body_bytes);
   }
 
-  // libcurl's callback for header lines or body pieces: any other number than n ends the transfer.
+  // Callback of libcurl for header lines or body pieces: any other result than n ends the transfer.
   template <Status (ReplyReader::*kRead)(std::string_view)>
   static std::size_t Receive(char* bytes, std::size_t, std::size_t n, void* reader) {
     auto& self = *static_cast<ReplyReader*>(reader);
@@ -147,7 +147,7 @@ class ReplyReader {
       case CURLE_WEIRD_SERVER_REPLY:
         return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
       case CURLE_RECV_ERROR:
-        // Without an error of the system it is the encoding of chunks that is wrong.
+        // Without a system error, the encoding of chunks is wrong.
         if (number == 0)
           return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
         return error(ErrorCode::kIo, "cannot receive: " + reason);

@@ -15,13 +15,13 @@ using std::chrono::milliseconds;
 using State = HttpRequestParser::State;
 
 constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-// How long a client gets to read the last response, and how much of its own it may send meanwhile.
+// How long a client may take to read the last response, and how much it may send meanwhile.
 constexpr std::chrono::seconds kLingerTime(2);
 constexpr std::size_t kLingerBytes = std::size_t{16} << 20;
 
 Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
 
-// The bytes that have come and are not consumed yet.
+// Received bytes that are not consumed yet.
 class Input {
  public:
   std::string_view bytes() const { return std::string_view(buffer_).substr(begin_); }
@@ -39,7 +39,7 @@ class Input {
     buffer_.resize(n_old + received.n_bytes);
     return received.outcome;
   }
-  // While a connection waits, it should cost little but its thread.
+  // Frees the memory: a waiting connection should cost little but its thread.
   void Release() {
     if (bytes().empty()) std::string().swap(buffer_);
   }
@@ -49,7 +49,7 @@ class Input {
   std::size_t begin_ = 0;
 };
 
-// Counts a handler that runs.
+// Counts a running handler.
 class Handling {
  public:
   explicit Handling(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
@@ -97,7 +97,7 @@ class Connection {
     return exchange.is_reusable();
   }
 
-  // Until the first byte of a request is there.
+  // Waits for the first byte of a request.
   bool WaitForRequest() {
     const Deadline deadline = In(limits_.idle_time);
     for (;;) {
@@ -126,7 +126,7 @@ class Connection {
     if (parser.expects_continue() && !parser.is_http_1_0() && input_.bytes().empty()) {
       std::string text = "HTTP/1.1 100 Continue\r\n\r\n";
       iovec part = {text.data(), text.size()};
-      static_cast<void>(socket_.WriteAll({&part, 1}));  // reading finds out what was wrong
+      static_cast<void>(socket_.WriteAll({&part, 1}));  // a failure shows at the next read
     }
     ReadPart(parser, State::kBody, In(limits_.body_time));
   }
@@ -197,7 +197,7 @@ void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket soc
   try {
     Connection(shared, id, socket, peer).Serve();
   } catch (...) {
-    // No memory, or an error body that failed: this client is lost, the others are not.
+    // No memory, or an error body that failed: only this client is lost.
   }
   shared.table.Remove(id);
 }

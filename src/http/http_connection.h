@@ -1,5 +1,5 @@
-// One connection, from its first byte to its close: requests are read, handled and answered in the
-// order they come.
+// One connection, from its first byte to its close: reads, handles and answers its requests in
+// order.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace fathom {
 
-// What all connections of a server share. Any thread.
+// State that all connections of a server share. Any thread.
 struct HttpConnections {
   HttpConnections(HttpServerOptions with_options, HttpHandler with_handler);
 
@@ -31,7 +31,7 @@ struct HttpConnections {
 // A refusal as the client sees it.
 HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status, std::string_view message);
 
-// Until the connection has ended. Removes `id` from the table. Lets no exception out.
+// Runs until the connection has ended. Removes `id` from the table. Does not throw.
 void ServeConnection(HttpConnections& shared, ConnectionTable::Id id, Socket socket,
                      const std::string& peer) noexcept;
 

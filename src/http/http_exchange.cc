@@ -54,7 +54,7 @@ bool SocketExchange::Write(std::string_view piece) {
 }
 
 bool SocketExchange::WritePiece(std::string_view header, std::string_view piece) {
-  // The first write after the client's close succeeds, and only its reset says so.
+  // The first write after the client's close succeeds; only the client's reset reveals it.
   is_broken_ = ClientIsGone();
   if (is_broken_) return false;
   // An empty chunk would end the stream.
@@ -68,7 +68,7 @@ bool SocketExchange::WritePiece(std::string_view header, std::string_view piece)
 
 bool SocketExchange::ClientIsGone() {
   const bool is_gone = is_broken_ || socket_.PeerIsGone();
-  if (is_gone) style_.keeps_alive = false;  // nobody waits for what else it has asked for
+  if (is_gone) style_.keeps_alive = false;  // a further request of this client is of no use
   return is_gone;
 }
 

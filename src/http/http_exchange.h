@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-// What the request says about the way it is answered.
+// The properties of a request that shape its response.
 struct AnswerStyle {
   bool is_http_1_0 = false;
   bool is_head = false;  // the header of the response only
@@ -33,11 +33,11 @@ class SocketExchange : public HttpExchange {
   void Finish();
   bool has_started() const { return has_started_; }
   bool is_broken() const { return is_broken_; }
-  // Whether the response is whole, and the connection can take another request.
+  // Whether the response is complete and the connection can take another request.
   bool is_reusable() const { return is_whole_ && style_.keeps_alive; }
 
  private:
-  // At the time of the header: a connection that is drained takes no other request.
+  // Evaluated when the header is written: a draining connection takes no other request.
   Persistence persistence();
   bool WritePiece(std::string_view header, std::string_view piece);
   bool WriteAll(std::span<iovec> parts);

@@ -48,7 +48,7 @@ HttpRefusal RefusalFor(const error_code& error, const HttpLimits& limits) {
 
 }  // namespace
 
-// Beast parses; this says what is done with the parts, and refuses what Beast lets through.
+// Beast parses; this class stores the parts, and refuses what Beast lets through.
 class HttpRequestParser::Reader : public http::basic_parser<true> {
  public:
   Reader(const HttpLimits& limits, ByteBudget& all_bodies)
@@ -88,7 +88,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   }
 
   void on_field_impl(http::field, BeastString name, BeastString value, error_code& error) override {
-    if (state_ != State::kHeader) return;  // behind a chunked body: of no use, and never trusted
+    if (state_ != State::kHeader) return;  // a trailer: ignored, since it cannot be trusted
     ReadField(View(name), View(value), error);
     request_.fields.emplace_back(View(name), View(value));
   }
@@ -169,7 +169,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
       if (is_done()) state_ = State::kComplete;
       if (n_put == 0) break;
     }
-    // What stands before a chunk or behind the last one is no body, and must not grow without end.
+    // Bytes before a chunk or behind the last one are no body, and must not grow without end.
     if (state_ == State::kBody && bytes.size() - n_bytes > limits_.header_bytes) {
       Refuse(RefusalFor(http::error::buffer_overflow, limits_));
     }

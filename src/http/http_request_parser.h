@@ -1,8 +1,8 @@
 // HttpRequestParser: bytes to one HttpRequest, or to the status that refuses it.
 //
-// Stricter than the RFCs where two readings of a request would let it be smuggled past a proxy:
-// Content-Length is digits, once, and never beside Transfer-Encoding, which is "chunked" or
-// nothing.
+// Stricter than the RFCs where a request that can be read in two ways could be smuggled past a
+// proxy: Content-Length must be digits, once, and never beside Transfer-Encoding, which is
+// "chunked" or nothing.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 
 namespace fathom {
 
-// Why a request is not handled; the connection cannot be used for another one.
+// The reason why a request is not handled; the connection cannot be used for another request.
 struct HttpRefusal {
   int status = 400;
   std::string message;
 };
 
-// One thread. Holds `all_bodies` while it lives, and has taken from it the bytes of its body.
+// One thread. Refers to `all_bodies` while it lives, and takes the bytes of its body from it.
 class HttpRequestParser {
  public:
   enum class State { kHeader, kBody, kComplete, kRefused };
@@ -32,20 +32,20 @@ class HttpRequestParser {
   HttpRequestParser(const HttpRequestParser&) = delete;
   HttpRequestParser& operator=(const HttpRequestParser&) = delete;
 
-  // Reads from the front of `bytes`, which follow those consumed before, and returns how many it
-  // consumed. The others come again, with more behind them. Stops once behind the header and once
-  // behind the body. Not after kComplete or kRefused.
+  // Reads from the front of `bytes`, which follow the consumed ones, and returns the number of
+  // consumed bytes. The caller passes the remaining bytes again, with more behind them. Stops
+  // behind the header and behind the body. Not after kComplete or kRefused.
   std::size_t Feed(std::string_view bytes);
-  // No more bytes will come.
+  // Ends the parsing: no more bytes will come.
   void Refuse(HttpRefusal refusal);
 
   State state() const;
   const HttpRefusal& refusal() const;  // if kRefused
-  // All of it if kComplete; else what has been read, for the answer to a refusal.
+  // The whole request if kComplete; else what has been read, for the answer to a refusal.
   const HttpRequest& request() const;
   HttpRequest& request();
 
-  // Behind the header.
+  // Valid behind the header.
   bool is_http_1_0() const;
   bool keeps_alive() const;
   bool expects_continue() const;

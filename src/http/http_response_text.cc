@@ -52,7 +52,7 @@ constexpr std::array kReasons = {
     Reason{529, "Overloaded"},
 };
 
-// May be empty: clients read the number.
+// Returns "" for unknown statuses: clients read the number.
 std::string_view ReasonOf(int status) {
   const auto* const found =
       std::find_if(kReasons.begin(), kReasons.end(),
@@ -60,7 +60,7 @@ std::string_view ReasonOf(int status) {
   return found == kReasons.end() ? "" : found->text;
 }
 
-// As RFC 9110 wants it; strftime would write the names in the language of the user.
+// Writes the date as RFC 9110 demands; strftime would write the names in the user's language.
 std::string DateText(std::time_t now) {
   constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",

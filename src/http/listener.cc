@@ -50,13 +50,13 @@ bool IsAnyAddress(const addrinfo& address) {
          IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6*>(address.ai_addr)->sin6_addr);
 }
 
-// None, with errno set, if the system does not let us.
+// Returns none, with errno set, if the system refuses.
 Descriptor OpenSocket(const addrinfo& address, int port) {
   Descriptor opened(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (opened.get() < 0) return {};
   const int yes = 1;
   ::setsockopt(opened.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  // "::" takes IPv4 as well, if the system is set up so; a name brings its IPv4 addresses itself.
+  // "::" takes IPv4 too if the system allows it; a name has its own IPv4 addresses.
   if (address.ai_family == AF_INET6 && !IsAnyAddress(address)) {
     ::setsockopt(opened.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
   }
@@ -73,7 +73,7 @@ Descriptor OpenSocket(const addrinfo& address, int port) {
   return opened;
 }
 
-// Some of the addresses of a name may be of a family that this system does not have.
+// A name may have addresses of a family that this system lacks.
 bool IsAbsentFamily(int error) { return error == EAFNOSUPPORT || error == EADDRNOTAVAIL; }
 
 struct Opened {
@@ -121,7 +121,8 @@ Result<Listener> Listener::Open(const std::string& host, int port) {
   }
   const Result<Addresses> addresses = Resolve(host);
   if (!addresses) return Unexpected(addresses.error());
-  // A port that is free for the first address may be taken for the second: then another one.
+  // A port that is free for the first address may be taken for the second: then another one is
+  // tried.
   constexpr int kAttempts = 8;
   Opened opened;
   for (int i = 0; i < kAttempts && opened.sockets.empty(); ++i) {
@@ -160,7 +161,7 @@ std::optional<Listener::Arrival> Listener::Accept(int milliseconds) {
     Descriptor accepted(::accept4(entry.fd, reinterpret_cast<sockaddr*>(&address), &size,
                                   SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (accepted.get() >= 0) return Arrival{std::move(accepted), PeerName(address, size)};
-    // Anything else is the failure of that one connection.
+    // Any other error concerns that one connection only.
     if (IsExhausted(errno)) return Arrival{.is_exhausted = true};
   }
   return std::nullopt;

@@ -10,7 +10,8 @@
 
 namespace fathom {
 
-// Owns its sockets. Accept on one thread; Wake from any; Close on that of Accept or after it.
+// Owns its sockets. Accept on one thread; Wake from any thread; Close on the thread of Accept or
+// after it has ended.
 class Listener {
  public:
   struct Arrival {
@@ -19,17 +20,17 @@ class Listener {
     bool is_exhausted = false;  // the system has no descriptors or memory for another connection
   };
 
-  // On every address that `host` stands for, all with the same port. Port 0: any that is free.
-  // Errors: the host is unknown (kNotFound), an address is in use or not ours (kIo).
+  // Listens on every address of `host`, all with the same port. Port 0: any free port. Errors: the
+  // host is unknown (kNotFound), an address is in use or not of this machine (kIo).
   static Result<Listener> Open(const std::string& host, int port);
 
   int port() const { return port_; }
-  // The next connection; nothing once Wake was called, or after `milliseconds` (-1: no end).
+  // Returns the next connection; none after Wake or after `milliseconds` (-1: no limit).
   std::optional<Arrival> Accept(int milliseconds);
-  // Ends Accept, now and forever.
+  // Ends Accept for good.
   void Wake();
   bool is_awake() const { return is_awake_; }
-  // The system refuses new connections from now on, and resets those not yet accepted.
+  // Refuses new connections, and resets those that are not yet accepted.
   void Close() { sockets_.clear(); }
 
  private:

@@ -21,7 +21,7 @@ void SetOption(int fd, int level, int name, int value) {
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
-// The parts without their first n_bytes.
+// Returns the parts without their first n_bytes.
 std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
   while (!parts.empty() && n_bytes >= parts.front().iov_len) {
     n_bytes -= parts.front().iov_len;
@@ -39,12 +39,12 @@ std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
 Socket::Socket(Descriptor descriptor, milliseconds write_time)
     : descriptor_(std::move(descriptor)), write_time_(write_time) {
   SetOption(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
-  // The system would keep megabytes for each client that does not read. Text needs little, and what
-  // a client does not take should pause its request soon.
+  // The system would keep megabytes for each client that does not read. Text needs little, and an
+  // unread response should soon pause its request.
   constexpr int kSendBytes = 64 << 10;
   SetOption(fd(), SOL_SOCKET, SO_SNDBUF, kSendBytes);
-  // The system counts from the last acknowledged byte, WriteAll from when it has to wait: with
-  // twice the time, a write that waits gets all of its own.
+  // The system counts from the last acknowledged byte, WriteAll from the beginning of a wait: twice
+  // the time leaves a waiting write all of its own.
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
 }
 
@@ -54,7 +54,8 @@ bool Socket::WaitForInput(Deadline deadline) {
 
 Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
   for (;;) {
-    // Also if there are bytes: a peer that never lets us wait is too late all the same.
+    // Checked even if there are bytes: a peer that never makes the server wait is late all the
+    // same.
     if (std::chrono::steady_clock::now() >= deadline) return {Outcome::kTooLate};
     const ssize_t n_bytes = ::recv(fd(), out.data(), out.size(), 0);
     if (n_bytes > 0) return {Outcome::kBytes, static_cast<std::size_t>(n_bytes)};

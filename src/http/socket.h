@@ -1,4 +1,4 @@
-// Socket: one TCP connection whose every wait has an end.
+// Socket: one TCP connection with a deadline for every wait.
 #pragma once
 
 #include <sys/uio.h>
@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// Owns a descriptor that does not block. One thread at a time; another may call ::shutdown on the
+// Owns a non-blocking descriptor. One thread at a time; another thread may call ::shutdown on the
 // descriptor while it is open, which ends every wait here.
 class Socket {
  public:
@@ -28,27 +28,27 @@ class Socket {
   };
 
   // `write_time`: how long WriteAll waits for progress. After twice that time without an
-  // acknowledged byte the connection is broken, also while all that was written has found room in
-  // the system's buffer: a peer that has vanished is noticed.
+  // acknowledged byte the connection is broken, even if all written bytes fit into the system's
+  // buffer: a vanished peer is noticed.
   Socket(Descriptor descriptor, std::chrono::milliseconds write_time);
 
-  // False: the deadline came before there was anything to read.
+  // False: the deadline came before any input.
   bool WaitForInput(Deadline deadline);
-  // At least one byte, once there are any.
+  // Reads at least one byte, as soon as there is one.
   Received ReadSome(std::span<char> out, Deadline deadline);
-  // All the parts, in one call of the system if its buffer has room. False: the peer is gone, or
-  // has not taken a byte for write_time. The parts are changed.
+  // Writes all parts, in one system call if its buffer has room. False: the peer has left, or has
+  // not taken a byte for write_time. The parts are changed.
   bool WriteAll(std::span<iovec> parts);
-  // Whether the peer has closed the connection, or its half of it; what it sent before does not
-  // matter. One call of the system.
+  // Whether the peer has closed the connection, or its half of it, whatever it sent before. One
+  // system call.
   bool PeerIsGone() const;
-  // Ends our half, then reads and forgets what comes until the peer ends its half, the deadline
-  // or so many bytes. Closing with unread bytes would reset the connection, and the peer could
-  // lose an answer that it has not read yet.
+  // Ends our half, then discards input until the peer ends its half, the deadline or max_bytes.
+  // Closing with unread bytes would reset the connection, and the peer could lose an answer that it
+  // has not read yet.
   void Linger(Deadline deadline, std::size_t max_bytes);
 
-  // For an answer that is not worth waiting for: writes what the system takes at once, and ends our
-  // half. DiscardInput, some time later, forgets what has come, as Linger does.
+  // Writes an answer that is not worth waiting for: as much as the system takes at once; then ends
+  // our half. DiscardInput, called some time later, discards the input as Linger does.
   void WriteLast(std::string_view text);
   void DiscardInput();
 

@@ -10,7 +10,8 @@
 namespace fathom {
 namespace {
 
-// Creates a thread that blocks all signals from its first instruction on, hence inherits the mask.
+// Creates a thread that blocks all signals from its first instruction on, since it inherits the
+// mask.
 std::optional<pthread_t> CreateThread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
   if (::pthread_attr_init(&attributes) != 0) return std::nullopt;
@@ -45,7 +46,7 @@ void* ThreadGroup::Run(void* argument) {
     --group.n_waiting_;
     lock.unlock();
     work();
-    work = nullptr;  // what it holds ends before the wait for it
+    work = nullptr;  // destroyed before the wait for more work
     lock.lock();
     ++group.n_waiting_;
     if (--group.n_unfinished_ == 0) group.all_done_.notify_all();

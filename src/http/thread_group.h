@@ -1,4 +1,4 @@
-// ThreadGroup: threads with small stacks for many short works, and the wait for their end.
+// ThreadGroup: threads with small stacks for many short pieces of work, and the wait for their end.
 #pragma once
 
 #include <pthread.h>
@@ -12,19 +12,19 @@
 
 namespace fathom {
 
-// A thread that has done its work waits for another one. Ending it instead and starting a new one
-// is dear: while thousands of connections come and go, the system ends threads more slowly than it
-// starts them, and the stacks of all of them stay mapped. So there are as many threads as there
-// was work at once, and Wait joins them.
+// A thread that has done its work waits for more. Ending it and starting a new one would be
+// expensive: while thousands of connections come and go, the system ends threads more slowly than
+// it starts them, and their stacks stay mapped. So there are as many threads as there was work at
+// once, and Wait joins them.
 //
-// Signals are blocked in them: they belong to the thread that handles them.
-// Start and Wait from any thread outside the group.
+// The threads block signals, which belong to the thread that handles them. Start and Wait from any
+// thread outside the group.
 class ThreadGroup {
  public:
   using Work = std::function<void()>;
 
   // Enough for a handler that writes JSON 256 levels deep, also under a sanitizer. A std::thread
-  // would reserve eight times as many addresses.
+  // would reserve eight times as much address space.
   static constexpr std::size_t kStackBytes = std::size_t{1} << 20;
 
   ThreadGroup() = default;
@@ -32,15 +32,15 @@ class ThreadGroup {
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
 
-  // Runs `work`, which must not let an exception out, on a thread of its own. False: the system has
-  // none left.
+  // Runs `work`, which must not throw, on a thread of the group. False: the system has no thread
+  // left.
   bool Start(Work work);
-  // Until all work is done; then the threads end.
+  // Waits for all work; then the threads end.
   void Wait();
 
  private:
   static void* Run(void* group);
-  // With mutex_ held by `lock`. None: the thread ends.
+  // `lock` must hold mutex_. None: the thread ends.
   Work NextWork(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;

@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-// Looks at every byte of both whatever they are. The length of the longer one is all that shows.
+// Compares every byte of both, so that the time depends on the longer length only.
 bool SameInConstantTime(std::string_view a, std::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -23,7 +23,7 @@ std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view();
 }
 
-// "name" of "name:80", "[::1]:80" and the like.
+// Returns "name" of "name:80", also with brackets of IPv6 ("[::1]:80").
 std::string HostName(std::string_view host) {
   if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
   return std::string(host.substr(0, host.find(':')));
@@ -49,15 +49,15 @@ bool HasOneOf(const std::vector<std::string>& keys, const HttpRequest& request) 
   return is_right;
 }
 
-// Of which an API client's requests may consist, those that Anthropic's and OpenAI's packages add
-// included.
+// The methods and fields that requests of API clients consist of, with those that the packages of
+// Anthropic and OpenAI add.
 constexpr std::string_view kCorsMethods = "GET, POST, DELETE, OPTIONS";
 constexpr std::string_view kCorsHeaders =
     "authorization, content-type, x-api-key, x-request-id, anthropic-version, anthropic-beta, "
     "anthropic-dangerous-direct-browser-access, openai-organization, openai-project";
 
-// x-stainless-*: the packages tell their language and version in these; they must be named one by
-// one, so those that are asked for are allowed.
+// x-stainless-*: the packages send their language and version in these fields. CORS demands each by
+// name, so the requested ones are allowed.
 std::string AllowedHeaders(std::string_view asked) {
   std::string allowed(kCorsHeaders);
   while (!asked.empty()) {

@@ -1,4 +1,4 @@
-// Access: who may ask, from which page, under which name of the host.
+// Access: decides which clients, pages and host names may use the server.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 namespace fathom {
 
 struct AccessOptions {
-  std::vector<std::string> api_keys;      // any of them will do; none: nobody is asked for one
-  std::vector<std::string> admin_keys{};  // of those who run the server; none: nobody is one
-  std::vector<std::string> cors_origins;  // pages of other sites that may ask; "*": all
-  // Names under which we may be reached besides "localhost" and addresses; "*": all. A web page
-  // whose name its owner lets point to 127.0.0.1 would otherwise be a page of ours. Only looked at
-  // if there are no keys.
+  std::vector<std::string> api_keys;      // any of them is accepted; none: no key is needed
+  std::vector<std::string> admin_keys{};  // of the administrators; none: there is no administration
+  std::vector<std::string> cors_origins;  // other sites whose pages may send requests; "*": all
+  // Names of this server besides "localhost" and addresses; "*": all. Without this check, the owner
+  // of a domain could point its name to 127.0.0.1, and its pages would count as pages of this
+  // server. Ignored if there are keys.
   std::vector<std::string> allowed_hosts;
 };
 
@@ -24,22 +24,23 @@ class Access {
  public:
   explicit Access(AccessOptions options) : options_(std::move(options)) {}
 
-  // Authorization: Bearer KEY, or x-api-key: KEY. Takes as long for a wrong key as for a right one.
+  // Checks Authorization: Bearer KEY, or x-api-key: KEY. Takes equally long for a wrong key and a
+  // right one.
   bool HasKey(const HttpRequest& request) const;
-  // The same for the admin keys; api keys are none of them.
+  // Checks the admin keys in the same way; API keys are not admin keys.
   bool HasAdminKey(const HttpRequest& request) const;
-  // Whether anybody could have one.
+  // Whether there are admin keys.
   bool has_admins() const { return !options_.admin_keys.empty(); }
-  // Whether Host is a name we go by.
+  // Whether Host is a name of this server.
   bool KnowsHost(const HttpRequest& request) const;
-  // Whether the page that asks, if it is one, is of this server or of an allowed origin. Browsers
-  // always say; other clients never do.
+  // Whether the page that sends the request belongs to this server or to an allowed origin.
+  // Browsers always name the origin; other clients never do.
   bool MayAsk(const HttpRequest& request) const;
 
-  // What a browser needs to hand our answer to a page of another site; nothing if it is not
-  // allowed.
+  // Adds the fields with which a browser hands the response to a page of another site; none if its
+  // origin is not allowed.
   void AddCorsFields(const HttpRequest& request, HttpFields* fields) const;
-  // The same for the question it asks first (OPTIONS).
+  // Adds the fields that answer the browser's preflight request (OPTIONS).
   void AddPreflightFields(const HttpRequest& request, HttpFields* fields) const;
 
  private:

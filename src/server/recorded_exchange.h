@@ -1,5 +1,4 @@
-// RecordedExchange: an exchange that adds the same fields to every response and remembers what was
-// answered.
+// RecordedExchange: adds the same fields to every response and records what was sent.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@ namespace fathom {
 // Wraps `exchange`; both it and `record` must outlive it.
 class RecordedExchange final : public HttpExchange {
  public:
-  // keep_content: what is sent goes into the record too.
+  // keep_content: records the content too.
   RecordedExchange(HttpExchange& exchange, ServedRequest& record, bool keep_content);
 
   void AddField(std::string name, std::string value);
@@ -25,7 +24,7 @@ class RecordedExchange final : public HttpExchange {
   bool ClientIsGone() override { return exchange_.ClientIsGone(); }
 
  private:
-  // Records what `response` says and adds the fields.
+  // Records the status of `response` and adds the fields.
   void Complete(HttpResponse* response);
   void Keep(std::string_view content);
 
