@@ -19,7 +19,6 @@
 #include "experts/sharded_parts.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
-#include "measure/bench/plot.h"
 #include "measure/bench/report.h"
 #include "measure/bench/row_spec.h"
 #include "measure/bench/runner.h"
@@ -29,24 +28,24 @@ namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
-Result<benchmark::Plan> MakePlan(const BenchCommand& command, const ModelConfig& config) {
-  benchmark::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
+Result<bench::Plan> MakePlan(const BenchCommand& command, const ModelConfig& config) {
+  bench::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
   if (command.rows.empty()) {
-    plan.rows = benchmark::DefaultRows(config.max_position_embeddings);
+    plan.rows = bench::DefaultRows(config.max_position_embeddings);
     return plan;
   }
-  Result<std::vector<benchmark::RowSpec>> rows = benchmark::ParseRows(command.rows);
+  Result<std::vector<bench::RowSpec>> rows = bench::ParseRows(command.rows);
   if (!rows) return Unexpected(rows.error());
   plan.rows = *std::move(rows);
-  const Status fits = benchmark::CheckRows(plan.rows, config.max_position_embeddings);
+  const Status fits = bench::CheckRows(plan.rows, config.max_position_embeddings);
   if (!fits) return Unexpected(fits.error());
   return plan;
 }
 
 // The formulas for this checkpoint; the log is told where they are not what the tensors are.
-benchmark::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
-                                const RankSession& ranks, Log& log) {
-  benchmark::ModelCosts costs(config, benchmark::FindStoredFormats(checkpoint));
+bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
+                            const RankSession& ranks, Log& log) {
+  bench::ModelCosts costs(config, bench::FindStoredFormats(checkpoint));
   for (const std::string& difference : costs.Differences(checkpoint)) {
     if (ranks.is_first()) log.Warn("GB/s may be wrong: {}", difference);
   }
@@ -87,13 +86,13 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   }
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  Result<benchmark::Plan> plan = MakePlan(command, *config);
+  Result<bench::Plan> plan = MakePlan(command, *config);
   if (!plan) return Unexpected(plan.error());
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const benchmark::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
+  const bench::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
 
   ModelOptions options = OptionsFor(*plan);
   const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
@@ -117,12 +116,12 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
                              .processors = session->processors()});
   if (!probe) return Unexpected(probe.error());
 
-  Result<std::vector<benchmark::RowResult>> rows = [&] {
+  Result<std::vector<bench::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
     return RunRows(
         session->model(), costs, *plan, **probe,
-        [&](std::size_t n_done, const benchmark::RowSpec& row) {
-          log.Info("row {}", benchmark::Name(row));
+        [&](std::size_t n_done, const bench::RowSpec& row) {
+          log.Info("row {}", bench::Name(row));
           bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
         });
   }();
@@ -135,7 +134,7 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   if (!measured) return Unexpected(measured.error());
   if (!ranks.is_first()) return {};
   std::error_code ignored;  // a directory that was read has a name
-  const benchmark::Report report = {
+  const bench::Report report = {
       .model = std::filesystem::canonical(*directory, ignored).filename().string(),
       .weight_gb = 1e-9 * measured->weight_bytes,
       .isa = std::string(Name(*isa)),

@@ -12,7 +12,6 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "measure/load/load_chart.h"
 #include "measure/load/load_report.h"
 #include "measure/load/load_runner.h"
 

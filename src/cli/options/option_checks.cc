@@ -195,7 +195,7 @@ std::optional<std::int64_t> DraftDepthOf(const std::string& text) {
 CLI::Validator BenchRows() {
   return CLI::Validator(
       [](const std::string& text) {
-        const auto rows = benchmark::ParseRows(text);
+        const auto rows = bench::ParseRows(text);
         return rows ? std::string() : rows.error().message;
       },
       "", "");

@@ -9,7 +9,7 @@
 #include "kernels/weight_format.h"
 #include "kv_cache/layout.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
 constexpr std::int64_t kHyperGates = 24;
@@ -19,7 +19,7 @@ double Number(std::int64_t x) { return static_cast<double>(x); }
 
 std::int64_t Blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
 
-// Matrices [n, k]: bytes with scales, and the operations of one row of inputs.
+// Cost of a matrix [n, k]: bytes with scales, and the operations of one input row.
 Cost Stored(double bytes, std::int64_t n, std::int64_t k) { return {bytes, 2 * Number(n * k)}; }
 Cost F32(std::int64_t n, std::int64_t k) { return Stored(Number(4 * n * k), n, k); }
 Cost Bf16Matrix(std::int64_t n, std::int64_t k) { return Stored(Number(2 * n * k), n, k); }
@@ -27,7 +27,7 @@ Cost Fp8(std::int64_t n, std::int64_t k, std::int64_t scale_bytes) {
   return Stored(Number(n * k + Blocks(n) * Blocks(k) * scale_bytes), n, k);
 }
 Cost Fp4(std::int64_t n, std::int64_t k) { return Stored(Number(n * k / 2 + n * k / 32), n, k); }
-// Numbers that are read but not multiplied with rows.
+// Cost of numbers that are read but not multiplied with rows.
 Cost Vector(std::int64_t bytes) { return {Number(bytes), 0}; }
 
 // Collects the tensors of one layer under their components.
@@ -96,7 +96,7 @@ class LayerBuilder {
     } else {
       Add(Component::kRouter, Vector(4 * n_experts));
     }
-    for (int i = 0; i < 3; ++i) {  // w1, w3, and w2 the other way
+    for (int i = 0; i < 3; ++i) {  // w1, w3, and w2 with sizes exchanged
       const std::int64_t n = i < 2 ? width : d;
       const std::int64_t k = i < 2 ? d : width;
       Add(Component::kShared, Fp8(n, k, formats_.scale_bytes));
@@ -111,8 +111,9 @@ class LayerBuilder {
       Add(Component::kHyper, Vector(4 * (kHyperGates + kHyperScales)));
       Add(Component::kOther, Vector(2 * d));  // norm
     }
-    Add(Component::kOther, Vector(2 * (config_.q_lora_rank + config_.head_dim)));  // their norms
-    Add(Component::kOther, Vector(4 * config_.num_attention_heads));               // sinks
+    Add(Component::kOther,
+        Vector(2 * (config_.q_lora_rank + config_.head_dim)));  // norms of the low-rank projections
+    Add(Component::kOther, Vector(4 * config_.num_attention_heads));  // sinks
   }
 
   const ModelConfig& config_;
@@ -126,7 +127,7 @@ Cost HyperHead(std::int64_t d) {
   return cost;
 }
 
-// hc_head, norm and LM head.
+// Costs of hc_head, norm and LM head.
 Costs OutsideLayers(const ModelConfig& config) {
   const std::int64_t d = config.hidden_size;
   Costs costs;
@@ -148,7 +149,7 @@ std::optional<DType> TypeOf(const Checkpoint& checkpoint, std::string_view name)
   return tensor == nullptr ? std::nullopt : std::optional(tensor->dtype);
 }
 
-// The layer of "layers.12.attn.wkv.weight", or -1.
+// Returns the layer of "layers.12.attn.wkv.weight", or -1.
 std::int64_t LayerOf(std::string_view name) {
   constexpr std::string_view kPrefix = "layers.";
   if (!name.starts_with(kPrefix)) {
@@ -253,9 +254,9 @@ AttentionCost ModelCosts::LayerAttention(std::size_t layer, std::int64_t positio
   AttentionCost cost;
   cost.core = {window * cached_.window + chosen * cached_.compressed,
                4 * Number(config_.num_attention_heads * config_.head_dim) * (window + chosen)};
-  // Nobody needs scores where all visible rows are chosen anyway.
+  // Scores are not needed if all visible rows are chosen.
   if (ratio == 4 && visible > chosen) {
-    // Of every head: the products, then ReLU, weight and sum.
+    // For every head: the products, then ReLU, weight and sum.
     cost.indexer = {visible * cached_.index,
                     visible * Number(config_.index_n_heads * (2 * config_.index_head_dim + 3))};
   }
@@ -300,4 +301,4 @@ std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) c
   return lines;
 }
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -1,11 +1,11 @@
-// What a step must read and compute, from the configuration alone: the formulas of
-// docs/spec/flops_bytes.md, for any sizes and formats.
+// The bytes that a step must read and the operations it must compute, from the configuration alone:
+// the formulas of docs/spec/flops_bytes.md, for any sizes and formats.
 //
-// Bytes: every weight that a step needs once, however many tokens share it; routed experts as often
-// as there are different ones; of the embedding and of the table of hash layers the rows of the
-// tokens only; what the caches hold and a query sees, once per query. Operations: two per
-// multiply-add that the result requires; element-wise work is not counted but for the indexer's
-// scores, and these only where there are more rows than it chooses.
+// Bytes: every weight that a step needs counts once, however many tokens share it; routed experts
+// once per different expert; of the embedding and of the table of hash layers only the rows of the
+// tokens; cached rows once per query that sees them. Operations: two per multiply-add that the
+// result requires; element-wise work is not counted except for the indexer's scores, which count
+// only if there are more rows than it chooses.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 
 // The rows of the tables of docs/spec/flops_bytes.md 1 and 2.
 enum class Component {
@@ -45,24 +45,24 @@ struct Cost {
 using Costs = std::array<Cost, kComponents>;
 Cost Sum(const Costs& costs);
 
-// How a checkpoint stores what may be stored in several ways.
+// The storage formats that differ between checkpoints.
 struct StoredFormats {
   bool fp4_experts = true;
   std::int64_t scale_bytes = 1;         // of an FP8 matrix that is no expert: 1 (E8M0), 4 (F32)
-  std::int64_t expert_scale_bytes = 1;  // the same for FP8 experts
+  std::int64_t expert_scale_bytes = 1;  // of an FP8 expert
   bool bf16_wo_a = false;
 };
-// From the tensors of the first layer.
+// Reads the formats from the tensors of the first layer.
 StoredFormats FindStoredFormats(const Checkpoint& checkpoint);
 
-// One layer.
+// The costs of one layer.
 struct LayerCosts {
   int ratio = 0;
-  Costs dense;             // all but the routed experts
-  Cost by_heads;           // of kAttention: wq_b, wo_a, wo_b, which tensor ranks share
-  Cost by_tokens;          // of kIndexer: queries, which tensor ranks share as they do the scores
-  Cost expert;             // one routed expert
-  double table_bytes = 0;  // tid2eid of hash layers: all, and the row of one token
+  Costs dense;     // all but the routed experts
+  Cost by_heads;   // kAttention: wq_b, wo_a, wo_b, which tensor ranks share by heads
+  Cost by_tokens;  // kIndexer: queries, which tensor ranks share by tokens as they do the scores
+  Cost expert;     // one routed expert
+  double table_bytes = 0;  // tid2eid of hash layers: the whole table, and the row of one token
   double table_row_bytes = 0;
 };
 
@@ -76,10 +76,10 @@ struct CachedRowBytes {
 // Reading cached rows and computing with them, in one layer.
 struct AttentionCost {
   Cost core;     // scores and values of all heads
-  Cost indexer;  // the choice of rows, of layers of ratio 4
+  Cost indexer;  // the choice of rows in layers of ratio 4
 };
 
-// The MTP head, without the embedding and the logits.
+// The costs of the MTP head, without embedding and logits.
 struct DraftCosts {
   LayerCosts block;
   Cost rest;  // projections, norms, hyper-connections
@@ -92,25 +92,26 @@ class ModelCosts {
 
   const std::vector<LayerCosts>& layers() const { return layers_; }
 
-  // Weights that a step of n_tokens reads without its routed experts, and what a token computes
-  // with them. n_logit_rows: tokens that go through the head; with 0 it is not read.
+  // Returns the weights that a step of n_tokens reads without routed experts, and the operations of
+  // its tokens. n_logit_rows: tokens that go through the head; with 0 the head is not read.
   Cost Dense(std::int64_t n_tokens, std::int64_t n_logit_rows) const;
-  // The same by component, of one token with its logits.
+  // Returns the dense costs of one token with its logits, by component.
   Costs ByComponent() const;
-  // Routed experts of one token: all layers.
+  // Returns the routed experts of one token in all layers.
   Cost RoutedPerToken() const;
-  // Bytes of n_experts different ones, counted over all layers.
+  // Returns the bytes of n_experts different experts, counted over all layers.
   double RoutedBytes(double n_experts) const;
-  // Attention of the token at `position`: cached rows read, operations of scores, values, indexer.
+  // Returns the attention of the token at `position`: cached rows read, operations of scores,
+  // values, indexer.
   Cost Attention(std::int64_t position) const;
   AttentionCost LayerAttention(std::size_t layer, std::int64_t position) const;
-  // Head, its norm and hyper-connection.
+  // Returns the costs of the head, its norm and hyper-connection.
   const Costs& outside() const { return outside_; }
   double embedding_bytes() const;
   DraftCosts Draft() const;
 
-  // What the formulas say that the tensors do not, one line per layer and for the rest; empty if
-  // they agree to the byte. The draft head and names no formula knows are left out.
+  // Returns the differences between formulas and tensors, one line per layer and for the rest;
+  // empty if they agree to the byte. Ignores the draft head and unknown names.
   std::vector<std::string> Differences(const Checkpoint& checkpoint) const;
 
  private:
@@ -118,8 +119,8 @@ class ModelCosts {
   StoredFormats formats_;
   CachedRowBytes cached_;
   std::vector<LayerCosts> layers_;
-  Costs outside_;               // of the layers: head and its norm
+  Costs outside_;               // head and its norm
   double embed_row_bytes_ = 0;  // of one token
 };
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "measure/chart.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
+
+using measure::ChartLine;
+using measure::ChartPoint;
 
 std::string_view KindName(const RowSpec& row) {
   return row.kind == RowSpec::Kind::kPrefill ? "prefill" : "decode";
@@ -36,16 +42,42 @@ JsonValue ToJson(const Report& report, const RowResult& result) {
           {"roofline", ToJson(report.roofline)}};
 }
 
-// A field of RFC 4180.
-std::string Quoted(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
-    return std::string(text);
-  }
+// Quotes a field where RFC 4180 demands it.
+std::string CsvField(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     quoted.append(c == '"' ? 2 : 1, c);
   }
   return quoted + '"';
+}
+
+// Collects rows that differ in depth alone into one line, by ascending depth.
+std::vector<ChartLine> LinesOf(const Report& report, RowSpec::Kind kind) {
+  std::vector<ChartLine> lines;
+  for (const RowResult& row : report.rows) {
+    if (row.row.kind != kind) continue;
+    RowSpec spec = row.row;
+    spec.depth = 0;
+    const std::string name = Name(spec);
+    auto line = std::find_if(lines.begin(), lines.end(),
+                             [&](const ChartLine& one) { return one.name == name; });
+    if (line == lines.end()) {
+      line = lines.insert(lines.end(), {name, {}});
+    }
+    const auto& [min, median, max] = row.tok_s;
+    line->points.push_back({.x = static_cast<double>(row.row.depth),
+                            .y = median,
+                            .low = min,
+                            .high = max,
+                            .title = fmt::format("{}: {:.2f} tok/s ({:.2f} to {:.2f})",
+                                                 Name(row.row), median, min, max)});
+  }
+  for (ChartLine& line : lines) {
+    std::sort(line.points.begin(), line.points.end(),
+              [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+  }
+  return lines;
 }
 
 }  // namespace
@@ -116,11 +148,32 @@ std::string ToCsv(const Report& report) {
         std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
         Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max, row.gb_s(),
         PercentRead(report, row), row.gflop_s(), PercentFma(report, row), row.gb_per_token,
-        row.gflop_per_token, row.experts_per_layer, Quoted(report.model), report.n_ranks,
+        row.gflop_per_token, row.experts_per_layer, CsvField(report.model), report.n_ranks,
         report.n_threads, report.isa, report.page_bytes, report.chunk, report.n_repetitions,
         report.roofline.read_gb_s, report.roofline.fma_gflop_s);
   }
   return text;
 }
 
-}  // namespace fathom::benchmark
+std::string ToSvg(const Report& report) {
+  measure::LineChart chart = {
+      .title = report.model,
+      .subtitle = fmt::format(
+          "{} thread{}, {}, pages of {} KiB; the machine reads {:.1f} GB/s and does "
+          "{:.0f} GFLOP/s",
+          report.n_threads, report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024,
+          report.roofline.read_gb_s, report.roofline.fma_gflop_s)};
+  for (const auto& [kind, title] : {std::pair(RowSpec::Kind::kDecode, "Decoding, all sequences"),
+                                    std::pair(RowSpec::Kind::kPrefill, "Prefill")}) {
+    std::vector<ChartLine> lines = LinesOf(report, kind);
+    if (!lines.empty()) {
+      chart.panels.push_back({.title = title,
+                              .x_label = "tokens in the cache before",
+                              .y_label = "tokens per second",
+                              .lines = std::move(lines)});
+    }
+  }
+  return measure::ToSvg(chart);
+}
+
+}  // namespace fathom::bench

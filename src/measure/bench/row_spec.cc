@@ -4,12 +4,12 @@
 #include <charconv>
 #include <optional>
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // sums of two do not overflow
 
-// Takes a number of 1 ... kMaxNumber from the front of `text`.
+// Removes a number of 1 to kMaxNumber from the front of `text`.
 std::optional<std::int64_t> TakeNumber(std::string_view& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -115,4 +115,4 @@ std::vector<RowSpec> DefaultRows(std::int64_t max_positions) {
   return rows;
 }
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

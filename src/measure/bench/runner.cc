@@ -11,10 +11,10 @@
 #include "distributed/logit_queue.h"
 #include "model/batch.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
-constexpr std::uint64_t kSeed = 20;  // any; of tokens and caches
+constexpr std::uint64_t kSeed = 20;  // arbitrary; for tokens and caches
 
 // Counts the different experts of every layer of every step.
 class ExpertCounter {
@@ -30,7 +30,7 @@ class ExpertCounter {
       last = n_layers_;
     }
   }
-  // Over all layers of all steps.
+  // Returns the sum over all layers of all steps.
   double n_different() const { return static_cast<double>(n_different_); }
   double per_layer() const {
     return n_layers_ == 0 ? 0 : n_different() / static_cast<double>(n_layers_);
@@ -42,13 +42,14 @@ class ExpertCounter {
   std::int64_t n_different_ = 0;
 };
 
-// As the engine does, a pipeline decodes with a step for each stage, each of some sequences.
+// Returns the number of groups of sequences: a pipeline decodes with one step per stage, as the
+// engine does.
 std::int64_t GroupsOf(const ModelRanks* ranks, const RowSpec& row) {
   const std::int64_t n_stages = ranks != nullptr ? ranks->shard.n_stages : 1;
   return row.kind == RowSpec::Kind::kDecode ? std::min(n_stages, row.n_sequences) : 1;
 }
 
-// Runs one row, as often as is asked. Allocates when it is made only.
+// Runs one row repeatedly. Allocates in its constructor only.
 class RowRunner {
  public:
   RowRunner(Model& model, const RowSpec& row, const Plan& plan)
@@ -83,7 +84,7 @@ class RowRunner {
     return logits.FinishAll();
   }
 
-  // Of one run, without its routed experts' bytes.
+  // Returns the cost of one run without its routed experts' bytes.
   Cost CostOf(const ModelCosts& costs) const {
     Cost total;
     const Cost routed = costs.RoutedPerToken();
@@ -105,21 +106,21 @@ class RowRunner {
   }
 
  private:
-  // Tokens of each sequence in the step that begins with its token `first`.
+  // Returns the tokens of each sequence in the step that begins with its token `first`.
   std::int64_t StepTokens(std::int64_t first) const {
     return row_.kind == RowSpec::Kind::kDecode ? 1 : std::min(chunk_, row_.n_tokens - first);
   }
-  // Decoding needs the logits of every token, prefill those of its last.
+  // Decoding needs the logits of every token, prefill those of its last token only.
   bool NeedsLogits(std::int64_t first) const {
     return row_.kind == RowSpec::Kind::kDecode || first + StepTokens(first) == row_.n_tokens;
   }
-  // The sequences of a group.
+  // Returns the sequences of a group.
   Piece GroupOf(std::int64_t group) const {
     const std::int64_t first = group * row_.n_sequences / n_groups_;
     return {first, (group + 1) * row_.n_sequences / n_groups_ - first};
   }
 
-  // A step of the sequences of a group, from their token `first` on.
+  // Runs a step of the sequences of a group, from their token `first` on.
   Status Step(std::int64_t first, Piece group, LogitQueue& logits) {
     if (Status room = logits.MakeRoom(); !room) return room;
     batch_.Clear();
@@ -131,7 +132,7 @@ class RowRunner {
     }
     if (Status ran = model_.Forward(batch_); !ran) return ran;
     if (!NeedsLogits(first)) return {};
-    // Of prefill, which has one sequence, those of its last token.
+    // Prefill has one sequence and needs the logits of its last token.
     last_rows_.front() = static_cast<std::int32_t>(StepTokens(first) - 1);
     return logits.Start(std::span(last_rows_).first(static_cast<std::size_t>(group.count)));
   }
@@ -141,16 +142,17 @@ class RowRunner {
   const std::int64_t chunk_;
   const std::int64_t n_groups_;
   std::vector<Token> tokens_;            // [n_sequences, n_tokens]
-  std::vector<std::int32_t> last_rows_;  // of each sequence of a step
+  std::vector<std::int32_t> last_rows_;  // last row of each sequence of a step
   Batch batch_;
 };
 
-// Returns when all ranks of the model are there: none is timed while it waits for another.
+// Waits until all ranks of the model are here, so that no measured time contains a wait for another
+// rank.
 Status MeetRanks(const ModelRanks* ranks) {
   return ranks != nullptr ? ranks->all->Barrier() : Status();
 }
 
-// Of the layers of all stages, from what each has counted in its own.
+// Adds the counts of all stages, each of which has counted in its own layers.
 Result<double> SumOfStages(const ModelRanks* ranks, double counted) {
   if (ranks == nullptr || ranks->shard.n_stages == 1) {
     return counted;
@@ -241,4 +243,4 @@ Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, co
   return results;
 }
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -6,7 +6,7 @@
 namespace fathom::load {
 namespace {
 
-// How a stream ends.
+// Names the end of a complete stream.
 std::string_view EndOf(LoadEndpoint endpoint) {
   switch (endpoint) {
     case LoadEndpoint::kCompletions:

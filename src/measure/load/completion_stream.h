@@ -1,4 +1,4 @@
-// CompletionStream: the events of one streamed answer, as far as a load needs them.
+// CompletionStream: collects the events of one streamed answer.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,8 @@
 
 namespace fathom::load {
 
-// Takes what `endpoint` sends. An event counts as a chunk if it brings text, or if its usage
-// (`continuous_usage_stats` of completions) says that there are more tokens than before. One
-// thread.
+// Reads the stream of `endpoint`. An event counts as a chunk if it brings text, or if its usage
+// (`continuous_usage_stats` of completions) counts more tokens than before. One thread.
 class CompletionStream {
  public:
   explicit CompletionStream(LoadEndpoint endpoint) : endpoint_(endpoint) {}
@@ -22,11 +21,11 @@ class CompletionStream {
   // time_s: since the request began.
   void Take(std::string_view data, double time_s);
 
-  // Moves what was read into the record. Without the end that the API has, or with an error in the
-  // stream, the request has failed.
+  // Moves the results into the record. The request has failed if the stream lacks the end that its
+  // API has, or contains an error.
   void Finish(RequestRecord* record);
 
-  // The text of the answer without its reasoning.
+  // Returns the text of the answer without its reasoning.
   const std::string& content() const { return content_; }
 
  private:
@@ -37,7 +36,7 @@ class CompletionStream {
   std::string content_;
   std::string error_;
   bool done_ = false;
-  bool has_usage_ = false;  // of the output
+  bool has_usage_ = false;  // the usage counted output tokens
   std::int64_t n_input_ = 0;
   std::int64_t n_cached_ = 0;
   std::int64_t n_output_ = 0;

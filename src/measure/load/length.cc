@@ -19,7 +19,7 @@ std::optional<T> Parse(std::string_view text, T low, T high) {
   return value;
 }
 
-// "A:B".
+// Reads "A:B".
 template <class A, class B>
 auto ParsePair(std::string_view text, A low_a, A high_a, B low_b, B high_b) {
   const std::size_t colon = std::min(text.find(':'), text.size());

@@ -1,4 +1,4 @@
-// Length: how many tokens a prompt or an answer has.
+// Length: the number of tokens of a prompt or an answer.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ struct Length {
   enum class Kind { kFixed, kUniform, kLogNormal };
 
   Kind kind = Kind::kFixed;
-  std::int64_t low = 1;   // kFixed: the length; kUniform: the least
-  std::int64_t high = 1;  // kUniform: the most
-  double mean = 1;        // kLogNormal: of the lengths, before they are rounded and limited
-  double sigma = 0;       // kLogNormal: the deviation of their logarithm
+  std::int64_t low = 1;   // kFixed: the length; kUniform: the minimum
+  std::int64_t high = 1;  // kUniform: the maximum
+  double mean = 1;        // kLogNormal: mean of the lengths, before they are rounded and limited
+  double sigma = 0;       // kLogNormal: standard deviation of the lengths' logarithm
 
-  // 1 to kMaxTokens.
+  // Draws a length of 1 to kMaxTokens.
   std::int64_t Draw(RandomStream& random) const;
 };
 
-// N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA.
+// Reads N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA.
 Result<Length> ParseLength(std::string_view text);
 
 }  // namespace fathom::load

@@ -1,4 +1,4 @@
-// LoadEndpoint: which API of the server is asked.
+// LoadEndpoint: the API of the server that receives the requests.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 
 namespace fathom::load {
 
-// /v1/completions takes token ids: prompts have exactly as many tokens as were drawn. The others
+// /v1/completions takes token ids: prompts have exactly the drawn number of tokens. The others
 // (/v1/chat/completions, /v1/responses, /v1/messages) take words.
 enum class LoadEndpoint { kCompletions, kChat, kResponses, kMessages };
 
-// By the number of the endpoint.
+// Indexed by LoadEndpoint.
 inline constexpr std::array<const char*, 4> kEndpointNames = {"completions", "chat", "responses",
                                                               "messages"};
 
@@ -20,7 +20,7 @@ constexpr std::string_view NameOf(LoadEndpoint endpoint) {
   return kEndpointNames[static_cast<std::size_t>(endpoint)];
 }
 
-// Errors (kInvalidArgument): none has that name.
+// Errors (kInvalidArgument): the name is unknown.
 inline Result<LoadEndpoint> ParseEndpoint(std::string_view name) {
   for (std::size_t i = 0; i < kEndpointNames.size(); ++i) {
     if (name == kEndpointNames[i]) return static_cast<LoadEndpoint>(i);

@@ -8,7 +8,7 @@
 namespace fathom::load {
 namespace {
 
-// Common words, which tokenizers of every model have whole.
+// Common words, which are one token in the tokenizers of most models.
 constexpr std::string_view kWords[] = {
     "time",  "year",  "people", "way",    "day",    "man",   "thing", "woman", "life",   "child",
     "world", "house", "school", "state",  "family", "group", "hand",  "part",  "place",  "case",

@@ -6,24 +6,37 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "measure/chart.h"
 
 namespace fathom::load {
 namespace {
 
-constexpr std::size_t kColumns = 5;  // levels beside each other in a table
+using measure::ChartLine;
 
-// One figure of a level: its name for people, its name for programs, how it is printed.
+constexpr std::size_t kColumns = 5;  // levels beside each other in the table
+
+using Value = std::function<std::optional<double>(const LoadSummary&)>;
+
+// One figure of a level: its name for people, its name for programs, its format.
 struct Figure {
   std::string name;
   std::string key;
-  std::function<std::optional<double>(const LoadSummary&)> value;
+  Value value;
   int n_decimals = 2;
 };
 
-// The counts and rates.
+// Reads one part of a spread, if there is one.
+Value PartOf(std::optional<Spread> LoadSummary::*spread, double Spread::*part) {
+  return [=](const LoadSummary& summary) {
+    return summary.*spread ? std::optional((*(summary.*spread)).*part) : std::nullopt;
+  };
+}
+
+// Returns the counts and rates.
 std::vector<Figure> MakeFigures() {
   const auto count = [](std::int64_t LoadSummary::*member) {
     return [member](const LoadSummary& s) { return static_cast<double>(s.*member); };
@@ -70,16 +83,14 @@ constexpr Part kParts[] = {{"mean", &Spread::mean},
                            {"p95", &Spread::p95},
                            {"p99", &Spread::p99}};
 
-// All figures, the times behind the rest.
+// Returns all figures, the times last.
 std::vector<Figure> AllFigures() {
   std::vector<Figure> figures = MakeFigures();
   for (const Time& time : kTimes) {
     for (const Part& part : kParts) {
       figures.push_back({fmt::format("{} {} (ms)", time.name, part.name),
                          fmt::format("{}_{}", time.key, part.name),
-                         [spread = time.spread, value = part.value](const LoadSummary& s) {
-                           return s.*spread ? std::optional((*(s.*spread)).*value) : std::nullopt;
-                         }});
+                         PartOf(time.spread, part.value)});
     }
   }
   return figures;
@@ -132,7 +143,7 @@ std::string Cell(const Figure& figure, const LoadSummary& summary) {
   return value ? fmt::format("{:.{}f}", *value, figure.n_decimals) : "-";
 }
 
-// The columns [begin, end) of the table.
+// Appends the columns [begin, end) of the table.
 void AppendColumns(const LoadReport& report, std::size_t begin, std::size_t end,
                    std::string* text) {
   const auto append_row = [&](std::string_view name, const auto& cell) {
@@ -146,6 +157,28 @@ void AppendColumns(const LoadReport& report, std::size_t begin, std::size_t end,
   for (const Figure& figure : AllFigures()) {
     append_row(figure.name, [&](const LevelSummary& one) { return Cell(figure, one.summary); });
   }
+}
+
+ChartLine LineOf(const LoadReport& report, std::string name, const Value& value) {
+  ChartLine line = {.name = std::move(name), .points = {}};
+  for (const auto& [level, summary] : report.levels) {
+    if (const std::optional<double> y = value(summary)) {
+      line.points.push_back({.x = level.rate.value_or(level.concurrency),
+                             .y = *y,
+                             .low = *y,
+                             .high = *y,
+                             .title = fmt::format("{}, {}: {:.2f}", line.name, level.Name(), *y)});
+    }
+  }
+  std::sort(line.points.begin(), line.points.end(),
+            [](const auto& a, const auto& b) { return a.x < b.x; });
+  return line;
+}
+
+std::vector<ChartLine> LinesOf(const LoadReport& report,
+                               std::optional<Spread> LoadSummary::*spread) {
+  return {LineOf(report, "median", PartOf(spread, &Spread::median)),
+          LineOf(report, "p99", PartOf(spread, &Spread::p99))};
 }
 
 }  // namespace
@@ -207,6 +240,23 @@ std::string ToCsv(const LoadReport& report) {
     }
   }
   return text + "\n";
+}
+
+std::string ToSvg(const LoadReport& report) {
+  const bool is_open = !report.levels.empty() && report.levels.front().level.rate.has_value();
+  const std::string x_label = is_open ? "conversations begun per second" : "requests at once";
+  const double least_x = is_open ? 1e-9 : 10;
+  std::vector<ChartLine> rates = {
+      LineOf(report, "output", [](const LoadSummary& s) { return s.output_token_rate; }),
+      LineOf(report, "total", [](const LoadSummary& s) { return s.total_token_rate; })};
+  return measure::ToSvg(measure::LineChart{
+      .title = report.model,
+      .subtitle = fmt::format("{}, {}", report.url, NameOf(report.endpoint)),
+      .panels = {{"Throughput", x_label, "tokens per second", least_x, std::move(rates)},
+                 {"Time to the first token (TTFT)", x_label, "ms", least_x,
+                  LinesOf(report, &LoadSummary::ttft)},
+                 {"Time per output token (TPOT)", x_label, "ms", least_x,
+                  LinesOf(report, &LoadSummary::tpot)}}});
 }
 
 }  // namespace fathom::load

@@ -1,4 +1,4 @@
-// What a load has measured, for people, programs and spreadsheets.
+// The measurements of a load, for people, programs and spreadsheets.
 #pragma once
 
 #include <string>
@@ -22,15 +22,19 @@ struct LoadReport {
   LoadEndpoint endpoint = LoadEndpoint::kCompletions;
   WorkloadOptions workload;
   Objectives objectives;
-  bool interrupted = false;  // the last level is not complete
+  bool interrupted = false;  // the last level is incomplete
   std::vector<LevelSummary> levels;
 };
 
-// A row per figure and a column per level, five of them beside each other; then the failures.
+// Writes a row per figure and a column per level, five levels beside each other; then the failures.
 std::string ToTable(const LoadReport& report);
-// One object with a newline at the end; what was not measured is null.
+// Writes one object with a newline at the end; missing figures are null.
 std::string ToJson(const LoadReport& report);
-// One line of names, then one per level; what was not measured is empty.
+// Writes one line of names, then one per level; missing figures are empty.
 std::string ToCsv(const LoadReport& report);
+
+// Draws an SVG file of three panels over concurrency or rate: tokens per second, TTFT and TPOT, the
+// times with a line for the median and one for the 99th percentile.
+std::string ToSvg(const LoadReport& report);
 
 }  // namespace fathom::load

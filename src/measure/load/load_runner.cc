@@ -27,8 +27,8 @@ double SecondsBetween(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// One request over `client`, whose events go into `stream`. Times are since `begin`; the start of
-// the level is not known here.
+// Sends one request, whose events go into `stream`. Times are since `begin`; the start of the level
+// is not known here.
 RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point begin,
                   CompletionStream& stream) {
   RequestRecord record;
@@ -52,7 +52,7 @@ RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point be
   return record;
 }
 
-// The turns of one conversation, each with what was said before.
+// Makes the requests of one conversation, each with all earlier turns.
 class Dialogue {
  public:
   explicit Dialogue(const LoadTarget& target) : target_(target) {}
@@ -65,7 +65,8 @@ class Dialogue {
     messages_.push_back({{"role", "user"}, {"content", WordsOf(turn.tokens)}});
     return MakeChatCall(target_, messages_, turn.n_output);
   }
-  // Of words; the ids of a completion are not known, so its next prompt has none.
+  // Keeps the answer's words; the token ids of a completion are unknown, so its next prompt omits
+  // them.
   void TakeAnswer(const std::string& content) {
     messages_.push_back({{"role", "assistant"}, {"content", content}});
   }
@@ -87,7 +88,8 @@ class Run {
     {
       const std::lock_guard lock(mutex_);
       start_ = Clock::now();
-      // One waits for the next arrival of an open loop; it starts another before it goes.
+      // The worker of an open loop waits for the next arrival, and starts another worker before it
+      // sends.
       const std::int64_t n_workers = job_.level.rate ? 1 : job_.level.concurrency;
       for (std::int64_t i = 0; i < std::min(n_workers, n_conversations_); ++i) {
         StartWorker();
@@ -107,7 +109,7 @@ class Run {
     Clock::time_point time;
   };
 
-  // mutex_ is held.
+  // mutex_ must be held.
   void StartWorker() {
     HttpClient& client =
         *clients_.emplace_back(std::make_unique<HttpClient>(job_.target.url, job_.target.limits));
@@ -166,7 +168,7 @@ class Run {
     }
   }
 
-  // Whether the conversation goes on.
+  // Returns whether the conversation goes on.
   bool Keep(RequestRecord record) {
     const std::lock_guard lock(mutex_);
     record.cancelled = stopped_ && !record.failure.empty();
@@ -191,7 +193,7 @@ class Run {
     }
   }
 
-  // mutex_ is held.
+  // mutex_ must be held.
   void Stop() {
     stopped_ = true;
     result_.interrupted = true;
@@ -211,7 +213,7 @@ class Run {
   LoadResult result_;
   std::int64_t n_failed_ = 0;
   int n_running_ = 0;  // workers that have not ended
-  int n_idle_ = 0;     // of those, waiting for an arrival
+  int n_idle_ = 0;     // running workers that wait for an arrival
   bool stopped_ = false;
   std::vector<std::unique_ptr<HttpClient>> clients_;
   std::vector<std::jthread> workers_;

@@ -1,4 +1,5 @@
-// Runs one level of a load: requests over HTTP, a thread and a connection for each that runs.
+// Runs one level of a load: requests over HTTP, with a thread and a connection for each running
+// request.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,18 @@
 
 namespace fathom::load {
 
-// Requests of an open loop that run at once; what is due beyond them waits, and its waiting counts.
+// The most running requests of an open loop. Due requests beyond them wait, and their waiting
+// counts.
 inline constexpr int kMostAtOnce = 2048;
 
 struct LoadJob {
   LoadTarget target;
   WorkloadOptions workload;
   LoadLevel level;
-  std::int64_t first_conversation = 0;  // levels that share none cannot profit from each other
-  // Ends after so many conversations have begun, or so much time; at least one of them is set.
-  // What runs by then is waited for.
+  std::int64_t first_conversation =
+      0;  // levels with different conversations cannot profit from each other
+  // The level ends after this number of conversations or this time; at least one of them is set.
+  // Running requests are awaited.
   std::optional<std::int64_t> n_conversations;
   std::optional<double> seconds;
 };
@@ -33,7 +36,7 @@ struct LoadProgress {
   std::int64_t n_failed = 0;
 };
 
-// RequestContext every 50 ms on the thread that called; false cancels what runs and ends.
+// Called every 50 ms on the calling thread; false cancels the running requests and ends the level.
 using LoadWatch = std::function<bool(const LoadProgress&)>;
 
 struct LoadResult {
@@ -43,7 +46,7 @@ struct LoadResult {
   std::vector<RequestRecord> records;  // in the order of their ends
 };
 
-// A request that fails ends its conversation and nothing else.
+// A failed request ends its conversation and nothing else.
 LoadResult RunLoad(const LoadJob& job, const LoadWatch& watch);
 
 }  // namespace fathom::load

@@ -15,7 +15,7 @@ double TimeToFirstToken(const RequestRecord& record) {
   return kMilliseconds * record.chunks.front().time_s;
 }
 
-// None for an answer of one token.
+// Returns none for an answer of one token.
 std::optional<double> TimePerOutputToken(const RequestRecord& record) {
   if (record.chunks.empty() || record.n_output < 2) return std::nullopt;
   const double time_s = record.chunks.back().time_s - record.chunks.front().time_s;
@@ -26,8 +26,8 @@ double EndToEnd(const RequestRecord& record) {
   return kMilliseconds * (record.end_s - record.start_s);
 }
 
-// The tokens of a chunk came together: each is taken to have needed its share of the time since the
-// chunk before.
+// The tokens of a chunk arrive together: each gets an equal part of the time since the previous
+// chunk.
 void AppendTokenTimes(const RequestRecord& record, std::vector<double>* times) {
   for (std::size_t i = 1; i < record.chunks.size(); ++i) {
     const TokenChunk& chunk = record.chunks[i];
@@ -50,7 +50,7 @@ bool IsGood(const RequestRecord& record, const Objectives& objectives) {
 }
 
 std::int64_t PeakConcurrency(const std::vector<RequestRecord>& records) {
-  std::vector<std::pair<double, int>> changes;  // at one time, an end comes before a start
+  std::vector<std::pair<double, int>> changes;  // at equal times, an end comes before a start
   for (const RequestRecord& record : records) {
     changes.emplace_back(record.start_s, 1);
     changes.emplace_back(record.end_s, -1);

@@ -1,4 +1,4 @@
-// LoadSummary: what the requests of one level come to.
+// LoadSummary: the figures of one level.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace fathom::load {
 
-// The share of values in percent that is not above the result, linear between neighbours (as
+// Returns the value that `percent` of the values do not exceed, linear between neighbours (as
 // numpy.percentile does). `sorted` ascends and is not empty.
 double Percentile(std::span<const double> sorted, double percent);
 
@@ -27,26 +27,26 @@ struct Spread {
 
   bool operator==(const Spread&) const = default;
 };
-// None where there are no values.
+// Returns none without values.
 std::optional<Spread> SpreadOf(std::vector<double> values);
 
-// Milliseconds within which a request is a good one; none: that time does not matter.
+// The most milliseconds of a good request; none: that time does not matter.
 struct Objectives {
   std::optional<double> ttft_ms;
   std::optional<double> tpot_ms;
   std::optional<double> e2e_ms;
   bool any() const { return ttft_ms || tpot_ms || e2e_ms; }
 };
-// One more objective: "ttft:500", "tpot:50" or "e2e:10000".
+// Reads one more objective: "ttft:500", "tpot:50" or "e2e:10000".
 Status AddObjective(std::string_view text, Objectives* objectives);
 
 struct FailureCount {
   std::string failure;  // RequestRecord::failure
   std::int64_t n = 0;
-  std::string message;  // of the first
+  std::string message;  // of the first such failure
 };
 
-// Times are of successful requests, in milliseconds, rates per second of the whole level.
+// Times in milliseconds, of successful requests; rates per second of the whole level.
 struct LoadSummary {
   std::int64_t n_successful = 0;
   std::int64_t n_failed = 0;

@@ -16,7 +16,7 @@ HttpFields FieldsOf(const LoadTarget& target) {
   return fields;
 }
 
-// ignore_eos: an answer has the length that was drawn, or rates of two servers mean nothing.
+// ignore_eos: the rates of two servers are comparable only if answers have the drawn length.
 HttpCall MakeCall(const LoadTarget& target, std::string path, JsonValue body) {
   body["model"] = target.model;
   body["ignore_eos"] = true;
@@ -28,7 +28,7 @@ HttpCall MakeCall(const LoadTarget& target, std::string path, JsonValue body) {
   return call;
 }
 
-// What the two older endpoints of OpenAI have in common.
+// Makes the common part of OpenAI's two older endpoints.
 HttpCall MakeOpenAiCall(const LoadTarget& target, std::string path, JsonValue body,
                         std::int64_t n_output) {
   body["max_tokens"] = n_output;

@@ -1,4 +1,4 @@
-// LoadTarget: the server under load, and how it is asked.
+// LoadTarget: the server under load, and the requests to it.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct LoadTarget {
   LoadEndpoint endpoint = LoadEndpoint::kCompletions;
   std::string model;
   std::string api_key;                // empty: none
-  std::optional<double> temperature;  // none: the server's
+  std::optional<double> temperature;  // none: the server's default
   HttpClientLimits limits{};
 };
 
-// What a conversation has said so far: an array of messages {"role", "content"}, which all
-// endpoints but that of completions take.
+// The conversation so far is an array of messages {"role", "content"}, which all endpoints but
+// completions take.
 HttpCall MakeChatCall(const LoadTarget& target, const JsonValue& messages, std::int64_t n_output);
 HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& prompt,
                             std::int64_t n_output);
 
-// The first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is not 200;
-// a list without a model.
+// Returns the first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is
+// not 200; a list without a model.
 Result<std::string> FirstModelOf(const LoadTarget& target);
 
 }  // namespace fathom::load

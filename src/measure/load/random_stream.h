@@ -1,4 +1,4 @@
-// RandomStream: random numbers of a load, the same on every machine for one seed.
+// RandomStream: random numbers of a load, equal on every machine for one seed.
 #pragma once
 
 #include <cmath>
@@ -8,11 +8,11 @@
 
 namespace fathom::load {
 
-// What a stream is for: streams of one seed and different purpose or index are independent.
+// The purpose of a stream: streams of one seed with different purpose or index are independent.
 enum class RandomPurpose : std::uint32_t { kArrivals, kPrefix, kRequest };
 
-// The standard fixes the numbers of mt19937_64 but not those of its distributions, so these are
-// our own. One thread.
+// The standard fixes the numbers of mt19937_64 but not those of its distributions, so this class
+// has its own. One thread.
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, RandomPurpose purpose, std::uint64_t index) {
@@ -21,23 +21,24 @@ class RandomStream {
     engine_.seed(words);
   }
 
-  // Above 0 and below 1.
+  // Draws from the open interval (0, 1).
   double Uniform() { return (static_cast<double>(engine_() >> 12) + 0.5) * 0x1p-52; }
 
-  // low to high, both included. The bias is below 2^-32 for ranges below 2^32.
+  // Draws from [low, high]. The bias is below 2^-32 for ranges below 2^32.
   std::int64_t Integer(std::int64_t low, std::int64_t high) {
     const std::uint64_t n = static_cast<std::uint64_t>(high - low) + 1;
     return low + static_cast<std::int64_t>(engine_() % n);
   }
 
-  // Mean 0, deviation 1 (Box and Muller).
+  // Draws with mean 0 and deviation 1 (Box and Muller).
   double Normal() {
     const double radius = std::sqrt(-2 * std::log(Uniform()));
     return radius * std::cos(2 * std::numbers::pi * Uniform());
   }
 
-  // Of mean 1; shape 1 is the exponential distribution. Marsaglia and Tsang, "A simple method for
-  // generating gamma variables", 2000; a shape below 1 is that of shape + 1 times u^(1/shape).
+  // Draws with mean 1; shape 1 is the exponential distribution. Marsaglia and Tsang, "A simple
+  // method for generating gamma variables", 2000; a shape below 1 is drawn with shape + 1 and
+  // multiplied by u^(1/shape).
   double Gamma(double shape) {
     if (shape < 1) {
       return Gamma(shape + 1) * (shape + 1) / shape * std::pow(Uniform(), 1 / shape);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLongestMessage = 300;
 
-// Blanks in place of what would break a line of a report, and an end.
+// Replaces control characters, which would break the line of a report, and cuts long text.
 std::string OneLine(std::string_view text) {
   std::string line(text.substr(0, kLongestMessage));
   std::replace_if(
@@ -18,7 +18,7 @@ std::string OneLine(std::string_view text) {
   return text.size() > kLongestMessage ? line + "..." : line;
 }
 
-// The member that is an object; nullptr: there is none.
+// Returns the member that is an object; nullptr: there is none.
 const JsonValue* ObjectOf(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   return value != nullptr && value->IsObject() ? value : nullptr;
@@ -46,7 +46,7 @@ std::string FailureOf(const JsonValue* error) {
   return message.empty() ? "an error without a message" : message;
 }
 
-// Of the APIs of OpenAI, which name the parts of the usage in two ways.
+// The names of the usage in the two forms of OpenAI's APIs.
 struct UsageNames {
   const char* input;
   const char* details;
@@ -62,7 +62,8 @@ StreamUsage UsageOf(const JsonValue& usage, const UsageNames& names) {
           .n_output = CountOf(usage, names.output).value_or(0)};
 }
 
-// Anthropic: the tokens of the prompt stand in three counts, and the last event has the output's.
+// Reads the usage of Anthropic: the prompt's tokens are in three counts, and the last event has the
+// output's.
 StreamUsage MessagesUsage(const JsonValue& usage) {
   const std::optional<std::int64_t> computed = CountOf(usage, "input_tokens");
   const std::optional<std::int64_t> cached = CountOf(usage, "cache_read_input_tokens");
@@ -87,14 +88,14 @@ void TakeChoices(const JsonValue& choices, StreamEvent* event) {
   }
 }
 
-// Of /v1/completions and /v1/chat/completions.
+// Reads a chunk of /v1/completions or /v1/chat/completions.
 void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
   const JsonValue* choices = chunk.Find("choices");
   if (choices != nullptr && choices->IsArray()) TakeChoices(*choices, event);
   const JsonValue* usage = ObjectOf(chunk, "usage");
   if (usage == nullptr) return;
   event->usage = UsageOf(*usage, kChatUsage);
-  // The usage at the end stands alone: its tokens came with the chunks before.
+  // The usage at the end stands alone: its tokens came with earlier chunks.
   event->counts_chunk = choices != nullptr && !choices->items.empty();
 }
 
@@ -130,7 +131,7 @@ void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
   const JsonValue* usage = holder == nullptr ? nullptr : ObjectOf(*holder, "usage");
   if (usage == nullptr) return;
   event->usage = MessagesUsage(*usage);
-  // The first one has a token that nobody has seen yet, if any.
+  // The first event counts a token that has not been sent yet.
   if (type == "message_start") event->usage.n_output.reset();
 }
 

@@ -1,4 +1,4 @@
-// StreamEvent: what one event of a streamed answer says, whichever API it is of.
+// StreamEvent: the content of one event of a streamed answer, for every API.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace fathom::load {
 
-// Counts of tokens; missing: the event does not say.
+// Counts of tokens; missing: not in the event.
 struct StreamUsage {
   std::optional<std::int64_t> n_input;
-  std::optional<std::int64_t> n_cached;  // of those of the input
+  std::optional<std::int64_t> n_cached;  // input tokens from the server's cache
   std::optional<std::int64_t> n_output;  // so far
 };
 
 struct StreamEvent {
-  bool has_text = false;  // of any kind: reasoning and arguments of calls too
-  std::string content{};  // of that, what belongs to the visible text
+  bool has_text = false;  // text of any kind, with reasoning and arguments of calls
+  std::string content{};  // the visible part of the text
   StreamUsage usage{};
-  bool counts_chunk = false;  // `usage` says how many tokens this event and those before it brought
-  bool ends = false;          // as the API ends a stream
+  bool counts_chunk = false;  // `usage` counts the tokens up to this event
+  bool ends = false;          // this event ends the stream
   std::string error{};        // the stream has failed
 };
 
-// `data` of one event of a stream of `endpoint`. What is no event of that API is an error; events
-// that mean nothing here are empty.
+// Reads `data` of one event of a stream of `endpoint`. Data that is no event of that API is an
+// error; irrelevant events are empty.
 StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data);
 
-// The message of an error body of OpenAI or Anthropic; the start of the body where it is neither.
+// Returns the message of an error body of OpenAI or Anthropic; the start of any other body.
 std::string ErrorMessageOf(std::string_view body);
 
 }  // namespace fathom::load

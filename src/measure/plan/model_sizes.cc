@@ -18,9 +18,9 @@ namespace fathom::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using benchmark::Component;
-using benchmark::Cost;
-using benchmark::Costs;
+using bench::Component;
+using bench::Cost;
+using bench::Costs;
 
 std::int64_t Whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
@@ -46,14 +46,14 @@ std::string NameOf(const fs::path& directory) {
   return (error ? directory : whole).filename().string();
 }
 
-benchmark::StoredFormats FormatsOf(const ModelConfig& config) {
+bench::StoredFormats FormatsOf(const ModelConfig& config) {
   return {.fp4_experts = config.expert_dtype.value_or(ExpertDType::kFp4) == ExpertDType::kFp4};
 }
 
 }  // namespace
 
 ModelSizes::ModelSizes(std::string name, const ModelConfig& config,
-                       const benchmark::StoredFormats& formats, bool has_draft)
+                       const bench::StoredFormats& formats, bool has_draft)
     : name_(std::move(name)),
       config_(config),
       formats_(formats),
@@ -74,7 +74,7 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<DraftHead> head = FindDraftHead(*checkpoint);
   if (!head) return Unexpected(head.error());
-  ModelSizes sizes(NameOf(directory), *config, benchmark::FindStoredFormats(*checkpoint),
+  ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
                    head->kind == HeadKind::kMtp);
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
   return sizes;
@@ -83,15 +83,15 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
 // As WeighStages does for tensors.
 void ModelSizes::WeighByFormulas() {
   const auto n_experts = static_cast<double>(config_.n_routed_experts);
-  const auto layer_bytes = [&](const benchmark::LayerCosts& layer) {
+  const auto layer_bytes = [&](const bench::LayerCosts& layer) {
     return Sum(layer.dense).bytes + layer.table_bytes + n_experts * layer.expert.bytes;
   };
-  for (const benchmark::LayerCosts& layer : costs_.layers()) {
+  for (const bench::LayerCosts& layer : costs_.layers()) {
     stage_weights_.layers.push_back(Whole(layer_bytes(layer)));
   }
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
   if (has_draft_) {
-    const benchmark::DraftCosts draft = costs_.Draft();
+    const bench::DraftCosts draft = costs_.Draft();
     last += layer_bytes(draft.block) + draft.rest.bytes;
   }
   stage_weights_.first = Whole(costs_.embedding_bytes());
@@ -109,7 +109,7 @@ ModelShard ModelSizes::ShareOf(const ParallelLayout& layout, int stage) const {
   return ShardOfRank(stage * counts.n_tensor * counts.n_data, counts, stage_weights_);
 }
 
-Costs ModelSizes::DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const {
+Costs ModelSizes::DenseOfRank(const bench::LayerCosts& layer, int n_tensor) const {
   Costs costs = layer.dense;
   const double elsewhere = 1.0 - 1.0 / n_tensor;
   Of(costs, Component::kAttention) += Scaled(layer.by_heads, -elsewhere);
@@ -135,7 +135,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   const ModelShard share = ShareOf(layout, stage);
   const auto n_experts = static_cast<double>((config_.n_routed_experts + n_redundant) /
                                              static_cast<std::int64_t>(layout.n_expert()));
-  const auto layer_bytes = [&](const benchmark::LayerCosts& layer) {
+  const auto layer_bytes = [&](const bench::LayerCosts& layer) {
     return Sum(DenseOfRank(layer, layout.n_tensor)).bytes + layer.table_bytes +
            n_experts * layer.expert.bytes;
   };
@@ -145,7 +145,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   }
   const bool has_draft = has_draft_ && share.is_last_stage();
   if (has_draft) {
-    const benchmark::DraftCosts draft = costs_.Draft();
+    const bench::DraftCosts draft = costs_.Draft();
     bytes += layer_bytes(draft.block) + draft.rest.bytes;
   }
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;

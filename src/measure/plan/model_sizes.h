@@ -24,8 +24,8 @@ class ModelSizes {
 
   const std::string& name() const { return name_; }
   const ModelConfig& config() const { return config_; }
-  const benchmark::ModelCosts& costs() const { return costs_; }
-  const benchmark::StoredFormats& formats() const { return formats_; }
+  const bench::ModelCosts& costs() const { return costs_; }
+  const bench::StoredFormats& formats() const { return formats_; }
   const StageWeights& stage_weights() const { return stage_weights_; }
   bool has_draft() const { return has_draft_; }
   // Returns the bytes of all weights.
@@ -34,8 +34,8 @@ class ModelSizes {
   ModelShard ShareOf(const ParallelLayout& layout, int stage) const;
   // Dense weights and operations of one of n_tensor ranks (the first, which has at least as much as
   // any other), for a layer and outside the layers.
-  benchmark::Costs DenseOfRank(const benchmark::LayerCosts& layer, int n_tensor) const;
-  benchmark::Costs OutsideOfRank(const ParallelLayout& layout) const;
+  bench::Costs DenseOfRank(const bench::LayerCosts& layer, int n_tensor) const;
+  bench::Costs OutsideOfRank(const ParallelLayout& layout) const;
   // Returns the weights of the first rank of a stage. n_redundant: experts beyond those of the
   // model.
   std::int64_t WeightsOfRank(const ParallelLayout& layout, int stage,
@@ -51,14 +51,14 @@ class ModelSizes {
                                std::int64_t n_logit_rows) const;
 
  private:
-  ModelSizes(std::string name, const ModelConfig& config, const benchmark::StoredFormats& formats,
+  ModelSizes(std::string name, const ModelConfig& config, const bench::StoredFormats& formats,
              bool has_draft);
   void WeighByFormulas();
 
   std::string name_;
   ModelConfig config_;
-  benchmark::StoredFormats formats_;
-  benchmark::ModelCosts costs_;
+  bench::StoredFormats formats_;
+  bench::ModelCosts costs_;
   bool has_draft_ = false;
   StageWeights stage_weights_;
 };

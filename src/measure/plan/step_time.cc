@@ -11,9 +11,9 @@
 namespace fathom::plan {
 namespace {
 
-using benchmark::Component;
-using benchmark::Cost;
-using benchmark::Costs;
+using bench::Component;
+using bench::Cost;
+using bench::Costs;
 
 double Number(std::int64_t x) { return static_cast<double>(x); }
 
@@ -47,7 +47,7 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
   for (int stage = 0; stage < layout.n_stages; ++stage) {
     shares_.push_back(model.ShareOf(layout, stage));
   }
-  for (const benchmark::LayerCosts& layer : model.costs().layers()) {
+  for (const bench::LayerCosts& layer : model.costs().layers()) {
     dense_.push_back(model.DenseOfRank(layer, layout.n_tensor));
   }
   const int n_expert = layout.n_expert();
@@ -154,8 +154,8 @@ void StepTimes::AddExperts(const BusiestRank& busiest, const StepWork& work,
 void StepTimes::AddAttention(std::size_t layer, const StepWork& work, StageTime* time) const {
   const bool is_shared = SharesIndexer(layer, work);
   const double n_ranks = is_shared ? layout_.n_tensor : 1;
-  const benchmark::AttentionCost read = model_.costs().LayerAttention(layer, work.last_position);
-  const benchmark::AttentionCost done = model_.costs().LayerAttention(layer, work.position);
+  const bench::AttentionCost read = model_.costs().LayerAttention(layer, work.last_position);
+  const bench::AttentionCost done = model_.costs().LayerAttention(layer, work.position);
   const double n_sequences = Number(work.n_sequences);
   const double n_tokens = Number(work.n_tokens);
   const double least_read = layout_.decode_context_parallel ? 0 : std::min(1.0, n_tokens / n_ranks);
@@ -185,7 +185,7 @@ bool StepTimes::SharesIndexer(std::size_t layer, const StepWork& work) const {
 // Everything except the routed experts and the cached rows.
 double StepTimes::DenseSeconds(std::size_t layer, const StepWork& work) const {
   const double n_tokens = Number(work.n_tokens);
-  const benchmark::LayerCosts& of_layer = model_.costs().layers()[layer];
+  const bench::LayerCosts& of_layer = model_.costs().layers()[layer];
   const double table = Seconds({of_layer.table_row_bytes * n_tokens, 0}, NumberFormat::kBf16);
   Costs costs = dense_[layer];
   if (SharesIndexer(layer, work) && !layout_.decode_context_parallel) {

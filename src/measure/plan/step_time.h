@@ -66,8 +66,8 @@ class StepTimes {
     double rows = 0;
   };
 
-  double Seconds(const benchmark::Cost& cost, NumberFormat format) const;
-  double SecondsOf(const benchmark::Costs& costs, double n_rows) const;
+  double Seconds(const bench::Cost& cost, NumberFormat format) const;
+  double SecondsOf(const bench::Costs& costs, double n_rows) const;
   const std::vector<BusiestRank>& ExpertsOf(std::int64_t n_tokens);
   double SumSeconds(std::int64_t n_tokens) const;
   void AddExperts(const BusiestRank& busiest, const StepWork& work, StageTime* time) const;
@@ -86,7 +86,7 @@ class StepTimes {
   const Peers expert_peers_;
   std::vector<ExpertPlacement> placements_;                // of every layer
   std::vector<ModelShard> shares_;                         // of every stage
-  std::vector<benchmark::Costs> dense_;                    // of every layer
+  std::vector<bench::Costs> dense_;                        // of every layer
   std::map<std::int64_t, std::vector<BusiestRank>> work_;  // by tokens; of every layer
   double plain_imbalance_ = 1;
   double imbalance_ = 1;

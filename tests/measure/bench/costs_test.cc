@@ -8,7 +8,7 @@
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -167,4 +167,4 @@ TEST(CheckedCosts, DifferencesNameTheLayer) {
 }
 
 }  // namespace
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -7,9 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "measure/bench/plot.h"
-
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
 using ::testing::ElementsAre;
@@ -194,4 +192,4 @@ TEST(Plot, NamesAreEscaped) {
 }
 
 }  // namespace
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -7,7 +7,7 @@
 #include "kernels/registry.h"
 #include "tests/testing/shared_data.h"
 
-namespace fathom::benchmark {
+namespace fathom::bench {
 namespace {
 
 TEST(Spread, IsOfAllValues) {
@@ -96,4 +96,4 @@ TEST_F(RunnerTest, PrefillReadsTheWeightsOncePerChunk) {
 }
 
 }  // namespace
-}  // namespace fathom::benchmark
+}  // namespace fathom::bench

@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "measure/load/load_chart.h"
-
 namespace fathom::load {
 namespace {
 

@@ -39,7 +39,7 @@ StageTime TimeOf(const Hardware& machine, const ParallelLayout& layout, int stag
 TEST(StepTimeTest, ReadingTakesTheBytesOfTheFormulas) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.fp4_flops = machine.device.fp8_flops = machine.device.bf16_flops = kNoLimit;
-  const benchmark::ModelCosts& costs = Flash().costs();
+  const bench::ModelCosts& costs = Flash().costs();
   for (const std::int64_t n : {1, 8, 32}) {
     const auto tokens = static_cast<double>(n);
     const double experts = 43 * 256 * (1 - std::pow(1 - 6.0 / 256, tokens));
@@ -57,7 +57,7 @@ TEST(StepTimeTest, ComputingTakesTheOperationsOfTheFormulas) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.bytes_per_second = kNoLimit;
   machine.device.fp4_flops = machine.device.fp8_flops = machine.device.bf16_flops = 1e12;
-  const benchmark::ModelCosts& costs = Flash().costs();
+  const bench::ModelCosts& costs = Flash().costs();
   const double flops = costs.Dense(64, 1).flops + 64 * costs.RoutedPerToken().flops +
                        64 * costs.Attention(kDepth).flops;
   const StepWork work = {

@@ -1,4 +1,4 @@
-#include "measure/bench/line_chart.h"
+#include "measure/chart.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace fathom::benchmark {
+namespace fathom::measure {
 namespace {
 
 constexpr double kWidth = 860;
@@ -22,30 +22,25 @@ constexpr double kBottom = 56;
 constexpr std::string_view kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                          "#E69F00", "#56B4E9", "#000000"};
 
-std::string Escaped(std::string_view text) {
+std::string Escape(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      default:
-        // Control characters are not allowed in XML, and what is not ASCII may not be UTF-8.
-        escaped +=
-            static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else {
+      // XML has no control characters, and other bytes may be no UTF-8.
+      escaped += c < 0x20 || c > 0x7E ? '?' : c;
     }
   }
   return escaped;
 }
 
-// 0, step, 2 step ... up to the first that is not below `most`; 4 to 10 of them. Steps are 1, 2 or
-// 5 times a power of ten.
+// The marks 0, step, 2 step ... up to the first that is at least `most`: 4 to 10 of them. A step is
+// 1, 2 or 5 times a power of ten.
 struct Axis {
   double step = 1;
   int n_steps = 1;
@@ -58,15 +53,13 @@ Axis AxisTo(double most) {
   Axis axis;
   for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
     axis.step = factor * power;
-    if (axis.step >= wanted) {
-      break;
-    }
+    if (axis.step >= wanted) break;
   }
   axis.n_steps = std::max(1, static_cast<int>(std::ceil(most / axis.step)));
   return axis;
 }
 
-// One panel: axes, lines, names.
+// Draws one panel: axes, lines, names.
 class Panel {
  public:
   Panel(const ChartPanel& panel, double top) : panel_(panel), top_(top + kTop) {
@@ -107,7 +100,7 @@ class Panel {
             std::string_view style = "") {
     fmt::format_to(std::back_inserter(out_),
                    "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" {}>{}</text>\n", x, y,
-                   anchor, style, Escaped(text));
+                   anchor, style, Escape(text));
   }
 
   void DrawAxes() {
@@ -144,7 +137,7 @@ class Panel {
       fmt::format_to(
           std::back_inserter(out_),
           "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"><title>{}</title></circle>\n",
-          X(point.x), Y(point.y), colour, Escaped(point.title));
+          X(point.x), Y(point.y), colour, Escape(point.title));
     }
     const double y = top_ + 8 + 20 * index;
     const double x = kLeft + kInnerWidth + 20;
@@ -176,7 +169,7 @@ std::string ToSvg(const LineChart& chart) {
       "<text x=\"{2:.0f}\" y=\"26\" font-size=\"17\" font-weight=\"bold\">{3}</text>\n"
       "<text x=\"{2:.0f}\" y=\"46\">{4}</text>\n"
       "{5}</svg>\n",
-      kWidth, height, kLeft, Escaped(chart.title), Escaped(chart.subtitle), panels);
+      kWidth, height, kLeft, Escape(chart.title), Escape(chart.subtitle), panels);
 }
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::measure

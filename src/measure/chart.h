@@ -1,10 +1,10 @@
-// LineChart: measurements as a picture, an SVG file.
+// LineChart: measurements as an SVG file.
 #pragma once
 
 #include <string>
 #include <vector>
 
-namespace fathom::benchmark {
+namespace fathom::measure {
 
 // x, y, low and high are at least 0. A bar goes from low to high.
 struct ChartPoint {
@@ -12,7 +12,7 @@ struct ChartPoint {
   double y;
   double low;
   double high;
-  std::string title;  // shown where the mouse rests
+  std::string title;  // shown under the mouse
 };
 
 struct ChartLine {
@@ -25,7 +25,7 @@ struct ChartPanel {
   std::string title;
   std::string x_label;
   std::string y_label;
-  double least_x = 10;  // the axis goes at least so far: its steps are whole numbers then
+  double least_x = 10;  // the least end of the x axis; from 10 on, its steps are whole numbers
   std::vector<ChartLine> lines;
 };
 
@@ -35,7 +35,7 @@ struct LineChart {
   std::vector<ChartPanel> panels;  // one below the other
 };
 
-// Any text may be in it: what XML or ASCII does not have becomes '?'.
+// Replaces characters that XML or ASCII lacks by '?'.
 std::string ToSvg(const LineChart& chart);
 
-}  // namespace fathom::benchmark
+}  // namespace fathom::measure
