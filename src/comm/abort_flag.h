@@ -1,4 +1,4 @@
-// AbortFlag: the one reason why all ranks of a run have to stop.
+// AbortFlag: the single reason why all ranks of a run have to stop.
 #pragma once
 
 #include <atomic>
@@ -10,11 +10,11 @@
 
 namespace fathom {
 
-// Any thread may raise it and ask for it. The first error stays; what comes later is its
-// consequence.
+// Any thread may raise and check the flag. The first error stays, since later errors are its
+// consequences.
 class AbortFlag {
  public:
-  // True: this was the first.
+  // Returns true if this error is the first.
   bool Raise(Error error) {
     const std::lock_guard lock(mutex_);
     if (error_) {
@@ -25,7 +25,7 @@ class AbortFlag {
     return true;
   }
   bool raised() const { return raised_.load(std::memory_order_acquire); }
-  // The error, once raised. Stays where it is.
+  // Returns the error, once raised. The error stays in the flag.
   Status Check() const {
     if (!raised()) {
       return {};

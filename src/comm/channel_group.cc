@@ -12,7 +12,8 @@ ChannelGroup WholeGroup(int rank, int n_ranks) {
   return group;
 }
 
-// All ranks of a communicator split it together; each takes the channel that is new to all of them.
+// All ranks of a communicator split it together; each new group gets a channel that is new to all
+// ranks.
 Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, int color, int key,
                                 std::int64_t& next_channel) {
   struct Choice {

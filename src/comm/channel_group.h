@@ -1,5 +1,5 @@
-// ChannelGroup: which ranks of a transport are a communicator, and the number that keeps their
-// messages apart from those of others.
+// ChannelGroup: the ranks of a transport that form a communicator, and the number that separates
+// their messages from other groups' messages.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,24 @@
 namespace fathom {
 
 struct ChannelGroup {
-  std::vector<int> members;  // ranks of the transport, in the order of those of the group
-  int rank = 0;              // of this process in the group
+  std::vector<int> members;  // rank of the transport for each rank of the group
+  int rank = 0;              // rank of this process in the group
   std::int64_t channel = 0;
 
   int size() const { return static_cast<int>(members.size()); }
-  // The rank of the transport that another rank of the group is.
+  // Returns the transport's rank of another rank of the group.
   int MemberOf(int other) const {
     Check(other >= 0 && other < size() && other != rank, "another rank of the communicator");
     return members[static_cast<std::size_t>(other)];
   }
 };
 
-// All ranks of the transport, in channel 0.
+// Returns all ranks of the transport, in channel 0.
 ChannelGroup WholeGroup(int rank, int n_ranks);
 
-// Communicator::Split of `whole`, whose group this is. next_channel: of this process, the first
-// that it has not seen; the new channel has the same number on all ranks of the new group.
+// Implements Communicator::Split for `whole`, the communicator of this group. next_channel: the
+// first channel that this process has not seen; the new channel has the same number on all ranks of
+// the new group.
 Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, int color, int key,
                                 std::int64_t& next_channel);
 

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// The columns of n that rank i of `size` adds up: about the same number for each.
+// Returns the columns of n that rank i of `size` adds up: about equally many for each rank.
 Piece ColumnsOf(std::int64_t n, int i, int size) {
   const std::int64_t first = n * i / size;
   return {first, n * (i + 1) / size - first};
@@ -78,7 +78,7 @@ Status Communicator::Barrier() {
   return AllGather(std::array{std::byte{1}}, all);
 }
 
-// A binomial tree: in round k the 2^k ranks nearest to the root pass the bytes on.
+// Sends along a binomial tree: in round k the 2^k ranks nearest to the root pass the bytes on.
 Status Communicator::Broadcast(int root, std::span<std::byte> bytes) {
   const int distance = (rank() - root + size()) % size();
   int reach = 1;
@@ -89,7 +89,7 @@ Status Communicator::Broadcast(int root, std::span<std::byte> bytes) {
       }
     }
   }
-  // Those that were reached in round k pass on in the rounds behind it, all at once.
+  // Ranks that received the bytes in round k pass them on in all later rounds, all sends at once.
   std::vector<Outgoing> outgoing;
   for (int step = 1; step < reach; step *= 2) {
     if (distance < step && distance + step < size()) {
@@ -153,14 +153,14 @@ Status Communicator::AllToAll(std::span<const std::span<const std::byte>> outgoi
   return Run(sends_, receives_);
 }
 
-// Every rank adds up its share of the columns and tells the others the sums: 2 n numbers travel
-// where telling everybody all parts would move size * n.
+// Every rank adds up its columns and sends the sums to the other ranks: 2 n numbers travel, while
+// sending all parts to all ranks would move size * n.
 Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_parts,
                                     std::span<float> sum) {
   Check(parts.cols == std::ssize(sum), "as many sums as columns");
   Check(parts.rows == PartsOf(n_parts, rank(), size()).count, "the parts of this rank");
   const Piece mine = ColumnsOf(parts.cols, rank(), size());
-  // What travels is a rank's parts of one share, row after row.
+  // A rank sends its parts of one range of columns, row after row.
   scratch_.resize(static_cast<std::size_t>(parts.rows * parts.cols + n_parts * mine.count));
   float* next = scratch_.data();
   const Matrix<float> terms = {next + parts.rows * parts.cols, n_parts, mine.count};
@@ -189,10 +189,6 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
         sum.subspan(static_cast<std::size_t>(share.first), static_cast<std::size_t>(share.count))));
   }
   return ShareInPlace(pieces_);
-}
-
-Status Communicator::AllReduceSum(std::span<float> values) {
-  return AllReduceParts({values.data(), 1, std::ssize(values)}, size(), values);
 }
 
 }  // namespace fathom

@@ -1,5 +1,5 @@
-// FailureDetector: whether the ranks of a run live, for whoever watches them: the launcher that
-// started them, or the first of them where MPI did.
+// FailureDetector: watches whether the ranks of a run are alive, in the launcher that started the
+// ranks, or in the first rank if MPI started them.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,13 @@
 
 namespace fathom {
 
-// A rank that says nothing for so long is stopped, or hangs.
+// A rank that is silent for this long is stopped or hangs.
 inline constexpr std::chrono::seconds kRankSilence{5};
-// After the first failure: so long the others may say what they know. That another rank has gone
-// is a consequence, if anybody knows better.
+// The time after the first failure in which other ranks may report what they know. A lost
+// connection is only a consequence if another rank knows the cause.
 inline constexpr std::chrono::milliseconds kOtherWords{300};
 
-// What is known of one rank, from its control socket (rank_link.h). One thread.
+// The state of one rank as its control socket (rank_link.h) reports it. One thread.
 class WatchedRank {
  public:
   using Clock = std::chrono::steady_clock;
@@ -32,47 +32,48 @@ class WatchedRank {
       : control_(std::move(control)), last_sign_(Clock::now()) {}
 
   int control() const { return control_.get(); }
-  // Takes what it has said. False: it has closed its end.
+  // Reads what the rank has sent. False: the rank has closed its end.
   bool Hear();
-  // Of now, if it has said nothing for too long.
+  // Fails the rank if it has been silent for too long.
   void FindSilence(Clock::time_point now);
   void Excuse(Clock::time_point now) { last_sign_ = now; }
-  // It is over for this rank: the first reason stays.
+  // Marks the rank as failed; the first reason stays.
   void Fail(Error error);
 
   void End() { has_ended_ = true; }
 
   const std::optional<Error>& failure() const { return failure_; }
-  bool has_ended() const { return has_ended_; }  // as it should
+  bool has_ended() const { return has_ended_; }  // in the regular way
 
  private:
   Descriptor control_;
-  std::string text_;  // that came over it and is no whole line yet
+  std::string text_;  // received bytes that are no whole line yet
   Clock::time_point last_sign_;
   bool has_ended_ = false;
   std::optional<Error> failure_;
 };
 
-// Fails those that have been silent for too long. last_turn: when this was last asked; if that is
-// long ago, it is the watcher that was stopped, and nobody is blamed.
+// Fails the ranks that have been silent for too long. last_turn: the time of the last call; if that
+// is long ago, the watcher itself was stopped, and no rank is blamed.
 void FindSilences(std::span<WatchedRank> ranks, WatchedRank::Clock::time_point& last_turn);
 
-// Why they fail, as "rank 2: ..."; the first of them is rank `first`. None: they do not.
+// Returns the cause of the failures as "rank 2: ..."; the first element is rank `first`. None: no
+// rank has failed.
 std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first);
 
 // Called when a rank has not ended though it had to kOverdue ago: it computes, or waits for
-// something that nobody can end. The reason is that of the alarm.
+// something that cannot be ended. The reason is the error of the abort flag.
 using OnOverdue = std::function<void(const Error& reason)>;
 inline constexpr std::chrono::seconds kOverdue{4};
 
-// Waits until then, or until the thread is to end.
+// Waits until the rank is overdue, or until the thread has to end.
 void WaitForEnd(const std::stop_token& stop, const AbortFlag& alarm, const OnOverdue& on_overdue);
 
-// Watches from a thread of its own, until it is destroyed. When a rank fails, raises the alarm and
-// tells the others why.
+// Watches the ranks from its own thread until it is destroyed. When a rank fails, raises the abort
+// flag and tells the other ranks why.
 class FailureDetector {
  public:
-  // controls: of ranks 1, 2, ... The alarm outlives it.
+  // controls: sockets of ranks 1, 2, ... The abort flag must outlive the detector.
   FailureDetector(std::vector<Descriptor> controls, AbortFlag& alarm, OnOverdue on_overdue);
   ~FailureDetector();
 

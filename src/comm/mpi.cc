@@ -1,5 +1,5 @@
 // The module fathom_mpi: ranks that mpirun (or srun) has started, on one machine or many. The only
-// file that knows MPI; opened at run time (comm/mpi_module.h).
+// file that includes MPI; opened at run time (comm/mpi_module.h).
 #include <fmt/format.h>
 #include <mpi.h>
 #include <sched.h>
@@ -34,11 +34,11 @@ Status Told(int result, std::string_view what) {
                    std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
-// MPI from its beginning to its end, shared by all communicators of the process.
+// Initialises MPI and finalises it, once for all communicators of the process.
 class World {
  public:
   explicit World(const AbortFlag& alarm) : alarm_(alarm) {}
-  // Ranks that wait for each other in MPI_Finalize after a failure would wait for ever.
+  // After a failure, ranks that wait for each other in MPI_Finalize would never return.
   ~World() { has_failed_ || alarm_.raised() ? MPI_Abort(MPI_COMM_WORLD, 1) : MPI_Finalize(); }
 
   const AbortFlag& alarm() const { return alarm_; }
@@ -124,15 +124,15 @@ class MpiExchange : public Exchange {
 
  private:
   struct PieceOfMessage {
-    int message = -1;  // index of the incoming one; -1: it is sent
+    int message = -1;  // index of the incoming message; -1: an outgoing one
     int other = 0;
     int count = 0;
   };
 
   std::ptrdiff_t Arrived() const { return std::count(n_left_.begin(), n_left_.end(), 0); }
 
-  // Asks again and again, after a while not as often: a message within a machine takes
-  // microseconds, and what comes much later does not mind.
+  // Polls, less often after a while: a message within a machine takes microseconds, and a slow
+  // message can wait.
   template <class Condition>
   Status WaitUntil(const Condition& is_met) {
     constexpr int kEagerTurns = 2000;
@@ -189,8 +189,8 @@ class MpiExchange : public Exchange {
 
   std::shared_ptr<World> world_;
   std::vector<MPI_Request> requests_;
-  std::vector<PieceOfMessage> pieces_;  // of requests_
-  std::vector<int> n_left_;             // pieces of each incoming message
+  std::vector<PieceOfMessage> pieces_;  // pieces of requests_
+  std::vector<int> n_left_;             // pieces left of each incoming message
   std::size_t n_open_ = 0;
   std::ptrdiff_t n_told_ = 0;
   std::vector<int> done_;
@@ -215,7 +215,7 @@ class MpiCommunicator : public Communicator {
     return exchange;
   }
 
-  // Not MPI_Comm_split: ranks that wait in there for one that hangs could not be ended.
+  // MPI_Comm_split is not used: ranks that wait in it for a rank that hangs could not be ended.
   Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
     Result<ChannelGroup> part = SplitGroup(*this, group_, color, key, world_->next_channel);
     if (!part) {

@@ -1,4 +1,4 @@
-// The communicator of MPI, from a module: the program itself needs no MPI.
+// Loads the communicator of MPI from a module: the program itself needs no MPI.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,17 @@
 
 namespace fathom {
 
-// What the module exports as fathom_make_mpi: starts MPI and returns the communicator of all ranks,
-// or nullptr and what is wrong.
+// Exported by the module as fathom_make_mpi: starts MPI and returns the communicator of all ranks,
+// or nullptr and the reason.
 using MakeMpiFunction = Communicator* (*)(const AbortFlag* alarm, std::string* error);
 inline constexpr const char* kMakeMpiName = "fathom_make_mpi";
-// And a string beside it: the digest of the headers that it was built with.
+// Exported beside it, a string: the digest of the headers that the module was built with.
 inline constexpr const char* kMpiInterfaceName = "fathom_mpi_interface";
 
-// Opens fathom_mpi.so beside this program, or in ../lib/fathom of it. Called once, by the thread
-// that will use the communicator. `alarm` outlives it. Errors: no module (this build has no MPI),
-// one of another build, or MPI does not start. When it goes after a failure, MPI ends all ranks.
+// Opens fathom_mpi.so beside this program, or in its ../lib/fathom. Called once, by the thread that
+// will use the communicator. `alarm` must outlive the communicator. Errors: no module (this build
+// has no MPI), a module of another build, or MPI does not start. Destroying the communicator after
+// a failure makes MPI end all ranks.
 Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm);
 
 }  // namespace fathom

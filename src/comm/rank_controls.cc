@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAddressTime(1000);
 constexpr std::chrono::seconds kAllTime(10);
 
-// Where rank 0 listens, and what a rank says first: others may know the port as well.
+// The address of rank 0, and the word that a rank sends first, since others may know the port too.
 struct Place {
   std::array<in_addr_t, 8> addresses = {};
   std::int32_t n_addresses = 0;
@@ -44,7 +44,7 @@ sockaddr_in AddressOf(in_addr_t address, in_port_t port) {
   return place;
 }
 
-// Of this machine, the one that only itself can reach last.
+// Finds this machine's addresses; loopback addresses, which other machines cannot reach, come last.
 void FindAddresses(Place& place) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return;
@@ -104,7 +104,7 @@ Descriptor Connect(const Place& place, int rank) {
   return Descriptor();
 }
 
-// The sockets of those that come in time; the others stay without.
+// Accepts the ranks that connect in time; the sockets of the others stay empty.
 std::vector<Descriptor> Accept(int listener, const Place& place, int n_ranks) {
   std::vector<Descriptor> controls(static_cast<std::size_t>(n_ranks - 1));
   const auto deadline = Clock::now() + kAllTime;
@@ -140,7 +140,7 @@ Result<std::vector<Descriptor>> ConnectControls(Communicator& all) {
   } else if (all.rank() != 0) {
     controls.push_back(Connect(place, all.rank()));
   }
-  // Who has no connection says so, and then nobody has one.
+  // If one rank has no connection, no rank keeps one.
   std::int8_t is_missing = all.rank() == 0 && !listener ? 1 : 0;
   for (const Descriptor& control : controls) {
     is_missing = control.get() < 0 ? 1 : is_missing;

@@ -1,5 +1,5 @@
-// Control sockets (rank_link.h) between the first rank and the others where no launcher has made
-// any: over TCP, with the addresses told over the transport that there is.
+// Control sockets (rank_link.h) between the first rank and the other ranks where no launcher has
+// made them: over TCP, with the addresses sent over the transport.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace fathom {
 
-// Called by all ranks. On rank 0: one to each of ranks 1, 2, ...; on the others: one to rank 0.
-// Error, on all ranks alike: not all can reach rank 0 within 10 s.
+// Called by all ranks. Returns on rank 0 one socket to each of ranks 1, 2, ...; on the other ranks
+// one to rank 0. Error, on all ranks alike: a rank cannot reach rank 0 within 10 s.
 Result<std::vector<Descriptor>> ConnectControls(Communicator& all);
 
 }  // namespace fathom

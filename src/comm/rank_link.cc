@@ -24,7 +24,8 @@ void SendLine(int control, std::string line) {
   static_cast<void>(::send(control, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-// Takes a number and the separator behind it (which the last has not) off the text.
+// Removes a number and the separator behind it from the front of the text; the last number has no
+// separator.
 bool TakeNumber(std::string_view& text, char separator, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) {
@@ -92,10 +93,10 @@ Heartbeat::~Heartbeat() {
 }
 
 void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& alarm) {
-  constexpr int kTurnMs = 50;  // how soon the thread ends
+  constexpr int kTurnMs = 50;  // the longest time until the thread notices a stop
   WatchedRank other{Descriptor(::dup(control_))};
   auto last_turn = WatchedRank::Clock::now();
-  // That it fails is a consequence here of what happened elsewhere.
+  // A failure of this connection is a consequence of a failure elsewhere.
   const auto raise = [&alarm](std::string message) {
     alarm.Raise({ErrorCode::kUnavailable, std::move(message)});
   };

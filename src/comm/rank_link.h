@@ -1,6 +1,6 @@
-// RankLink: what ties a rank to the launcher that started it: sockets to the other ranks, and a
-// control socket, over which it says that it lives, and why it ends. Where MPI has started the
-// ranks, the first is in the launcher's place (rank_controls.h).
+// RankLink: connects a rank with the launcher that started it: sockets to the other ranks, and a
+// control socket over which the rank reports that it is alive and why it ends. If MPI has started
+// the ranks, the first rank takes the launcher's role (rank_controls.h).
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-// Descriptors, open in this process.
+// File descriptors, open in this process.
 struct RankLink {
   int rank = 0;
   int control = -1;       // to the launcher
@@ -26,37 +26,38 @@ struct RankLink {
   int n_ranks() const { return static_cast<int>(ends.size()); }
 };
 
-// The variable of the environment in which a rank finds its link.
+// The environment variable in which a rank finds its link.
 inline constexpr const char* kRankLinkVariable = "FATHOM_RANK_LINK";
 
-// "RANK:CONTROL:END,END,..." and back.
+// Converts to and from "RANK:CONTROL:END,END,...".
 std::string ToText(const RankLink& link);
 Result<RankLink> ParseRankLink(std::string_view text);
 
-// A line of the control socket, without its end; failures go both ways.
+// Lines of the control socket, without line feed; failures travel in both directions.
 inline constexpr std::string_view kAliveLine = "alive";
-inline constexpr std::string_view kEndLine = "end";  // from now on it is silent
+inline constexpr std::string_view kEndLine = "end";  // the sender will be silent
 inline constexpr std::chrono::milliseconds kAlivePeriod{500};
 std::string FailureLine(const Error& error);
-// The error of such a line; kIo if it is not one.
+// Reads the error of a failure line; kIo for any other line.
 Error ParseFailureLine(std::string_view line);
 
-// Who is at the other end of a control socket.
+// The process at the other end of a control socket.
 enum class Watcher {
   kLauncher,   // a process with no other purpose
-  kFirstRank,  // which says too that it lives, and must
+  kFirstRank,  // reports too that it is alive, and must
 };
 
-// Says that this process lives, from a thread of its own, until it is destroyed. When the watcher
-// says that another rank has failed, or says nothing for kRankSilence though it should, raises the
-// alarm; it ends then. If the watcher is gone, ends the process: nobody would read its result.
+// Reports from its own thread that this process is alive, until it is destroyed. Raises the abort
+// flag and ends when the watcher reports that another rank has failed, or is silent for
+// kRankSilence although it must report. If the watcher is gone, ends the process: nobody would read
+// its result.
 class Heartbeat {
  public:
-  // The alarm outlives it, and the descriptor stays open.
+  // The abort flag must outlive the heartbeat, and the descriptor must stay open.
   Heartbeat(int control, Watcher watcher, AbortFlag& alarm, OnOverdue on_overdue = {});
   ~Heartbeat();
 
-  // It was the watcher that said nothing. Any thread.
+  // Whether the silence of the watcher was the reason. Any thread.
   bool has_silent_watcher() const { return has_silent_watcher_; }
 
  private:
@@ -68,8 +69,8 @@ class Heartbeat {
   std::jthread thread_;
 };
 
-// Tell the other end that this one lives; that it will be silent; why it ends, or has to. Do not
-// wait.
+// Tell the other end that this process is alive; that it will be silent; why it ends or has to. Do
+// not wait.
 void TellAlive(int control);
 void TellEnd(int control);
 void TellFailure(int control, const Error& error);

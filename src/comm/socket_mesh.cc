@@ -20,9 +20,9 @@
 namespace fathom {
 namespace {
 
-constexpr int kAlarmMs = 50;  // how often a wait looks at the alarm
+constexpr int kAlarmMs = 50;  // how often a wait checks the abort flag
 
-// Goes before the bytes of every message. Both ends are this program on machines of one kind.
+// Precedes the bytes of every message. Both ends run this program on machines of one kind.
 struct Header {
   std::int64_t channel = 0;
   std::uint64_t n_bytes = 0;
@@ -32,7 +32,7 @@ struct Header {
 struct Sending {
   Header header;
   std::span<const std::byte> bytes;
-  std::size_t n_written = 0;  // of both
+  std::size_t n_written = 0;  // header and bytes together
 
   bool done() const { return n_written == sizeof(header) + bytes.size(); }
 };
@@ -42,7 +42,7 @@ struct Receiving {
   bool done = false;
 };
 
-// A message that came before anybody waited for it.
+// A message that arrived before a receive was started for it.
 struct Early {
   std::int64_t channel = 0;
   std::vector<std::byte> bytes;
@@ -56,7 +56,7 @@ struct Peer {
   std::deque<Early> early;
   // The message that is being read: into the memory of a Receiving, or of the newest Early.
   Header header;
-  std::size_t n_header = 0;  // bytes of it
+  std::size_t n_header = 0;  // bytes of the header
   std::span<std::byte> body;
   std::size_t n_body = 0;
   Receiving* target = nullptr;
@@ -68,7 +68,7 @@ struct Peer {
   }
 };
 
-// What all communicators over the same sockets share.
+// The state that all communicators over the same sockets share.
 class Mesh {
  public:
   Mesh(MeshEnds ends, const AbortFlag& alarm) : alarm_(alarm), peers_(ends.size()) {
@@ -87,9 +87,9 @@ class Mesh {
     PeerOf(from).receiving[channel].push_back(receiving);
     return TakeEarly(from, channel);
   }
-  // The memory of these goes away: what is not done yet will never be.
+  // The memory of these messages goes away: unfinished ones are dropped.
   void Forget(const Sending* sending, const Receiving* receiving);
-  // Moves what can be moved; waits up to so many ms for the first byte.
+  // Moves what can be moved; waits up to wait_ms for the first byte.
   Status Progress(int wait_ms);
   Traffic traffic() const { return traffic_; }
   std::int64_t& next_channel() { return next_channel_; }
@@ -105,7 +105,7 @@ class Mesh {
     broken_ = std::move(error);
     return Unexpected(*broken_);
   }
-  // Once there is an alarm, ranks end because of it.
+  // Once the abort flag is raised, ranks end because of it.
   Status BreakLink(int rank) {
     if (Status fine = alarm_.Check(); !fine) {
       return Break(fine.error());
@@ -190,7 +190,7 @@ Status Mesh::Write(int rank) {
   return {};
 }
 
-// The header has come: where do the bytes belong?
+// Finds the destination of the bytes behind a complete header.
 Status Mesh::BeginMessage(int rank) {
   Peer& peer = PeerOf(rank);
   const std::int64_t channel = peer.header.channel;
@@ -254,7 +254,7 @@ Status Mesh::Read(int rank) {
         return ended;
       }
       if (!peer.awaits()) {
-        return {};  // what comes next is for later
+        return {};  // the next bytes belong to a later message
       }
     }
   }
@@ -284,7 +284,7 @@ Status Mesh::Progress(int wait_ms) {
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     const int rank = polled_ranks_[i];
     const short ready = polled_[i].revents;
-    // What a peer that has ended sent before is still read.
+    // Bytes that a peer sent before it ended are still read.
     if ((ready & (POLLIN | POLLHUP | POLLERR)) != 0 && (polled_[i].events & POLLIN) != 0) {
       if (Status read = Read(rank); !read) {
         return read;
@@ -360,7 +360,7 @@ class SocketExchange : public Exchange {
   std::shared_ptr<Mesh> mesh_;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
-  std::ptrdiff_t n_told_ = 0;  // messages that had arrived when WaitForAny returned
+  std::ptrdiff_t n_told_ = 0;  // messages that had arrived when WaitForAny returned last
 };
 
 class SocketCommunicator : public Communicator {

@@ -1,5 +1,5 @@
-// SocketMesh: ranks that are joined two by two by stream sockets: processes of one machine that a
-// parent started, or threads of one process.
+// SocketMesh: ranks that are connected two by two by stream sockets: processes of one machine that
+// a parent started, or threads of one process.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,16 @@
 
 namespace fathom {
 
-// The ends of one rank: [i] leads to rank i; its own is empty.
+// The sockets of one rank: [i] leads to rank i; its own is empty.
 using MeshEnds = std::vector<Descriptor>;
 
-// Socket pairs between n_ranks: element r is for rank r. Error: the system has no more.
+// Makes socket pairs between n_ranks: element r is for rank r. Error: the system has no more
+// descriptors.
 Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
 
-// Takes the ends of `rank`. Waits look at `alarm`, which must outlive all that is split from it,
-// and return its error once it is raised. A peer that closes its end while something is expected
-// of it is an error that names it.
+// Owns the sockets of `rank`. Waits check `alarm`, which must outlive the communicator and all that
+// are split from it, and return its error once it is raised. A peer that closes its end while a
+// message is expected from it is an error that names the peer.
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
                                                      const AbortFlag& alarm);
 

@@ -8,15 +8,15 @@
 namespace fathom {
 namespace {
 
-// Where an item was packed.
+// The pack of an item, and its position there.
 struct Packed {
   std::int64_t pack = 0;
-  std::int64_t place = 0;  // among the items of its pack
+  std::int64_t place = 0;  // position among the items of its pack
 };
 
 // Puts items into packs of the same number of items: the heaviest first, each into the lightest
-// pack that has room. Items of the same weight come in the order in which std::sort leaves them:
-// the published code sorts by it too (torch.sort), and its placements are what we compare with.
+// pack that has room. Items of the same weight are ordered as std::sort leaves them: the published
+// code sorts with it too (torch.sort), and the tests compare with its placements.
 std::vector<Packed> PackEvenly(std::span<const float> weights, std::int64_t n_packs) {
   const std::int64_t n = std::ssize(weights);
   const std::int64_t room = n / n_packs;
@@ -51,7 +51,8 @@ struct Replicas {
   std::vector<float> count;            // [experts]
 };
 
-// One replica each; then the expert with the largest load per replica gets one more.
+// Gives each expert one replica; then the expert with the largest load per replica gets another
+// one, again and again.
 Replicas Replicate(std::span<const float> load, std::int64_t n_replicas) {
   Replicas replicas;
   replicas.count.assign(load.size(), 1);
@@ -70,7 +71,7 @@ Replicas Replicate(std::span<const float> load, std::int64_t n_replicas) {
   return replicas;
 }
 
-// The logical experts in the order of nodes: groups are packed to nodes by their load.
+// Orders the logical experts by node: groups are packed to nodes by their load.
 std::vector<std::size_t> OrderByNode(std::span<const float> load, std::int64_t n_groups,
                                      std::int64_t n_nodes) {
   const std::size_t group_size = load.size() / static_cast<std::size_t>(n_groups);
@@ -92,11 +93,11 @@ std::vector<std::size_t> OrderByNode(std::span<const float> load, std::int64_t n
 }
 
 struct Placed {
-  std::size_t expert = 0;   // among those of the node
-  std::size_t replica = 0;  // among those of the expert
+  std::size_t expert = 0;   // index among the experts of the node
+  std::size_t replica = 0;  // index among the replicas of the expert
 };
 
-// The physical places of one node, in their order, packed to its ranks.
+// Packs the physical experts of one node to its ranks, in their order.
 std::vector<Placed> PlaceInNode(std::span<const float> load, std::int64_t n_physical,
                                 std::int64_t n_ranks) {
   const Replicas replicas = Replicate(load, n_physical);

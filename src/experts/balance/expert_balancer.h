@@ -1,4 +1,4 @@
-// The placement of experts that evens out what the ranks have to compute (docs/spec/parallel.md 5).
+// The placement of experts that balances the load of the ranks (docs/spec/parallel.md 5).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct ExpertPlacement {
   std::vector<std::vector<std::int32_t>> logical_to_physical;  // [logical][its replicas]
 };
 
-// Physical p holds logical p mod n_logical.
+// Places logical expert p mod n_logical as physical expert p.
 ExpertPlacement InitialPlacement(const ExpertCounts& counts);
-// From physical_to_logical, where every logical expert has a replica; replicas in the order of
-// their numbers.
+// Builds a placement from physical_to_logical, where every logical expert has a replica. Replicas
+// are ordered by their numbers.
 ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
                             std::int64_t n_logical);
 
@@ -28,8 +28,8 @@ ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
 // go to the lowest number. The counts are right (CheckCounts).
 ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& counts);
 
-// max / mean of what the ranks compute, if replicas share the load of their expert evenly; 1 if
-// there is none.
+// Returns max / mean of the load of the ranks if replicas share the load of their expert evenly; 1
+// without load.
 double RankImbalance(std::span<const float> load, const ExpertPlacement& placement,
                      std::int64_t n_ranks);
 
