@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-// What a thread asks the disk for at once, and reads then.
+// Bytes that a thread requests from the disk at once, and then reads.
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
 struct Copy {
@@ -122,7 +122,7 @@ Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& 
   return memory;
 }
 
-// What is to stay is refused now rather than after everything has been read.
+// Refuses locked memory now rather than after everything has been read.
 Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
                    const std::function<void(double)>& progress) {
   const std::int64_t total = BytesOf(pieces);
@@ -138,7 +138,7 @@ Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
   return {};
 }
 
-// What of the files is in none of the pieces.
+// Returns the parts of the files that are in none of the pieces.
 MemoryPieces RestOf(const Checkpoint& checkpoint, MemoryPieces pieces) {
   const auto begin_of = [](const auto& piece) { return piece.data(); };
   std::ranges::sort(pieces, {}, begin_of);

@@ -24,7 +24,7 @@ enum class Admission {
   kLoads,     // blocks of the sequence are being read from the disk
 };
 
-// What a data rank offers a sequence that has no slot.
+// The offer of a data rank to a sequence that has no slot.
 struct PrefixHit {
   PrefixCache::Match match;  // cached blocks
   // Blocks that the sequence will share once a running sequence of the rank has computed them,

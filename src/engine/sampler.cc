@@ -96,7 +96,7 @@ Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
   return maximum.token();
 }
 
-// What there is to know of a row of logits before anything is drawn.
+// The facts about a row of logits that sampling needs.
 struct RowScan {
   bool all_finite = true;
   std::size_t largest = 0;  // index, of equals the first; of use if nothing is NaN

@@ -26,8 +26,8 @@
 
 namespace fathom {
 
-// What sampling remembers of one sequence: its parameters and the tokens seen so far. 9 bytes per
-// token of the vocabulary, allocated once. One thread at a time.
+// The parameters and past tokens of one sequence. 9 bytes per token of the vocabulary, allocated
+// once. One thread at a time.
 class SamplerState {
  public:
   explicit SamplerState(std::int64_t vocab_size);
@@ -76,8 +76,8 @@ class Sampler {
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
 
-  // What Sample would choose from these logits, with the same noise and the same errors, without
-  // logprobs. For the logits of a drafter: where they resemble the model's, so does the choice
+  // Returns the token that Sample would choose from these logits, with the same noise and errors,
+  // without logprobs. For a drafter's logits: if they resemble the model's, so does the choice
   // (docs/spec/sampling.md 3.2).
   Result<Token> Draft(std::span<const float> logits, const SamplerState& state,
                       std::int64_t position);

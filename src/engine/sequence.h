@@ -21,7 +21,7 @@ namespace fathom {
 
 using Clock = std::chrono::steady_clock;
 
-// What the choices of a request share. Engine thread only, except `stream`.
+// The state that the choices of a request share. Engine thread only, except `stream`.
 struct RequestState {
   Request request;
   std::uint64_t seed = 0;

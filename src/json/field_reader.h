@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// What a number may be; both ends are allowed.
+// The range of a number; both ends are allowed.
 struct NumberRange {
   double low;
   double high;
@@ -45,7 +45,7 @@ class FieldReader {
   // NaN and the infinities are in no range.
   void ReadNumber(std::string_view key, NumberRange range, double* value);
   void ReadString(std::string_view key, std::string* value);
-  // The same for something that stands inside a field; `path` names it from this object on.
+  // Integer for a value inside a field; `path` names the value from this object on.
   std::optional<std::int64_t> IntegerOf(const JsonValue& value, const std::string& path,
                                         IntegerRange range);
   std::optional<double> NumberOf(const JsonValue& value, const std::string& path,
@@ -69,7 +69,7 @@ class FieldReader {
   std::optional<Error> error_;
 };
 
-// What an error calls a value: as JsonValue::Describe, but numbers with their digits.
+// Returns the value for an error message: JsonValue::Describe, but numbers with their digits.
 std::string DescribeFound(const JsonValue& value);
 
 }  // namespace fathom

@@ -77,7 +77,8 @@ struct JsonValue {
   // Python's truth: null, false, 0, "", [] and {} are false.
   bool Truthy() const;
 
-  // What an error message calls it: `a number`, `the string "x"` (long strings are cut), ...
+  // Returns the value for an error message: `a number`, `the string "x"` (long strings are cut),
+  // ...
   std::string Describe() const;
 
   Kind kind = Kind::kNull;

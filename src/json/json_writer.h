@@ -19,7 +19,7 @@ std::string WriteJson(const JsonValue& value, int indent = 0);
 // are.
 std::string CanonicalJson(const JsonValue& value);
 
-// As Python's json.dumps(value, ensure_ascii=False), byte for byte: the official encoder prints
+// Writes Python's json.dumps(value, ensure_ascii=False), byte for byte: the official encoder prints
 // tool schemas, response formats and arguments that way (docs/spec/encoding.md section 6).
 std::string PythonJson(const JsonValue& value);
 

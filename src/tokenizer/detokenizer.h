@@ -13,8 +13,8 @@ namespace fathom {
 // One generation, one thread at a time; the tokenizer must outlive it. Allocates nothing: text
 // that the caller clears and reuses grows to its final size once.
 //
-// What Push and Finish append is valid UTF-8; all together it is ReplaceInvalidUtf8 of the bytes of
-// all tokens. At most 3 bytes are held back, while they are the beginning of a character.
+// Push and Finish append valid UTF-8, together ReplaceInvalidUtf8 of the bytes of all tokens. At
+// most 3 bytes are held back, while they are the beginning of a character.
 class Detokenizer {
  public:
   enum class Special {

@@ -69,7 +69,7 @@ TEST_F(ChatTokensTest, OnlyMarkupThatIsReadHasAText) {
   }
 }
 
-// Who ignores EOS wants as many tokens as were asked for.
+// A client that ignores EOS wants all requested tokens.
 TEST_F(ChatTokensTest, WithIgnoreEosNothingEndsAndNothingShows) {
   const ApiCall call = Prepare(&kChatCompletions, R"(, "ignore_eos": true, "stop_token_ids": [7])");
   EXPECT_EQ(call.requests[0].sampling.stop_tokens, std::vector<Token>{7});

@@ -19,7 +19,7 @@ TEST(CustomInput, IsTheOneParameter) {
   EXPECT_EQ(CustomInput("{}"), "");
 }
 
-// What a stream of pieces tells, each of `size` bytes.
+// Returns the stream's output for pieces of `size` bytes.
 std::string Told(std::string_view arguments, std::size_t size) {
   CustomInputStream stream;
   std::string told;

@@ -302,7 +302,7 @@ TEST_F(ForcedCallTest, ACallThatIsHardlyOneIsTold) {
   expect("<｜DSML｜param", "get{}");
   expect("Well: " + a, R"(get{"a": "x"})");
   expect(a + "<｜DSML｜nothing", R"(get{"a": "x"})");
-  // Of a value without an end nobody knows whether it is all.
+  // A value without an end may be incomplete.
   expect("<｜DSML｜parameter name=\"a\" string=\"true\">x", R"(get{"a": "x"})", "stop");
   expect(R"({"a": 1})", R"(get{"a": 1})");
   expect(R"({"a": )", "get{}");

@@ -50,7 +50,7 @@ std::optional<std::string> Text(const std::string& name) {
   return testing::ReadFile(*path);
 }
 
-// What clients call developer is the system, and the case means the other role.
+// Clients' role developer is the system, and the case means the native role.
 bool HasDeveloper(const Json& messages) {
   for (const Json& message : messages) {
     if (message["role"] == "developer") return true;

@@ -175,7 +175,7 @@ TEST_F(SseGoldensTest, ParallelTools) {
 }
 
 TEST_F(SseGoldensTest, StopStringAcrossTokens) {
-  // As the engine holds back what may become "END".
+  // The engine holds back text that may become "END".
   std::vector<StreamEvent> events = Texts({"a", "", "EN b", ""}, FinishReason::kStopString);
   events.back().stop_string = 1;
   EXPECT_EQ(Stream(std::string(kPlain) + R"(, "stop": ["x", "END"])", events),

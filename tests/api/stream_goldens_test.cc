@@ -178,7 +178,7 @@ TEST_F(StreamGoldensTest, StrictCases) {
   for (const Json& json : *cases) Check(StrictGolden(json));
 }
 
-// What the assistant says in an official conversation, turn by turn, and how it is written.
+// The assistant's turns in an official conversation, and their text.
 std::vector<Golden> OfficialGoldens(const Json& input, const std::string& output) {
   constexpr std::string_view kAssistant = "<｜Assistant｜>";
   constexpr std::string_view kThink = "<think>";

@@ -1,4 +1,4 @@
-// What the three APIs with tools make of tool_choice and of strict tools: the same call.
+// tool_choice and strict tools in the three APIs with tools: the same call.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

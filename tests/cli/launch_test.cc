@@ -98,8 +98,8 @@ class LaunchTest : public ::testing::Test {
     return bytes;
   }
 
-  // What is said of a run of 2 ranks, started by these words, to whose processes `meet` happens.
-  // The time is that from then on.
+  // Runs 2 ranks with these words, and calls `meet` for their processes. The time counts from this
+  // call.
   ProgramRun RunAndMeet(const std::vector<std::string>& words,
                         const std::function<void(std::span<const pid_t>)>& meet,
                         std::chrono::seconds* took, const std::filesystem::path& program = {}) {
@@ -131,7 +131,7 @@ class LaunchTest : public ::testing::Test {
     return run;
   }
 
-  // Of a long run, of which `signal` meets the second.
+  // Sends `signal` to the second rank of a long run.
   ProgramRun RunAndSignal(int signal, std::chrono::seconds* took,
                           std::vector<std::string> words = {"launch", "-n", "2"},
                           const std::filesystem::path& program = {}) {
@@ -144,7 +144,7 @@ class LaunchTest : public ::testing::Test {
     return RunAndMeet(words, meet, took, program);
   }
 
-  // Of one whose `rank` gets no more memory from when it has joined, before it loads.
+  // Denies `rank` memory from the moment it has joined, before it loads.
   ProgramRun RunOutOfMemory(std::size_t rank, std::chrono::seconds* took,
                             std::vector<std::string> words = {"launch", "-n", "2"},
                             const std::filesystem::path& program = {}) {
@@ -339,7 +339,7 @@ class MpiTest : public LaunchTest {
     words.insert(words.begin(), {"--allow-run-as-root", "--oversubscribe"});
     return words;
   }
-  // Of what mpirun and the ranks have said, the lines of ours.
+  // Returns our lines in the output of mpirun and the ranks.
   static std::vector<std::string> ErrorsIn(const std::string& text) {
     std::vector<std::string> errors;
     std::istringstream lines(text);

@@ -1,5 +1,5 @@
-// The same bits from any number of ranks: tensor ranks, expert ranks, data ranks and stages, in
-// every combination that the model can be cut in, by every path of the experts' outputs.
+// Equal bits from any number of ranks: tensor ranks, expert ranks, data ranks and stages, in every
+// layout of the model, with every exchange of the experts' outputs.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -139,7 +139,7 @@ TEST_P(Ranks, AnyCutGivesTheSameBits) {
   EXPECT_GE(n_cuts, 5);
 }
 
-// Of the steps' tokens those of one sequence have to choose rows, in the midst of others.
+// In each step the tokens of one sequence choose rows, among other sequences.
 TEST_P(Ranks, TensorRanksGiveTheSameBitsForAnyCompany) {
   EXPECT_GE(ExpectSameCompany(
                 {{.n_tensor = 2, .expert_parallel = true}, {.n_tensor = 4}, {.n_tensor = 8}}),
@@ -202,7 +202,7 @@ TEST_P(Ranks, HugePagesGiveTheSameBits) {
   EXPECT_GE(n_cuts, 2);
 }
 
-// What ranks send each other comes from and goes to memory that the host reaches.
+// Ranks send and receive in memory that the host reaches.
 TEST_P(Ranks, RemoteMemoryGivesTheSameBits) {
   backend_memory_ = testing::TestMemory::kRemoteAwaited;
   int n_cuts = 0;

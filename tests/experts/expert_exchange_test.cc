@@ -281,7 +281,7 @@ TEST(ExpertExchangeTest, GivesTheBitsOfASingleRankWithFp8Experts) {
   }
 }
 
-// What the header of ExpertExchange says, counted anew.
+// Counts the bytes again by the formulas in the header of ExpertExchange.
 std::int64_t ExpectedBytes(const Case& test, const Tokens& tokens, int rank) {
   const std::int64_t k = tokens.ids.cols;
   const int n_ranks = test.n_ranks();

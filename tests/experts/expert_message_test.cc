@@ -52,7 +52,7 @@ TEST(ExpertMessageTest, TheNumbersOfAProductComeOutAndStay) {
       const Codes packed = Pack(x);
       EXPECT_EQ(packed.codes, codes);
       EXPECT_EQ(E8m0ToFloat(packed.scales[0]), scale);
-      // As the product quantises what has arrived.
+      // Quantises the received tokens as the product does.
       const std::vector<Bf16> arrived = Unpack(packed);
       std::vector<std::uint8_t> again(128);
       const float scale_again = QuantizeE4m3(arrived.data(), 128, again.data());

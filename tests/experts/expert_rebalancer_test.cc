@@ -1,5 +1,4 @@
-// The same bits before, while and after experts move between ranks; and what happens when they
-// cannot.
+// Equal bits before, while and after experts migrate between ranks; and failures of the migration.
 #include "experts/balance/expert_rebalancer.h"
 
 #include <gtest/gtest.h>

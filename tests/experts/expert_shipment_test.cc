@@ -31,8 +31,8 @@ std::vector<std::byte> BytesOfExpert(std::int32_t expert) {
   return bytes;
 }
 
-// What one of three ranks has: rank 0 sends expert 0 to rank 1, then 1 to rank 2 while 2 comes from
-// rank 1.
+// The weights of one of three ranks: rank 0 sends expert 0 to rank 1, then 1 to rank 2 while 2
+// comes from rank 1.
 struct Rank {
   explicit Rank(Communicator& ranks) : shipment(*ranks.Split(0, ranks.rank())) {
     const std::vector<std::vector<ExpertTransfer>> transfers = {{{0, 0, 1}},

@@ -208,7 +208,7 @@ TEST_F(DiskTierTest, AnotherModelsBlocksAreNeverUsed) {
     EXPECT_EQ(Load(*tier, Block(0)), Loaded::kRight);
   }
   EXPECT_THAT(warnings_.texts(), IsEmpty());
-  // The same name with rows of other sizes, as in a folder that was moved.
+  // Same name with rows of other sizes, as in a folder that was moved.
   DiskTierIdentity larger = identity_;
   larger.history_bytes += 8;
   const std::unique_ptr<DiskTier> tier = Open(larger, 1 << 20);

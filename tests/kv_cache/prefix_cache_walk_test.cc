@@ -139,7 +139,7 @@ class Walk {
     cache_.Trim(slot);
   }
 
-  // What a step stores: something that follows from the text alone.
+  // Writes the content of a block, which follows from the text alone.
   void Write(BlockKind kind, std::int32_t slot, std::int64_t i, const BlockKey& key) {
     const std::int32_t block = cache_.BlockOf(kind, slot, i);
     if (block != kNoBlock) {
@@ -231,7 +231,7 @@ class Walk {
     }
     EraseFromIdle(committed);
   }
-  // What stands behind something is older than it.
+  // An entry is older than the entries behind it.
   void Unpin(const std::string& text) {
     for (std::size_t n = text.size(); n > 0; --n) {
       if (!IsPinned(text.substr(0, n))) {

@@ -127,7 +127,7 @@ TEST(SequenceCache, RoomThatNoStepHasUsedStays) {
   EXPECT_EQ(cache->arena().in_use(), (BlockCounts{.history = 1, .window = 1}));
 }
 
-// What BytesPerSequence says of the specification's formula, and blocks.
+// Compares with BytesPerSequence, the specification's formula, and blocks.
 TEST(SequenceCache, AllocatesTheMemoryItIsGiven) {
   ReferenceBackend backend;
   for (CacheShape shape : Shapes()) {

@@ -130,7 +130,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
                                .with_mtp = true};
     loaded_ = std::make_unique<testing::TestModel>(
         *directory, options, testing::TestBackend{.isa = c.isa, .memory = c.memory});
-    // What is compared with runs where nothing is shared, with the widest instruction set.
+    // The reference: runs where nothing is shared, with the widest instruction set.
     alone_ = std::make_unique<testing::TestModel>(*directory, options);
     PoisonFreeBlocks(cache());
     text_ = testing::RandomTokens(model().config(), kTokens, 1);
@@ -172,7 +172,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
     return sequence;
   }
 
-  // What `from` has computed of its first n positions, to go on with other tokens.
+  // Continues the first n computed positions of `from` with other tokens.
   static Sequence GoOn(const Sequence& from, std::int32_t slot, std::vector<Token> tokens,
                        std::int64_t n) {
     Sequence sequence = from;

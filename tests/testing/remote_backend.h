@@ -142,7 +142,7 @@ class RemoteBackend final : public Backend {
   std::uint64_t n_called_ = 0;
 };
 
-// Whose memory a test computes in.
+// The memory that a test computes in.
 enum class TestMemory {
   kHost,
   kRemote,         // RemoteOrder::kAtOnce

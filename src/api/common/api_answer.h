@@ -41,7 +41,7 @@ struct Usage {
   std::int64_t accepted_tokens = 0;  // accepted drafted tokens
 };
 
-// What one event of the engine added to one choice.
+// The additions of one engine event to one choice.
 struct AnswerPiece {
   std::size_t choice = 0;  // index in the response
   const StreamEvent& event;

@@ -24,7 +24,7 @@ namespace fathom {
 struct Api;  // api/common/api.h
 class ResponseStore;
 
-// What all requests to one model share. Constant; the tokenizer and the stores must outlive it.
+// Shared by all requests to one model. Constant; the tokenizer and the stores must outlive it.
 struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   PromptProfile profile;

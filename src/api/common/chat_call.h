@@ -1,4 +1,4 @@
-// What all chat APIs share: the chat that a body is parsed into, and the call that it becomes.
+// Shared by all chat APIs: the chat that a body is parsed into, and its call.
 #pragma once
 
 #include <cstdint>

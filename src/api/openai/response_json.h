@@ -1,5 +1,4 @@
-// What the responses of chat completions and completions have in common. docs/spec/serving.md
-// section 6.
+// JSON shared by the responses of chat completions and completions. docs/spec/serving.md section 6.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What an answer of the Responses API needs of its request.
+// The parts of a request that an answer of the Responses API needs.
 #pragma once
 
 #include <functional>

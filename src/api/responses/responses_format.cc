@@ -8,7 +8,7 @@
 //   ...                                    the next item
 //   response.completed | response.incomplete | response.failed
 //
-// What is open when the answer fails is not done either.
+// Items that are open when the answer fails are incomplete, too.
 //
 // Reasoning is told in one of the two ways the API has. The plain one is reasoning_text: it is what
 // the model wrote, and summary says that somebody shortened it. Both openai-python and Codex read

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kTextTypes[] = {"input_text", "output_text", "text", "summary_text",
                                            "reasoning_text"};
 
-// What happens to a part that is not text.
+// Treatment of a part that is not text.
 enum class OtherParts {
   kRefuse,  // the model would answer without seeing it
   kName,    // a tool returned it, and the client cannot change it

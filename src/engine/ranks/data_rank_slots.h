@@ -9,8 +9,8 @@
 
 namespace fathom {
 
-// What a data rank offers a sequence. The best offer has most of the text; then has it now rather
-// than soon; then has the least to do.
+// An offer of a data rank to a sequence. The best offer has most of the text; then has it now
+// rather than soon; then has the least to do.
 struct DataRankOffer {
   int data_rank = 0;
   std::int64_t n_shared = 0;  // blocks of the text that are not computed again there

@@ -1,8 +1,9 @@
 // ReferenceBackend: every operation as plain scalar loops, the executable form of docs/numerics.md.
 //
-// It is the specification, not an engine: one thread, no instruction set beyond the baseline, and,
-// unlike other backends, it may allocate inside an operation. Other backends are tested against it;
-// the CPU backend inherits from it and overrides the operations that have vector kernels.
+// The reference is the specification, not an engine: one thread, no instruction set beyond the
+// baseline, and, unlike other backends, it may allocate inside an operation. Other backends are
+// tested against it; the CPU backend inherits from it and overrides the operations that have vector
+// kernels.
 #pragma once
 
 #include <cstddef>

@@ -80,7 +80,7 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   return sizes;
 }
 
-// As WeighStages does for tensors.
+// Same rules as WeighStages, by formulas instead of tensors.
 void ModelSizes::WeighByFormulas() {
   const auto n_experts = static_cast<double>(config_.n_routed_experts);
   const auto layer_bytes = [&](const bench::LayerCosts& layer) {

@@ -28,7 +28,7 @@ constexpr std::string_view kTwoCalls =
     "</｜DSML｜invoke>\n"
     "<｜DSML｜invoke name=\"f\">\n\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
 
-// What the engine says it has generated: it may have gone on after the end of the answer.
+// The engine's count of generated tokens: the engine may continue after the end of the answer.
 constexpr std::int64_t kNotCounted = 1000;
 
 struct Told {
@@ -199,7 +199,7 @@ std::vector<StreamEvent> Pieces(const std::vector<std::string>& pieces, StreamEv
   events.push_back(std::move(last));
   return events;
 }
-// The same without their tokens: a cut makes more pieces of a text, and no more tokens.
+// The events without their tokens: a division makes more pieces of a text, and no more tokens.
 std::vector<StreamEvent> Cut(const std::vector<std::string>& pieces, const StreamEvent& last) {
   std::vector<StreamEvent> events = Pieces(pieces, last);
   for (std::size_t i = 0; i < pieces.size(); ++i) events[i].token = StreamEvent::kNoToken;

@@ -62,7 +62,7 @@ class ResponsesTest : public ApiModelTest {
   // Gives `answer` the events, and the format, if there is one, what it makes of them.
   static void Feed(const std::vector<StreamEvent>& events, ApiAnswer* answer, AnswerFormat* format,
                    std::string* out) {
-    // What the engine says it has generated is not what was told, and not counted.
+    // The engine's count of generated tokens is not used: only returned tokens count.
     const RequestStats stats = {.prompt_tokens = 30, .cached_tokens = 10, .generated_tokens = 1000};
     answer->Start(0, stats);
     if (format != nullptr) format->Begin(*answer, out);
@@ -90,7 +90,7 @@ class ResponsesTest : public ApiModelTest {
       EXPECT_EQ(told[i]["sequence_number"], i);
       if (told[i]["type"] == "response.output_item.done") done.push_back(told[i]["item"]);
     }
-    // What was cut off need not be done.
+    // An item that was cut off need not be completed.
     Json output = told.back()["response"]["output"];
     if (told.back()["type"] != "response.completed" && output.size() > done.size()) {
       EXPECT_EQ(output.back()["status"], "incomplete");

@@ -133,7 +133,7 @@ TEST_F(ResponsesFormatTest, PlainTextByteForByte) {
   EXPECT_EQ(WithPlainIds(Whole(call, pieces).dump()), finished);
 }
 
-// What comes between the beginning and a message with the text "Once".
+// The events between the beginning and a message with the text "Once".
 std::string ReasoningLines(const std::string& index) {
   const bool plain = index == "content_index";
   const std::string name = plain ? "reasoning_text" : "reasoning_summary_text";
@@ -351,8 +351,8 @@ TEST_F(ResponsesFormatTest, Logprobs) {
   EXPECT_EQ(response["usage"]["output_tokens_details"]["reasoning_tokens"], Tokens("So").size());
 }
 
-// Those of the deltas of the message, joined. Checks that they are those of its end, and that each
-// delta has text or says what the ones before it could not.
+// Returns the log probabilities of all deltas of the message. Checks that they equal those of its
+// end, and that each delta has text or completes earlier ones.
 Json JoinedLogprobs(const std::vector<Json>& events) {
   Json joined = Json::array();
   for (const Json& event : events) {

@@ -21,7 +21,7 @@ using testing::Json;
 constexpr const char* kBegin = "<｜begin▁of▁sentence｜>";
 constexpr const char* kAssistant = "<｜Assistant｜><think>";
 
-// As Codex CLI sends it, shortened.
+// A request of Codex CLI, shortened.
 constexpr const char* kCodex = R"({
   "model": "deepseek-v4-flash",
   "instructions": "You are a coding agent running in the Codex CLI.",
@@ -79,7 +79,7 @@ class ResponsesConversationTest : public testing::ResponsesTest {
   RandomBits random_bits_ = testing::CountingBits();
 };
 
-// What the model wrote stands in the next prompt as it wrote it, so that the prefix is found in the
+// The model's text is in the next prompt as it was written, so that the prefix is found in the
 // cache.
 TEST_F(ResponsesConversationTest, TwoTurnsOfCodex) {
   const ApiCall first = Prepare(kCodex);

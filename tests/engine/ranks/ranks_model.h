@@ -19,7 +19,7 @@
 
 namespace fathom::testing {
 
-// What the engine sees of it is the first rank's. A failure of any fails the test.
+// The engine uses the first rank. A failure of any rank fails the test.
 class RanksModel final : public LanguageModel {
  public:
   // small_memory: hardly more than a sequence of each data rank needs (schedule_checks.h).
