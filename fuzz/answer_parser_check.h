@@ -1,5 +1,5 @@
-// What must hold for the parser of answers on any input; shared by the fuzz target and the test
-// that replays its seeds.
+// Invariants of the parser of answers for any input; shared by the fuzz target and the test that
+// replays its seeds.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What must hold for any body of a request, valid or not.
+// Invariants for any body of a request, valid or not.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What must hold for any bytes given to the checkpoint reader: shared by the fuzz targets and by
-// the test that replays their seeds.
+// Invariants for any bytes given to the checkpoint reader; shared by the fuzz targets and by the
+// test that replays their seeds.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What must hold for any bytes that a client sends to the HTTP server.
+// Invariants for any bytes that a client sends to the HTTP server.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What must hold for any bytes that a user gives as a hardware file or a trace of experts.
+// Invariants for any bytes given as a hardware file or a trace of experts.
 #pragma once
 
 #include <string>

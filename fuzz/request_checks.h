@@ -1,4 +1,4 @@
-// What must hold for the body of a chat of any API.
+// Invariants for the body of a chat in any API.
 #pragma once
 
 #include <string>

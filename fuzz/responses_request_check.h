@@ -1,4 +1,4 @@
-// What must hold for any body of POST /v1/responses, valid or not.
+// Invariants for any body of POST /v1/responses, valid or not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What must hold for any bytes that a server sends as the stream of an answer.
+// Invariants for any bytes that a server sends as the stream of an answer.
 #pragma once
 
 #include <string>

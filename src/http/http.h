@@ -98,7 +98,7 @@ class HttpServer {
  public:
   // Starts to accept connections. Errors: the address is unknown, in use or not of this machine.
   static Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options, HttpHandler handler);
-  // As Stop.
+  // Stops the server as Stop does.
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;

@@ -1,4 +1,4 @@
-// What only those may ask who run the server. docs/spec/serving.md section 4.
+// Endpoints for holders of an admin key. docs/spec/serving.md section 4.
 #pragma once
 
 #include <string_view>

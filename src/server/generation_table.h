@@ -25,7 +25,7 @@ class GenerationTable {
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
-    // Of all prompts and choices, so far.
+    // Sets the tokens of all prompts and choices so far.
     void SetTokens(std::int64_t prompt, std::int64_t output);
     // Whether somebody wants it to end.
     bool is_aborted() const { return is_aborted_; }

@@ -1,5 +1,5 @@
-// What is told without generating anything: models, health, tokens of a text.
-// docs/spec/serving.md section 4.
+// Endpoints that generate nothing: models, health, tokens of a text. docs/spec/serving.md section
+// 4.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace fathom {
 
-// What is served, once it is loaded. All of it outlives the service's last request.
+// The served model, once it is loaded. It outlives the service's last request.
 struct ServedModel {
   const ApiModel* api = nullptr;
   RequestRunner* runner = nullptr;
@@ -29,7 +29,7 @@ HttpResponse VersionResponse(const std::string& version);
 // How many requests generate now.
 HttpResponse LoadResponse(std::int64_t n_generating);
 
-// As the API writes its models.
+// Returns the list of models in the form of the API.
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api);
 // `encoded_name`: as it stands in the path.
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,

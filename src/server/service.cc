@@ -41,7 +41,7 @@ const Api& ApiOf(const HttpRequest& request) {
   return *Apis().front();
 }
 
-// What a client calls a request may go into a log and a header, so it is short and plain.
+// A client's name for a request may go into a log and a header, so it must be short and plain.
 std::string RequestId(const HttpRequest& request, const RandomBits& random_bits) {
   constexpr std::size_t kMaxBytes = 128;
   const std::string_view id = request.Field("X-Request-Id");
@@ -83,8 +83,8 @@ struct Service::RequestContext {
   }
 };
 
-// Whose path ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a path
-// for whatever has no '/'.
+// A path that ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a
+// path for any text without '/'.
 struct Service::Route {
   enum class Key { kNever, kMetrics, kAlways, kAdmin };
   std::string_view method;
@@ -93,7 +93,7 @@ struct Service::Route {
   Key key = Key::kAlways;
   const ApiRoute* api_route = nullptr;  // of AnswerApiRoute
 
-  // What stands where the path is open, "" if it is not; nullopt: another path.
+  // Returns the text in the open part of the path, "" if there is none; nullopt: another path.
   std::optional<std::string_view> Match(std::string_view requested) const {
     constexpr std::string_view kId = "{id}";
     const std::size_t id = path.find(kId);

@@ -38,16 +38,16 @@ class Service {
   explicit Service(ServiceOptions options);
   ~Service();
 
-  // As HttpHandler.
+  // See HttpHandler.
   void Handle(const HttpRequest& request, HttpExchange& exchange);
-  // What a request gets that was refused before it reached Handle: HttpErrorBody.
+  // Returns the body for a request that was refused before it reached Handle: HttpErrorBody.
   static std::string TransportErrorBody(int status, std::string_view message);
 
   // The share that is loaded, 0 to 1, for /health; there is no model yet.
   void SetLoadProgress(double share);
   void SetModel(ServedModel model);
   void SetHttpCounts(std::function<HttpCounts()> counts);
-  // From now on requests that would generate get 503.
+  // Refuses later requests that would generate, with 503.
   void Drain();
 
  private:

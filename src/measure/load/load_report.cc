@@ -221,7 +221,7 @@ std::string ToJson(const LoadReport& report) {
   for (const LevelSummary& level : report.levels) {
     json["levels"].push_back(ToJson(level, counts));
   }
-  // What a server says may be any bytes.
+  // A server's text may be any bytes.
   return WriteJson(json, 2) + "\n";
 }
 
