@@ -147,6 +147,7 @@ Status SequenceCache::Allocate(Backend& backend) {
   const auto n_ranks = static_cast<std::size_t>(shape_.data.n);
   arenas_.assign(n_ranks, BlockArena(size->n_slabs, size->per_slab, size->history_slabs));
   states_.resize(static_cast<std::size_t>(shape_.n_sequences));
+  pieces_.reserve(4 * layers_.size() + 2 * states_.size() + 1);  // tails, or streams of a step
   if (Status allocated = AllocateTables(); !allocated) {
     return allocated;
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/kv_cache/stored_block.h"
-#include "tests/testing/checkpoint_files.h"
 #include "tests/testing/remote_backend.h"
+#include "tests/testing/shared_data.h"
 
 namespace fathom {
 namespace {
