@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Compares what `fathom plan` expects of this machine with what is measured on it.
+"""Compares the speed that `fathom plan` expects of this machine with the measured speed.
 
     tools/plan_accuracy.py [--fathom FILE] [--model DIR] [--threads N] [--rows ROW,...]
                            [--ranks | --hosts N,... | --processor-time] [--calibrate ROW,ROW]
                            [--hardware FILE]
 
-Measures rows with `fathom bench`, which measures the machine's limits between them, writes these as
-a hardware file (to --hardware, if given), and prints for each row the tokens per second that the
-plan expects of it, those measured, and the error. --ranks does the same with `fathom launch -n 2
-bench`, with tensor ranks and with stages, each device being half of what both ranks measure at the
-same time. --hosts does it with `mpirun` and N hosts of one rank: network namespaces (root and
-iproute2), whose links are shaped to each of --rates; each device is an N-th of what one rank with
-all threads measures, as more ranks than cores do not measure at the same time. --calibrate names a
-decoding and a prefill row of one rank: the hardware's efficiencies become what these two show, as
-one would do for a machine that is there, and all other rows say how far that carries.
+Measures rows with `fathom bench`, which also measures the machine's limits between them, writes the
+limits as a hardware file (to --hardware, if given), and prints for each row the expected and the
+measured tokens per second and the error. --ranks runs `fathom launch -n 2 bench` instead, with
+tensor ranks and with stages; each device has half of the limits that both ranks measure at the same
+time. --hosts runs `mpirun` with N hosts of one rank: network namespaces (root and iproute2), whose
+links are shaped to each of --rates; each device has an N-th of the limits of one rank with all
+threads, since more ranks than cores cannot measure at the same time. --calibrate names a decoding
+and a prefill row of one rank, from which the hardware's efficiencies are computed, as for a machine
+at hand; all other rows show how well these efficiencies apply.
 
-On a machine with other work --processor-time compares with the seconds that one thread has run
-instead of those that went by, and with the best limits that were seen.
+On a machine with other work, --processor-time compares with the seconds for which one thread has run
+instead of the elapsed seconds, and with the best measured limits.
 """
 
 import argparse
