@@ -1,7 +1,6 @@
 #include "checkpoint/config_fields.h"
 
-#include <limits>
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "checkpoint/problems.h"
@@ -9,96 +8,70 @@
 namespace fathom {
 namespace {
 
-using Json = nlohmann::json;
+constexpr std::size_t kLongestText = std::size_t{16} << 20;  // a configuration has 2 KB
 
-// A configuration has 2 KB. The parser and its tree use no recursion, so depth needs no limit.
-constexpr std::size_t kLongestText = std::size_t{16} << 20;
-
-bool IsInteger(const Json& value) {
-  // Unsigned values above the signed range would wrap in get<int64_t>.
-  return value.is_number_integer() &&
-         (!value.is_number_unsigned() ||
-          value.get<std::uint64_t>() <=
-              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+// 4096.0 is none.
+std::optional<std::int64_t> IntegerIn(const JsonValue& value) {
+  return value.kind == JsonValue::Kind::kInteger ? value.AsInteger() : std::nullopt;
 }
 
-std::string DescribeValue(const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::object:
+std::string DescribeValue(const JsonValue& value) {
+  switch (value.kind) {
+    case JsonValue::Kind::kObject:
       return "an object";
-    case Json::value_t::array:
-      return fmt::format("a list of {}", value.size());
-    case Json::value_t::string:
-      return Quoted(value.get_ref<const std::string&>());
-    case Json::value_t::null:
+    case JsonValue::Kind::kArray:
+      return fmt::format("a list of {}", value.items.size());
+    case JsonValue::Kind::kString:
+      return Quoted(value.text);
+    case JsonValue::Kind::kNull:
       return "nothing";
-    default:  // a number or a truth value
-      return value.dump();
+    case JsonValue::Kind::kBool:
+      return value.boolean ? "true" : "false";
+    default:
+      return value.text;
   }
 }
 
 }  // namespace
-
-class ConfigFields::Impl {
- public:
-  explicit Impl(Json parsed) : root(std::move(parsed)) {}
-
-  // nullptr if missing or null.
-  const Json* Find(std::string_view name) const {
-    const Json* value = &root;
-    while (true) {
-      const std::size_t dot = name.find('.');
-      const auto found = value->find(std::string(name.substr(0, dot)));
-      if (!value->is_object() || found == value->end() || found->is_null()) {
-        return nullptr;
-      }
-      value = &*found;
-      if (dot == std::string_view::npos) {
-        return value;
-      }
-      name.remove_prefix(dot + 1);
-    }
-  }
-
-  Json root;
-  std::vector<Error> problems;
-};
 
 Result<ConfigFields> ConfigFields::Parse(std::string_view text, std::string_view file_name) {
   if (text.size() > kLongestText) {
     return MakeError(ErrorCode::kInvalidData, "{}: expected at most {} bytes, found {}", file_name,
                      kLongestText, text.size());
   }
-  Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) {
-    return MakeError(ErrorCode::kInvalidData, "{}: expected a JSON object, found invalid JSON",
-                     file_name);
+  Result<JsonValue> root = ParseJson(text, {.python_constants = false});
+  if (!root) {
+    return MakeError(ErrorCode::kInvalidData, "{}: expected a JSON object, found invalid JSON ({})",
+                     file_name, root.error().message);
   }
-  if (!root.is_object()) {
+  if (!root->IsObject()) {
     return MakeError(ErrorCode::kInvalidData, "{}: expected a JSON object, found {}", file_name,
-                     DescribeValue(root));
+                     DescribeValue(*root));
   }
-  return ConfigFields(std::make_unique<Impl>(std::move(root)));
+  return ConfigFields(*std::move(root));
 }
 
-ConfigFields::ConfigFields(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ConfigFields::ConfigFields(ConfigFields&&) noexcept = default;
-ConfigFields& ConfigFields::operator=(ConfigFields&&) noexcept = default;
-ConfigFields::~ConfigFields() = default;
+const JsonValue* ConfigFields::Find(std::string_view name) const {
+  const JsonValue* value = &root_;
+  while (value != nullptr && !name.empty()) {
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    value = value->Find(name.substr(0, dot));
+    name.remove_prefix(std::min(dot + 1, name.size()));
+  }
+  return value == nullptr || value->IsNull() ? nullptr : value;
+}
 
-bool ConfigFields::Has(std::string_view name) const { return impl_->Find(name) != nullptr; }
+bool ConfigFields::Has(std::string_view name) const { return Find(name) != nullptr; }
 
 std::int64_t ConfigFields::Integer(std::string_view name, Range<std::int64_t> range,
                                    std::optional<std::int64_t> fallback) {
-  const Json* value = impl_->Find(name);
+  const JsonValue* value = Find(name);
   if (value == nullptr && fallback) {
     return *fallback;
   }
-  if (value != nullptr && IsInteger(*value)) {
-    const auto integer = value->get<std::int64_t>();
-    if (integer >= range.lowest && integer <= range.highest) {
-      return integer;
-    }
+  const std::optional<std::int64_t> integer = value == nullptr ? std::nullopt : IntegerIn(*value);
+  if (integer && *integer >= range.lowest && *integer <= range.highest) {
+    return *integer;
   }
   AddProblem(name,
              range.lowest == range.highest
@@ -110,16 +83,14 @@ std::int64_t ConfigFields::Integer(std::string_view name, Range<std::int64_t> ra
 
 float ConfigFields::Number(std::string_view name, Range<float> range,
                            std::optional<float> fallback) {
-  const Json* value = impl_->Find(name);
+  const JsonValue* value = Find(name);
   if (value == nullptr && fallback) {
     return *fallback;
   }
-  if (value != nullptr && value->is_number()) {
-    const auto number = value->get<double>();
-    if (number >= static_cast<double>(range.lowest) &&
-        number <= static_cast<double>(range.highest)) {
-      return static_cast<float>(number);
-    }
+  const std::optional<double> number = value == nullptr ? std::nullopt : value->AsDouble();
+  if (number && *number >= static_cast<double>(range.lowest) &&
+      *number <= static_cast<double>(range.highest)) {
+    return static_cast<float>(*number);
   }
   AddProblem(name, fmt::format("a number from {:g} to {:g}", range.lowest, range.highest),
              Describe(name));
@@ -130,21 +101,21 @@ std::vector<std::int64_t> ConfigFields::Integers(std::string_view name, Range<st
                                                  std::int64_t longest) {
   const std::string expected =
       fmt::format("a list of 1 to {} integers from {} to {}", longest, range.lowest, range.highest);
-  const Json* value = impl_->Find(name);
-  if (value == nullptr || !value->is_array() || value->empty() ||
-      value->size() > static_cast<std::size_t>(longest)) {
+  const JsonValue* value = Find(name);
+  if (value == nullptr || !value->IsArray() || value->items.empty() ||
+      value->items.size() > static_cast<std::size_t>(longest)) {
     AddProblem(name, expected, Describe(name));
     return {};
   }
   std::vector<std::int64_t> integers;
-  for (const Json& entry : *value) {
-    const std::int64_t integer = IsInteger(entry) ? entry.get<std::int64_t>() : range.lowest;
-    if (!IsInteger(entry) || integer < range.lowest || integer > range.highest) {
+  for (const JsonValue& entry : value->items) {
+    const std::optional<std::int64_t> integer = IntegerIn(entry);
+    if (!integer || *integer < range.lowest || *integer > range.highest) {
       AddProblem(name, expected,
                  fmt::format("{} at position {}", DescribeValue(entry), integers.size()));
       return {};
     }
-    integers.push_back(integer);
+    integers.push_back(*integer);
   }
   return integers;
 }
@@ -167,30 +138,28 @@ std::optional<std::size_t> ConfigFields::Choice(std::string_view name,
 }
 
 void ConfigFields::Require(std::string_view name, bool only) {
-  const Json* value = impl_->Find(name);
-  if (value != nullptr && *value != Json(only)) {
+  const JsonValue* value = Find(name);
+  if (value != nullptr && (value->kind != JsonValue::Kind::kBool || value->boolean != only)) {
     AddProblem(name, only ? "true" : "false", Describe(name));
   }
 }
 
 std::string ConfigFields::Describe(std::string_view name) const {
-  const Json* value = impl_->Find(name);
+  const JsonValue* value = Find(name);
   return value == nullptr ? "nothing" : DescribeValue(*value);
 }
 
 std::optional<std::string> ConfigFields::Text(std::string_view name) const {
-  const Json* value = impl_->Find(name);
-  if (value == nullptr || !value->is_string()) {
+  const JsonValue* value = Find(name);
+  if (value == nullptr || !value->IsString()) {
     return std::nullopt;
   }
-  return value->get<std::string>();
+  return value->text;
 }
 
 void ConfigFields::AddProblem(std::string_view name, std::string_view expected,
                               std::string_view found) {
-  fathom::AddProblem(impl_->problems, "{}: expected {}, found {}", name, expected, found);
+  fathom::AddProblem(problems_, "{}: expected {}, found {}", name, expected, found);
 }
-
-std::span<const Error> ConfigFields::problems() const { return impl_->problems; }
 
 }  // namespace fathom

@@ -3,14 +3,15 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -27,9 +28,6 @@ class ConfigFields {
 
   // Errors: not JSON, not an object, longer than 16 MiB.
   static Result<ConfigFields> Parse(std::string_view text, std::string_view file_name);
-  ConfigFields(ConfigFields&&) noexcept;
-  ConfigFields& operator=(ConfigFields&&) noexcept;
-  ~ConfigFields();
 
   bool Has(std::string_view name) const;
   // 4096.0 and "4096" are not integers.
@@ -53,13 +51,15 @@ class ConfigFields {
 
   // Records a problem that the caller found: "name: expected ..., found ...".
   void AddProblem(std::string_view name, std::string_view expected, std::string_view found);
-  std::span<const Error> problems() const;
+  std::span<const Error> problems() const { return problems_; }
 
  private:
-  class Impl;
-  explicit ConfigFields(std::unique_ptr<Impl> impl);
+  explicit ConfigFields(JsonValue root) : root_(std::move(root)) {}
+  // nullptr if missing or null.
+  const JsonValue* Find(std::string_view name) const;
 
-  std::unique_ptr<Impl> impl_;
+  JsonValue root_;
+  std::vector<Error> problems_;
 };
 
 }  // namespace fathom
