@@ -1,5 +1,6 @@
 #include "tokenizer/pretokenizer.h"
 
+#include <fmt/format.h>
 #include <pcre2.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "tokenizer/regex_dialect.h"
 
 namespace fathom {
 namespace {
@@ -37,6 +37,40 @@ std::string Pcre2Message(int code) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
+// The patterns of the published files (docs/spec/tokenizer.md 3), which mean the same to Oniguruma,
+// the library they were written for, and to PCRE2, except for white space.
+constexpr std::array<std::string_view, 3> kKnownPatterns = {
+    R"(\p{N}{1,3})",
+    "[一-龥\u3040-ゟ゠-ヿ]+",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+};
+
+// The White_Space property of Unicode, as the inside of a character class. PCRE2's \s has U+180E
+// too.
+constexpr std::string_view kWhiteSpace =
+    R"(\t-\r\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+
+std::string ReplaceAll(std::string text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// A known pattern, whose line ends may be characters or escapes, for PCRE2.
+Result<std::string> ToPcre2Pattern(const std::string& source) {
+  std::string pattern = ReplaceAll(ReplaceAll(source, "\r", "\\r"), "\n", "\\n");
+  if (std::find(kKnownPatterns.begin(), kKnownPatterns.end(), pattern) == kKnownPatterns.end()) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "expected a pattern of the published DeepSeek-V4 tokenizers, found pattern "
+                     "'{}'",
+                     source.substr(0, 200));
+  }
+  pattern = ReplaceAll(std::move(pattern), "\\s", fmt::format("[{}]", kWhiteSpace));
+  return ReplaceAll(std::move(pattern), "\\S", fmt::format("[^{}]", kWhiteSpace));
+}
+
 struct Pattern {
   Code code;
   bool has_jit = false;
@@ -53,12 +87,6 @@ Result<Pattern> Compile(const std::string& source) {
       PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, /*ccontext=*/nullptr));
   if (pattern.code == nullptr) {
     return MakeError(ErrorCode::kInvalidData, "pattern '{}': {}", source, Pcre2Message(error));
-  }
-  std::uint32_t may_match_empty = 0;
-  pcre2_pattern_info(pattern.code.get(), PCRE2_INFO_MATCHEMPTY, &may_match_empty);
-  if (may_match_empty != 0) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "pattern '{}': expected one that cannot match the empty string", source);
   }
   // Without JIT (no executable memory) the interpreter gives the same pieces.
   pattern.has_jit = pcre2_jit_compile(pattern.code.get(), PCRE2_JIT_COMPLETE) == 0;

@@ -18,8 +18,8 @@ namespace fathom {
 // Owns the compiled patterns; movable; Split may be called from many threads at once.
 class PreTokenizer {
  public:
-  // patterns: Oniguruma dialect as in tokenizer.json (see regex_dialect.h). Refused: a pattern that
-  // can match the empty string, and more than 32 of them.
+  // patterns: as in tokenizer.json. Errors (kUnsupported): a pattern that the published files do
+  // not have, and more than 32 patterns.
   static Result<PreTokenizer> Create(std::span<const std::string> patterns);
 
   PreTokenizer(PreTokenizer&&) noexcept;
