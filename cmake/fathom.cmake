@@ -26,8 +26,13 @@ endfunction()
 
 set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
+
+# The optimisation of the tests and of folders that run once per request: both are compiled more often
+# than they run. Builds with sanitizers spend most of their time on optimising, so these have none.
+set(cold_options $<IF:$<CONFIG:Debug>,-O0,-O1>)
+
 fathom_precompile(headers HEADERS ${standard_headers})
-fathom_precompile(cold_headers OPTIONS -O1 HEADERS ${standard_headers})
+fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
 
 # fathom_library(NAME [COLD] LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
 #                [EXCLUDE pattern] [PRECOMPILED NO])
@@ -46,7 +51,7 @@ function(fathom_library name)
   target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
   target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(ARG_COLD)
-    target_compile_options(fathom_${name} PRIVATE -O1)
+    target_compile_options(fathom_${name} PRIVATE ${cold_options})
     target_precompile_headers(fathom_${name} REUSE_FROM fathom_cold_headers)
   elseif(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
     target_precompile_headers(fathom_${name} REUSE_FROM fathom_headers)
@@ -68,7 +73,7 @@ function(fathom_test name)
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} fmt::fmt GTest::gmock
     GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more often than they run
+  target_compile_options(${name}_test PRIVATE ${cold_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD
