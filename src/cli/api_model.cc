@@ -4,8 +4,9 @@
 
 #include <system_error>
 
-#include "cli/build_info.h"
 #include "cli/chat_profile.h"
+#include "cli/sampling_options.h"
+#include "runtime/build_info.h"
 
 namespace fathom::cli {
 namespace {
@@ -18,7 +19,7 @@ std::string NameOf(const std::filesystem::path& directory) {
 
 }  // namespace
 
-Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const TextModel& model, Log& log) {
+Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const ModelFiles& model, Log& log) {
   const Result<PromptProfile> profile = ChooseProfile(options.profile, model.directory, log);
   if (!profile) return Unexpected(profile.error());
   ApiModel api = {.tokenizer = &model.tokenizer,

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "cli/options/options.h"
 #include "cli/terminal/log.h"
-#include "cli/text_model.h"
+#include "runtime/model_files.h"
 
 namespace fathom::cli {
 
@@ -22,6 +22,6 @@ struct ApiModelOptions {
 };
 
 // `model` must outlive it. Errors: an unknown profile, sampling out of range.
-Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const TextModel& model, Log& log);
+Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const ModelFiles& model, Log& log);
 
 }  // namespace fathom::cli

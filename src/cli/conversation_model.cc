@@ -7,11 +7,11 @@
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "cli/chat_profile.h"
+#include "cli/sampling_options.h"
 
 namespace fathom::cli {
 namespace {
 
-constexpr std::int64_t kContext = 8192;  // where --context is not given
 // How long a Ctrl-C may go unnoticed while nothing is generated.
 constexpr std::chrono::milliseconds kGlance(50);
 
@@ -25,36 +25,36 @@ EncodeOptions EncodingOf(Think think) {
 }  // namespace
 
 Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCommand& command,
-                                                                   RankSession& ranks,
+                                                                   RankProcess& ranks,
                                                                    Interrupt& interrupt, Log& log) {
-  Result<TextModel> text_model = TextModel::Read(command.run.model);
-  if (!text_model) return Unexpected(text_model.error());
-  const Result<PromptProfile> profile = ChooseProfile(command.profile, text_model->directory, log);
+  Result<ModelFiles> files = ModelFiles::Read(command.run.model);
+  if (!files) return Unexpected(files.error());
+  const Result<PromptProfile> profile = ChooseProfile(command.profile, files->directory, log);
   if (!profile) return Unexpected(profile.error());
-  const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
+  const Result<std::int64_t> n_context = ContextLength(command.run, kDefaultContext, files->config);
   if (!n_context) return Unexpected(n_context.error());
   SamplingParameters parameters =
-      MakeSamplingParameters(command.sampling, text_model->generation, command.sampling.max_tokens);
-  AddChatTokens(text_model->tokenizer, &parameters);
-  const Status valid = Validate(parameters, text_model->config.vocab_size);
+      MakeSamplingParameters(command.sampling, files->generation, command.sampling.max_tokens);
+  AddChatTokens(files->tokenizer, &parameters);
+  const Status valid = Validate(parameters, files->config.vocab_size);
   if (!valid) return Unexpected(valid.error());
   std::unique_ptr<ConversationModel> model(
-      new ConversationModel(*std::move(text_model), *profile, std::move(parameters), interrupt));
-  Result<EngineSession> session = EngineSession::Load(model->text_model_,
-                                                      {.run = command.run,
-                                                       .engine = command.engine,
-                                                       .ranks = ranks,
-                                                       .max_context = *n_context,
-                                                       .interrupt = &interrupt},
-                                                      log);
-  if (!session) return Unexpected(session.error());
-  model->session_ = *std::move(session);
+      new ConversationModel(*std::move(files), *profile, std::move(parameters), interrupt));
+  model->display_.emplace(model->files_.directory, log, &interrupt);
+  RuntimeOptions options = {.run = command.run,
+                            .serving = command.engine,
+                            .ranks = &ranks,
+                            .events = model->display_->events()};
+  options.run.n_context = *n_context;
+  Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(model->files_, options);
+  if (!runtime) return Unexpected(runtime.error());
+  model->runtime_ = *std::move(runtime);
   return model;
 }
 
-ConversationModel::ConversationModel(TextModel text_model, PromptProfile profile,
+ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile,
                                      SamplingParameters parameters, Interrupt& interrupt)
-    : text_model_(std::move(text_model)),
+    : files_(std::move(files)),
       profile_(profile),
       parameters_(std::move(parameters)),
       interrupt_(interrupt) {}
@@ -66,7 +66,7 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
       EncodeChat({.messages = messages}, EncodingOf(think), profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
-  Result<std::vector<Token>> tokens = EncodePrompt(text_model_.tokenizer, *prompt);
+  Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);
   if (tokens && static_cast<std::int64_t>(tokens->size()) >= n_context()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "the conversation has {} tokens and the context {}: nothing is left for an "
@@ -84,7 +84,7 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
 
   static_cast<void>(interrupt_.Take());  // a Ctrl-C from before the question
   Result<TokenStream> stream =
-      session_->engine().Submit({.prompt = *prompt, .sampling = parameters_});
+      runtime_->engine().Submit({.prompt = *prompt, .sampling = parameters_});
   if (!stream) return Unexpected(stream.error());
   AnswerStream text(starts_in_reasoning);
   StreamEvent event;

@@ -13,11 +13,12 @@
 #include "chat/chat.h"
 #include "chat/profile.h"
 #include "cli/answer_stream.h"
-#include "cli/engine_session.h"
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/log.h"
-#include "cli/text_model.h"
+#include "runtime/model_files.h"
+#include "runtime/runtime.h"
 
 namespace fathom::cli {
 
@@ -36,7 +37,7 @@ class ConversationModel {
  public:
   // `ranks` and `interrupt` must outlive it.
   static Result<std::unique_ptr<ConversationModel>> Load(const ChatCommand& command,
-                                                         RankSession& ranks, Interrupt& interrupt,
+                                                         RankProcess& ranks, Interrupt& interrupt,
                                                          Log& log);
 
   // Answers the last message. Ctrl-C ends the answer. Errors: a conversation that does not fit into
@@ -44,20 +45,21 @@ class ConversationModel {
   Result<ChatAnswer> Answer(const std::vector<Message>& messages, Think think,
                             const ShowDelta& show);
 
-  double load_seconds() const { return session_->load_seconds(); }
-  std::int64_t n_context() const { return session_->n_context(); }
+  double load_seconds() const { return runtime_->load_seconds(); }
+  std::int64_t n_context() const { return runtime_->n_context(); }
 
  private:
-  ConversationModel(TextModel text_model, PromptProfile profile, SamplingParameters parameters,
+  ConversationModel(ModelFiles files, PromptProfile profile, SamplingParameters parameters,
                     Interrupt& interrupt);
   Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages, Think think,
                                             bool& starts_in_reasoning) const;
 
-  const TextModel text_model_;
+  const ModelFiles files_;
   const PromptProfile profile_;
   const SamplingParameters parameters_;
   Interrupt& interrupt_;
-  std::optional<EngineSession> session_;  // uses the text model
+  std::optional<LoadDisplay> display_;
+  std::unique_ptr<Runtime> runtime_;  // uses the files and the display
 };
 
 }  // namespace fathom::cli

@@ -1,16 +1,20 @@
 // fathom: DeepSeek-V4 from the command line.
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <utility>
 #include <variant>
 
 #include "base/guarded.h"
 #include "cli/commands/commands.h"
-#include "cli/engine_session.h"
 #include "cli/options/options.h"
-#include "cli/rank_session.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/log.h"
 #include "cli/terminal/output.h"
+#include "runtime/rank_process.h"
+#include "runtime/runtime.h"
 
 namespace fathom::cli {
 namespace {
@@ -46,8 +50,11 @@ struct RunCommand {
   // A command with an engine runs on the first rank, and the others compute what it needs; any
   // other runs on all. The end is told before the ranks part, which may end this process.
   template <class Command>
-  Status OnRanks(const Command& command, Status (*run)(const Command&, RankSession&, Log&)) {
-    RankSession session(command.run.ranks);
+  Status OnRanks(const Command& command, Status (*run)(const Command&, RankProcess&, Log&)) {
+    RankProcess session(command.run.ranks, [](const Error& reason) {
+      static_cast<void>(ExitCodeOf(Unexpected(reason)));
+      ::_exit(EXIT_FAILURE);
+    });
     Status status = Guarded([&] { return session.Join(); });
     if (status) {
       if (session.is_first() && !session.warning().empty()) log.Warn("{}", session.warning());
@@ -60,10 +67,14 @@ struct RunCommand {
   }
 
   template <class Command>
-  Status RunOn(const Command& command, RankSession& session,
-               Status (*run)(const Command&, RankSession&, Log&)) {
+  Status RunOn(const Command& command, RankProcess& session,
+               Status (*run)(const Command&, RankProcess&, Log&)) {
     if constexpr (requires { command.engine; }) {
-      if (!session.is_first()) return FollowEngine(command.run, session, log);
+      if (!session.is_first()) {
+        Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);  // for the first rank
+        LoadDisplay display(command.run.model, log, &interrupt);
+        return FollowEngine(command.run, session, display.events());
+      }
       Status status = run(command, session, log);
       session.End();
       return status;

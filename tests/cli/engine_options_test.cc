@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/checkpoint_fingerprint.h"
-#include "cli/engine_session.h"
 #include "measure/slice/write_slice.h"
+#include "runtime/checkpoint_fingerprint.h"
+#include "runtime/runtime.h"
 #include "tests/cli/program.h"
 #include "tests/measure/slice/tiny.h"
 #include "tests/testing/checkpoint_files.h"
@@ -275,7 +275,7 @@ TEST(CheckpointFingerprint, ChangesWithEveryPart) {
     std::filesystem::last_write_time(weights, time + parts.later);
     const auto checkpoint = Checkpoint::Open(directory.path());
     EXPECT_TRUE(checkpoint) << checkpoint.error().message;
-    const auto found = cli::FingerprintOf(*checkpoint);
+    const auto found = FingerprintOf(*checkpoint);
     EXPECT_TRUE(found) << found.error().message;
     return *found;
   };
@@ -298,7 +298,7 @@ TEST(CheckpointFingerprint, ChangesWithEveryPart) {
   std::filesystem::remove(directory.path() / "config.json");
   const auto checkpoint = Checkpoint::Open(directory.path());
   ASSERT_TRUE(checkpoint);
-  const auto missing = cli::FingerprintOf(*checkpoint);
+  const auto missing = FingerprintOf(*checkpoint);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("config.json"));
 }
@@ -307,11 +307,11 @@ TEST(DefaultKvMemory, IsWhatTheHelpSays) {
   constexpr std::int64_t kMega = std::int64_t{1} << 20;
   constexpr std::int64_t kGiga = std::int64_t{1} << 30;
   constexpr std::int64_t kPlenty = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(cli::DefaultKvMemory(10 * kMega, kPlenty, true), 50 * kMega);
-  EXPECT_EQ(cli::DefaultKvMemory(10 * kMega, kPlenty, false), 10 * kMega);
-  EXPECT_EQ(cli::DefaultKvMemory(4 * kGiga, kPlenty, true), 5 * kGiga);
-  EXPECT_EQ(cli::DefaultKvMemory(4 * kGiga, 6 * kGiga, true), 3 * kGiga);
-  EXPECT_EQ(cli::DefaultKvMemory(4 * kGiga, 6 * kGiga, false), 3 * kGiga);
+  EXPECT_EQ(DefaultKvMemory(10 * kMega, kPlenty, true), 50 * kMega);
+  EXPECT_EQ(DefaultKvMemory(10 * kMega, kPlenty, false), 10 * kMega);
+  EXPECT_EQ(DefaultKvMemory(4 * kGiga, kPlenty, true), 5 * kGiga);
+  EXPECT_EQ(DefaultKvMemory(4 * kGiga, 6 * kGiga, true), 3 * kGiga);
+  EXPECT_EQ(DefaultKvMemory(4 * kGiga, 6 * kGiga, false), 3 * kGiga);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/build_info.h"
+#include "runtime/build_info.h"
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/locks.h"
@@ -414,7 +414,7 @@ TEST_F(MpiTest, ARankOfAnotherBuildIsNamed) {
   // A copy that differs in the one place that says from which sources it was built.
   const std::filesystem::path other = directory_.path() / "fathom";
   std::string bytes = ReadFile(ProgramPath());
-  const std::string commit = std::string(cli::GetBuildInfo().commit) + '\0';
+  const std::string commit = std::string(GetBuildInfo().commit) + '\0';
   std::size_t at = bytes.find(commit);
   ASSERT_NE(at, std::string::npos);
   for (; at != std::string::npos; at = bytes.find(commit, at)) {
@@ -443,8 +443,8 @@ TEST_F(MpiTest, ARankOfAnotherBuildIsNamed) {
     EXPECT_NE(
         errors[0].find(fmt::format(
             "rank 1: expected the program of rank 0, \"fathom {} {}\", found \"fathom {} x{}\"",
-            cli::GetBuildInfo().version, cli::GetBuildInfo().commit, cli::GetBuildInfo().version,
-            cli::GetBuildInfo().commit.substr(1))),
+            GetBuildInfo().version, GetBuildInfo().commit, GetBuildInfo().version,
+            GetBuildInfo().commit.substr(1))),
         std::string::npos)
         << errors[0];
     EXPECT_FALSE(std::filesystem::exists(out()));

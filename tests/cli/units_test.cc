@@ -4,12 +4,12 @@
 
 #include <fstream>
 
-#include "cli/generation_config.h"
-#include "cli/model_path.h"
-#include "cli/row_spool.h"
+#include "cli/commands/row_spool.h"
+#include "cli/options/token_ids.h"
 #include "cli/terminal/chat_file.h"
 #include "cli/terminal/progress.h"
-#include "cli/token_ids.h"
+#include "runtime/generation_config.h"
+#include "runtime/model_path.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::cli {

@@ -123,7 +123,7 @@ Status BatchOutput::Recover() {
 
 Status BatchOutput::Append(std::string_view line) {
   const Status written =
-      WriteAll(descriptor_, is_file() ? std::string_view(path_) : "standard output", line);
+      WriteDescriptor(descriptor_, is_file() ? std::string_view(path_) : "standard output", line);
   if (written) {
     n_bytes_ += static_cast<off_t>(line.size());
     return {};

@@ -14,19 +14,19 @@
 #include "cli/batch/batch_report.h"
 #include "cli/batch/batch_run.h"
 #include "cli/commands/commands.h"
-#include "cli/engine_session.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "cli/text_model.h"
 #include "engine/engine.h"
+#include "runtime/model_files.h"
+#include "runtime/runtime.h"
 
 namespace fathom::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kContext = 8192;  // where --context is not given
 constexpr auto kReportTime = std::chrono::milliseconds(100);
 
 double SecondsSince(Clock::time_point start) {
@@ -62,17 +62,17 @@ Status RunAll(std::string_view input, const BatchPlan& plan, BatchRun& run, Inte
 
 }  // namespace
 
-Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log) {
-  const Result<TextModel> text_model = TextModel::Read(command.run.model);
-  if (!text_model) return Unexpected(text_model.error());
-  const Result<std::int64_t> n_context = ContextLength(command.run, kContext, text_model->config);
+Status RunBatch(const BatchCommand& command, RankProcess& ranks, Log& log) {
+  const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
+  if (!files) return Unexpected(files.error());
+  const Result<std::int64_t> n_context = ContextLength(command.run, kDefaultContext, files->config);
   if (!n_context) return Unexpected(n_context.error());
   const Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
                                              .thinking = command.thinking,
                                              .profile = command.profile,
                                              .n_context = *n_context,
                                              .max_choices = kMaxChoices},
-                                            *text_model, log);
+                                            *files, log);
   if (!api) return Unexpected(api.error());
   const Result<std::string> input = ReadInput(command.input);
   if (!input) return Unexpected(input.error());
@@ -85,19 +85,16 @@ Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log) {
   }
 
   Interrupt interrupt;
-  const Result<EngineSession> session =
-      EngineSession::Load(*text_model,
-                          {.run = command.run,
-                           .engine = command.engine,
-                           .ranks = ranks,
-                           .max_context = *n_context,
-                           // Enough that a sequence that ends is followed by another at once; the
-                           // others need no memory before their turn.
-                           .max_waiting = 2 * command.engine.max_sequences,
-                           .interrupt = &interrupt},
-                          log);
-  if (!session) return Unexpected(session.error());
-  EngineRunner runner(session->engine());
+  RuntimeOptions options = {.run = command.run, .serving = command.engine, .ranks = &ranks};
+  options.run.n_context = *n_context;
+  // Enough that a sequence that ends is followed by another at once; the others need no memory
+  // before their turn.
+  options.serving.max_waiting = 2 * command.engine.max_sequences;
+  LoadDisplay display(files->directory, log, &interrupt);
+  options.events = display.events();
+  const Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(*files, options);
+  if (!runtime) return Unexpected(runtime.error());
+  EngineRunner runner((*runtime)->engine());
   BatchRun run(*api, runner, *output, SystemRandomBits());
   const Status status = RunAll(*input, plan, run, interrupt);
   if (!status) return Unexpected(HowToGoOn(status.error(), command.output));

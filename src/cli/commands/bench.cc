@@ -7,21 +7,20 @@
 
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "cli/backend_choice.h"
 #include "cli/commands/commands.h"
-#include "cli/expert_balance.h"
-#include "cli/model_path.h"
 #include "cli/options/report_format.h"
-#include "cli/rank_session.h"
-#include "cli/session.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "experts/sharded_parts.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/report.h"
 #include "measure/bench/row_spec.h"
 #include "measure/bench/runner.h"
+#include "runtime/backend_choice.h"
+#include "runtime/loaded_model.h"
+#include "runtime/model_path.h"
+#include "runtime/rank_process.h"
 
 namespace fathom::cli {
 namespace {
@@ -44,7 +43,7 @@ Result<bench::Plan> MakePlan(const BenchCommand& command, const ModelConfig& con
 
 // The formulas for this checkpoint; the log is told where they are not what the tensors are.
 bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
-                            const RankSession& ranks, Log& log) {
+                                const RankProcess& ranks, Log& log) {
   bench::ModelCosts costs(config, bench::FindStoredFormats(checkpoint));
   for (const std::string& difference : costs.Differences(checkpoint)) {
     if (ranks.is_first()) log.Warn("GB/s may be wrong: {}", difference);
@@ -76,7 +75,7 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
 
 }  // namespace
 
-Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
+Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
   if (command.run.ranks.eplb_interval > 0 || !command.run.ranks.save_expert_placement.empty()) {
@@ -94,18 +93,13 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   if (!checkpoint) return Unexpected(checkpoint.error());
   const bench::ModelCosts costs = MakeCosts(*checkpoint, *config, ranks, log);
 
-  ModelOptions options = OptionsFor(*plan);
-  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
-  if (!share) return Unexpected(share.error());
-  const Result<ExpertBalance> balance =
-      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
-  if (!balance) return Unexpected(balance.error());
-  plan->ranks = *share;
-  options.parts = ShardedParts(*share, {.placement = balance->placement()});
-  const Result<Session> session =
-      Session::Load(*config, *std::move(checkpoint), command.run, options, {.ranks = *share}, log);
-  if (!session) return Unexpected(session.error());
-  BindModelThread(session->processors(), log);
+  LoadDisplay display(*directory, log);
+  const Result<LoadedModel> loaded =
+      LoadedModel::Load(*config, *std::move(checkpoint), command.run, {.sizes = OptionsFor(*plan)},
+                        ranks, display.events());
+  if (!loaded) return Unexpected(loaded.error());
+  loaded->BindThread();
+  plan->ranks = loaded->ranks();
   const Result<Isa> isa = ChooseIsa(command.run);
   if (!isa) return Unexpected(isa.error());
   const Result<std::unique_ptr<RooflineProbe>> probe =
@@ -113,13 +107,13 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
                              .n_threads = command.run.n_threads,
                              .buffer_bytes = command.bandwidth_mib * kMebibyte,
                              .huge_pages = command.run.weights.huge_pages,
-                             .processors = session->processors()});
+                             .processors = loaded->processors()});
   if (!probe) return Unexpected(probe.error());
 
   Result<std::vector<bench::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
     return RunRows(
-        session->model(), costs, *plan, **probe,
+        loaded->model(), costs, *plan, **probe,
         [&](std::size_t n_done, const bench::RowSpec& row) {
           log.Info("row {}", bench::Name(row));
           bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
@@ -127,7 +121,7 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
   }();
   if (!rows) return Unexpected(rows.error());
   const Result<Measured> measured =
-      AddUp({.weight_bytes = static_cast<double>(session->model().weight_bytes()),
+      AddUp({.weight_bytes = static_cast<double>(loaded->model().weight_bytes()),
              .median = (*probe)->Median(),
              .best = (*probe)->Best()},
             ranks.all());
@@ -148,7 +142,7 @@ Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log) {
       .n_rooflines = (*probe)->n_measurements(),
       .rows = *std::move(rows)};
   if (!command.plot.empty()) {
-    const Status drawn = WriteWholeFile(command.plot, ToSvg(report));
+    const Status drawn = WriteFile(command.plot, ToSvg(report));
     if (!drawn) return drawn;
   }
   return Print(Render(report, command.format));

@@ -190,7 +190,7 @@ Status RunBenchServe(const BenchServeCommand& command, Log& log) {
   const Status answered = CheckAnswered(report);
   if (!answered) return answered;
   if (!command.plot.empty()) {
-    const Status drawn = WriteWholeFile(command.plot, ToSvg(report));
+    const Status drawn = WriteFile(command.plot, ToSvg(report));
     if (!drawn) return drawn;
   }
   return Print(Render(report, command.format));

@@ -9,6 +9,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/conversation_model.h"
+#include "cli/request_stats.h"
 #include "cli/terminal/chat_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/terminal.h"
@@ -228,7 +229,7 @@ class Chat {
 
 }  // namespace
 
-Status RunChat(const ChatCommand& command, RankSession& ranks, Log& log) {
+Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;  // before the model starts its threads
   const Result<std::unique_ptr<ConversationModel>> model =
       ConversationModel::Load(command, ranks, interrupt, log);

@@ -4,19 +4,19 @@
 
 #include "base/result.h"
 #include "cli/options/options.h"
-#include "cli/rank_session.h"
 #include "cli/terminal/log.h"
+#include "runtime/rank_process.h"
 
 namespace fathom::cli {
 
 // Of several ranks, these run on the first (engine_session.h: FollowEngine).
-Status RunGenerate(const GenerateCommand& command, RankSession& ranks, Log& log);
-Status RunChat(const ChatCommand& command, RankSession& ranks, Log& log);
-Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log);
-Status RunBatch(const BatchCommand& command, RankSession& ranks, Log& log);
+Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log);
+Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log);
+Status RunServe(const ServeCommand& command, RankProcess& ranks, Log& log);
+Status RunBatch(const BatchCommand& command, RankProcess& ranks, Log& log);
 // These on all.
-Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log);
-Status RunBench(const BenchCommand& command, RankSession& ranks, Log& log);
+Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log);
+Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log);
 
 Status RunInspect(const InspectCommand& command, Log& log);
 Status RunTokenize(const TokenizeCommand& command, Log& log);

@@ -7,9 +7,9 @@
 #include "chat/profile.h"
 #include "cli/chat_profile.h"
 #include "cli/commands/commands.h"
-#include "cli/model_path.h"
+#include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
-#include "cli/token_ids.h"
+#include "runtime/model_path.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

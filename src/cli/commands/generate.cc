@@ -7,18 +7,21 @@
 
 #include "base/utf8.h"
 #include "cli/commands/commands.h"
-#include "cli/engine_session.h"
+#include "cli/request_stats.h"
+#include "cli/sampling_options.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
-#include "cli/text_model.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "runtime/model_files.h"
+#include "runtime/runtime.h"
 
 namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kMaxTokens = 256;  // where --max-tokens is not given
 
-Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const TextModel& model) {
+Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const ModelFiles& model) {
   const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
   if (!text) return Unexpected(text.error());
   Result<std::vector<Token>> tokens = model.tokenizer.Encode(*text, SpecialTokens::kParse);
@@ -116,7 +119,7 @@ class Answer {
   std::optional<std::size_t> stop_string_;
 };
 
-std::string ToJson(const Answer& answer, const RequestStats& stats, const TextModel& model,
+std::string ToJson(const Answer& answer, const RequestStats& stats, const ModelFiles& model,
                    double load_seconds, const SamplingParameters& parameters) {
   JsonValue object = {{"model", model.directory.string()},
                       {"text", answer.text()},
@@ -149,36 +152,36 @@ Status Finish(const Answer& answer, const RequestStats& stats, double load_secon
 
 }  // namespace
 
-Status RunGenerate(const GenerateCommand& command, RankSession& ranks, Log& log) {
-  const Result<TextModel> text_model = TextModel::Read(command.run.model);
-  if (!text_model) return Unexpected(text_model.error());
-  const Result<std::vector<Token>> prompt = EncodePrompt(command, *text_model);
+Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log) {
+  const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
+  if (!files) return Unexpected(files.error());
+  const Result<std::vector<Token>> prompt = EncodePrompt(command, *files);
   if (!prompt) return Unexpected(prompt.error());
   const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
-  const Result<std::int64_t> n_context = ContextFor(command, text_model->config, n_prompt);
+  const Result<std::int64_t> n_context = ContextFor(command, files->config, n_prompt);
   if (!n_context) return Unexpected(n_context.error());
   const SamplingParameters parameters = MakeSamplingParameters(
-      command.sampling, text_model->generation, command.sampling.max_tokens.value_or(kMaxTokens));
-  const Status valid = Validate(parameters, text_model->config.vocab_size);
+      command.sampling, files->generation, command.sampling.max_tokens.value_or(kMaxTokens));
+  const Status valid = Validate(parameters, files->config.vocab_size);
   if (!valid) return valid;
 
-  const Result<EngineSession> session = EngineSession::Load(
-      *text_model,
-      {.run = command.run, .engine = command.engine, .ranks = ranks, .max_context = *n_context},
-      log);
-  if (!session) return Unexpected(session.error());
+  LoadDisplay display(files->directory, log);
+  RuntimeOptions options = {
+      .run = command.run, .serving = command.engine, .ranks = &ranks, .events = display.events()};
+  options.run.n_context = *n_context;
+  const Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(*files, options);
+  if (!runtime) return Unexpected(runtime.error());
   Result<TokenStream> stream =
-      session->engine().Submit({.prompt = *prompt, .sampling = parameters});
+      (*runtime)->engine().Submit({.prompt = *prompt, .sampling = parameters});
   if (!stream) return Unexpected(stream.error());
-  Answer answer(text_model->tokenizer, !command.json);
+  Answer answer(files->tokenizer, !command.json);
   for (StreamEvent event; stream->Next(event);) {
     const Status added = answer.Add(event);
     if (!added) return added;
   }
   const RequestStats stats = stream->stats();
-  return command.json
-             ? Print(ToJson(answer, stats, *text_model, session->load_seconds(), parameters))
-             : Finish(answer, stats, session->load_seconds());
+  return command.json ? Print(ToJson(answer, stats, *files, (*runtime)->load_seconds(), parameters))
+                      : Finish(answer, stats, (*runtime)->load_seconds());
 }
 
 }  // namespace fathom::cli

@@ -2,8 +2,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/inspection.h"
-#include "cli/model_path.h"
 #include "cli/terminal/output.h"
+#include "runtime/model_path.h"
 
 namespace fathom::cli {
 

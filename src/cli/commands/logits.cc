@@ -10,16 +10,15 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands/commands.h"
-#include "cli/expert_balance.h"
-#include "cli/model_path.h"
-#include "cli/rank_session.h"
-#include "cli/row_spool.h"
-#include "cli/session.h"
+#include "cli/commands/row_spool.h"
+#include "cli/options/token_ids.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/token_ids.h"
+#include "cli/terminal/load_display.h"
 #include "distributed/logit_queue.h"
-#include "experts/sharded_parts.h"
 #include "model/batch.h"
+#include "runtime/loaded_model.h"
+#include "runtime/model_path.h"
+#include "runtime/rank_process.h"
 
 namespace fathom::cli {
 namespace {
@@ -68,8 +67,8 @@ Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
 }
 
 // Stages have something to do at once where there are several steps, each with one set of logits.
-void CutForStages(const LogitsCommand& command, const ModelRanks* ranks, Plan& plan) {
-  if (ranks != nullptr && ranks->shard.n_stages > 1) {
+void SplitForStages(const LogitsCommand& command, Plan& plan) {
+  if (command.run.ranks.n_stages > 1) {
     plan.chunk = command.chunk ? plan.chunk : std::min(plan.chunk, kStageTokens);
     plan.logit_rows = std::clamp(plan.chunk, kLogitRows, kStageTokens);
   }
@@ -170,7 +169,7 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
 
 }  // namespace
 
-Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
+Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;  // so that the unfinished file does not stay behind
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
@@ -189,25 +188,19 @@ Status RunLogits(const LogitsCommand& command, RankSession& ranks, Log& log) {
 
   Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
-  const Result<const ModelRanks*> share = ranks.Cut(*config, *checkpoint);
-  if (!share) return Unexpected(share.error());
-  CutForStages(command, *share, *plan);
-  Result<ExpertBalance> balance =
-      ExpertBalance::Create(command.run.ranks, *share, *config, *checkpoint);
-  if (!balance) return Unexpected(balance.error());
-  Result<Session> session =
-      Session::Load(*config, *std::move(checkpoint), command.run,
-                    {.max_sequences = 1,
-                     .max_context = plan->n_tokens(),
-                     .max_batch_tokens = plan->chunk,
-                     .max_logit_rows = plan->logit_rows,
-                     .with_mtp = command.mtp,
-                     .parts = ShardedParts(*share, {.placement = balance->placement()})},
-                    {.ranks = *share}, log);
-  if (!session) return Unexpected(session.error());
-  BindModelThread(session->processors(), log);
-  balance->Begin(session->model(), log);
-  const Status computed = ComputeRows(session->model(), *plan, interrupt, *balance,
+  SplitForStages(command, *plan);
+  LoadDisplay display(*directory, log);
+  const Result<LoadedModel> loaded =
+      LoadedModel::Load(*config, *std::move(checkpoint), command.run,
+                        {.sizes = {.max_sequences = 1,
+                                   .max_context = plan->n_tokens(),
+                                   .max_batch_tokens = plan->chunk,
+                                   .max_logit_rows = plan->logit_rows,
+                                   .with_mtp = command.mtp}},
+                        ranks, display.events());
+  if (!loaded) return Unexpected(loaded.error());
+  loaded->BindThread();
+  const Status computed = ComputeRows(loaded->model(), *plan, interrupt, loaded->balance(),
                                       writer ? &*writer : nullptr, command.mtp ? &*spool : nullptr);
   if (!computed || !writer) return computed;
   const Status copied =

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "cli/commands/commands.h"
-#include "cli/model_path.h"
 #include "cli/terminal/output.h"
 #include "measure/plan/expert_load.h"
 #include "measure/plan/hardware.h"
@@ -10,6 +9,7 @@
 #include "measure/plan/plan_report.h"
 #include "measure/plan/planner.h"
 #include "measure/slice/shapes.h"
+#include "runtime/model_path.h"
 
 namespace fathom::cli {
 namespace {

@@ -17,16 +17,17 @@
 #include "base/line_reader.h"
 #include "base/pages.h"
 #include "cli/api_model.h"
-#include "cli/build_info.h"
 #include "cli/commands/commands.h"
-#include "cli/engine_session.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/serve_log.h"
-#include "cli/text_model.h"
 #include "http/http.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
+#include "runtime/build_info.h"
+#include "runtime/model_files.h"
+#include "runtime/runtime.h"
 #include "server/service.h"
 
 namespace fathom::cli {
@@ -133,7 +134,7 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service&
 }
 
 // Until a signal comes, or this process or one of several ranks can do nothing more: the error.
-Status WaitForEnd(Interrupt& interrupt, const RankSession& ranks) {
+Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
   Status fine = ranks.Check();
   while (fine && !interrupt.Take()) {
     std::this_thread::sleep_for(kWatch);
@@ -165,19 +166,19 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 
 }  // namespace
 
-Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log) {
+Status RunServe(const ServeCommand& command, RankProcess& ranks, Log& log) {
   Result<AccessOptions> access = MakeAccessOptions(command);
   if (!access) return Unexpected(access.error());
-  const Result<TextModel> text_model = TextModel::Read(command.run.model);
-  if (!text_model) return Unexpected(text_model.error());
-  const Result<std::int64_t> n_context = ServeContext(command, text_model->config);
+  const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
+  if (!files) return Unexpected(files.error());
+  const Result<std::int64_t> n_context = ServeContext(command, files->config);
   if (!n_context) return Unexpected(n_context.error());
   Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
                                        .thinking = command.thinking,
                                        .profile = command.profile,
                                        .n_context = *n_context,
                                        .max_choices = command.max_choices},
-                                      *text_model, log);
+                                      *files, log);
   if (!api) return Unexpected(api.error());
   ResponseStore responses;
   api->responses = &responses;
@@ -192,30 +193,27 @@ Status RunServe(const ServeCommand& command, RankSession& ranks, Log& log) {
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
   if (!server) return Unexpected(server.error());
   service.SetHttpCounts([&server] { return (*server)->counts(); });
-  const Result<EngineSession> session = EngineSession::Load(
-      *text_model,
-      {.run = command.run,
-       .engine = command.engine,
-       .ranks = ranks,
-       .max_context = *n_context,
-       .max_waiting = command.max_waiting,
-       .interrupt = &interrupt,
-       .progress = [&service](double share) { service.SetLoadProgress(share); }},
-      log);
-  if (!session) return Unexpected(session.error());
-  EngineRunner runner(session->engine());
+  LoadDisplay display(files->directory, log, &interrupt,
+                      [&service](double share) { service.SetLoadProgress(share); });
+  RuntimeOptions options = {
+      .run = command.run, .serving = command.engine, .ranks = &ranks, .events = display.events()};
+  options.run.n_context = *n_context;
+  const Result<std::unique_ptr<Runtime>> runtime = Runtime::Load(*files, options);
+  if (!runtime) return Unexpected(runtime.error());
+  Engine& engine = (*runtime)->engine();
+  EngineRunner runner(engine);
   service.SetModel({.api = &*api,
                     .runner = &runner,
-                    .metrics = &session->engine().metrics(),
+                    .metrics = &engine.metrics(),
                     .names = command.names.empty() ? std::vector{api->name} : command.names,
                     .created = static_cast<std::int64_t>(std::time(nullptr))});
   log.Info("serving {} at http://{}:{} (context {}, {} answers at once, loaded in {:.2f} s)",
            command.names.empty() ? api->name : fmt::format("{}", fmt::join(command.names, ", ")),
            command.host, (*server)->port(), *n_context, command.engine.max_sequences,
-           session->load_seconds());
+           (*runtime)->load_seconds());
 
   Status end = WaitForEnd(interrupt, ranks);
-  ShutDown(command, service, **server, session->engine(), interrupt, log);
+  ShutDown(command, service, **server, engine, interrupt, log);
   log.Info("stopped");
   return end;
 }

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/model_path.h"
+#include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
-#include "cli/token_ids.h"
 #include "json/json_writer.h"
+#include "runtime/model_path.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

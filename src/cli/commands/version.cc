@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/build_info.h"
 #include "kernels/cpu/isa.h"
+#include "runtime/build_info.h"
 
 namespace fathom::cli {
 namespace {

@@ -109,7 +109,7 @@ void AddStops(CLI::App* command, SamplingOptions& sampling) {
       ->group(kSamplingGroup);
 }
 
-void AddKvMemory(CLI::App* command, EngineCliOptions& engine) {
+void AddKvMemory(CLI::App* command, ServingOptions& engine) {
   command
       ->add_option_function<std::string>(
           "--kv-memory",
@@ -145,7 +145,7 @@ void AddKvMemory(CLI::App* command, EngineCliOptions& engine) {
       ->group(kEngineGroup);
 }
 
-void AddDrafts(CLI::App* command, EngineCliOptions& engine) {
+void AddDrafts(CLI::App* command, ServingOptions& engine) {
   command
       ->add_option_function<std::string>(
           "--draft",
@@ -268,7 +268,7 @@ void AddRun(CLI::App* command, RunOptions& run) {
       ->group(kModelGroup);
 }
 
-void AddEngine(CLI::App* command, EngineCliOptions& engine) {
+void AddEngine(CLI::App* command, ServingOptions& engine) {
   command
       ->add_option("--max-batch-tokens", engine.max_batch_tokens,
                    "Most tokens that the model computes at once (default: 512)")

@@ -26,7 +26,7 @@ void AddRanks(CLI::App* command, RankOptions& ranks);
 // Model, machine and context.
 void AddRun(CLI::App* command, RunOptions& run);
 // How requests are served: caches, batches, drafts, the trace.
-void AddEngine(CLI::App* command, EngineCliOptions& engine);
+void AddEngine(CLI::App* command, ServingOptions& engine);
 void AddAllSampling(CLI::App* command, SamplingOptions& sampling);
 // Whether chats that do not say reason.
 void AddThinking(CLI::App* command, bool& thinking);

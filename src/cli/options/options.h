@@ -11,53 +11,10 @@
 #include <vector>
 
 #include "base/tensor.h"
-#include "checkpoint/weight_memory.h"
 #include "cli/terminal/log.h"
+#include "runtime/options.h"
 
 namespace fathom::cli {
-
-// How the ranks of a run share the model (rank_session.h).
-struct RankOptions {
-  std::string link;  // from the launcher; empty: none
-  bool mpi = false;  // mpirun or the like has started this process
-  int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
-  int n_stages = 1;
-  int n_expert = 0;           // 1 or all of a stage; 0: all, if the experts can be cut so
-  bool dp_attention = false;  // the ranks of a stage have sequences of their own
-  bool decode_context_parallel = false;  // tensor ranks cache some of the compressed rows each
-  std::string expert_exchange;           // "fused" or "gather"; empty: fused where it is possible
-  std::int64_t n_redundant_experts = 0;
-  std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
-  std::filesystem::path expert_placement;       // where they are at first; empty: the initial one
-  std::filesystem::path save_expert_placement;  // where they are in the end; empty: nowhere
-  bool is_one() const { return link.empty() && !mpi; }
-};
-
-// How a model is run.
-struct RunOptions {
-  std::filesystem::path model;            // empty: the embedded one
-  int n_threads = 1;                      // >= 1
-  std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
-  std::optional<std::int64_t> n_context;  // tokens; what is missing is up to the command
-  bool pin = false;                       // bind each thread to a physical core
-  std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
-  WeightMemory weights{};
-  RankOptions ranks{};
-};
-
-// How requests are served (engine_session.h).
-struct EngineCliOptions {
-  std::int64_t max_batch_tokens = 512;          // of a step; >= 1
-  std::int64_t max_sequences = 1;               // that run at once; >= 1
-  std::optional<std::int64_t> kv_memory_bytes;  // of all caches; missing: by the default rule
-  std::filesystem::path kv_disk;                // where cached blocks are kept; empty: nowhere
-  std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
-  bool prefix_cache = true;
-  // 0: no drafts; 1 to 4: always so many; missing: as many as pay if the checkpoint has a head.
-  std::optional<std::int64_t> draft_depth;
-  std::optional<double> draft_acceptance;  // DraftOptions::simulated_acceptance
-  std::filesystem::path trace;             // empty: none
-};
 
 // What was asked for; the rest is up to generation_config.json.
 struct SamplingOptions {
@@ -80,7 +37,7 @@ struct SamplingOptions {
 
 struct GenerateCommand {
   RunOptions run;
-  EngineCliOptions engine;
+  ServingOptions engine;
   SamplingOptions sampling;
   std::string prompt;  // "-": standard input
   bool add_bos = true;
@@ -93,7 +50,7 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
 struct ChatCommand {
   RunOptions run;
-  EngineCliOptions engine;
+  ServingOptions engine;
   SamplingOptions sampling;
   std::string system;
   Think think = Think::kOff;
@@ -103,7 +60,7 @@ struct ChatCommand {
 
 struct BatchCommand {
   RunOptions run;
-  EngineCliOptions engine{.max_sequences = 8};
+  ServingOptions engine{.max_sequences = 8};
   SamplingOptions sampling;  // of requests that do not say otherwise
   std::string input;         // "-": standard input
   std::string output;        // "-": standard output
@@ -121,7 +78,7 @@ inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
 
 struct ServeCommand {
   RunOptions run;
-  EngineCliOptions engine{.max_sequences = 32};
+  ServingOptions engine{.max_sequences = 32};
   SamplingOptions sampling;  // of requests that do not say otherwise
   bool thinking = true;      // of chats that do not say otherwise
   std::string profile;       // of the chat format; empty: what the model's directory says
@@ -138,10 +95,9 @@ struct ServeCommand {
   bool protect_metrics = false;
   std::int64_t max_request_bytes = std::int64_t{64} << 20;
   std::int64_t max_connections = 4096;
-  std::int64_t max_waiting = 4096;  // requests beside those that run
-  std::int64_t max_choices = 8;     // of a request
-  double request_timeout = 0;       // seconds; 0: none
-  double drain_timeout = 30;        // seconds
+  std::int64_t max_choices = 8;  // of a request
+  double request_timeout = 0;    // seconds; 0: none
+  double drain_timeout = 30;     // seconds
   RequestLog log_requests = RequestLog::kMeta;
   ExactReplay exact_replay = ExactReplay::kOn;
   std::int64_t exact_replay_bytes = std::int64_t{64} << 20;

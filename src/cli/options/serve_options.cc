@@ -106,7 +106,7 @@ void AddLimits(CLI::App* command, ServeCommand& options) {
       ->check(Integer(1, 100000))
       ->group(kLimitGroup);
   command
-      ->add_option("--max-waiting", options.max_waiting,
+      ->add_option("--max-waiting", options.engine.max_waiting,
                    "Requests that may wait for their turn; more get 429 (default: 4096)")
       ->type_name("N")
       ->check(Integer(0, 1000000))

@@ -73,7 +73,7 @@ Status CheckMessages(const std::vector<Message>& messages) {
 }  // namespace
 
 Status SaveChat(const std::filesystem::path& path, const SavedChat& chat) {
-  return WriteWholeFile(path, ToJson(chat));
+  return WriteFile(path, ToJson(chat));
 }
 
 Result<SavedChat> ParseChat(std::string_view json) {

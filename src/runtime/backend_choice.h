@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cli/options/options.h"
-#include "cli/terminal/log.h"
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
+#include "runtime/options.h"
 
-namespace fathom::cli {
+namespace fathom {
 
 // The instruction set asked for, or the best of this machine.
 Result<Isa> ChooseIsa(const RunOptions& run);
@@ -24,6 +23,7 @@ Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
 // The CPU backend with the threads and the instruction set asked for. Error: this machine or this
 // build does not have the instruction set.
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
-                                               std::span<const int> processors, Log& log);
+                                               std::span<const int> processors,
+                                               const RuntimeEvents& events);
 
-}  // namespace fathom::cli
+}  // namespace fathom

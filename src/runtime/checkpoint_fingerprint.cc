@@ -1,4 +1,4 @@
-#include "cli/checkpoint_fingerprint.h"
+#include "runtime/checkpoint_fingerprint.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,10 +9,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "cli/terminal/output.h"
+#include "base/file.h"
 #include "kv_cache/block_key.h"
 
-namespace fathom::cli {
+namespace fathom {
 namespace {
 
 constexpr std::size_t kPieces = 8;
@@ -42,12 +42,8 @@ void AddPieces(std::span<const std::byte> bytes, std::string& identity) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 Result<std::string> Fingerprint(const Checkpoint& checkpoint, bool with_files) {
-  const Result<std::string> config = ReadInput((checkpoint.path() / "config.json").string());
+  const Result<std::string> config = ReadFile(checkpoint.path() / "config.json");
   if (!config) return Unexpected(config.error());
   std::string identity = *config;
   for (const Checkpoint::Tensor* tensor : checkpoint.TensorsByName()) {
@@ -76,4 +72,4 @@ Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint) {
   return Fingerprint(checkpoint, false);
 }
 
-}  // namespace fathom::cli
+}  // namespace fathom

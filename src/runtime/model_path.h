@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 
-namespace fathom::cli {
+namespace fathom {
 
 // `chosen` (from --model or FATHOM_MODEL) if it is not empty; else the embedded model, found from
 // the running binary. Errors: there is no such directory; what is missing in it is for the loader
@@ -17,4 +17,4 @@ Result<std::filesystem::path> FindModel(const std::filesystem::path& chosen);
 // (a build tree lies inside the project). The error says where it was looked for.
 Result<std::filesystem::path> FindEmbeddedModel(const std::filesystem::path& binary);
 
-}  // namespace fathom::cli
+}  // namespace fathom

@@ -1,4 +1,4 @@
-#include "cli/backend_choice.h"
+#include "runtime/backend_choice.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include "base/processors.h"
 #include "kernels/registry.h"
 
-namespace fathom::cli {
+namespace fathom {
 
 Result<Isa> ChooseIsa(const RunOptions& run) {
   return run.cpu_isa.empty() ? Result<Isa>(AvailableIsas().back()) : ParseIsa(run.cpu_isa);
@@ -40,16 +40,17 @@ Result<std::vector<int>> ChooseProcessors(const RunOptions& run) {
 }
 
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
-                                               std::span<const int> processors, Log& log) {
+                                               std::span<const int> processors,
+                                               const RuntimeEvents& events) {
   const Result<Isa> isa = ChooseIsa(run);
   if (!isa) return Unexpected(isa.error());
   Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(*isa, run.n_threads, processors);
   if (backend) {
-    log.Info("backend {}, {} threads{}", (*backend)->Name(), run.n_threads,
-             processors.empty() ? std::string()
-                                : fmt::format(" on processors {}", fmt::join(processors, ",")));
+    events.Info("backend {}, {} threads{}", (*backend)->Name(), run.n_threads,
+                processors.empty() ? std::string()
+                                   : fmt::format(" on processors {}", fmt::join(processors, ",")));
   }
   return backend;
 }
 
-}  // namespace fathom::cli
+}  // namespace fathom

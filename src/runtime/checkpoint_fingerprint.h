@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "checkpoint/safetensors.h"
 
-namespace fathom::cli {
+namespace fathom {
 
 // Of a checkpoint opened from its directory: 32 digits, a hash of
 //
@@ -21,4 +21,4 @@ Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
 // The same without names and times of files: copies on several machines have it in common.
 Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint);
 
-}  // namespace fathom::cli
+}  // namespace fathom

@@ -1,4 +1,4 @@
-#include "cli/token_ids.h"
+#include "cli/options/token_ids.h"
 
 #include <fmt/ranges.h>
 
@@ -49,7 +49,7 @@ Result<std::vector<Token>> ReadTokenIds(std::string_view argument, std::int64_t 
   if (argument != "-" && argument.find_first_not_of(kIdCharacters) == std::string_view::npos) {
     return ParseTokenIds(argument, "token ids", vocab_size);
   }
-  Result<std::string> text = ReadInput(argument);
+  Result<std::string> text = ReadInput(std::string(argument));
   if (!text && text.error().code == ErrorCode::kNotFound) {
     return MakeError(ErrorCode::kNotFound, "{}: neither token ids nor a file that exists",
                      argument);

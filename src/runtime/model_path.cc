@@ -1,9 +1,9 @@
-#include "cli/model_path.h"
+#include "runtime/model_path.h"
 
 #include <string>
 #include <system_error>
 
-namespace fathom::cli {
+namespace fathom {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +62,4 @@ Result<fs::path> FindModel(const fs::path& chosen) {
   return chosen;
 }
 
-}  // namespace fathom::cli
+}  // namespace fathom

@@ -1,12 +1,10 @@
-#include "cli/rank_session.h"
+#include "runtime/rank_process.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,15 +12,14 @@
 
 #include "base/descriptor.h"
 #include "base/signal_mask.h"
-#include "cli/build_info.h"
-#include "cli/checkpoint_fingerprint.h"
-#include "cli/terminal/output.h"
 #include "comm/mpi_module.h"
 #include "comm/rank_controls.h"
 #include "comm/socket_mesh.h"
 #include "engine/ranks/rank_calls.h"
+#include "runtime/build_info.h"
+#include "runtime/checkpoint_fingerprint.h"
 
-namespace fathom::cli {
+namespace fathom {
 namespace {
 
 constexpr std::chrono::seconds kEndOfAll{5};
@@ -80,7 +77,7 @@ MeshEnds EndsOf(const RankLink& link) {
 
 }  // namespace
 
-Status RankSession::Join() {
+Status RankProcess::Join() {
   const SignalsBlocked blocked;  // for the threads of the transport
   if (!options_.link.empty()) {
     const Result<RankLink> link = ParseRankLink(options_.link);
@@ -96,7 +93,7 @@ Status RankSession::Join() {
 }
 
 // mpirun ends all ranks when one has died, but does not see that one hangs.
-Status RankSession::JoinMpi() {
+Status RankProcess::JoinMpi() {
   Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(alarm_);
   if (!all) return Unexpected(all.error());
   all_ = *std::move(all);
@@ -107,22 +104,19 @@ Status RankSession::JoinMpi() {
   } else if (!controls) {
     return Unexpected(controls.error());
   } else if (is_first()) {
-    watch_.emplace(*std::move(controls), alarm_, [](const Error& reason) {
-      PrintError(fmt::format("fathom: error: {}\n", reason.message));
-      ::_exit(EXIT_FAILURE);
-    });
+    watch_.emplace(*std::move(controls), alarm_, end_process_);
   } else {
     control_of_mpi_ = std::move(controls->front());
     control_ = control_of_mpi_.get();
     heartbeat_.emplace(control_, Watcher::kFirstRank, alarm_,
-                       [](const Error&) { ::_exit(EXIT_FAILURE); });
+                       [this](const Error&) { end_process_(kQuiet); });
   }
   return CheckPrograms();
 }
 
 // Before anything else is said: what it means may differ from build to build. The ranks of one
 // launcher are one build.
-Status RankSession::CheckPrograms() {
+Status RankProcess::CheckPrograms() {
   struct Program {
     Field build;
   };
@@ -132,7 +126,7 @@ Status RankSession::CheckPrograms() {
   return all ? CheckSame(*all, &Program::build, "program") : Unexpected(all.error());
 }
 
-Status RankSession::Conclude(Status status) {
+Status RankProcess::Conclude(Status status) {
   // What is heard of a failure comes after its consequences.
   const auto wait = [this](std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
@@ -158,14 +152,14 @@ Status RankSession::Conclude(Status status) {
   return NameRank(status.error(), all_->rank());
 }
 
-void RankSession::End() {
+void RankProcess::End() {
   if (is_alone() || alarm_.raised()) return;
   RankMessage end;
   end.Add(static_cast<std::int64_t>(RankCall::kEnd));
   static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
 }
 
-RankCounts RankSession::Counts(const ModelConfig& config) const {
+RankCounts RankProcess::Counts(const ModelConfig& config) const {
   const int n_stage_ranks = std::max(all_->size() / std::max(options_.n_stages, 1), 1);
   RankCounts counts = {.n_stages = options_.n_stages,
                        .n_redundant_experts = options_.n_redundant_experts};
@@ -190,7 +184,7 @@ RankCounts RankSession::Counts(const ModelConfig& config) const {
 
 // Before anything of the model is computed: ranks that differ would wait for each other, or give
 // wrong answers.
-Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
+Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ContentFingerprintOf(checkpoint);
   if (!model) return Unexpected(model.error());
   const Work mine = {
@@ -211,8 +205,8 @@ Status RankSession::CheckAgreement(const Checkpoint& checkpoint) {
   return same ? CheckSame(*all, &Work::options, "options") : same;
 }
 
-Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config,
-                                           const Checkpoint& checkpoint) {
+Result<const ModelRanks*> RankProcess::Partition(const ModelConfig& config,
+                                                 const Checkpoint& checkpoint) {
   if (options_.is_one()) {
     const Status checked = CheckCounts(config, Counts(config), 1);
     if (!checked) return Unexpected(checked.error());
@@ -234,4 +228,4 @@ Result<const ModelRanks*> RankSession::Cut(const ModelConfig& config,
   return &groups_->ranks();
 }
 
-}  // namespace fathom::cli
+}  // namespace fathom

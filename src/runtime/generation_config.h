@@ -7,15 +7,17 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "cli/options/options.h"
 #include "engine/request.h"
 
-namespace fathom::cli {
+namespace fathom {
 
 struct GenerationConfig {
   double temperature = 1;
   double top_p = 1;
   std::vector<Token> eos_tokens;  // those of the file; config.json has one of its own
+
+  // The sampling of requests that do not choose their own.
+  SamplingParameters Sampling() const;
 };
 
 // Of a model's directory; the defaults if there is no such file. "do_sample": false is temperature
@@ -23,9 +25,4 @@ struct GenerationConfig {
 Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory);
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);
 
-// What was asked for; else what the model's makers want; else max_tokens as given.
-SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
-                                          const GenerationConfig& config,
-                                          std::optional<std::int64_t> max_tokens);
-
-}  // namespace fathom::cli
+}  // namespace fathom

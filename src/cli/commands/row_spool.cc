@@ -1,4 +1,4 @@
-#include "cli/row_spool.h"
+#include "cli/commands/row_spool.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-#include "cli/expert_balance.h"
+#include "runtime/expert_balance.h"
 
 #include <array>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "cli/checkpoint_fingerprint.h"
-#include "cli/terminal/output.h"
+#include "base/file.h"
+#include "runtime/checkpoint_fingerprint.h"
 
-namespace fathom::cli {
+namespace fathom {
 namespace {
 
 // The first option that is of no use without ranks that share the experts; empty: none.
@@ -22,7 +22,7 @@ std::string_view FirstOption(const RankOptions& options) {
 Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& path) {
   std::string text;
   if (all.rank() == 0) {
-    Result<std::string> read = ReadInput(path.string());
+    Result<std::string> read = ReadFile(path);
     if (!read) return Unexpected(read.error());
     text = *std::move(read);
   }
@@ -34,15 +34,16 @@ Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& p
   return text;
 }
 
-void Tell(const RebalanceReport& report, Log& log) {
-  log.Info(
+void Report(const RebalanceReport& report, const RuntimeEvents& events) {
+  events.Info(
       "experts balanced: busiest rank {:.3f} -> {:.3f} of the mean, {} experts of {} layers moved, "
       "{:.1f} MB beside {} steps, which waited {:.3f} s",
       report.imbalance_before, report.imbalance_after, report.n_moved_experts,
       report.n_moved_blocks, static_cast<double>(report.moved_bytes) / 1e6, report.n_steps,
       report.seconds);
   if (report.n_kept_blocks > 0) {
-    log.Warn("experts of {} layers stay where they are: {}", report.n_kept_blocks, report.failure);
+    events.Warn("experts of {} layers stay where they are: {}", report.n_kept_blocks,
+                report.failure);
   }
 }
 
@@ -80,9 +81,9 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
   return balance;
 }
 
-void ExpertBalance::Begin(Model& model, Log& log) {
+void ExpertBalance::Begin(Model& model, const RuntimeEvents& events) {
   model_ = &model;
-  log_ = &log;
+  events_ = events;
   if (interval_ == 0) return;
   rebalancer_ = std::make_unique<ExpertRebalancer>(PlacedExperts::Of(model));
   schedule_ = std::make_unique<RebalanceSchedule>(
@@ -92,7 +93,7 @@ void ExpertBalance::Begin(Model& model, Log& log) {
 void ExpertBalance::End(const RebalanceReport& report) {
   is_new_ = true;
   if (!is_first_) return;
-  Tell(report, *log_);
+  Report(report, events_);
   if (on_end_) on_end_(report);
 }
 
@@ -103,8 +104,8 @@ Status ExpertBalance::AfterStep(std::int64_t n_tokens) {
   const Result<std::string> text = GatherText();
   if (!text) return Unexpected(text.error());
   if (!is_first_) return {};
-  const Status written = WriteWholeFile(file_, *text);
-  if (!written) log_->Warn("--save-expert-placement: {}", written.error().message);
+  const Status written = WriteFile(file_, *text);
+  if (!written) events_.Warn("--save-expert-placement: {}", written.error().message);
   return {};
 }
 
@@ -118,7 +119,7 @@ Status ExpertBalance::Finish() {
   if (!finished || file_.empty()) return finished;
   const Result<std::string> text = GatherText();
   if (!text) return Unexpected(text.error());
-  return is_first_ ? WriteWholeFile(file_, *text) : Status();
+  return is_first_ ? WriteFile(file_, *text) : Status();
 }
 
 // Of all stages.
@@ -128,4 +129,4 @@ Result<std::string> ExpertBalance::GatherText() const {
   return PlacementText(*placements, owner_);
 }
 
-}  // namespace fathom::cli
+}  // namespace fathom

@@ -1,13 +1,13 @@
-#include "cli/generation_config.h"
+#include "runtime/generation_config.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 
-#include "cli/terminal/output.h"
+#include "base/file.h"
 
-namespace fathom::cli {
+namespace fathom {
 namespace {
 
 using nlohmann::json;
@@ -54,6 +54,10 @@ Status ReadEosTokens(const json& object, std::string_view file_name, std::vector
 
 }  // namespace
 
+SamplingParameters GenerationConfig::Sampling() const {
+  return {.temperature = temperature, .top_p = top_p};
+}
+
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name) {
   const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) {
@@ -76,7 +80,7 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
 
 Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory) {
   const std::string path = directory / "generation_config.json";
-  const Result<std::string> text = ReadInput(path);
+  const Result<std::string> text = ReadFile(path);
   if (!text) {
     if (text.error().code == ErrorCode::kNotFound) {
       return GenerationConfig();
@@ -86,26 +90,4 @@ Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& direc
   return ParseGenerationConfig(*text, path);
 }
 
-SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
-                                          const GenerationConfig& config,
-                                          std::optional<std::int64_t> max_tokens) {
-  SamplingParameters parameters;
-  parameters.temperature = options.temperature.value_or(config.temperature);
-  parameters.top_p = options.top_p.value_or(config.top_p);
-  parameters.top_k = options.top_k.value_or(0);
-  parameters.min_p = options.min_p.value_or(0);
-  parameters.repetition_penalty = options.repetition_penalty;
-  parameters.presence_penalty = options.presence_penalty;
-  parameters.frequency_penalty = options.frequency_penalty;
-  parameters.logit_bias.insert(options.logit_bias.begin(), options.logit_bias.end());
-  parameters.top_logprobs = options.n_logprobs;
-  parameters.seed = options.seed;
-  parameters.max_tokens = max_tokens;
-  parameters.min_tokens = options.min_tokens;
-  parameters.stop_strings = options.stop_strings;
-  parameters.stop_tokens = options.stop_tokens;
-  parameters.ignore_eos = options.ignore_eos;
-  return parameters;
-}
-
-}  // namespace fathom::cli
+}  // namespace fathom

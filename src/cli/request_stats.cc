@@ -1,0 +1,30 @@
+#include "cli/request_stats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fathom::cli {
+
+double PrefillRate(const RequestStats& stats) {
+  const std::int64_t n_tokens = stats.prompt_tokens - stats.cached_tokens;
+  return stats.prefill_seconds > 0 ? static_cast<double>(n_tokens) / stats.prefill_seconds : 0;
+}
+
+double DecodeRate(const RequestStats& stats) {
+  // The first token comes out of the prefill.
+  const std::int64_t n_tokens = std::max<std::int64_t>(stats.generated_tokens - 1, 0);
+  return stats.decode_seconds > 0 ? static_cast<double>(n_tokens) / stats.decode_seconds : 0;
+}
+
+std::string DescribeStats(double load_seconds, const RequestStats& stats) {
+  const std::string cached =
+      stats.cached_tokens > 0 ? fmt::format(" ({} cached)", stats.cached_tokens) : "";
+  return fmt::format(
+      "load {:.2f} s; prompt {} tokens{}, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; "
+      "seed {}",
+      load_seconds, stats.prompt_tokens, cached, PrefillRate(stats), stats.generated_tokens,
+      DecodeRate(stats), stats.seed);
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,18 @@
+// The speed of a request, for people.
+#pragma once
+
+#include <string>
+
+#include "engine/token_stream.h"
+
+namespace fathom::cli {
+
+// "load 0.05 s; prompt 140 tokens (128 cached), 2345 tokens/s; generated 99 tokens, 432.1 tokens/s;
+// seed 7"
+std::string DescribeStats(double load_seconds, const RequestStats& stats);
+
+// Tokens computed per second; 0 if nothing was measured.
+double PrefillRate(const RequestStats& stats);
+double DecodeRate(const RequestStats& stats);
+
+}  // namespace fathom::cli

@@ -1,0 +1,39 @@
+// LoadDisplay: what a runtime reports, as a progress bar and lines of the log.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/log.h"
+#include "cli/terminal/progress.h"
+#include "runtime/options.h"
+
+namespace fathom::cli {
+
+// Outlives the runtime that it listens to.
+class LoadDisplay {
+ public:
+  // Shows that the model of `directory` loads. Ctrl-C ends the program meanwhile, if `interrupt` is
+  // given. `progress` is called as well.
+  LoadDisplay(const std::filesystem::path& directory, Log& log, Interrupt* interrupt = nullptr,
+              std::function<void(double share)> progress = {})
+      : log_(log),
+        interrupt_(interrupt),
+        progress_(std::move(progress)),
+        bar_("loading " + directory.filename().string()) {}
+  LoadDisplay(const LoadDisplay&) = delete;
+  LoadDisplay& operator=(const LoadDisplay&) = delete;
+
+  RuntimeEvents events();
+
+ private:
+  Log& log_;
+  Interrupt* interrupt_;
+  std::function<void(double share)> progress_;
+  ProgressBar bar_;
+};
+
+}  // namespace fathom::cli

@@ -1,0 +1,80 @@
+// How a model is run: plain values with defaults. Errors about them use the names that the options
+// have on the command line of fathom.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/weight_memory.h"
+
+namespace fathom {
+
+// How the ranks of a run share the model (runtime/rank_process.h).
+struct RankOptions {
+  std::string link;  // from the launcher; empty: none
+  bool mpi = false;  // mpirun or the like has started this process
+  int n_tensor = 0;  // 0: all ranks of a stage, or 1 with dp_attention
+  int n_stages = 1;
+  int n_expert = 0;           // 1 or all of a stage; 0: all, if the experts can be divided so
+  bool dp_attention = false;  // the ranks of a stage have sequences of their own
+  bool decode_context_parallel = false;  // tensor ranks cache some of the compressed rows each
+  std::string expert_exchange;           // "fused" or "gather"; empty: fused where it is possible
+  std::int64_t n_redundant_experts = 0;
+  std::int64_t eplb_interval = 0;               // tokens; 0: experts stay where they are
+  std::filesystem::path expert_placement;       // the first placement; empty: the default one
+  std::filesystem::path save_expert_placement;  // written after every rebalancing; empty: nowhere
+  bool is_one() const { return link.empty() && !mpi; }
+};
+
+// On what a model runs.
+struct RunOptions {
+  std::filesystem::path model;            // empty: the embedded one
+  int n_threads = 1;                      // >= 1
+  std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
+  std::optional<std::int64_t> n_context;  // tokens; missing: the caller's default (ContextLength)
+  bool pin = false;                       // bind each thread to a physical core
+  std::vector<int> processors{};          // bind the n_threads threads to these; empty: see `pin`
+  WeightMemory weights{};
+  RankOptions ranks{};
+};
+
+// How the engine serves requests.
+struct ServingOptions {
+  std::int64_t max_batch_tokens = 512;          // of a step; >= 1
+  std::int64_t max_sequences = 1;               // that run at once; >= 1
+  std::int64_t max_waiting = 4096;              // requests beside those that run; more are refused
+  std::optional<std::int64_t> kv_memory_bytes;  // of all caches; missing: DefaultKvMemory
+  std::filesystem::path kv_disk;                // where cached blocks are kept; empty: nowhere
+  std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
+  bool prefix_cache = true;
+  // 0: no drafts; 1 to 4: always so many; missing: as many as pay if the checkpoint has a head.
+  std::optional<std::int64_t> draft_depth;
+  std::optional<double> draft_acceptance;  // DraftOptions::simulated_acceptance
+  std::filesystem::path trace;             // empty: none
+};
+
+// Called while a model loads and runs; each may be empty.
+struct RuntimeEvents {
+  std::function<void(const std::string& message)> info{};  // any thread
+  std::function<void(const std::string& message)> warn{};  // any thread
+  // The share of the model that is loaded, 0 to 1; on the thread that loads. 1 comes once.
+  std::function<void(double share)> progress{};
+
+  template <class... Args>
+  void Info(fmt::format_string<Args...> format, Args&&... args) const {
+    if (info) info(fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <class... Args>
+  void Warn(fmt::format_string<Args...> format, Args&&... args) const {
+    if (warn) warn(fmt::format(format, std::forward<Args>(args)...));
+  }
+};
+
+}  // namespace fathom

@@ -1,0 +1,78 @@
+// RankProcess: this process as one rank of a run: joins the others, and knows which part of the
+// model it has.
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "comm/abort_flag.h"
+#include "comm/communicator.h"
+#include "comm/failure_detector.h"
+#include "comm/rank_link.h"
+#include "distributed/model_ranks.h"
+#include "runtime/options.h"
+
+namespace fathom {
+
+// Must end this process. Called on another thread when ranks that mpirun started cannot go on. The
+// message says why, and is empty where another rank says so.
+using EndProcess = std::function<void(const Error& reason)>;
+
+// Outlives the model. One thread, that of the model, unless a function says otherwise.
+class RankProcess {
+ public:
+  explicit RankProcess(
+      const RankOptions& options, EndProcess end_process = [](const Error&) { std::abort(); })
+      : options_(options), end_process_(std::move(end_process)) {}
+
+  // Called once, before everything else. A process that neither fathom launch nor mpirun has
+  // started is alone. Error: also when the ranks are not the same build.
+  Status Join();
+
+  // The first rank reads input and writes results; the others compute what it needs.
+  bool is_first() const { return all_->rank() == 0; }
+  bool is_alone() const { return all_ == nullptr || all_->size() == 1; }
+  Communicator& all() { return *all_; }
+  // Why all ranks have to stop, once they have. Any thread.
+  Status Check() const { return alarm_.Check(); }
+  // Stops all ranks. Any thread.
+  void Fail(const Error& error) { alarm_.Raise(error); }
+  // On the first rank: ends the others, which wait for a call (engine/ranks/rank_calls.h).
+  void End();
+  // How this rank's command ends, so that one rank alone reports a failure: sends it to the watcher
+  // of the ranks. The error has no message where another rank reports it. Also after a Join that
+  // failed.
+  Status Conclude(Status status);
+  // What the user should know about these ranks; empty: nothing.
+  const std::string& warning() const { return warning_; }
+  // Which part of the model each rank has, by the options. nullptr: this rank is alone. Errors: a
+  // partition that the model does not allow; ranks that run another model or with other options.
+  Result<const ModelRanks*> Partition(const ModelConfig& config, const Checkpoint& checkpoint);
+
+ private:
+  Status JoinMpi();
+  Status CheckPrograms();
+  Status CheckAgreement(const Checkpoint& checkpoint);
+  RankCounts Counts(const ModelConfig& config) const;
+
+  RankOptions options_;
+  EndProcess end_process_;
+  AbortFlag alarm_;
+  int control_ = -1;           // to the watcher of this rank
+  Descriptor control_of_mpi_;  // owns it, if the first rank does
+  std::optional<Heartbeat> heartbeat_;
+  std::optional<FailureDetector> watch_;  // on the first rank, of the others
+  std::string warning_;
+  std::unique_ptr<Communicator> all_;
+  std::unique_ptr<RankGroups> groups_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,181 @@
+#include "runtime/runtime.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "checkpoint/head_kind.h"
+#include "engine/model_adapter.h"
+#include "engine/ranks/rank_calls.h"
+#include "engine/ranks/rank_follower.h"
+#include "engine/ranks/rank_leader.h"
+#include "runtime/checkpoint_fingerprint.h"
+#include "runtime/model_path.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
+
+Status CheckOptions(const RuntimeOptions& options) {
+  const ServingOptions& serving = options.serving;
+  const RankOptions& ranks = options.run.ranks;
+  if (!ranks.save_expert_placement.empty() && ranks.eplb_interval == 0) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--save-expert-placement: expected --eplb-interval, with which experts move");
+  }
+  if (serving.max_batch_tokens < serving.max_sequences) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--max-batch-tokens: expected at least --max-sequences ({}), a token of each, "
+                     "found {}",
+                     serving.max_sequences, serving.max_batch_tokens);
+  }
+  if (!serving.kv_disk.empty() && !serving.prefix_cache) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--kv-disk: what is kept there is found by the prefix cache, and "
+                     "--prefix-cache is off");
+  }
+  return {};
+}
+
+// A fixed depth is for the loader to refuse where there is no head: it knows what is missing.
+bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
+  if (serving.draft_depth) return *serving.draft_depth > 0;
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  return head && head->kind == HeadKind::kMtp;
+}
+
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
+  const std::int64_t rows_per_sequence = 1 + (drafts ? kMaxDraftDepth : 0);
+  return {
+      .sizes = {.max_sequences = serving.max_sequences,
+                .max_context = n_context,
+                .max_batch_tokens =
+                    std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
+                .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
+                .with_mtp = drafts,
+                .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
+      .prefix_cache = serving.prefix_cache};
+}
+
+Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
+  RankMessage message;
+  message.Add(static_cast<std::int64_t>(RankCall::kLoad));
+  AddSizes(plan.sizes, message);
+  message.Add(std::int64_t{plan.prefix_cache});
+  return message.Broadcast(all);
+}
+
+// None: the first rank has nothing to load.
+Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
+  RankMessage message;
+  const Status received = message.Broadcast(all);
+  if (!received) return Unexpected(received.error());
+  if (static_cast<RankCall>(message.Take()) == RankCall::kEnd) {
+    return std::optional<LoadPlan>();
+  }
+  LoadPlan plan;
+  TakeSizes(message, plan.sizes);
+  plan.prefix_cache = message.Take() != 0;
+  if (!message.IsRead()) {
+    return MakeError(ErrorCode::kInvalidData,
+                     "rank 0 told something else than what to load: it is another program");
+  }
+  return std::optional(plan);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
+                                               const RuntimeOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Status valid = CheckOptions(options);
+  if (!valid) return Unexpected(valid.error());
+  const Result<std::int64_t> n_context = ContextLength(options.run, kDefaultContext, files.config);
+  if (!n_context) return Unexpected(n_context.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(files.directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  Result<std::string> fingerprint = std::string();
+  if (!options.serving.kv_disk.empty()) fingerprint = FingerprintOf(*checkpoint);
+  if (!fingerprint) return Unexpected(fingerprint.error());
+  const bool drafts = WantsDrafts(options.serving, *checkpoint);
+  const LoadPlan plan = MakeLoadPlan(options.serving, *n_context, drafts);
+  RuntimeOptions with_ranks = options;
+  std::unique_ptr<Runtime> runtime(new Runtime());
+  if (options.ranks == nullptr) {
+    runtime->alone_ = std::make_unique<RankProcess>(RankOptions());
+    const Status joined = runtime->alone_->Join();
+    if (!joined) return Unexpected(joined.error());
+    with_ranks.ranks = runtime->alone_.get();
+  }
+  const Status sent = BroadcastLoadPlan(plan, with_ranks.ranks->all());
+  if (!sent) return Unexpected(sent.error());
+  Result<LoadedModel> loaded = LoadedModel::Load(files.config, *std::move(checkpoint), options.run,
+                                                 plan, *with_ranks.ranks, options.events);
+  if (!loaded) return Unexpected(loaded.error());
+  runtime->loaded_ = std::make_unique<LoadedModel>(*std::move(loaded));
+  const Status created = runtime->CreateEngine(files, with_ranks, drafts, *std::move(fingerprint));
+  if (!created) return Unexpected(created.error());
+  runtime->load_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return runtime;
+}
+
+Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& options, bool drafts,
+                             std::string fingerprint) {
+  RankProcess& ranks = *options.ranks;
+  const ServingOptions& serving = options.serving;
+  const auto on_failure = [&ranks](const Error& error) { ranks.Fail(error); };
+  ExpertBalance& balance = loaded_->balance();
+  if (ranks.is_alone()) {
+    adapter_ = std::make_unique<ModelAdapter>(loaded_->model());
+  } else {
+    adapter_ =
+        std::make_unique<RankLeader>(loaded_->model(), ranks.all(), on_failure, balance.Hook());
+  }
+  Result<std::unique_ptr<Engine>> created = Engine::Create(
+      *adapter_,
+      {.eos_tokens = files.EosTokens(),
+       .token_bytes = [&files](Token token) { return files.tokenizer.TokenBytes(token); },
+       .prefix_cache = serving.prefix_cache,
+       .draft = {.enabled = drafts,
+                 .depth = serving.draft_depth.value_or(0),
+                 .simulated_acceptance = serving.draft_acceptance},
+       .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
+       .fingerprint = std::move(fingerprint),
+       .max_waiting = serving.max_waiting,
+       .trace = serving.trace,
+       .warn = options.events.warn,
+       .on_failure = on_failure,
+       .on_thread_start = [loaded = loaded_.get()] { loaded->BindThread(); }});
+  if (!created) return Unexpected(created.error());
+  engine_ = *std::move(created);
+  balance.set_on_end([engine = engine_.get()](const RebalanceReport& report) {
+    engine->CountRebalance({.imbalance_before = report.imbalance_before,
+                            .imbalance_after = report.imbalance_after,
+                            .moved_experts = report.n_moved_experts,
+                            .moved_bytes = report.moved_bytes,
+                            .seconds = report.seconds});
+  });
+  return {};
+}
+
+Status FollowEngine(const RunOptions& run, RankProcess& ranks, const RuntimeEvents& events) {
+  const Result<std::optional<LoadPlan>> plan = ReceiveLoadPlan(ranks.all());
+  if (!plan) return Unexpected(plan.error());
+  if (!*plan) return {};
+  const Result<std::filesystem::path> directory = FindModel(run.model);
+  if (!directory) return Unexpected(directory.error());
+  const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
+  if (!config) return Unexpected(config.error());
+  Result<Checkpoint> checkpoint = Checkpoint::Open(*directory);
+  if (!checkpoint) return Unexpected(checkpoint.error());
+  const Result<LoadedModel> loaded =
+      LoadedModel::Load(*config, *std::move(checkpoint), run, **plan, ranks, events);
+  if (!loaded) return Unexpected(loaded.error());
+  loaded->BindThread();
+  return FollowCalls(loaded->model(), ranks.all(), loaded->balance().Hook(), events.warn);
+}
+
+}  // namespace fathom
