@@ -28,16 +28,14 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   const Result<const ModelRanks*> partition = ranks.Partition(config, checkpoint);
   if (!partition) return Unexpected(partition.error());
   loaded.ranks_ = *partition;
-  Result<ExpertBalance> balance =
-      ExpertBalance::Create(run.ranks, *partition, config, checkpoint);
+  Result<ExpertBalance> balance = ExpertBalance::Create(run.ranks, *partition, config, checkpoint);
   if (!balance) return Unexpected(balance.error());
   loaded.balance_ = std::make_unique<ExpertBalance>(*std::move(balance));
   sizes.parts = ShardedParts(*partition, {.placement = loaded.balance_->placement()});
   if (sizes.kv_memory_bytes == kDefaultKvMemory) {
     sizes.kv_memory_bytes = 0;
-    const std::int64_t full_bytes = SequenceCache::FullBytes(
-        ShardCache(CacheShapeOf(config, sizes),
-                   *partition ? (*partition)->shard : WholeModel(config)));
+    const std::int64_t full_bytes = SequenceCache::FullBytes(ShardCache(
+        CacheShapeOf(config, sizes), *partition ? (*partition)->shard : WholeModel(config)));
     // As if all ranks were on this machine.
     const std::int64_t available =
         AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();

@@ -1,25 +1,21 @@
 // The command line of batch.
-#include "cli/options/batch_options.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "cli/options/command_options.h"
+#include "tests/cli/program.h"
 
 namespace fathom::cli {
 namespace {
 
 // What the parser says of a wrong command line; "" if it is right.
 std::string Parse(const std::string& arguments, BatchCommand& command) {
-  CLI::App app;
-  AddBatch(app, command);
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    return error.what();
-  }
-  return "";
+  Parser parser("", "", "");
+  Command root = parser.root();
+  AddBatch(root, command);
+  return parser.Parse(testing::SplitAtBlanks(arguments)).error;
 }
 
 TEST(BatchOptionsTest, Defaults) {

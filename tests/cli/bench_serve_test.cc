@@ -2,12 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cli/options/bench_serve_options.h"
+#include "cli/options/command_options.h"
 #include "tests/cli/program.h"
 #include "tests/testing/scripted_peer.h"
 #include "tests/testing/shared_data.h"
@@ -21,14 +20,10 @@ using ::testing::StartsWith;
 
 // What the parser says of a wrong command line; "" if it is right.
 std::string Parse(const std::string& arguments, cli::BenchServeCommand& command) {
-  CLI::App bench;
-  cli::AddBenchServe(bench, command);
-  try {
-    bench.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    return error.what();
-  }
-  return "";
+  cli::Parser parser("", "", "");
+  cli::Command root = parser.root();
+  cli::AddBenchServe(root, command);
+  return parser.Parse(SplitAtBlanks(arguments)).error;
 }
 
 TEST(BenchServeOptionsTest, Defaults) {

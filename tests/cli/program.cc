@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "tests/testing/shared_data.h"
 
@@ -73,6 +75,11 @@ void ExpectRefusal(const ProgramRun& run, int exit_code, std::string_view part_o
   EXPECT_THAT(run.error, ::testing::StartsWith("fathom: error: "));
   EXPECT_THAT(run.error, ::testing::HasSubstr(std::string(part_of_message)));
   EXPECT_THAT(run.error, ::testing::EndsWith("\n"));
+}
+
+std::vector<std::string> SplitAtBlanks(const std::string& arguments) {
+  std::istringstream stream(arguments);
+  return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
 }
 
 nlohmann::json ParseOutput(const ProgramRun& run) {

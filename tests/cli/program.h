@@ -30,6 +30,9 @@ std::filesystem::path ProgramPath();
 // The error is one message and nothing was printed: what every refusal looks like.
 void ExpectRefusal(const ProgramRun& run, int exit_code, std::string_view part_of_message);
 
+// The words of a command line without quotes.
+std::vector<std::string> SplitAtBlanks(const std::string& arguments);
+
 // Parses the output; fails the calling test if it is not JSON.
 nlohmann::json ParseOutput(const ProgramRun& run);
 

@@ -43,7 +43,7 @@ Result<bench::Plan> MakePlan(const BenchCommand& command, const ModelConfig& con
 
 // The formulas for this checkpoint; the log is told where they are not what the tensors are.
 bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& config,
-                                const RankProcess& ranks, Log& log) {
+                            const RankProcess& ranks, Log& log) {
   bench::ModelCosts costs(config, bench::FindStoredFormats(checkpoint));
   for (const std::string& difference : costs.Differences(checkpoint)) {
     if (ranks.is_first()) log.Warn("GB/s may be wrong: {}", difference);
@@ -113,8 +113,7 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
   Result<std::vector<bench::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
     return RunRows(
-        loaded->model(), costs, *plan, **probe,
-        [&](std::size_t n_done, const bench::RowSpec& row) {
+        loaded->model(), costs, *plan, **probe, [&](std::size_t n_done, const bench::RowSpec& row) {
           log.Info("row {}", bench::Name(row));
           bar.Update(static_cast<double>(n_done) / static_cast<double>(plan->rows.size()));
         });
@@ -145,7 +144,9 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
     const Status drawn = WriteFile(command.plot, ToSvg(report));
     if (!drawn) return drawn;
   }
-  return Print(Render(report, command.format));
+  return Print(Render(report, command.json  ? BenchFormat::kJson
+                              : command.csv ? BenchFormat::kCsv
+                                            : BenchFormat::kTable));
 }
 
 }  // namespace fathom::cli

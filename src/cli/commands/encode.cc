@@ -48,7 +48,7 @@ Status RunEncode(const EncodeCommand& command, Log& log) {
       .thinking = command.thinking ? ThinkingMode::kThinking : ThinkingMode::kChat,
       .drop_thinking = !command.keep_reasoning,
       .effort = command.effort,
-      .add_bos = command.add_bos,
+      .add_bos = !command.no_bos,
       .trust_client_text = command.trust_client_text};
   const Result<EncodedPrompt> prompt = EncodeChat(*std::move(request), options, *profile);
   if (!prompt) return Unexpected(prompt.error());

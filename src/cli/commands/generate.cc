@@ -29,7 +29,7 @@ Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const Mo
     return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
   }
   const Token bos = static_cast<Token>(model.config.bos_token_id);
-  if (command.add_bos && (tokens->empty() || tokens->front() != bos)) {
+  if (!command.no_bos && (tokens->empty() || tokens->front() != bos)) {
     tokens->insert(tokens->begin(), bos);
   }
   if (tokens->empty()) {

@@ -1,18 +1,17 @@
-// What each command can be told: declared once, for parsing and for --help.
+// The options of each command: declared once, for parsing and for --help.
 #pragma once
 
-#include "cli/options/options.h"
+#include <string>
 
-namespace CLI {
-class App;
-}
+#include "cli/options/options.h"
+#include "cli/options/parser.h"
 
 namespace fathom::cli {
 
 // What the parser writes to while it reads; only the command that was named counts.
 struct ParsedCommands {
-  std::string log_level;  // empty: what the command wants
-  std::string log_format = "text";
+  std::string log_level;  // empty: the default of the command
+  LogFormat log_format = LogFormat::kText;
   GenerateCommand generate;
   ChatCommand chat;
   ServeCommand serve;
@@ -29,8 +28,15 @@ struct ParsedCommands {
   PlanCommand plan;
 };
 
-// Adds all commands and the options of the program to `app`. `commands` holds the defaults and must
-// outlive the parsing.
-void AddCommands(CLI::App& app, ParsedCommands& commands);
+// Adds all commands and the options of the program. `commands` holds the defaults and must outlive
+// the parsing.
+void AddCommands(Command root, ParsedCommands& commands);
+
+// Single commands, as AddCommands adds them.
+void AddBatch(Command& root, BatchCommand& options);
+void AddServe(Command& root, ServeCommand& options);
+void AddPlan(Command& root, PlanCommand& options);
+// Added to `bench`, whose own options it excludes.
+void AddBenchServe(Command& bench, BenchServeCommand& options);
 
 }  // namespace fathom::cli

@@ -39,8 +39,8 @@ struct GenerateCommand {
   RunOptions run;
   ServingOptions engine;
   SamplingOptions sampling;
-  std::string prompt;  // "-": standard input
-  bool add_bos = true;
+  std::string prompt;   // "-": standard input
+  bool no_bos = false;  // leave out the begin token where the text has none
   bool json = false;
 };
 
@@ -125,7 +125,7 @@ struct EncodeCommand {
   std::string profile;   // empty: what the model's directory says
   bool ids = false;
   bool thinking = true;
-  bool add_bos = true;
+  bool no_bos = false;
   bool keep_reasoning = false;     // of earlier turns
   bool native_developer = false;   // the role "developer" as the official encoder means it
   bool trust_client_text = false;  // special tokens written inside messages are tokens
@@ -162,6 +162,7 @@ struct MakeSliceCommand {
 
 // What bench prints.
 enum class BenchFormat { kTable, kJson, kCsv };
+inline constexpr std::string_view kBenchFormatNames[] = {"table", "json", "csv"};
 
 struct BenchCommand {
   RunOptions run;
@@ -169,7 +170,8 @@ struct BenchCommand {
   int n_repetitions = 5;
   std::int64_t chunk = 512;           // tokens of a prefill step
   std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
-  BenchFormat format = BenchFormat::kTable;
+  bool json = false;
+  bool csv = false;
   std::filesystem::path plot;  // empty: none
 };
 

@@ -1,105 +1,78 @@
-#include "cli/options/plan_options.h"
-
-#include <CLI/CLI.hpp>
-
-#include "cli/options/option_checks.h"
+#include "cli/options/command_options.h"
 #include "cli/options/option_groups.h"
+#include "cli/options/option_values.h"
 
 namespace fathom::cli {
 namespace {
 
-constexpr const char* kWorkGroup = "Work";
-constexpr const char* kExpertGroup = "Experts";
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 
-void AddWork(CLI::App* command, PlanCommand& options) {
-  command->option_defaults()->group(kWorkGroup);
-  command
-      ->add_option("--context", options.n_context,
-                   "Tokens before the one that is decoded, and of a sequence's caches (default: "
-                   "8192, or what the model has)")
-      ->type_name("N")
-      ->check(Integer(1, kMostTokens));
-  command
-      ->add_option("--prompt", options.n_prompt,
-                   "Tokens of the prompt whose TTFT is told (default: 2048, or the context)")
-      ->type_name("N")
-      ->check(Integer(1, kMostTokens));
-  command
-      ->add_option("--concurrency", options.concurrency,
-                   "Sequences decoded at once, on all devices together (default: 1)")
-      ->type_name("N")
-      ->check(Integer(1, 1'000'000));
-  command->add_option("--chunk", options.chunk, "Prompt tokens of a step (default: 512)")
-      ->type_name("C")
-      ->check(Integer(1, 65536));
-  command
-      ->add_option(
-          "--micro-batches", options.micro_batches,
-          "Parts of a batch that are under way at once in a pipeline (default: its stages)")
-      ->type_name("N")
-      ->check(Integer(1, 1024));
-  command->add_flag("--decode-context-parallel", options.decode_context_parallel,
-                    "Tensor ranks divide the cached rows that queries choose from, not only where "
-                    "memory is short");
+void AddWork(Command& command, PlanCommand& options) {
+  command.Group("Work");
+  command.Add({"--context", "N",
+               "Tokens before the one that is decoded, and of a sequence's caches (default: 8192, "
+               "or what the model has)",
+               Integer(1, kMostTokens, options.n_context)});
+  command.Add({"--prompt", "N",
+               "Tokens of the prompt whose TTFT is told (default: 2048, or the context)",
+               Integer(1, kMostTokens, options.n_prompt)});
+  command.Add({"--concurrency", "N",
+               "Sequences decoded at once, on all devices together (default: 1)",
+               Integer(1, 1'000'000, options.concurrency)});
+  command.Add(
+      {"--chunk", "C", "Prompt tokens of a step (default: 512)", Integer(1, 65536, options.chunk)});
+  command.Add({"--micro-batches", "N",
+               "Parts of a batch that are under way at once in a pipeline (default: its stages)",
+               Integer(1, 1024, options.micro_batches)});
+  command.AddFlag("--decode-context-parallel", options.decode_context_parallel,
+                  "Tensor ranks divide the cached rows that queries choose from, not only where "
+                  "memory is short");
 }
 
-void AddExperts(CLI::App* command, PlanCommand& options) {
-  command->option_defaults()->group(kExpertGroup);
-  CLI::Option* zipf =
-      command
-          ->add_option("--zipf", options.zipf,
-                       "The i-th most popular expert of a layer is chosen i^-S times as often "
-                       "(default: 0, all alike)")
-          ->type_name("S")
-          ->check(Number(0, 10));
-  command
-      ->add_option("--expert-trace", options.expert_trace,
-                   "How often experts were chosen, as docs/plan.md says")
-      ->type_name("FILE")
-      ->excludes(zipf);
-  command
-      ->add_option("--redundant-experts", options.n_redundant,
-                   "Experts are placed by the balancer, with R replicas more (default: not "
-                   "balanced)")
-      ->type_name("R")
-      ->check(Integer(0, 65536));
-  command
-      ->add_option_function<std::string>(
-          "--exchange", [&options](const std::string& name) { options.fused = name == "fused"; },
-          "How experts' outputs travel: unfused, or fused with their computation (default: "
-          "fused)")
-      ->type_name("NAME")
-      ->check(OneOf({"unfused", "fused"}));
+void AddExperts(Command& command, PlanCommand& options) {
+  command.Group("Experts");
+  command.Add({"--zipf", "S",
+               "The i-th most popular expert of a layer is chosen i^-S times as often (default: 0, "
+               "all alike)",
+               Number(0, 10, options.zipf)});
+  command.Add({.names = "--expert-trace",
+               .value = "FILE",
+               .help = "How often experts were chosen, as docs/plan.md says",
+               .read = Text(options.expert_trace),
+               .excludes = {"--zipf"}});
+  command.Add({"--redundant-experts", "R",
+               "Experts are placed by the balancer, with R replicas more (default: not balanced)",
+               Integer(0, 65536, options.n_redundant)});
+  command.Add({"--exchange", "NAME",
+               "How experts' outputs travel: unfused, or fused with their computation (default: "
+               "fused)",
+               TrueFor("fused", {"unfused", "fused"}, options.fused)});
 }
 
 }  // namespace
 
-void AddPlan(CLI::App& app, PlanCommand& options) {
-  CLI::App* command = app.add_subcommand(
+void AddPlan(Command& root, PlanCommand& options) {
+  Command command = root.AddCommand(
       "plan", "Say which cuts of a model fit some hardware, and how fast each should be");
-  command->add_option("--hardware", options.hardware, "The devices and links, as docs/plan.md says")
-      ->type_name("FILE")
-      ->required();
+  command.Add({.names = "--hardware",
+               .value = "FILE",
+               .help = "The devices and links, as docs/plan.md says",
+               .read = Text(options.hardware),
+               .required = true});
   AddModel(command, options.model);
-  command
-      ->add_option("--shape", options.shape,
-                   "flash or pro: the published model, in place of --model")
-      ->type_name("NAME")
-      ->check(OneOf({"flash", "pro"}))
-      ->excludes("--model");
-  command
-      ->add_option_function<std::string>(
-          "--format", [&options](const std::string& name) { options.json = name == "json"; },
-          "text or json (default: text)")
-      ->type_name("NAME")
-      ->check(OneOf({"text", "json"}));
-  command->add_option("--top", options.n_rows, "Rows of the table (default: 16; 0: all)")
-      ->type_name("N")
-      ->check(AtLeast(0));
+  command.Group(kOwnGroup);
+  command.Add({.names = "--shape",
+               .value = "NAME",
+               .help = "flash or pro: the published model, in place of --model",
+               .read = OneOf({"flash", "pro"}, options.shape),
+               .excludes = {"--model"}});
+  command.Add({"--format", "NAME", "text or json (default: text)",
+               TrueFor("json", {"text", "json"}, options.json)});
+  command.Add(
+      {"--top", "N", "Rows of the table (default: 16; 0: all)", AtLeast(0, options.n_rows)});
   AddWork(command, options);
   AddExperts(command, options);
-  command->footer(
+  command.Footer(
       "A directory with nothing but config.json is enough. docs/plan.md says what the figures\n"
       "mean and how far they were from measured ones.\n"
       "Examples:\n"

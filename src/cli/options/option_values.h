@@ -1,0 +1,109 @@
+// Readers of option values: each checks a text once and stores what the text says. Errors say
+// "expected ..., found ...". Variables may be plain, std::optional, or a std::vector that grows.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/tensor.h"
+#include "cli/options/parser.h"
+
+namespace fathom::cli {
+
+template <class Value, class T>
+void Store(Value value, T& variable) {
+  if constexpr (requires { variable.push_back(typename T::value_type()); }) {
+    variable.push_back(static_cast<typename T::value_type>(value));
+  } else if constexpr (std::is_same_v<T, int>) {  // what an int does not hold is too much for all
+    variable = static_cast<int>(std::min<std::int64_t>(value, std::numeric_limits<int>::max()));
+  } else {
+    variable = static_cast<T>(value);
+  }
+}
+
+// The bodies of the readers below.
+ReadValue ReadInteger(std::int64_t low, std::int64_t high, std::function<void(std::int64_t)> store);
+ReadValue ReadNumber(double low, double high, bool low_is_allowed,
+                     std::function<void(double)> store);
+ReadValue ReadName(std::vector<std::string_view> names, std::function<void(std::size_t)> store);
+
+// Any text.
+template <class T>
+ReadValue Text(T& variable) {
+  return [&variable](const std::string& text) -> Status {
+    if constexpr (requires { variable.push_back(text); }) {
+      variable.push_back(text);
+    } else {
+      variable = text;
+    }
+    return {};
+  };
+}
+
+// A whole number from low to high.
+template <class T>
+ReadValue Integer(std::int64_t low, std::int64_t high, T& variable) {
+  return ReadInteger(low, high, [&variable](std::int64_t value) { Store(value, variable); });
+}
+template <class T>
+ReadValue AtLeast(std::int64_t low, T& variable) {
+  return Integer(low, std::numeric_limits<std::int64_t>::max(), variable);
+}
+
+// A number from low to high; above low and at most high.
+template <class T>
+ReadValue Number(double low, double high, T& variable) {
+  return ReadNumber(low, high, true, [&variable](double value) { Store(value, variable); });
+}
+template <class T>
+ReadValue NumberAbove(double low, double high, T& variable) {
+  return ReadNumber(low, high, false, [&variable](double value) { Store(value, variable); });
+}
+
+// One of `names`, as text.
+ReadValue OneOf(std::vector<std::string_view> names, std::string& variable);
+// One of `names`, which stand in the order of the enum.
+template <class Enum, std::size_t n>
+ReadValue OneOf(const std::string_view (&names)[n], Enum& variable) {
+  return ReadName({names, names + n},
+                  [&variable](std::size_t i) { variable = static_cast<Enum>(i); });
+}
+// One of two names, of which `name` is true.
+ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, bool& variable);
+inline ReadValue OnOff(bool& variable) { return TrueFor("on", {"on", "off"}, variable); }
+
+// A whole number of 64 bits without a sign.
+ReadValue Seed(std::function<void(std::uint64_t)> store);
+
+// Bytes: a whole number of at least 1, with K, M, G or T behind it for powers of 1024.
+ReadValue MemorySize(std::function<void(std::int64_t)> store);
+
+// off (0), auto (none) or 1 to 4
+ReadValue DraftDepth(std::optional<std::int64_t>& depth);
+
+// ID=VALUE, appended
+ReadValue LogitBias(std::vector<std::pair<Token, float>>& biases);
+
+// Compression ratios separated by commas.
+ReadValue Ratios(std::vector<int>& ratios);
+
+// Numbers of processors and ranges of them, each once: 0-3,8
+ReadValue Processors(std::function<void(std::vector<int>)> store);
+
+// Any text that `parse` takes, a function that returns a Result or a Status.
+template <class Parse, class T>
+ReadValue TextFor(Parse parse, T& variable) {
+  return [parse, store = Text(variable)](const std::string& text) -> Status {
+    const auto parsed = parse(text);
+    return parsed ? store(text) : Unexpected(parsed.error());
+  };
+}
+
+}  // namespace fathom::cli

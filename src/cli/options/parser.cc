@@ -1,0 +1,199 @@
+#include "cli/options/parser.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+namespace fathom::cli {
+namespace {
+
+// The innermost command that was named, or nullptr.
+const CLI::App* ChosenCommand(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (chosen.empty()) return nullptr;
+  const CLI::App* inner = ChosenCommand(*chosen.front());
+  return inner != nullptr ? inner : chosen.front();
+}
+
+// "bench serve" of the command `serve` inside `bench`.
+std::string FullName(const CLI::App& command) {
+  const CLI::App* outer = command.get_parent();
+  return outer == nullptr || outer->get_parent() == nullptr
+             ? command.get_name()
+             : FullName(*outer) + " " + command.get_name();
+}
+
+std::vector<std::string> CommandNames(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back("--" + name);
+    }
+  }
+  for (const CLI::App* group : command.get_subcommands(nullptr)) {
+    if (group->get_name().empty()) {  // an option group
+      const std::vector<std::string> more = OptionNames(*group);
+      names.insert(names.end(), more.begin(), more.end());
+    }
+  }
+  return names;
+}
+
+// Letters to insert, remove or change to make one of the other.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+// ", did you mean X?" if something allowed is close to what was typed.
+std::string Suggestion(const std::string& typed, const std::vector<std::string>& allowed) {
+  const auto nearest = std::min_element(allowed.begin(), allowed.end(),
+                                        [&](const std::string& a, const std::string& b) {
+                                          return EditDistance(typed, a) < EditDistance(typed, b);
+                                        });
+  if (nearest == allowed.end() || EditDistance(typed, *nearest) > typed.size() / 3 + 1) {
+    return {};
+  }
+  return fmt::format(", did you mean {}?", *nearest);
+}
+
+std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknown) {
+  const CLI::App* command = ChosenCommand(app);
+  const auto is_option = [](const std::string& word) {
+    return word.size() > 1 && word.front() == '-';
+  };
+  const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
+  if (option != unknown.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
+    if (command != nullptr) allowed.insert(allowed.end(), {"--log-level", "--log-format"});
+    return fmt::format("unknown option {}{}\n  allowed: {}", name, Suggestion(name, allowed),
+                       fmt::join(allowed, " "));
+  }
+  if (command == nullptr) {
+    const std::vector<std::string> allowed = CommandNames(app);
+    return fmt::format("unknown command \"{}\"{}\n  allowed: {}", unknown.front(),
+                       Suggestion(unknown.front(), allowed), fmt::join(allowed, " "));
+  }
+  return fmt::format("{}: unexpected argument \"{}\" (a text with blanks needs quotes)",
+                     FullName(*command), unknown.front());
+}
+
+std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  const CLI::App* command = ChosenCommand(app);
+  std::string message = error.what();
+  if (!unknown.empty()) {
+    message = ExplainUnknown(app, unknown);
+  } else if (command != nullptr) {
+    message = fmt::format("{}: {}", FullName(*command), message);
+  } else if (error.get_name() == "RequiredError") {
+    message = fmt::format("which command? One of: {}", fmt::join(CommandNames(app), " "));
+  }
+  return fmt::format("fathom: error: {}\nTry: fathom {}--help\n", message,
+                     command == nullptr ? "" : FullName(*command) + " ");
+}
+
+void SetRepeat(Repeat repeat, CLI::Option& option) {
+  if (repeat == Repeat::kOnce) return;
+  option.expected(CLI::detail::expected_max_vector_size);
+  if (repeat == Repeat::kEach) option.allow_extra_args(false);
+  if (repeat == Repeat::kCommas) option.delimiter(',');
+}
+
+}  // namespace
+
+Command Command::AddCommand(const std::string& name, const std::string& help) {
+  return Command(app_->add_subcommand(name, help));
+}
+
+Command Command::AddOneOf(const std::string& heading) {
+  CLI::App* group = app_->add_option_group(heading);
+  group->require_option(1);
+  return Command(group);
+}
+
+void Command::Group(const std::string& heading) { app_->option_defaults()->group(heading); }
+
+void Command::Add(OptionSpec spec) {
+  // The check reads the value: each text is looked at once.
+  CLI::Option* option = app_->add_option(
+      spec.names, [](const CLI::results_t&) { return true; }, spec.help);
+  option->type_name(spec.value)->required(spec.required);
+  if (spec.help.empty()) option->group("");
+  option->check(CLI::Validator(
+      [read = std::move(spec.read)](std::string& text) {
+        const Status status = read(text);
+        return status ? std::string() : status.error().message;
+      },
+      "", ""));
+  SetRepeat(spec.repeat, *option);
+  for (const std::string& other : spec.excludes) option->excludes(app_->get_option(other));
+  if (!spec.needs.empty()) option->needs(app_->get_option(spec.needs));
+}
+
+void Command::AddFlag(const std::string& name, bool& given, const std::string& help,
+                      const std::string& excludes) {
+  CLI::Option* flag = app_->add_flag(name, given, help);
+  if (!excludes.empty()) flag->excludes(app_->get_option(excludes));
+}
+
+void Command::Footer(const std::string& text) { app_->footer(text); }
+
+void Command::ExcludeOuterOptions() {
+  for (CLI::Option* option : app_->get_parent()->get_options()) app_->excludes(option);
+}
+
+Parser::Parser(const std::string& description, const std::string& footer, std::string version)
+    : app_(std::make_unique<CLI::App>(description, "fathom")) {
+  app_->set_version_flag("-V,--version", [version = std::move(version)] { return version; });
+  app_->footer(footer);
+  app_->require_subcommand(1);
+  app_->fallthrough();
+}
+
+Parser::~Parser() = default;
+
+Command Parser::root() { return Command(app_.get()); }
+
+ParsedLine Parser::Parse(const std::vector<std::string>& words) {
+  // The one seam where the library's exceptions end.
+  try {
+    // The library takes words from the back.
+    app_->parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* command = ChosenCommand(*app_);
+    return {.out = (command != nullptr ? *command : *app_).help() + "\n"};
+  } catch (const CLI::CallForVersion& version) {
+    return {.out = std::string(version.what()) + "\n"};
+  } catch (const CLI::ParseError& error) {
+    return {.error = ExplainError(*app_, error), .exit_code = 2};
+  }
+  return {.command = FullName(*ChosenCommand(*app_))};
+}
+
+}  // namespace fathom::cli

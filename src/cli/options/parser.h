@@ -1,0 +1,85 @@
+// The grammar of a command line: commands, their options, and the errors of wrong usage. The one
+// place that knows the library behind it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fathom::cli {
+
+// Reads the text of one value into the variable that it is for (option_values.h). The error says
+// "expected ..., found ..."; the parser names the option.
+using ReadValue = std::function<Status(const std::string& text)>;
+
+// How often an option may be given.
+enum class Repeat {
+  kOnce,
+  kEach,    // --stop A --stop B
+  kWords,   // --goodput A B
+  kCommas,  // --rate 1,2
+};
+
+struct OptionSpec {
+  std::string names;  // "-n,--max-tokens"; without dashes: a positional argument
+  std::string value;  // what --help calls the value
+  std::string help;   // empty: the option is hidden
+  ReadValue read;
+  Repeat repeat = Repeat::kOnce;
+  bool required = false;
+  std::vector<std::string> excludes{};  // options that contradict this one; added before it
+  std::string needs{};                  // an option that this one is useless without
+};
+
+// Declares the options of one command; a handle into the parser, which owns the command. Variables
+// that options set hold the defaults and must outlive the parsing.
+class Command {
+ public:
+  explicit Command(CLI::App* app) : app_(app) {}
+
+  Command AddCommand(const std::string& name, const std::string& help);
+  // Options of which exactly one is to be given.
+  Command AddOneOf(const std::string& heading);
+  // The heading in --help of the options that are added from now on.
+  void Group(const std::string& heading);
+  void Add(OptionSpec spec);
+  void AddFlag(const std::string& name, bool& given, const std::string& help,
+               const std::string& excludes = "");
+  void Footer(const std::string& text);
+  // This command is for itself, without the options of the command above it.
+  void ExcludeOuterOptions();
+
+ private:
+  CLI::App* app_;
+};
+
+// What a parsed command line says, or what to print before the program ends.
+struct ParsedLine {
+  std::string command;  // "bench serve"; empty: print and end
+  std::string out;
+  std::string error;
+  int exit_code = 0;
+};
+
+class Parser {
+ public:
+  // `version`: what --version prints.
+  Parser(const std::string& description, const std::string& footer, std::string version);
+  ~Parser();
+
+  Command root();
+  // Called once. `words` are without the name of the program.
+  ParsedLine Parse(const std::vector<std::string>& words);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace fathom::cli
