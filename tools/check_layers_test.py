@@ -76,13 +76,13 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_vendor_headers_outside_their_box(self):
         headers = ["cuda_runtime.h", "hip/hip_runtime.h", "nccl.h", "immintrin.h", "avx2intrin.h",
-                   "boost/beast.hpp", "mpi.h", "pcre2.h"]
+                   "boost/beast.hpp", "mpi.h", "pcre2.h", "CLI/CLI.hpp"]
         self.write("src/base/check.cc", "".join(f"#include <{header}>\n" for header in headers))
         headers.remove("avx2intrin.h")  # a compiler's own header, never included by hand
         self.expect(*(f"<{header}>" for header in headers))
 
     def test_vendor_headers_in_their_box(self):
-        for folder in ("kernels", "comm", "http", "tokenizer"):
+        for folder in ("kernels", "comm", "http", "tokenizer", "cli"):
             self.write_folder(folder, "base")
         for path, header in [("kernels/gpu/gpu_runtime.h", "cuda_runtime.h"),
                              ("kernels/hip/gemm.cu", "hip/hip_runtime.h"),
@@ -90,9 +90,17 @@ class CheckLayersTest(unittest.TestCase):
                              ("comm/nccl.cc", "nccl.h"), ("comm/mpi.cc", "mpi.h"),
                              ("http/http_request_parser.cc", "boost/beast.hpp"),
                              ("http/http_client.cc", "curl/curl.h"),
-                             ("tokenizer/pretokenizer.cc", "pcre2.h")]:
+                             ("tokenizer/pretokenizer.cc", "pcre2.h"),
+                             ("cli/options/parser.cc", "CLI/CLI.hpp")]:
             self.write(f"src/{path}", f"#include <{header}>\n")
         self.expect()
+
+    def test_the_runtime_knows_no_command_line(self):
+        self.write_folder("runtime", "base cli")
+        self.write("src/runtime/runtime.cc",
+                   '#include <CLI/CLI.hpp>\n#include "cli/options/options.h"\n')
+        self.write("src/runtime/options.cc", 'const char* threads = getenv("THREADS");\n')
+        self.expect("runtime must not link cli", "'getenv'", "<CLI/CLI.hpp>: CLI11")
 
     def test_throw_and_getenv_count_in_code_only(self):
         self.write("src/base/check.cc",
