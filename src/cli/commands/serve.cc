@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "api/common/engine_runner.h"
+#include "api/common/generated_turn_store.h"
+#include "api/responses/response_store.h"
 #include "base/line_reader.h"
 #include "base/pages.h"
 #include "cli/api_model.h"
