@@ -104,6 +104,13 @@ class ReplyReader {
     return self.status_ ? n : 0;
   }
 
+  // Callback of libcurl before it sends the request. libcurl would send it again if the server
+  // closes a kept connection without a reply; a measured request must not be sent twice.
+  static int CountRequest(void* reader, char*, char*, int, int) {
+    return ++static_cast<ReplyReader*>(reader)->n_requests_ == 1 ? CURL_PREREQFUNC_OK
+                                                                 : CURL_PREREQFUNC_ABORT;
+  }
+
   // The reply after libcurl ended with `code`. `detail`: libcurl's description of the error.
   Result<HttpReply> Finish(CURLcode code, const char* detail) {
     if (!status_) return Unexpected(status_.error());
@@ -140,6 +147,7 @@ class ReplyReader {
       case CURLE_OPERATION_TIMEDOUT:
         return error(ErrorCode::kIo, "timed out: " + reason);
       case CURLE_GOT_NOTHING:
+      case CURLE_ABORTED_BY_CALLBACK:  // CountRequest
         return error(ErrorCode::kIo, "the server closed the connection without a reply");
       case CURLE_PARTIAL_FILE:
         return error(ErrorCode::kIo, "the server closed the connection in the body of its reply");
@@ -160,6 +168,7 @@ class ReplyReader {
   const HttpClientLimits& limits_;
   const HttpPieceSink& sink_;
   HttpReply reply_;
+  int n_requests_ = 0;
   std::size_t n_header_bytes_ = 0;
   bool header_is_complete_ = false;
   Status status_;
@@ -245,6 +254,8 @@ Result<HttpReply> HttpClient::Exchange(const HttpCall& call, const HttpPieceSink
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(limits_.connect_time.count()));
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(limits_.request_time.count()));
   set(CURLOPT_ERRORBUFFER, detail.data());
+  set(CURLOPT_PREREQFUNCTION, &ReplyReader::CountRequest);
+  set(CURLOPT_PREREQDATA, &reader);
   set(CURLOPT_HEADERFUNCTION, &ReplyReader::Receive<&ReplyReader::ReadHeaderLine>);
   set(CURLOPT_HEADERDATA, &reader);
   set(CURLOPT_WRITEFUNCTION, &ReplyReader::Receive<&ReplyReader::ReadPiece>);

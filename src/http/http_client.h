@@ -52,8 +52,8 @@ class HttpClient {
   explicit HttpClient(std::string url, HttpClientLimits limits = {});
 
   // Any status is a reply; redirects are not followed. With a `sink` the body of a 2xx reply goes
-  // to the sink piece by piece; every other body is kept. A request is sent again only if the
-  // server has closed a kept connection without a byte of reply. Errors name URL, method and path:
+  // to the sink piece by piece; every other body is kept. Opens a new connection if the
+  // server has closed the kept one; nothing is sent twice. Errors name URL, method and path:
   // kInvalidArgument (a line break in a field), kIo (no connection, untrusted certificate, timeout,
   // connection closed early), kInvalidData (not HTTP, or over a limit), kUnavailable (cancelled, or
   // ended by the sink). An error closes the connection.
