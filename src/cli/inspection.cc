@@ -45,7 +45,7 @@ LayerCounts CountLayers(const ModelConfig& config) {
   return counts;
 }
 
-// Of one sequence in the main layers, as this program stores it.
+// Returns the memory of one sequence in the main layers, as this program stores it.
 CacheMemory MeasureCache(const ModelConfig& config) {
   const CacheShape shape = CacheShapeOf(config, {.max_context = config.max_position_embeddings});
   const LayerBytes bytes = BytesPerSequence(shape);

@@ -35,7 +35,7 @@ struct CacheMemory {
   std::int64_t at_full_context = 0;  // bytes of one sequence of max_position_embeddings
 };
 
-// What is wrong with one part of a checkpoint.
+// The problems of one part of a checkpoint.
 struct ProblemGroup {
   std::string subject;  // "files", "config.json", "tensors", "draft head", "values"
   std::vector<Error> problems;

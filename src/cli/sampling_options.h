@@ -10,7 +10,8 @@
 
 namespace fathom::cli {
 
-// What was asked for; else what the model's makers want; else max_tokens as given.
+// Returns the given options; for the others the model's generation_config.json; else max_tokens as
+// given.
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
                                           const GenerationConfig& config,
                                           std::optional<std::int64_t> max_tokens);

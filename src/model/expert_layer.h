@@ -1,4 +1,4 @@
-// ExpertLayer: the routed and shared experts of a block for some tokens (spec/model.md 7).
+// ExpertLayer: the routed and shared experts of a block for some tokens (docs/spec/model.md 7).
 #pragma once
 
 #include <cstdint>

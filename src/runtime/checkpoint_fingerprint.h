@@ -1,4 +1,4 @@
-// What tells one checkpoint from another without reading its weights.
+// Fingerprints of checkpoints, made without reading their weights.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace fathom {
 
-// Of a checkpoint opened from its directory: 32 digits, a hash of
+// Returns the fingerprint of a checkpoint opened from its directory: 32 digits, a hash of
 //
 //   config.json                          all of it
 //   every tensor                         name, dtype, shape
@@ -18,7 +18,7 @@ namespace fathom {
 // same one (archives that can be repeated bit by bit). A copy that does not keep the times counts
 // as another checkpoint. Errors: config.json or what the system says about a file cannot be read.
 Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
-// The same without names and times of files: copies on several machines have it in common.
+// A fingerprint without names and times of files: copies on several machines have the same.
 Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint);
 
 }  // namespace fathom

@@ -122,7 +122,7 @@ Status ExpertBalance::Finish() {
   return is_first_ ? WriteFile(file_, *text) : Status();
 }
 
-// Of all stages.
+// Gathers the text of all stages.
 Result<std::string> ExpertBalance::GatherText() const {
   const Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::Of(*model_));
   if (!placements) return Unexpected(placements.error());

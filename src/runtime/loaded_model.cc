@@ -36,7 +36,7 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
     sizes.kv_memory_bytes = 0;
     const std::int64_t full_bytes = SequenceCache::FullBytes(ShardCache(
         CacheShapeOf(config, sizes), *partition ? (*partition)->shard : WholeModel(config)));
-    // As if all ranks were on this machine.
+    // Assumes that all ranks are on this machine.
     const std::int64_t available =
         AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();
     sizes.kv_memory_bytes = DefaultKvMemory(full_bytes, available, plan.prefix_cache);

@@ -18,10 +18,10 @@
 
 namespace fathom {
 
-// As ModelOptions::kv_memory_bytes: by the rule of DefaultKvMemory.
+// Value of ModelOptions::kv_memory_bytes for the rule of DefaultKvMemory.
 inline constexpr std::int64_t kDefaultKvMemory = -1;
 
-// What all ranks load alike. Load sets what RunOptions and the ranks decide.
+// The options that all ranks load alike. Load sets the rest from RunOptions and the ranks.
 struct LoadPlan {
   ModelOptions sizes;
   bool prefix_cache = false;

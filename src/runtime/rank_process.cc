@@ -25,7 +25,7 @@ namespace {
 constexpr std::chrono::seconds kEndOfAll{5};
 const Error kQuiet = {ErrorCode::kUnavailable, ""};
 
-// What all ranks must have in common, each in words.
+// The settings that all ranks must have in common, each in words.
 constexpr std::size_t kFieldBytes = 256;
 struct Field {
   std::array<char, kFieldBytes> text = {};  // ends with zeros
@@ -59,7 +59,7 @@ Status CheckSame(const std::vector<T>& all, Field T::*field, std::string_view wh
   return {};
 }
 
-// As who watches ranks says it, unless the message names one already.
+// Names the rank as the failure detector does, unless the message already names one.
 Status NameRank(Error error, int rank) {
   if (!error.message.starts_with("rank ")) {
     error.message = fmt::format("rank {}: {}", rank, error.message);
@@ -127,7 +127,7 @@ Status RankProcess::CheckPrograms() {
 }
 
 Status RankProcess::Conclude(Status status) {
-  // What is heard of a failure comes after its consequences.
+  // The news of a failure comes after its consequences: waits for it.
   const auto wait = [this](std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
     while (!alarm_.raised() && std::chrono::steady_clock::now() < deadline) {

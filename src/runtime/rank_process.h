@@ -51,7 +51,7 @@ class RankProcess {
   // of the ranks. The error has no message where another rank reports it. Also after a Join that
   // failed.
   Status Conclude(Status status);
-  // What the user should know about these ranks; empty: nothing.
+  // A warning for the user about these ranks; empty: none.
   const std::string& warning() const { return warning_; }
   // Which part of the model each rank has, by the options. nullptr: this rank is alone. Errors: a
   // partition that the model does not allow; ranks that run another model or with other options.

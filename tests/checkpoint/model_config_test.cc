@@ -326,7 +326,8 @@ TEST(ModelConfig, NotAnObject) {
   EXPECT_THAT(ErrorOf(std::string(3'000'000, '[')), HasSubstr("invalid JSON"));
   const std::string deep = std::string(1'000'000, '[') +
                            std::string(1'000'000, ']');  // valid, and freed without recursion
-  EXPECT_THAT(ErrorOf(deep), HasSubstr("invalid JSON (JSON, byte 200: expected at most 200 nested"));
+  EXPECT_THAT(ErrorOf(deep),
+              HasSubstr("invalid JSON (JSON, byte 200: expected at most 200 nested"));
   EXPECT_THAT(ErrorOf(std::string(17 << 20, ' ')), HasSubstr("expected at most 16777216 bytes"));
 }
 

@@ -31,8 +31,8 @@ struct BatchLineError {
 
 tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view line);
 
-// What a line of the output answers: a line of the input by its id, or, where that has none of its
-// own, by its number.
+// The input line that an output line answers: by its id, or, if it has none of its own, by its
+// number.
 struct BatchOutputKey {
   std::string custom_id;
   std::int64_t line_number = 0;  // from 1; 0: the line is known by its custom_id
@@ -43,7 +43,7 @@ Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line);
 // Lines of the output, each with its newline. `request_id` makes the ids.
 std::string BatchReplyLine(std::string_view custom_id, std::string_view request_id,
                            const ApiReply& reply);
-// Of a line that never ran. `line_number` is its place in the input, from 1.
+// Writes the error of a line that never ran. `line_number` is its place in the input, from 1.
 std::string BatchErrorLine(const BatchLineError& error, std::int64_t line_number);
 
 // Whether `text` could be the beginning of a line of the output: what a torn last line looks like.

@@ -1,4 +1,4 @@
-// What a batch tells while it runs and at its end.
+// The progress and the summary of a batch.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ struct BatchPlan {
 };
 BatchPlan PlanBatch(std::string_view input, const BatchOutput& output);
 
-// Of this run.
+// Counts of this run.
 struct BatchTotals {
   std::int64_t n_done = 0;       // lines written
   std::int64_t n_errors = 0;     // of those, with anything but status 200

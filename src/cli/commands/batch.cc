@@ -33,8 +33,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What the user is told where the run did not reach its end. Ctrl-C is the one stop that has no
-// message yet.
+// Returns the message for a run that did not finish. Only a stop by Ctrl-C has no message yet.
 Error HowToGoOn(const Error& error, const std::string& output) {
   if (error.code != ErrorCode::kUnavailable) return error;
   const std::string reason = error.message.empty() ? "stopped" : error.message;

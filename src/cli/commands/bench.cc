@@ -51,14 +51,14 @@ bench::ModelCosts MakeCosts(const Checkpoint& checkpoint, const ModelConfig& con
   return costs;
 }
 
-// What every rank has for itself.
+// The measurements of one rank.
 struct Measured {
   double weight_bytes = 0;
   Roofline median;
   Roofline best;
 };
 
-// Of all ranks together: they have measured at the same time.
+// Adds up the measurements of all ranks, which were made at the same time.
 Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
   const Result<std::vector<Measured>> all = ranks.GatherEach(mine);
   if (!all) return Unexpected(all.error());

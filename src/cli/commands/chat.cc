@@ -211,7 +211,7 @@ class Chat {
     return stats;
   }
 
-  // What a command did, for those who watch.
+  // Reports the effect of a command to an interactive user.
   Status Note(const std::string& text) {
     return lines_.on_terminal() ? Print(fmt::format("{}{}{}\n", style_.dim, text, style_.normal))
                                 : Status();

@@ -9,7 +9,7 @@
 
 namespace fathom::cli {
 
-// Of several ranks, these run on the first (engine_session.h: FollowEngine).
+// With several ranks, these commands run on the first (FollowEngine on the others).
 Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log);
 Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log);
 Status RunServe(const ServeCommand& command, RankProcess& ranks, Log& log);

@@ -116,7 +116,7 @@ Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& comm
     environment.push_back(*entry);
   }
   environment.insert(environment.end(), {variable.data(), nullptr});
-  // What this process has blocked to wait for, ends the ranks as ever.
+  // Unblocks the signals that this process waits for, so that they end the ranks.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t none;

@@ -24,10 +24,10 @@ namespace fathom::cli {
 namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // computed and written together
-// Of a pipeline: steps of so many tokens follow each other, and each has its logits at once.
+// In a pipeline, steps of this many tokens follow each other, each with its logits.
 constexpr std::int64_t kStageTokens = 256;
 
-// What is computed in which steps.
+// The steps and their tokens.
 struct Plan {
   std::vector<Token> tokens;
   std::int64_t vocab_size = 0;

@@ -38,7 +38,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kWatch = milliseconds(50);
-// What remains after everything has been cancelled are last words to clients that read.
+// After everything has been cancelled, clients that read get their last events.
 constexpr auto kLastWords = std::chrono::seconds(5);
 
 milliseconds Milliseconds(double seconds) {
@@ -51,7 +51,7 @@ std::string_view Trimmed(std::string_view line) {
   return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// Those of the command line and of the file; `option`: "--api-key" of --api-key-file.
+// Reads the keys of the command line and of the file; `option`: "--api-key" for --api-key-file.
 Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
                                           const std::filesystem::path& file) {
   if (!file.empty()) {
@@ -73,8 +73,8 @@ Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<s
   return keys;
 }
 
-// As many positions as the model has, but no more than leave one sequence within a quarter of the
-// memory there is.
+// Returns the model's positions, at most as many as leave one sequence within a quarter of the
+// available memory.
 Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig& config) {
   constexpr std::int64_t kFewest = 8192;
   const std::optional<std::int64_t> available = AvailableMemory();

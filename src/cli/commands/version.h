@@ -1,4 +1,4 @@
-// What --version says.
+// The output of --version.
 #pragma once
 
 #include <string>

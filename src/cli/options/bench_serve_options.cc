@@ -14,29 +14,30 @@ constexpr double kLongestSeconds = 1e6;
 
 void AddTarget(Command& command, BenchServeCommand& options) {
   command.Add({"--url", "URL",
-               "The server, http or https (default: http://127.0.0.1:8000); /v1/... goes behind it",
+               "Base URL of the server, http or https (default: http://127.0.0.1:8000); /v1/... "
+               "is appended",
                TextFor(ParseServerUrl, options.url)});
   command.Add(
       {"--endpoint", "NAME",
        "completions: prompts of token ids, exact in length (default); chat, responses, "
        "messages: prompts of words, of about that length",
        OneOf({load::kEndpointNames.begin(), load::kEndpointNames.end()}, options.endpoint)});
-  command.Add(
-      {"--model", "NAME", "Its model (default: the first of /v1/models)", Text(options.model)});
-  command.Add({"--api-key", "KEY", "Sent as bearer token", Text(options.api_key)});
+  command.Add({"--model", "NAME", "Model named in requests (default: the first of /v1/models)",
+               Text(options.model)});
+  command.Add({"--api-key", "KEY", "API key, sent as bearer token", Text(options.api_key)});
   command.Add({.names = "--api-key-file",
                .value = "FILE",
-               .help = "A file with the key on its first line: others see arguments",
+               .help = "A file with the key on its first line, hidden from other users",
                .read = Text(options.api_key_file),
                .excludes = {"--api-key"}});
-  command.Add({"--request-timeout", "S", "Seconds until a request has failed (default: 600)",
+  command.Add({"--request-timeout", "S", "Seconds after which a request has failed (default: 600)",
                NumberAbove(0, kLongestSeconds, options.request_timeout)});
 }
 
 void AddLoad(Command& command, BenchServeCommand& options) {
   command.Group("Load");
   command.Add({"--concurrency", "N,...",
-               "Closed loop: so many requests at once, one level for each (default: 1)",
+               "Closed loop: this many requests at once, one level for each number (default: 1)",
                Integer(1, 4096, options.concurrency), Repeat::kCommas});
   command.Add({.names = "--rate",
                .value = "R,...",
@@ -50,9 +51,9 @@ void AddLoad(Command& command, BenchServeCommand& options) {
                TextFor(load::ParseArrival, options.arrival)});
   command.Add({"--requests", "N", "Requests of a level (default: 100)",
                Integer(1, std::int64_t{1} << 40, options.n_requests)});
-  command.Add({"--seconds", "S", "No request of a level begins after so many seconds",
+  command.Add({"--seconds", "S", "Seconds after which no request of a level begins",
                NumberAbove(0, kLongestSeconds, options.seconds)});
-  command.Add({"--warmup", "N", "Requests before the first level, which do not count (default: 1)",
+  command.Add({"--warmup", "N", "Warm-up requests before the first level (default: 1)",
                Integer(0, 1'000'000, options.n_warmup)});
 }
 
@@ -65,20 +66,20 @@ void AddPrompts(Command& command, BenchServeCommand& options) {
                "Tokens of an answer, likewise (default: 128); end tokens are ignored",
                TextFor(load::ParseLength, options.output_tokens)});
   command.Add({"--shared-prefix", "N",
-               "Tokens before those of --input-tokens, common to a group (default: 0)",
+               "Tokens of a group's common prefix, in front of --input-tokens (default: 0)",
                Integer(0, load::kMaxTokens, options.shared_prefix)});
-  command.Add({"--groups", "G", "Groups, each with a prefix of its own (default: 1)",
+  command.Add({"--groups", "G", "Groups, each with its own prefix (default: 1)",
                Integer(1, 1'000'000, options.n_groups)});
-  command.Add({"--turns", "N", "Requests of a conversation, each behind all before it (default: 1)",
+  command.Add({"--turns", "N", "Requests of a conversation, each with all before it (default: 1)",
                Integer(1, 1000, options.n_turns)});
   command.Add({"--vocab", "V",
-               "Token ids are drawn below it; that of the model spreads experts as text does "
-               "(default: 1024)",
+               "Token ids are drawn below this number; the model's vocabulary spreads experts "
+               "as text does (default: 1024)",
                Integer(load::kFirstToken + 1, 1 << 24, options.vocab_size)});
   command.Add({"--temperature", "T", "(default: the server's)", Number(0, 2, options.temperature)});
   command.Add({"--seed", "N",
-               "Same seed, same prompts and arrivals (default: 0); another one keeps the cache of "
-               "the server from knowing them",
+               "Same seed, same prompts and arrivals (default: 0); a new seed avoids hits in "
+               "the server's cache",
                Seed([&options](std::uint64_t seed) { options.seed = seed; })});
 }
 
@@ -89,7 +90,7 @@ void AddReport(Command& command, BenchServeCommand& options) {
     return load::AddObjective(text, &ignored);
   };
   command.Add({"--goodput", "TIME:MS",
-               "Also count the requests that keep all of these: ttft:MS tpot:MS e2e:MS",
+               "Also count the requests that meet all objectives: ttft:MS tpot:MS e2e:MS",
                TextFor(check_objective, options.objectives), Repeat::kWords});
   command.Add({"--format", "NAME", "table, json or csv (default: table)",
                OneOf(kBenchFormatNames, options.format)});

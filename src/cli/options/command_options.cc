@@ -18,8 +18,7 @@ void AddGenerate(Command& root, GenerateCommand& options) {
                .help = "The text, or - for standard input",
                .read = Text(options.prompt),
                .required = true});
-  command.AddFlag("--no-bos", options.no_bos,
-                  "Do not put the begin token before a text that has none");
+  command.AddFlag("--no-bos", options.no_bos, "Do not add the begin token to a text without one");
   command.AddFlag("--json", options.json, "One JSON object instead of a stream of text");
   AddRun(command, options.run);
   AddServing(command, options.engine);
@@ -51,8 +50,7 @@ void AddChat(Command& root, ChatCommand& options) {
 }
 
 void AddInspect(Command& root, InspectCommand& options) {
-  Command command =
-      root.AddCommand("inspect", "Say what a checkpoint holds, needs, and what is wrong with it");
+  Command command = root.AddCommand("inspect", "Describe a checkpoint: contents, memory, faults");
   command.Add(
       {"model", "DIR", "Directory of the checkpoint (default: as --model)", Text(options.model)});
   command.AddFlag("--json", options.json, "One JSON object");
@@ -68,11 +66,10 @@ void AddTokenize(Command& root, TokenizeCommand& options) {
   Command command = root.AddCommand("tokenize", "Text to token ids and back");
   Command input = command.AddOneOf("Input");
   input.Add({"text", "TEXT", "The text, or - for standard input", Text(options.text)});
-  input.Add(
-      {"--decode", "IDS|FILE", "The text of these ids, or of a file of ids", Text(options.decode)});
+  input.Add({"--decode", "IDS|FILE", "Print the text of these ids, or of a file of ids",
+             Text(options.decode)});
   command.AddFlag("--ids", options.ids_only, "Only the ids, on one line");
-  command.AddFlag("--plain-text", options.plain_text,
-                  "Special tokens written in the text are text");
+  command.AddFlag("--plain-text", options.plain_text, "Treat special tokens in the text as text");
   AddModel(command, options.model);
   command.Footer(
       "Examples:\n"
@@ -90,10 +87,10 @@ void AddEncode(Command& root, EncodeCommand& options) {
                .read = Text(options.messages),
                .required = true});
   command.AddFlag("--ids", options.ids, "Token ids instead of text");
-  command.Add({"--thinking", "MODE", "Whether the model may reason first: on or off (default: on)",
+  command.Add({"--thinking", "MODE", "Reasoning before the answer: on or off (default: on)",
                OnOff(options.thinking)});
   command.Add(
-      {"--effort", "NAME", "Reasoning effort, a name the profile knows", Text(options.effort)});
+      {"--effort", "NAME", "Reasoning effort, a name of the profile", Text(options.effort)});
   command.Add(
       {"--tools", "FILE", "A JSON file of tools, in place of the request's", Text(options.tools)});
   AddProfile(command, options.profile);
@@ -101,9 +98,10 @@ void AddEncode(Command& root, EncodeCommand& options) {
   command.AddFlag("--keep-reasoning", options.keep_reasoning,
                   "Keep the reasoning of earlier turns");
   command.AddFlag("--native-developer", options.native_developer,
-                  "The role developer as the official encoder means it, not as a system message");
+                  "Render the role developer as the official encoder does, not as a system "
+                  "message");
   command.AddFlag("--trust-special", options.trust_client_text,
-                  "Special tokens written inside messages are tokens");
+                  "Treat special tokens inside messages as tokens");
   AddModel(command, options.model);
   command.Footer(
       "Examples:\n"
@@ -163,8 +161,8 @@ void AddLogits(Command& root, LogitsCommand& options) {
 
 void AddLaunch(Command& root, LaunchCommand& options) {
   Command command = root.AddCommand(
-      "launch", "launch [-n N] COMMAND ...: a command on several ranks of this machine");
-  command.Add({"-n,--ranks", "N", "How many (default: 2)", AtLeast(1, options.n_ranks)});
+      "launch", "launch [-n N] COMMAND ...: run a command on several ranks of this machine");
+  command.Add({"-n,--ranks", "N", "Number of ranks (default: 2)", AtLeast(1, options.n_ranks)});
   command.Footer(
       "All ranks stop when one fails. A machine of several NUMA nodes wants a rank on each;\n"
       "between machines the ranks are mpirun's: docs/cluster.md.\n"
@@ -179,7 +177,7 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
       "make-slice", "Write a checkpoint of random weights with layers of the true shapes");
   command.Add({.names = "--shape",
                .value = "NAME",
-               .help = "Sizes of which model: flash or pro",
+               .help = "Model whose sizes are used: flash or pro",
                .read = TrueFor("pro", {"flash", "pro"}, options.pro),
                .required = true});
   command.Add({.names = "--layers",
@@ -219,16 +217,16 @@ Command AddBench(Command& root, BenchCommand& options) {
       root.AddCommand("bench", "Measure the speed of a model beside the limits of the machine");
   command.Add(
       {"--rows", "ROW,...",
-       "What is measured: ppN (prefill of N tokens), tgN (decoding), tgN@D (with D tokens "
-       "before), tgNxB (B sequences at once), tgN@DxB, ppN@D (default: pp512, pp2048, tg128 "
-       "at depth 0, 4096, 16384, 65536, tg128x2, x4, x8)",
+       "Rows to measure: ppN (prefill of N tokens), tgN (decoding), tgN@D (with D tokens "
+       "before), tgNxB (B sequences at once), tgN@DxB, ppN@D (default: pp512, pp2048, tg128 at "
+       "depth 0, 4096, 16384, 65536, tg128x2, x4, x8)",
        TextFor(bench::ParseRows, options.rows)});
   command.Add({"--reps", "R", "Repetitions of each row, after a warm-up (default: 5)",
                Integer(1, 10000, options.n_repetitions)});
   command.Add({"--chunk", "C", "Tokens of a prefill step (default: 512)",
                Integer(1, 65536, options.chunk)});
   command.Add({"--bandwidth-mib", "N",
-               "MiB of memory the read bandwidth is measured with (default: 1024)",
+               "MiB of memory to measure the read bandwidth with (default: 1024)",
                Integer(1, 1 << 20, options.bandwidth_mib)});
   command.AddFlag("--json", options.json, "One JSON object");
   command.AddFlag("--csv", options.csv, "Comma-separated values", "--json");
@@ -257,8 +255,8 @@ void AddBatch(Command& root, BatchCommand& options) {
                .required = true});
   command.Add({.names = "output",
                .value = "OUT",
-               .help = "The file of answers, or - for standard output; a run that was stopped goes "
-                       "on from what is in it",
+               .help = "The file of answers, or - for standard output; continues the answers of "
+                       "a stopped run",
                .read = Text(options.output),
                .required = true});
   AddThinking(command, options.thinking);
@@ -278,11 +276,11 @@ void AddBatch(Command& root, BatchCommand& options) {
 
 void AddCommands(Command root, ParsedCommands& commands) {
   root.Add({"--log-level", "LEVEL",
-            "What is told on standard error: trace, debug, info, warn, error or off (default: "
-            "warn; of serve: info)",
+            "Log level on standard error: trace, debug, info, warn, error or off (default: "
+            "warn; for serve: info)",
             OneOf({std::begin(kLogLevelNames), std::end(kLogLevelNames)}, commands.log_level)});
   root.Add({"--log-format", "FORMAT",
-            "How it is told: text, or json for one object a line (default: text)",
+            "Log format: text, or json for one object a line (default: text)",
             OneOf(kLogFormatNames, commands.log_format)});
   AddGenerate(root, commands.generate);
   AddChat(root, commands.chat);

@@ -8,7 +8,7 @@
 
 namespace fathom::cli {
 
-// What the parser writes to while it reads; only the command that was named counts.
+// The targets of the parser; only the named command counts.
 struct ParsedCommands {
   std::string log_level;  // empty: the default of the command
   LogFormat log_format = LogFormat::kText;

@@ -9,7 +9,7 @@
 
 namespace fathom::cli {
 
-// Of `serve` alone; the words of other commands stay as they are.
+// For `serve` only; the words of other commands stay as they are.
 //
 // --config FILE: a JSON object whose keys are names of options without the dashes in front:
 //   {"model": "DIR", "port": 8080, "api-key": ["a", "b"], "strict-model-names": true}

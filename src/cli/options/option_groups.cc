@@ -16,32 +16,32 @@ void AddKvMemory(Command& command, ServingOptions& serving) {
        "context and, for the prefix cache, four times as much or 1G more, whichever is less; at "
        "most half of the memory available)",
        MemorySize([&serving](std::int64_t bytes) { serving.kv_memory_bytes = bytes; })});
-  command.Add({"--kv-disk", "DIR", "Keep what is cached in this directory too, for the next start",
+  command.Add({"--kv-disk", "DIR", "Also store cached blocks in this directory, for the next start",
                Text(serving.kv_disk)});
   command.Add(
       {.names = "--kv-disk-size",
        .value = "SIZE",
-       .help = "Most bytes of files there (default: 16G)",
+       .help = "Most bytes of these files (default: 16G)",
        .read = MemorySize([&serving](std::int64_t bytes) { serving.kv_disk_bytes = bytes; }),
        .needs = "--kv-disk"});
   command.Add({"--prefix-cache", "MODE",
-               "Find what was read before by its tokens, in blocks of 128: on or off (default: on)",
+               "Reuse cached prefixes, in blocks of 128 tokens: on or off (default: on)",
                OnOff(serving.prefix_cache)});
 }
 
 // Where the routed experts are, and when they move.
 void AddExpertBalance(Command& command, RankOptions& ranks) {
   command.Add({"--redundant-experts", "N",
-               "Experts of each layer that the expert ranks have a second time (default: 0)",
+               "Additional replicas of experts in each layer (default: 0)",
                AtLeast(0, ranks.n_redundant_experts)});
   command.Add({"--eplb-interval", "TOKENS",
-               "Balance the expert ranks anew every so many tokens; 0: never (default)",
+               "Rebalance the expert ranks after this many tokens; 0: never (default)",
                AtLeast(0, ranks.eplb_interval)});
   command.Add({"--expert-placement", "FILE",
-               "Where the experts are at first: a file of --save-expert-placement",
+               "Initial placement of the experts: a file of --save-expert-placement",
                Text(ranks.expert_placement)});
   command.Add({"--save-expert-placement", "FILE",
-               "Write where the experts are whenever they have moved",
+               "Write the placement of the experts after every rebalancing",
                Text(ranks.save_expert_placement)});
 }
 
@@ -108,13 +108,12 @@ void AddRanks(Command& command, RankOptions& ranks) {
                "divides the experts)",
                AtLeast(1, ranks.n_expert)});
   command.AddFlag("--dp-attention", ranks.dp_attention,
-                  "Ranks of a stage have sequences of their own, and share the routed experts");
+                  "Ranks of a stage have their own sequences, and share the routed experts");
   command.AddFlag(
       "--decode-context-parallel", ranks.decode_context_parallel,
-      "Tensor ranks divide the cached rows that queries choose from, instead of caching "
-      "all of them each");
+      "Tensor ranks divide the cached rows that queries choose from, instead of each caching all");
   command.Add({"--expert-exchange", "HOW",
-               "How outputs of experts travel: fused (to the token's owner, while others are "
+               "Exchange of expert outputs: fused (to the token's owner, while others are "
                "computed) or gather (to all ranks) (default: fused where sizes allow it)",
                OneOf({"fused", "gather"}, ranks.expert_exchange)});
   AddExpertBalance(command, ranks);
@@ -125,7 +124,7 @@ void AddRun(Command& command, RunOptions& run) {
   AddMachine(command, run);
   AddRanks(command, run.ranks);
   command.Group(kModelGroup);
-  command.Add({"--context", "N", "Tokens of prompt and answer together that memory is taken for",
+  command.Add({"--context", "N", "Most tokens of a prompt and its answer together",
                AtLeast(1, run.n_context)});
 }
 
@@ -140,13 +139,13 @@ void AddServing(Command& command, ServingOptions& serving) {
        Integer(1, 4096, serving.max_sequences)});
   AddKvMemory(command, serving);
   command.Add({"--draft", "DEPTH",
-               "Tokens that the MTP head of the checkpoint drafts ahead, 1 to 4; auto: as many as "
-               "measurement pays; off (default: auto where there is a head)",
+               "Tokens that the MTP head of the checkpoint drafts, 1 to 4; auto: as many as "
+               "measurement shows to pay; off (default: auto if there is a head)",
                DraftDepth(serving.draft_depth)});
   // Hidden, for measurements: the text is not the model's.
   command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
   command.Add({"--trace", "FILE",
-               "Write what was computed when, for chrome://tracing or ui.perfetto.dev",
+               "Write a trace of all steps, for chrome://tracing or ui.perfetto.dev",
                Text(serving.trace)});
 }
 
@@ -180,13 +179,12 @@ void AddSampling(Command& command, SamplingOptions& sampling) {
 
 void AddThinking(Command& command, bool& thinking) {
   command.Add({"--thinking", "MODE",
-               "Reasoning before the answers of chats that do not say: on or off (default: on)",
-               OnOff(thinking)});
+               "Reasoning in chats that do not choose: on or off (default: on)", OnOff(thinking)});
 }
 
 void AddProfile(Command& command, std::string& profile) {
   command.Add({"--profile", "NAME",
-               "Chat format: v4-preview or v4-0731 (default: what the checkpoint says)",
+               "Chat format: v4-preview or v4-0731 (default: the checkpoint's)",
                OneOf({"v4-preview", "v4-0731"}, profile)});
 }
 

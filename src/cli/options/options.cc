@@ -38,7 +38,7 @@ int LocalRanks(const std::string& rank_link) {
   return std::max(std::atoi(Environment("OMPI_COMM_WORLD_LOCAL_SIZE").c_str()), 1);
 }
 
-// Who starts processes with MPI says in the environment how many there are.
+// Programs that start processes with MPI put their number into the environment.
 bool StartedByMpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
     if (const std::string value = Environment(name); !value.empty()) {
@@ -138,7 +138,7 @@ CommandLine ParseCommandLine(int argc, char** argv) {
   }
   const auto [words, launched] = SplitLaunch(arguments->words);
   if (!launched.empty()) {
-    // What is wrong with it is said once, not by every rank.
+    // Checks the words once, so that not every rank reports a mistake.
     CommandLine inner = ParseWords(launched);
     if (!inner.options) return inner;
   }

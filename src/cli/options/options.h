@@ -16,7 +16,7 @@
 
 namespace fathom::cli {
 
-// What was asked for; the rest is up to generation_config.json.
+// The options that were given; generation_config.json decides the others.
 struct SamplingOptions {
   std::optional<double> temperature;
   std::optional<double> top_p;
@@ -68,7 +68,7 @@ struct BatchCommand {
   std::string profile;       // of the chat format; empty: what the model's directory says
 };
 
-// What is told of each request.
+// The log of each request.
 enum class RequestLog { kOff, kMeta, kFull };
 inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
 
@@ -160,7 +160,7 @@ struct MakeSliceCommand {
   std::filesystem::path out;
 };
 
-// What bench prints.
+// The output format of bench.
 enum class BenchFormat { kTable, kJson, kCsv };
 inline constexpr std::string_view kBenchFormatNames[] = {"table", "json", "csv"};
 
@@ -202,7 +202,7 @@ struct BenchServeCommand {
   std::filesystem::path plot;  // empty: none
 };
 
-// What to expect of a model on some hardware.
+// Options of plan.
 struct PlanCommand {
   std::filesystem::path hardware;
   std::filesystem::path model;

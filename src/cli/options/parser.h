@@ -60,7 +60,7 @@ class Command {
   CLI::App* app_;
 };
 
-// What a parsed command line says, or what to print before the program ends.
+// A parsed command line, or the text to print before the program ends.
 struct ParsedLine {
   std::string command;  // "bench serve"; empty: print and end
   std::string out;

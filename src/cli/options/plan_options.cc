@@ -10,11 +10,11 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 void AddWork(Command& command, PlanCommand& options) {
   command.Group("Work");
   command.Add({"--context", "N",
-               "Tokens before the one that is decoded, and of a sequence's caches (default: 8192, "
-               "or what the model has)",
+               "Tokens before the decoded one, and of a sequence's caches (default: 8192, or "
+               "the model's limit)",
                Integer(1, kMostTokens, options.n_context)});
   command.Add({"--prompt", "N",
-               "Tokens of the prompt whose TTFT is told (default: 2048, or the context)",
+               "Tokens of the prompt whose TTFT is reported (default: 2048, or the context)",
                Integer(1, kMostTokens, options.n_prompt)});
   command.Add({"--concurrency", "N",
                "Sequences decoded at once, on all devices together (default: 1)",
@@ -22,7 +22,7 @@ void AddWork(Command& command, PlanCommand& options) {
   command.Add(
       {"--chunk", "C", "Prompt tokens of a step (default: 512)", Integer(1, 65536, options.chunk)});
   command.Add({"--micro-batches", "N",
-               "Parts of a batch that are under way at once in a pipeline (default: its stages)",
+               "Parts of a batch in flight in a pipeline (default: its stages)",
                Integer(1, 1024, options.micro_batches)});
   command.AddFlag("--decode-context-parallel", options.decode_context_parallel,
                   "Tensor ranks divide the cached rows that queries choose from, not only where "
@@ -37,14 +37,14 @@ void AddExperts(Command& command, PlanCommand& options) {
                Number(0, 10, options.zipf)});
   command.Add({.names = "--expert-trace",
                .value = "FILE",
-               .help = "How often experts were chosen, as docs/plan.md says",
+               .help = "Trace of the chosen experts (docs/plan.md)",
                .read = Text(options.expert_trace),
                .excludes = {"--zipf"}});
   command.Add({"--redundant-experts", "R",
-               "Experts are placed by the balancer, with R replicas more (default: not balanced)",
+               "Place experts with the balancer and R more replicas (default: not balanced)",
                Integer(0, 65536, options.n_redundant)});
   command.Add({"--exchange", "NAME",
-               "How experts' outputs travel: unfused, or fused with their computation (default: "
+               "Exchange of expert outputs: unfused, or fused with their computation (default: "
                "fused)",
                TrueFor("fused", {"unfused", "fused"}, options.fused)});
 }
@@ -53,10 +53,10 @@ void AddExperts(Command& command, PlanCommand& options) {
 
 void AddPlan(Command& root, PlanCommand& options) {
   Command command = root.AddCommand(
-      "plan", "Say which cuts of a model fit some hardware, and how fast each should be");
+      "plan", "Predict which parallel layouts of a model fit some hardware, and their speed");
   command.Add({.names = "--hardware",
                .value = "FILE",
-               .help = "The devices and links, as docs/plan.md says",
+               .help = "Description of the devices and links (docs/plan.md)",
                .read = Text(options.hardware),
                .required = true});
   AddModel(command, options.model);

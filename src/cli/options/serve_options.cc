@@ -8,19 +8,17 @@ namespace {
 void AddAnswers(Command& command, ServeCommand& options) {
   AddThinking(command, options.thinking);
   AddProfile(command, options.profile);
-  command.Add(
-      {"--log-requests", "WHAT",
-       "What the log says of a request: off, meta or full, which is with its text (default: "
-       "meta)",
-       OneOf(kRequestLogNames, options.log_requests)});
+  command.Add({"--log-requests", "WHAT",
+               "Log of requests: off, meta or full, which includes their text (default: meta)",
+               OneOf(kRequestLogNames, options.log_requests)});
   command.Add(
       {"--exact-replay", "WHAT",
-       "Which earlier answers prompts hold token by token as the model wrote them, with the "
-       "reasoning their clients lost: off, on (those that ids of tool calls name and what "
-       "follows them) or all, found by their text (default: on)",
+       "Replay earlier answers token by token, with reasoning that clients lost: off, on "
+       "(answers named by ids of tool calls, and the turns after them) or all, found by their "
+       "text (default: on)",
        OneOf(kExactReplayNames, options.exact_replay)});
   command.Add({"--exact-replay-memory", "SIZE",
-               "Memory for them; the longest unused are forgotten (default: 64M)",
+               "Memory for answers to replay; the least recently used are dropped (default: 64M)",
                MemorySize([&options](std::int64_t bytes) { options.exact_replay_bytes = bytes; })});
 }
 
@@ -29,13 +27,13 @@ void AddAddress(Command& command, ServeCommand& options) {
   command.Add({"--host", "ADDRESS",
                "Address to listen at; 0.0.0.0 for all (default: 127.0.0.1, this machine alone)",
                Text(options.host)});
-  command.Add(
-      {"--port", "N", "0: any that is free (default: 8000)", Integer(0, 65535, options.port)});
+  command.Add({"--port", "N", "Port to listen at; 0: any free port (default: 8000)",
+               Integer(0, 65535, options.port)});
   command.Add({"--served-model-name", "NAMES",
-               "What the model is called, separated by commas (default: its directory's name)",
+               "Names of the model, separated by commas (default: its directory's name)",
                Text(options.names), Repeat::kCommas});
   command.AddFlag("--strict-model-names", options.strict_model_names,
-                  "Refuse requests that name another model (default: any name will do)");
+                  "Refuse requests that name another model (default: accept any name)");
   // For --help alone: the file has been read before this parser sees the words.
   command.Add({"--config", "FILE", "A file of options: a JSON object with their names as keys",
                [](const std::string&) { return Status(); }});
@@ -43,28 +41,28 @@ void AddAddress(Command& command, ServeCommand& options) {
 
 void AddAccess(Command& command, ServeCommand& options) {
   command.Group("Access");
-  command.Add({"--api-key", "KEY",
-               "Ask clients for this key; may be repeated (default: everybody may ask)",
+  command.Add({"--api-key", "KEY", "Require this API key; may be repeated (default: no key)",
                Text(options.api_keys), Repeat::kEach});
   command.Add({"--api-key-file", "FILE",
-               "The same of a file with a key on each line, which other users cannot see",
+               "Keys from a file, one a line, which other users cannot see",
                Text(options.api_key_file)});
   command.Add({"--admin-key", "KEY",
-               "Who has this key may list and end requests: GET /slots, POST /abort (default: "
-               "nobody may); may be repeated",
+               "Let holders of this key list and end requests: GET /slots, POST /abort "
+               "(default: nobody); may be repeated",
                Text(options.admin_keys), Repeat::kEach});
   command.Add({"--admin-key-file", "FILE",
-               "The same of a file with a key on each line, which other users cannot see",
+               "Keys from a file, one a line, which other users cannot see",
                Text(options.admin_key_file)});
   command.Add({"--cors-origins", "ORIGINS",
-               "Web sites whose pages may ask, like https://example.org, separated by commas; *: "
-               "all (default: none but our own page)",
+               "Web sites whose pages may send requests, like https://example.org, separated by "
+               "commas; *: all (default: only the server's own page)",
                Text(options.cors_origins), Repeat::kCommas});
   command.Add({"--allowed-hosts", "NAMES",
-               "Names under which clients reach us besides localhost and addresses, separated by "
-               "commas; *: all. Not asked for where there are keys",
+               "Host names of this server besides localhost and addresses, separated by commas; "
+               "*: all. Not checked if there are API keys",
                Text(options.allowed_hosts), Repeat::kCommas});
-  command.AddFlag("--protect-metrics", options.protect_metrics, "GET /metrics asks for a key too");
+  command.AddFlag("--protect-metrics", options.protect_metrics,
+                  "Require a key for GET /metrics, too");
 }
 
 void AddLimits(Command& command, ServeCommand& options) {
@@ -79,11 +77,10 @@ void AddLimits(Command& command, ServeCommand& options) {
   command.Add({"--max-choices", "N", "Largest n of a request (default: 8)",
                Integer(1, 128, options.max_choices)});
   command.Add({"--request-timeout", "SECONDS",
-               "Seconds an answer may take; 0: as long as it likes (default: 0)",
+               "Most seconds of an answer; 0: no limit (default: 0)",
                Number(0, 1e6, options.request_timeout)});
   command.Add({"--drain-timeout", "SECONDS",
-               "Seconds that running answers get to finish when the server is told to stop "
-               "(default: 30)",
+               "Seconds that running answers get to finish on shutdown (default: 30)",
                Number(0, 1e6, options.drain_timeout)});
 }
 

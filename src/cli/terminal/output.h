@@ -1,5 +1,4 @@
-// What a command reads and prints: results go to standard output, everything else to standard
-// error.
+// Input and output of commands: results go to standard output, everything else to standard error.
 #pragma once
 
 #include <string>

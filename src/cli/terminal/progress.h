@@ -18,7 +18,7 @@ class ProgressBar {
 
   // share: 0 to 1.
   void Update(double share);
-  // The same with another label from now on.
+  // Also changes the label.
   void Update(double share, std::string label);
   // Removes the line.
   void Clear();

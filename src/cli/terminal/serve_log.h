@@ -1,4 +1,4 @@
-// What the log says of a request that was answered.
+// Logs answered requests.
 #pragma once
 
 #include "cli/terminal/log.h"

@@ -1,4 +1,4 @@
-// What the user types, line by line, and how an answer looks on a terminal.
+// Reads the user's lines, and shows answers on a terminal.
 #pragma once
 
 #include <memory>
