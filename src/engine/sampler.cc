@@ -16,7 +16,7 @@ namespace {
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 constexpr double kLargestBias = 100;
 
-// Users of the random numbers: their counters differ, so that they never share any.
+// The uses of random numbers: their counters differ, so that no number is used twice.
 enum class NoisePurpose : std::uint32_t { kSample = 0 };
 
 // The noise of all tokens at one position.
@@ -99,12 +99,12 @@ Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
 // The facts about a row of logits that sampling needs.
 struct RowScan {
   bool all_finite = true;
-  std::size_t largest = 0;  // index, of equals the first; of use if nothing is NaN
+  std::size_t largest = 0;  // index of the largest logit, the first among equals; valid without NaN
 };
 
-// One pass over the row, in pieces whose maxima are kept per lane, so that the compiler turns them
-// into vectors (it would unroll a loop over fewer lanes instead); only the piece with the largest
-// value is looked at again.
+// One pass over the row, in pieces whose maxima are kept per lane, so that the compiler vectorises
+// them (it would unroll a loop over fewer lanes instead); only the piece with the largest value is
+// scanned again.
 RowScan ScanRow(std::span<const float> values) {
   constexpr std::size_t kLanes = 32;
   constexpr std::size_t kPiece = 8 * kLanes;

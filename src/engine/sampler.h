@@ -9,9 +9,9 @@
 //   min-p, top-k, top-p (engine/truncation.h)
 //   argmax of z + Gumbel noise, in double, ties lowest id
 //
-// The last step draws from softmax(z) without ever summing it. The noise of a token is a function
-// of (seed, position in the sequence, choice, token id): the draw depends on nothing else than the
-// logits, so not on batches, chunks or what was drawn before.
+// The last step draws from softmax(z) without computing the sum. The noise of a token is a function
+// of (seed, position in the sequence, choice, token id): so the draw depends only on the logits,
+// not on batches, chunks or earlier draws.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class SamplerState {
   // True if this token ends the answer.
   bool Ends(Token token) const;
 
-  // Masks, bias and penalties, in place. ChangesLogits says beforehand if anything will happen.
+  // Applies masks, bias and penalties in place. ChangesLogits tells beforehand if that changes
+  // anything.
   bool ChangesLogits() const;
   void Process(std::span<float> logits) const;
 
@@ -70,9 +71,9 @@ class Sampler {
   // vocab_size at most 2^18.
   explicit Sampler(std::int64_t vocab_size);
 
-  // The token for `position` of the sequence of `state`, which is not changed (call Accept).
-  // logits: [vocab_size]; NaN and infinities are an error, and so is a row without any token left.
-  // Fills `logprobs` if parameters.top_logprobs is set. Allocates nothing if logprobs.top has room.
+  // Returns the token for `position` of the sequence of `state`, which is not changed (call
+  // Accept). logits: [vocab_size]. Errors: NaN or infinities; a row without any token left. Fills
+  // `logprobs` if parameters.top_logprobs is set. Allocates nothing if logprobs.top has room.
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
 
