@@ -128,6 +128,7 @@ void SetRepeat(Repeat repeat, CLI::Option& option) {
 }  // namespace
 
 Command Command::AddCommand(const std::string& name, const std::string& help) {
+  Group("Options");  // the command inherits the heading of its own options
   return Command(app_->add_subcommand(name, help));
 }
 
