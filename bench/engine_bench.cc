@@ -113,7 +113,7 @@ void Run(const Options& options) {
                    .max_context = context,
                    .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + kMaxDraftDepth)),
                    .max_logit_rows = std::max<std::int64_t>(64, 1 + kMaxDraftDepth),
-                   .with_mtp = options.draft > 0,
+                   .with_draft = options.draft > 0,
                    .weights = {.preload = true},
                    .n_load_threads = options.n_threads});
   Check(model.has_value(), model ? "" : model.error().message);

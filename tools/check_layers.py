@@ -60,6 +60,14 @@ WORDS = [
     (r"\b(secure_)?getenv\b", r"cli/options/options\.cc$", "only cli/options/options.cc reads the environment"),
 ]
 
+# Words of the source, comments included: pattern, the files of src/ where it is allowed, why.
+# mtp is what users see as an option, a tensor of `fathom logits`, and names in checkpoints.
+NAMES = [
+    (r"(?i)(?<!docs/spec/)mtp",
+     r"(model/draft|checkpoint|measure/slice|cli/options)/|cli/commands/logits\.cc$",
+     "only model/draft knows which drafter there is"),
+]
+
 MAX_LINES = 600
 COUNTED_FOLDERS = ["src", "tests", "bench", "tools", "fuzz"]
 COUNTED_SUFFIXES = {".h", ".cc", ".cu", ".py", ".cmake", ".txt", ""}
@@ -133,10 +141,13 @@ def check_includes(source, path, text, links):
 
 
 def check_words(path, text):
-    code = code_of(text)
-    return [f"src/{path}:{line_of(code, match.start())}: '{match.group()}': {advice}"
-            for pattern, allowed, advice in WORDS if not re.match(allowed, path.as_posix())
-            for match in re.finditer(pattern, code)]
+    errors = [f"src/{path}: '{match.group()}': {advice}" for pattern, allowed, advice in NAMES
+              if not re.match(allowed, path.as_posix())
+              for match in re.finditer(pattern, path.as_posix())]
+    return errors + [f"src/{path}:{line_of(searched, match.start())}: '{match.group()}': {advice}"
+            for table, searched in ((WORDS, code_of(text)), (NAMES, text))
+            for pattern, allowed, advice in table if not re.match(allowed, path.as_posix())
+            for match in re.finditer(pattern, searched)]
 
 
 def check_folder(source, folder):

@@ -115,6 +115,24 @@ class CheckLayersTest(unittest.TestCase):
         self.write("src/cli/main.cc", 'std::getenv("HOME");\n')
         self.expect("src/cli/main.cc:1: 'getenv'")
 
+    def test_the_model_knows_no_communicator(self):
+        self.write_folder("model", "base comm")
+        self.write("src/model/block.cc", '#include "comm/communicator.h"\n')
+        self.write_folder("comm", "base")
+        self.expect("model must not link comm")
+        self.write_folder("model", "base")
+        self.expect("src/model/block.cc:1: includes comm/communicator.h")
+
+    def test_only_the_drafter_knows_its_name(self):
+        self.write_folder("model", "base")
+        self.write_folder("cli", "base")
+        self.write("src/model/block.h", "// MTP head\nbool with_mtp;\n// docs/spec/mtp.md 1\n")
+        for path in ("model/draft/mtp.h", "cli/options/options.h", "cli/commands/logits.cc"):
+            self.write(f"src/{path}", "bool mtp;\n")
+        self.write("src/model/mtp_weights.h", "")
+        self.expect("src/model/block.h:1: 'MTP'", "src/model/block.h:2: 'mtp'",
+                    "src/model/mtp_weights.h: 'mtp'")
+
     def test_long_files(self):
         self.write("tests/base/check_test.cc", "\n" * 600)
         self.write("tools/script", "\n" * 601)

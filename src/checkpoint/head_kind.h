@@ -24,7 +24,13 @@ std::string_view Name(HeadKind kind);
 struct DraftHead {
   HeadKind kind = HeadKind::kNone;
   int n_stages = 0;  // mtp.0 to mtp.(n_stages - 1)
+
+  // Whether the model can draft with this head (model/draft).
+  bool IsSupported() const { return kind == HeadKind::kMtp; }
 };
+
+// Whether a tensor of this name belongs to a draft head, of whichever kind.
+inline bool IsDraftTensor(std::string_view name) { return name.starts_with("mtp."); }
 
 // Errors: mtp.* tensors that are of neither kind or of both, or stages with a gap. Copies of the
 // embedding and the head alone are no draft head.

@@ -29,7 +29,7 @@ void CountTensors(const Checkpoint& checkpoint, Inspection& inspection) {
       ++use->n_tensors;
       use->bytes += bytes;
     }
-    if (tensor.name.starts_with("mtp.")) {
+    if (IsDraftTensor(tensor.name)) {
       inspection.draft_bytes += bytes;
     }
   }
@@ -70,8 +70,8 @@ void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
 void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
   const ModelConfig& config = *inspection.config;
   WeightBinder binder(checkpoint);
-  const bool bind_mtp = inspection.head && inspection.head->kind == HeadKind::kMtp;
-  static_cast<void>(BindWeights(checkpoint, config, bind_mtp, binder));
+  const bool bind_draft = inspection.head && inspection.head->IsSupported();
+  static_cast<void>(BindWeights(checkpoint, config, bind_draft, binder));
   AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
     inspection.warnings.push_back(*std::move(warning));

@@ -46,7 +46,7 @@ struct Inspection {
   std::size_t n_files = 0;
   std::map<DType, DTypeUse> dtypes;
   DTypeUse all;
-  std::int64_t draft_bytes = 0;   // of all: tensors named mtp.*
+  std::int64_t draft_bytes = 0;   // of all tensors of a draft head
   std::optional<DraftHead> head;  // missing if the tensors contradict each other
   ExpertFormats experts;
   // Missing if config.json is not valid:

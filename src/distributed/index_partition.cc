@@ -94,7 +94,7 @@ void IndexPartition::CutLine() {
 }
 
 void IndexPartition::Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const {
-  std::vector<const ScoredRow*> heads;  // what is next in each list of a token
+  std::vector<const ScoredRow*> heads;  // the next row of each list of a token
   for (std::int64_t token = 0; token < rows.rows; ++token) {
     const auto i = static_cast<std::size_t>(token);
     if (line_[i] == line_[i + 1]) {

@@ -1,5 +1,5 @@
-// LogitQueue: the logits of a model's steps, taken in the order of the steps, as late as they can
-// be.
+// LogitQueue: hands out the logits of a model's steps in the order of the steps, as late as
+// possible.
 //
 //   if (Status room = queue.MakeRoom(); !room) ...    // before each step
 //   if (Status ran = model.Forward(batch); !ran) ...
@@ -7,8 +7,8 @@
 //   ...
 //   Status finished = queue.FinishAll();
 //
-// The first stage of a pipeline computes the next steps while the others are busy with these; a
-// model in one piece has its logits before the next step begins.
+// The first stage of a pipeline computes the next steps while the other stages compute these; a
+// model without stages has its logits before the next step begins.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@
 
 namespace fathom {
 
-// Uses the model, which outlives it and has no other logits on their way. Of several ranks, all
-// call the same functions in the same order. One thread at a time.
+// The model outlives it and has no other logits on their way. With several ranks, all call the same
+// functions in the same order. One thread at a time.
 class LogitQueue {
  public:
-  // Told the logits of every Start (Model::Logits); its error ends the call that took them.
+  // Receives the logits of every Start (Model::Logits); an error ends the call that took them.
   using Take = std::function<Status(Matrix<const float> logits)>;
 
   LogitQueue(Model& model, Take take);
 
   // Takes logits until a step may begin.
   Status MakeRoom();
-  // Of rows of the last Forward; any number of times behind each.
+  // Starts the logits of rows of the last Forward; any number of times after each Forward.
   Status Start(std::span<const std::int32_t> rows);
   Status FinishAll();
 
  private:
-  int PlaceOf(std::int64_t i) const;
+  int SlotOf(std::int64_t i) const;
   Status FinishUntil(std::int64_t n_left);
 
   Model& model_;

@@ -236,7 +236,7 @@ StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config
       weights.first += bytes;
     }
     if (!name.starts_with(kLayers)) {
-      weights.last += bytes;  // the embedding too, for the MTP block
+      weights.last += bytes;  // the embedding too, for the draft block
       continue;
     }
     std::size_t layer = 0;

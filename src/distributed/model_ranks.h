@@ -110,8 +110,8 @@ struct ExpertCounts {
   std::int64_t n_logical = 0;
   std::int64_t n_physical = 0;
   std::int64_t n_ranks = 1;
-  std::int64_t n_groups = 1;  // of logical experts that are chosen together; V4 has one
-  std::int64_t n_nodes = 1;   // of ranks near each other
+  std::int64_t n_groups = 1;  // groups of logical experts that are chosen together; V4 has one
+  std::int64_t n_nodes = 1;   // groups of ranks near each other
 };
 ExpertCounts CountsOf(const ModelConfig& config, const ModelShard& shard);
 

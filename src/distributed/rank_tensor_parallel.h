@@ -70,7 +70,7 @@ class RankTensorParallel : public TensorParallel {
   const RankBuffers& buffers_;
   IndexPartition index_;
   RowGather rows_;
-  std::array<LocalBatch, 2> batches_;  // of the last main and draft pass
+  std::array<LocalBatch, 2> batches_;  // the last main and draft pass
   LogitGather logit_gather_;
   std::vector<PieceCopy> copies_;  // of one call of CopyPieces
 };

@@ -135,11 +135,11 @@ void DropOtherStages(ModelWeights& weights, const ModelShard& shard) {
     weights.hc_head = {};
     weights.norm = {};
     weights.head = WithoutData(weights.head);
-    if (weights.mtp) {
-      weights.mtp.emplace();
+    if (weights.draft) {
+      weights.draft.emplace();
     }
   }
-  if (!shard.is_first_stage() && !(shard.is_last_stage() && weights.mtp)) {
+  if (!shard.is_first_stage() && !(shard.is_last_stage() && weights.draft)) {
     weights.embed.data = nullptr;
   }
 }
@@ -160,8 +160,10 @@ void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelS
   for (std::int64_t i = shard.first_layer; i < shard.end_layer; ++i) {
     sharder.Shard(weights.layers[static_cast<std::size_t>(i)]);
   }
-  if (shard.is_last_stage() && weights.mtp) {
-    sharder.Shard(weights.mtp->block);
+  if (weights.draft) {
+    for (BlockWeights& block : weights.draft->blocks) {
+      sharder.Shard(block);
+    }
   }
   DropOtherStages(weights, shard);
 }

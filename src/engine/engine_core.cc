@@ -27,8 +27,8 @@ Result<std::uint64_t> ChooseSeed(const std::optional<std::uint64_t>& seed) {
 }
 
 // Returns the most events that a sequence adds to its stream in a step.
-std::int64_t EventsPerStep(const EngineOptions& options) {
-  return options.draft.enabled ? 1 + kMaxDraftDepth : 1;
+std::int64_t EventsPerStep(const EngineOptions& options, const ModelLimits& limits) {
+  return options.draft.enabled ? 1 + limits.max_draft_depth : 1;
 }
 
 std::int64_t StepTokens(const EngineOptions& options, const ModelLimits& limits) {
@@ -77,12 +77,14 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
                                                        const EngineOptions& options,
                                                        EngineMetrics& metrics) {
   const ModelLimits limits = model.Limits();
-  if (options.draft.enabled && !limits.has_draft) {
+  if (options.draft.enabled && limits.max_draft_depth == 0) {
     return MakeError(ErrorCode::kUnsupported, "drafts: the model was loaded without a draft head");
   }
-  if (options.draft.depth < 0 || options.draft.depth > kMaxDraftDepth) {
+  const std::int64_t max_depth =
+      limits.max_draft_depth == 0 ? kMaxDraftDepth : limits.max_draft_depth;
+  if (options.draft.depth < 0 || options.draft.depth > max_depth) {
     return MakeError(ErrorCode::kInvalidArgument, "draft depth: expected 0 to {}, found {}",
-                     kMaxDraftDepth, options.draft.depth);
+                     max_depth, options.draft.depth);
   }
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
   const BlockKey root = RootOf(options, core->cache_.shape());
@@ -97,7 +99,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
       *c.caches_, limits,
       SchedulerOptions{.max_step_tokens = StepTokens(options, limits),
                        .target_step_seconds = options.target_step_seconds,
-                       .max_events_per_step = EventsPerStep(options),
+                       .max_events_per_step = EventsPerStep(options, limits),
                        .n_in_flight = n_in_flight},
       metrics);
   c.running_steps_.reserve(static_cast<std::size_t>(n_in_flight));
@@ -195,7 +197,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
     return Unexpected(seed.error());
   }
   const std::int64_t capacity =
-      options_.stream_events + request.n_choices * (EventsPerStep(options_) + 1);
+      options_.stream_events + request.n_choices * (EventsPerStep(options_, limits_) + 1);
   auto state = std::make_unique<RequestState>();
   state->request = std::move(request);
   state->seed = *seed;

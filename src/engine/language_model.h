@@ -24,7 +24,7 @@ struct ModelLimits {
   std::int64_t max_batch_tokens = 0;  // rows of one Forward
   std::int64_t max_logit_rows = 1;    // rows of one call of Logits
   std::int64_t rollback_tokens = 0;   // newest positions that may be computed again
-  bool has_draft = false;             // the draft head is loaded
+  std::int64_t max_draft_depth = 0;   // tokens that the drafter can draft ahead; 0: no drafter
   int most_in_flight = 1;             // steps whose logits may be awaited at once
 };
 
@@ -42,9 +42,9 @@ class LanguageModel {
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
   // parts: other steps may run between them, whose logits have other places (0 to most_in_flight -
   // 1). The draft head's streams are those of the last step.
-  virtual Status StartLogits(std::span<const std::int32_t> rows, int place) = 0;
-  virtual Result<Matrix<const float>> FinishLogits(int place) = 0;
-  // The draft head: Model::ForwardMtp and Model::MtpLogits.
+  virtual Status StartLogits(std::span<const std::int32_t> rows, int slot) = 0;
+  virtual Result<Matrix<const float>> FinishLogits(int slot) = 0;
+  // The drafter: Drafter::Forward and Drafter::Logits.
   virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) = 0;
   virtual Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) = 0;

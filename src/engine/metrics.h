@@ -13,7 +13,7 @@ struct MetricFamily;
 
 namespace fathom {
 
-// Most tokens that are drafted ahead.
+// The greatest depth of any drafter (Drafter::max_depth): each depth has its counters.
 inline constexpr int kMaxDraftDepth = 4;
 
 // All values at one moment.

@@ -21,23 +21,21 @@ class ModelAdapter : public LanguageModel {
             .max_batch_tokens = model_.options().max_batch_tokens,
             .max_logit_rows = model_.options().max_logit_rows,
             .rollback_tokens = kRollbackTokens,
-            .has_draft = model_.options().with_mtp,
+            .max_draft_depth = model_.drafter() == nullptr ? 0 : model_.drafter()->max_depth(),
             .most_in_flight = model_.most_in_flight()};
   }
   SequenceCache& Cache() override { return model_.cache(); }
   Status Forward(const Batch& batch) override { return model_.Forward(batch); }
-  Status StartLogits(std::span<const std::int32_t> rows, int place) override {
-    return model_.StartLogits(rows, place);
+  Status StartLogits(std::span<const std::int32_t> rows, int slot) override {
+    return model_.StartLogits(rows, slot);
   }
-  Result<Matrix<const float>> FinishLogits(int place) override {
-    return model_.FinishLogits(place);
-  }
+  Result<Matrix<const float>> FinishLogits(int slot) override { return model_.FinishLogits(slot); }
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override {
-    return model_.ForwardMtp(next, stream_rows, source);
+    return model_.drafter()->Forward(next, stream_rows, source);
   }
   Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override {
-    return model_.MtpLogits(rows);
+    return model_.drafter()->Logits(rows);
   }
 
  private:

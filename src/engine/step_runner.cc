@@ -26,7 +26,8 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       options_(std::move(options)),
       metrics_(metrics),
       limits_(model.Limits()),
-      policy_(kMaxDraftDepth, options_.draft_depth),
+      policy_(options_.drafts ? limits_.max_draft_depth : 0,
+              options_.drafts ? options_.draft_depth : 0),
       sampler_(limits_.vocab_size),
       states_(static_cast<std::size_t>(limits_.max_sequences)),
       owners_(states_.size()) {
@@ -339,8 +340,8 @@ Status StepRunner::DraftAgain(RunningStep& step) {
   if (n_kept == 0) {
     return {};
   }
-  return Timed(step,
-               [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kMtp); });
+  return Timed(
+      step, [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kDraft); });
 }
 
 // A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.

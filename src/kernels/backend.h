@@ -165,7 +165,7 @@ class Backend {
   virtual void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) = 0;
   virtual void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                       Matrix<Bf16> out) = 0;  // out [t, d]
-  // MTP: streams[t][s] = bf16(streams[t][s] + x[t]), in place; x [t, d].
+  // Drafts: streams[t][s] = bf16(streams[t][s] + x[t]), in place; x [t, d].
   virtual void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) = 0;
 
   // --- Attention ---

@@ -1,5 +1,5 @@
 // One transformer block of DeepSeek-V4 (docs/spec/model.md 2): the same code for every layer kind,
-// for prefill and decoding, and for the MTP head.
+// for prefill and decoding, and for draft blocks.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// What every block of a step is given. Views only.
+// The inputs that every block of a step shares. Views only.
 struct Step {
   Backend& backend;
   const ModelConfig& config;

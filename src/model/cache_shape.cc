@@ -15,7 +15,7 @@ CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options) 
                       .memory_bytes = options.kv_memory_bytes};
   const auto n_layers = static_cast<std::ptrdiff_t>(config.num_hidden_layers);
   shape.ratios.assign(config.compress_ratios.begin(), config.compress_ratios.begin() + n_layers);
-  if (options.with_mtp) {
+  if (options.with_draft) {
     shape.ratios.push_back(0);
     shape.n_draft_layers = 1;
     shape.lookahead = kRollbackTokens;

@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// One block's experts for t tokens of this process.
+// The work of one block's experts, for t tokens of this process.
 struct ExpertInput {
   std::int64_t block = 0;
   Matrix<const Bf16> x;                     // [t, d]

@@ -41,7 +41,7 @@ Status LoadWeights(Checkpoint& checkpoint, const ModelConfig& config, const Mode
                    const ModelParts& parts, const LoadProgress& progress, ModelWeights& weights,
                    std::vector<std::string>& warnings) {
   WeightBinder binder(checkpoint);
-  weights = BindWeights(checkpoint, config, options.with_mtp, binder);
+  weights = BindWeights(checkpoint, config, options.with_draft, binder);
   if (Status bound = binder.Finish(); !bound) {
     return bound;
   }

@@ -89,8 +89,9 @@ Status MappedExperts::BeginBlock(std::int64_t block) {
 }
 
 MoeWeights& MappedExperts::Moe(std::int64_t block) const {
-  return block == n_layers_ ? weights_->mtp->block.ffn
-                            : weights_->layers[static_cast<std::size_t>(block)].ffn;
+  return block < n_layers_
+             ? weights_->layers[static_cast<std::size_t>(block)].ffn
+             : weights_->draft->blocks[static_cast<std::size_t>(block - n_layers_)].ffn;
 }
 
 std::vector<std::int64_t> MappedExperts::LocalBlocks() const {
@@ -98,7 +99,7 @@ std::vector<std::int64_t> MappedExperts::LocalBlocks() const {
   for (std::int64_t i = stage_.first_layer; i < stage_.end_layer; ++i) {
     blocks.push_back(i);
   }
-  if (stage_.is_last && weights_->mtp) {
+  if (stage_.is_last && weights_->draft) {
     blocks.push_back(n_layers_);
   }
   return blocks;

@@ -26,6 +26,7 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
+#include "model/draft/drafter.h"
 #include "model/model_parts.h"
 #include "model/routing_observer.h"
 
@@ -36,20 +37,13 @@ struct ModelOptions {
   std::int64_t max_context = 4096;      // positions per sequence
   std::int64_t max_batch_tokens = 256;  // rows of one Forward
   std::int64_t max_logit_rows = 16;     // rows of one Logits call
-  bool with_mtp = false;                // load the MTP head; an error if the checkpoint has none
+  bool with_draft = false;              // load the drafter; an error if the checkpoint has none
   // Memory of all caches together; 0: as much as all sequences can need at once.
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;    // whether Load reads them, and where to
   int n_load_threads = 1;  // that Load uses
   // Makes what differs between one process and many; empty: MakeLocalParts.
   MakeModelParts parts{};
-};
-
-// Where the MTP head finds the hidden streams of a position.
-enum class StreamSource {
-  kForward,  // in a row of the last Forward
-  kKept,     // kept of the newest position of the sequence
-  kMtp,      // a row of the last ForwardMtp stands for them: a draft after a draft
 };
 
 // Called with the share of the weights read so far, 0 to 1, if Load is to read them. From the
@@ -65,7 +59,7 @@ class Model {
   static Result<std::unique_ptr<Model>> Load(const std::filesystem::path& directory,
                                              Backend& backend, const ModelOptions& options,
                                              const LoadProgress& progress = {});
-  // The same of files that are open already, and of their config.json.
+  // Loads from files that are open already, and their config.json.
   static Result<std::unique_ptr<Model>> Load(ModelConfig config, Checkpoint checkpoint,
                                              Backend& backend, const ModelOptions& options,
                                              const LoadProgress& progress = {});
@@ -74,8 +68,8 @@ class Model {
   const ModelConfig& config() const;
   const ModelOptions& options() const;
   HeadKind head_kind() const;
-  // What the user should know about this checkpoint: a contradicting expert_dtype, a draft head
-  // that is not used yet.
+  // Warnings for the user about this checkpoint: a contradicting expert_dtype, a draft head that is
+  // not used yet.
   std::span<const std::string> warnings() const;
   // Bytes of weights (mapped; those of this process), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
@@ -84,12 +78,8 @@ class Model {
   // How much of the weights is in memory now: pages of the files, or copies in huge pages.
   std::int64_t resident_weight_bytes() const;
 
-  // What Forward and ForwardMtp do first, with their errors: checks the arguments, makes room in
-  // the caches. The same call of Forward finds it done.
+  // The checks and errors of Forward, and room in the caches; Forward with the same batch finds it.
   Status Prepare(const Batch& batch);
-  Status PrepareMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
-                    StreamSource source);
-
   // Runs the batch through all layers and stores its keys and compressed rows. Positions of a
   // sequence must continue where it stands, or overwrite its newest at most kRollbackTokens (of all
   // it has computed, those taken back included); position 0 starts it anew. Errors, with nothing
@@ -102,23 +92,17 @@ class Model {
   // Logits [rows.size(), vocab_size] of those rows of the last Forward; at most max_logit_rows.
   // Valid until the next call. With several ranks, rank 0 gets them and the others get no rows.
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
-  // The same in two parts, between which rank 0 may run the next steps while the pipeline stages
+  // Logits in two parts, between which rank 0 may run the next steps while the pipeline stages
   // behind it compute this one: Forward, then StartLogits into a slot (0 to most_in_flight() - 1)
   // that is free until FinishLogits. The other ranks call Logits where rank 0 calls StartLogits.
-  // MtpLogits needs slot 0 to be free.
+  // Drafter::Logits needs slot 0 to be free.
   Status StartLogits(std::span<const std::int32_t> rows, int slot);
   Result<Matrix<const float>> FinishLogits(int slot);
   // Steps whose logits can be awaited at once: as many as there are pipeline stages.
   int most_in_flight() const;
 
-  // Runs the MTP head (docs/spec/mtp.md 1.3, 1.4): row i of `next` is the token that follows a
-  // position whose hidden streams are known, at that position (another is an error): row
-  // stream_rows[i] of the last Forward or ForwardMtp, or the newest position of its sequence
-  // (stream_rows is empty then). Stores the MTP layer's keys. Errors as with Forward.
-  Status ForwardMtp(const Batch& next, std::span<const std::int32_t> stream_rows,
-                    StreamSource source = StreamSource::kForward);
-  // Logits of rows of the last ForwardMtp: they predict the token after the next.
-  Result<Matrix<const float>> MtpLogits(std::span<const std::int32_t> rows);
+  // Proposes tokens; nullptr: loaded without. Its Forward counts as a call of the model.
+  Drafter* drafter();
 
   // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and
   // compressed rows (kv_cache/random_fill.h), the same for the same seed. For measurements at a
@@ -130,12 +114,12 @@ class Model {
   // called.
   void ObserveRouting(RoutingObserver observer);
 
-  // What the sequences have cached; blocks of it can be shared and counted there.
+  // The cached state of the sequences; its blocks can be shared and counted.
   SequenceCache& cache();
 
   ExpertStore& expert_store();
 
-  // One layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
+  // Runs one layer alone, for comparison with the layer goldens: streams [t, 4 * hidden] in place.
   Status RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> streams);
 
  private:

@@ -1,4 +1,4 @@
-// What the options of a model and its configuration allow.
+// Limits of a model: checks of options and batches, and the largest step.
 #pragma once
 
 #include "base/result.h"

@@ -1,4 +1,4 @@
-// Who is told which experts ran: measurements need to know what a step has read.
+// RoutingObserver: reports the experts of a step, for measurements of what a step reads.
 #pragma once
 
 #include <cstdint>

@@ -41,7 +41,7 @@ struct LocalRows {
   }
 };
 
-// What the choice of compressed rows reads (spec/model.md 6).
+// The inputs of the choice of compressed rows (docs/spec/model.md 6).
 struct IndexInput {
   const BatchView& batch;
   const CompressorCache& cache;
@@ -126,7 +126,7 @@ class TensorParallel {
   Matrix<float> logits_;
 
  private:
-  std::int64_t n_logits_ = -1;  // of the slot; -1: free
+  std::int64_t n_logits_ = -1;  // rows in the slot; -1: free
 };
 
 }  // namespace fathom

@@ -27,12 +27,18 @@ class WeightWalk {
     for (auto& block : weights.layers) {
       Block(block);
     }
-    if (weights.mtp) {
-      auto& mtp = *weights.mtp;
-      Block(mtp.block);
-      Matrices({&mtp.e_proj, &mtp.h_proj});
-      Vectors(mtp.enorm, mtp.hnorm, mtp.norm);
-      HyperConnection(mtp.hc_head, kHcHeadRows, std::ssize(mtp.norm));
+    if (weights.draft) {
+      auto& draft = *weights.draft;
+      for (auto& block : draft.blocks) {
+        Block(block);
+      }
+      for (auto& matrix : draft.matrices) {
+        Matrices({&matrix});
+      }
+      for (auto& vector : draft.vectors) {
+        Vectors(vector);
+      }
+      HyperConnection(draft.hc_head, kHcHeadRows, std::ssize(weights.norm));
     }
     if (all_) {
       Run(weights.embed.data, weights.embed.rows * weights.embed.cols);

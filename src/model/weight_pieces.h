@@ -1,5 +1,4 @@
-// The bytes of bound weights, of a whole model or of a rank's share: which they are, and moving
-// them.
+// The data of bound weights as pieces of memory: listing and moving them.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +11,14 @@
 
 namespace fathom {
 
-// Everything that is bound, in the files or copied, always in the same order: none is empty. Those
-// of an expert are as BindTo has them (experts/balance/expert_transfer.h).
+// All bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
+// expert are in the order of LayoutOf (experts/balance/expert_transfer.h).
 MemoryPieces WeightPieces(const ModelWeights& weights);
-// Bytes of them.
+// Their bytes.
 std::int64_t WeightBytes(const ModelWeights& weights);
 
-// The weights are from now on at these places of `memory`, where HoldWeights has moved those of
-// WeightPieces to. Nothing of them is left in files or earlier copies.
+// Points the weights to `places` in `memory`, to which HoldWeights has moved the WeightPieces;
+// files and earlier copies are not used any more.
 void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory memory);
 
 // Imports the weights into memory of the backend (Backend::Import), but for the routed experts,

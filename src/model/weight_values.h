@@ -1,4 +1,4 @@
-// What only the bytes of a tensor can tell: scales that are no numbers, experts that do not exist.
+// Checks the values of tensors: scales that are no numbers, experts that do not exist.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ enum class WeightValues {
   kOutsideExperts,  // a few megabytes: not the scales of routed experts (MappedExperts)
 };
 
-// Reads the values that could be invalid: scales and expert ids. `share`: only of tensors that this
-// rank has some bytes of; nullptr: of all. The error lists the first 20.
+// Reads the values that could be invalid: scales and expert ids. `share`: reads only tensors with
+// bytes in these pieces; nullptr: all tensors. The error lists the first 20 problems.
 Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config,
                          WeightValues which, ThreadTeam& team, const MemoryPieces* share = nullptr);
 

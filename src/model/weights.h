@@ -28,12 +28,12 @@
 namespace fathom {
 
 // Rows of the fn and base of HcWeights.
-inline constexpr std::int64_t kHcHeadRows = 4;    // of a head: one gate per stream
-inline constexpr std::int64_t kHcBlockRows = 24;  // of a sub-layer: 4 pre, 4 post, 16 comb
+inline constexpr std::int64_t kHcHeadRows = 4;    // in a head: one gate per stream
+inline constexpr std::int64_t kHcBlockRows = 24;  // in a sub-layer: 4 pre, 4 post, 16 comb
 
 struct CompressorWeights {
   Weight wkv;                  // [overlap * width, hidden] BF16
-  Weight wgate;                // the same
+  Weight wgate;                // as wkv
   const float* ape = nullptr;  // [ratio, overlap * width]
   std::span<const Bf16> norm;  // [width]
 };
@@ -44,10 +44,10 @@ struct IndexerWeights {
   CompressorWeights compressor;
 };
 
-// A matrix whose sum over k is cut between tensor ranks.
+// A matrix whose sum over k may be divided between processes.
 struct RowParallelWeight {
-  Weight whole;               // without bytes on a rank that has parts of it
-  std::vector<Weight> parts;  // this rank's of whole.k_parts; empty if the matrix is not cut
+  Weight whole;               // without data where a process has parts of the matrix
+  std::vector<Weight> parts;  // of whole.k_parts, those of this process; empty if not divided
 };
 
 struct AttentionWeights {
@@ -70,7 +70,7 @@ struct SharedExpertWeights {
 };
 
 struct MoeWeights {
-  std::string name;                    // of all its tensors: "layers.3.ffn"
+  std::string name;                    // prefix of its tensors: "layers.3.ffn"
   Weight gate;                         // [experts, hidden] BF16
   std::span<const float> bias;         // [experts]; empty in hash layers
   Matrix<const std::int64_t> tid2eid;  // [vocab, experts per token]; empty in learned layers
@@ -79,7 +79,7 @@ struct MoeWeights {
 };
 
 struct BlockWeights {
-  std::int64_t index = 0;  // among all blocks; that of the MTP head follows the layers
+  std::int64_t index = 0;  // among all blocks: layers, then draft blocks
   int ratio = 0;
   std::span<const Bf16> attn_norm;  // [hidden]
   std::span<const Bf16> ffn_norm;
@@ -89,14 +89,12 @@ struct BlockWeights {
   MoeWeights ffn;
 };
 
-// The MTP head (docs/spec/mtp.md 1.1): a block of ratio 0 and what feeds it.
-struct MtpWeights {
-  BlockWeights block;
-  std::span<const Bf16> enorm;  // [hidden]
-  std::span<const Bf16> hnorm;
-  std::span<const Bf16> norm;
-  Weight e_proj;  // [hidden, hidden]
-  Weight h_proj;
+// The weights of a drafter (model/draft). Its blocks follow the layers; the drafter knows which of
+// its other weights is which.
+struct DraftWeights {
+  std::vector<BlockWeights> blocks;
+  std::vector<Weight> matrices;
+  std::vector<std::span<const Bf16>> vectors;  // [hidden] each
   HcWeights hc_head;
 };
 
@@ -105,19 +103,19 @@ struct ModelWeights {
   std::vector<BlockWeights> layers;
   HcWeights hc_head;
   std::span<const Bf16> norm;
-  Weight head;  // [vocab, hidden] BF16
-  std::optional<MtpWeights> mtp;
+  Weight head;                        // [vocab, hidden] BF16
+  std::optional<DraftWeights> draft;  // without blocks where another stage has the drafter
   std::vector<std::unique_ptr<std::byte[]>> aligned_copies;
-  PageMemory memory;  // of everything, if it was moved; there are no other copies then
+  PageMemory memory;  // all weights, if they were moved; no other copies exist then
 };
 
-// The same without bytes: those of another rank.
+// The weight of another rank: shape and format without data.
 Weight WithoutData(Weight weight);
 ExpertWeights WithoutData(const ExpertWeights& expert);
 
-// Binds every tensor the configuration calls for. What is missing or wrong is recorded in the
-// binder and left empty here: ask binder.Finish() before use. `bind_mtp`: also the MTP head.
-ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_mtp,
+// Binds every tensor the configuration calls for. A tensor that is missing or wrong is recorded in
+// the binder and left empty: call binder.Finish() before use. `bind_draft`: also the drafter's.
+ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_draft,
                          WeightBinder& binder);
 
 }  // namespace fathom

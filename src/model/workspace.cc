@@ -36,11 +36,11 @@ void CarveMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, A
 Activations LayOut(BufferLayout& memory, const ModelConfig& config, const WorkspaceShape& shape) {
   const std::int64_t t = shape.max_tokens;
   const std::int64_t d = config.hidden_size;
-  const std::int64_t mtp_tokens = shape.with_mtp ? t : 0;
+  const std::int64_t draft_tokens = shape.with_draft ? t : 0;
   Activations a;
   a.streams = memory.Add<Bf16>(t, kStreams * d);
-  a.mtp_streams = memory.Add<Bf16>(mtp_tokens, kStreams * d);
-  a.mtp_normed = memory.Add<Bf16>(mtp_tokens, kStreams * d);
+  a.draft_streams = memory.Add<Bf16>(draft_tokens, kStreams * d);
+  a.draft_input = memory.Add<Bf16>(draft_tokens, kStreams * d);
   a.hc_post = memory.Add<float>(t, kStreams);
   a.hc_comb = memory.Add<float>(t, kStreams * kStreams);
   a.u = memory.Add<Bf16>(t, d);
@@ -71,8 +71,8 @@ Matrix<T> First(Matrix<T> scratch, std::int64_t n) {
 Activations Trim(const Activations& full, std::int64_t n, std::int64_t experts_per_token) {
   Activations a = full;
   a.streams = First(a.streams, n);
-  a.mtp_streams = First(a.mtp_streams, std::min(n, a.mtp_streams.rows));
-  a.mtp_normed = First(a.mtp_normed, std::min(n, a.mtp_normed.rows));
+  a.draft_streams = First(a.draft_streams, std::min(n, a.draft_streams.rows));
+  a.draft_input = First(a.draft_input, std::min(n, a.draft_input.rows));
   for (Matrix<Bf16>* m : {&a.u, &a.y, &a.qr, &a.q, &a.kv, &a.heads_out, &a.latent, &a.index_q,
                           &a.index_weights, &a.gate, &a.up}) {
     *m = First(*m, n);

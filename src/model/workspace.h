@@ -14,19 +14,19 @@ namespace fathom {
 struct WorkspaceShape {
   std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
-  bool with_mtp = false;
+  bool with_draft = false;
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
 // hidden.
 struct Activations {
-  Matrix<Bf16> streams;      // [t, 4 d]
-  Matrix<Bf16> mtp_streams;  // [t, 4 d], with_mtp
-  Matrix<Bf16> mtp_normed;   // [t, 4 d], with_mtp
-  Matrix<float> hc_post;     // [t, 4]
-  Matrix<float> hc_comb;     // [t, 16]
-  Matrix<Bf16> u;            // [t, d]: input of a sub-layer
-  Matrix<Bf16> y;            // [t, d]: its output
+  Matrix<Bf16> streams;        // [t, 4 d]
+  Matrix<Bf16> draft_streams;  // [t, 4 d], with_draft
+  Matrix<Bf16> draft_input;    // [t, 4 d], with_draft
+  Matrix<float> hc_post;       // [t, 4]
+  Matrix<float> hc_comb;       // [t, 16]
+  Matrix<Bf16> u;              // [t, d]: input of a sub-layer
+  Matrix<Bf16> y;              // [t, d]: its output
 
   // cos and sin of the two RoPE tables, [t, rope_dims / 2]: window layers and compressed layers.
   Matrix<float> window_cos, window_sin;

@@ -43,7 +43,7 @@ Status CheckOptions(const RuntimeOptions& options) {
 bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
   if (serving.draft_depth) return *serving.draft_depth > 0;
   const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return head && head->kind == HeadKind::kMtp;
+  return head && head->IsSupported();
 }
 
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
@@ -54,7 +54,7 @@ LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, boo
                 .max_batch_tokens =
                     std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
                 .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
-                .with_mtp = drafts,
+                .with_draft = drafts,
                 .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
       .prefix_cache = serving.prefix_cache};
 }

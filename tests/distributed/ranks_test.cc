@@ -32,7 +32,7 @@ class Ranks : public testing::ExpectedSequence {
             .max_context = kTokens,
             .max_batch_tokens = kTokens,
             .max_logit_rows = 32,
-            .with_mtp = true,
+            .with_draft = true,
             .parts = ShardedParts(ranks)};
   }
 

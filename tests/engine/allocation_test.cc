@@ -47,7 +47,7 @@ int StepsThatAllocate(const SamplingParameters& parameters, bool drafts) {
   EXPECT_TRUE(backend) << backend.error().message;
   const auto model = Model::Load(
       testing::ProjectPath("models/fairy"), **backend,
-      {.max_context = 400, .max_batch_tokens = 64, .max_logit_rows = 5, .with_mtp = drafts});
+      {.max_context = 400, .max_batch_tokens = 64, .max_logit_rows = 5, .with_draft = drafts});
   EXPECT_TRUE(model) << model.error().message;
   ModelAdapter adapter(**model);
   EngineMetrics metrics;
@@ -105,7 +105,7 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
   ASSERT_TRUE(backend) << backend.error().message;
   const auto model = Model::Load(
       testing::ProjectPath("models/fairy"), **backend,
-      {.max_sequences = 2, .max_context = 300, .max_batch_tokens = 64, .with_mtp = true});
+      {.max_sequences = 2, .max_context = 300, .max_batch_tokens = 64, .with_draft = true});
   ASSERT_TRUE(model) << model.error().message;
   Batch batch;
   batch.Reserve(2, 2);
@@ -117,8 +117,8 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
     batch.Add(1, position, {&token, 1});
     bool ran = (*model)->Forward(batch).has_value();
     ran = ran && (*model)->Logits(rows)->rows == 2;
-    ran = ran && (*model)->ForwardMtp(batch, rows).has_value();
-    return ran && (*model)->MtpLogits(rows)->rows == 2;
+    ran = ran && (*model)->drafter()->Forward(batch, rows, StreamSource::kForward).has_value();
+    return ran && (*model)->drafter()->Logits(rows)->rows == 2;
   };
   ASSERT_TRUE(step(0));
   const std::int64_t before = n_allocations;

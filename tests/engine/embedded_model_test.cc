@@ -52,7 +52,7 @@ class Served {
                                .max_context = 512,
                                .max_batch_tokens = 64,
                                .max_logit_rows = 40,
-                               .with_mtp = drafts});
+                               .with_draft = drafts});
     EXPECT_TRUE(loaded) << loaded.error().message;
     model_ = std::move(*loaded);
     adapter_.emplace(*model_);

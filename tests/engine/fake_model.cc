@@ -84,7 +84,7 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
                       .data = {.n = options.n_data},
                       .rollback = options.limits.rollback_tokens,
                       .memory_bytes = options.memory_bytes};
-  if (options.limits.has_draft) {
+  if (options.limits.max_draft_depth > 0) {
     shape.ratios.push_back(0);
     shape.n_draft_layers = 1;
     shape.lookahead = options.limits.rollback_tokens;
@@ -306,7 +306,7 @@ std::vector<Token> FakeModel::Recall(const Own& own, std::int64_t end) {
 Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                                StreamSource source) {
   const BatchView view = next.View();
-  Check(options_.limits.has_draft, "a draft head");
+  Check(options_.limits.max_draft_depth > 0, "a draft head");
   Check(std::ssize(stream_rows) == (source == StreamSource::kKept ? 0 : view.n_tokens()),
         "a stream row per token");
   draft_hashes_.clear();
@@ -326,7 +326,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
-      Check(source == StreamSource::kMtp || position < stands, "a position with streams");
+      Check(source == StreamSource::kDraft || position < stands, "a position with streams");
       Write(window.Row(segment.sequence, position), token);
       // The token behind a position: from this batch, or as an earlier batch stored it.
       const auto behind = [&](std::int64_t p) {

@@ -19,15 +19,16 @@ namespace {
 constexpr std::int64_t kVocabulary = 40;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) {
-  FakeModelOptions options = {.limits = {.vocab_size = kVocabulary,
-                                         .max_sequences = setup.max_sequences,
-                                         .max_context = kContext,
-                                         .max_batch_tokens = setup.max_batch_tokens,
-                                         .max_logit_rows = setup.max_logit_rows,
-                                         .rollback_tokens = 8,
-                                         .has_draft = setup.engine.draft.enabled,
-                                         .most_in_flight = setup.most_in_flight},
-                              .n_data = n_data};
+  FakeModelOptions options = {
+      .limits = {.vocab_size = kVocabulary,
+                 .max_sequences = setup.max_sequences,
+                 .max_context = kContext,
+                 .max_batch_tokens = setup.max_batch_tokens,
+                 .max_logit_rows = setup.max_logit_rows,
+                 .rollback_tokens = 8,
+                 .max_draft_depth = setup.engine.draft.enabled ? kMaxDraftDepth : 0,
+                 .most_in_flight = setup.most_in_flight},
+      .n_data = n_data};
   if (setup.small_memory) {
     options.memory_bytes = SmallMemory(FakeModel(options).Cache());
   }
@@ -83,7 +84,7 @@ std::unique_ptr<LanguageModel> LoadInMemory(const std::filesystem::path& directo
                           .max_context = kContext,
                           .max_batch_tokens = setup.max_batch_tokens,
                           .max_logit_rows = setup.max_logit_rows,
-                          .with_mtp = setup.engine.draft.enabled};
+                          .with_draft = setup.engine.draft.enabled};
   if (setup.small_memory) {
     options.kv_memory_bytes = SmallMemory(OwnedModel(directory, options).Cache());
   }

@@ -107,7 +107,7 @@ TEST(StepsInFlight, StepsThatDraftRunAlone) {
   for (const std::int64_t depth : {0, 2}) {
     for (const int n_requests : {1, 4}) {
       ModelLimits limits = LimitsOf(3);
-      limits.has_draft = true;
+      limits.max_draft_depth = kMaxDraftDepth;
       Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}});
       together.Finish();
       for (std::size_t i = 0; i < together.answers.size(); ++i) {

@@ -20,7 +20,7 @@ TEST(ExpertMemoryTest, PiecesAreApartAndAreTakenAgain) {
   ExpertMemory memory(*backend, 40 * 1024);
   std::vector<std::span<std::byte>> pieces;
   for (int i = 0; i < 40; ++i) {  // more than a buffer has
-    const Result<std::span<std::byte>> piece = memory.Take(1000);
+    const Result<std::span<std::byte>> piece = memory.Allocate(1000);
     ASSERT_TRUE(piece.has_value()) << piece.error().message;
     EXPECT_EQ(piece->size(), 1024u);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(piece->data()) % 64, 0u);
@@ -32,14 +32,14 @@ TEST(ExpertMemoryTest, PiecesAreApartAndAreTakenAgain) {
     EXPECT_EQ(std::count(piece.begin(), piece.end(), static_cast<std::byte>(i)), 1024);
   }
   EXPECT_EQ(memory.bytes(), 40 * 1024);
-  const Result<std::span<std::byte>> refused = memory.Take(1);
+  const Result<std::span<std::byte>> refused = memory.Allocate(1);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
   EXPECT_EQ(refused.error().message, "moved experts: expected at most 40960 bytes, found 41024");
-  memory.GiveBack(pieces[7]);
-  memory.ReleaseSpare();
-  EXPECT_FALSE(memory.Take(1025).has_value());
-  EXPECT_EQ(memory.Take(1024)->data(), pieces[7].data());
+  memory.Free(pieces[7]);
+  memory.ReleaseFree();
+  EXPECT_FALSE(memory.Allocate(1025).has_value());
+  EXPECT_EQ(memory.Allocate(1024)->data(), pieces[7].data());
   // Its neighbours have kept what they hold.
   EXPECT_EQ(pieces[6][1023], std::byte{6});
   EXPECT_EQ(pieces[8][0], std::byte{8});
@@ -50,18 +50,18 @@ TEST(ExpertMemoryTest, WhatIsInUseIsLocked) {
   const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
   ExpertMemory memory(*backend, 0, 0);
   const std::int64_t before = testing::LockedKilobytes();
-  const std::span<std::byte> piece = *memory.Take(100 << 10);
+  const std::span<std::byte> piece = *memory.Allocate(100 << 10);
   const auto expect_locked = [&] {
     EXPECT_GE(testing::LockedKilobytes() - before, 100);
     EXPECT_LE(testing::LockedKilobytes() - before, 100 + 2 * 4);
   };
   expect_locked();
-  memory.GiveBack(piece);
+  memory.Free(piece);
 #if !defined(__SANITIZE_ADDRESS__)  // whose own munlock does nothing
-  memory.ReleaseSpare();
+  memory.ReleaseFree();
   EXPECT_LE(testing::LockedKilobytes() - before, 2 * 4);
 #endif
-  EXPECT_EQ(memory.Take(100 << 10)->data(), piece.data());
+  EXPECT_EQ(memory.Allocate(100 << 10)->data(), piece.data());
   expect_locked();
 }
 
@@ -72,8 +72,8 @@ TEST(ExpertMemoryDeathTest, WhatCannotBeLockedIsNotTaken) {
     const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
     ExpertMemory memory(*backend, 0, 5000);
     if (!testing::LimitLocks(65536)) std::_Exit(2);
-    const bool has_small = memory.Take(8192).has_value();
-    const Result<std::span<std::byte>> large = memory.Take(100'032);
+    const bool has_small = memory.Allocate(8192).has_value();
+    const Result<std::span<std::byte>> large = memory.Allocate(100'032);
     std::fputs(large ? "locked" : large.error().message.c_str(), stderr);
     std::_Exit(has_small && !large ? 0 : 1);
   };

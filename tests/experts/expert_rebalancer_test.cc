@@ -47,7 +47,7 @@ ModelOptions Options(const ModelRanks* ranks) {
           .max_context = kTokens,
           .max_batch_tokens = kTokens,
           .max_logit_rows = 32,
-          .with_mtp = true,
+          .with_draft = true,
           .parts = ShardedParts(ranks)};
 }
 

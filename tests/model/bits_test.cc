@@ -43,7 +43,7 @@ class Bits : public ::testing::TestWithParam<testing::CheckpointCase> {
                                                              .max_context = kTokens,
                                                              .max_batch_tokens = kTokens,
                                                              .max_logit_rows = 32,
-                                                             .with_mtp = true},
+                                                             .with_draft = true},
                                                 backend);
   }
   // On one thread with the widest instruction set.

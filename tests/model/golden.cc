@@ -128,7 +128,7 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
         RowsWanted(positions, first, n), first, tile,
         [&](auto rows) { return *model.Logits(rows); }, logits);
     const std::int64_t n_mtp = std::min(n, total - 1 - first);
-    if (!model.options().with_mtp || n_mtp == 0) {
+    if (!model.options().with_draft || n_mtp == 0) {
       continue;
     }
     batch.Clear();
@@ -136,11 +136,11 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
               all.subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(n_mtp)));
     std::vector<std::int32_t> stream_rows(static_cast<std::size_t>(n_mtp));
     std::iota(stream_rows.begin(), stream_rows.end(), 0);
-    const Status drafted = model.ForwardMtp(batch, stream_rows);
+    const Status drafted = model.drafter()->Forward(batch, stream_rows, StreamSource::kForward);
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
     CollectLogits(
         RowsWanted(positions, first, n_mtp), first, tile,
-        [&](auto rows) { return *model.MtpLogits(rows); }, mtp_logits);
+        [&](auto rows) { return *model.drafter()->Logits(rows); }, mtp_logits);
   }
   return {InOrder(logits, positions), InOrder(mtp_logits, positions)};
 }

@@ -67,7 +67,7 @@ TEST(ModelLoad, WithMtpNeedsTheHead) {
   EditedCheckpoint copy(Fairy());
   copy.Remove("mtp.");
   ModelOptions options = kSmall;
-  options.with_mtp = true;
+  options.with_draft = true;
   ExpectError(LoadError(copy.Write(), options), ErrorCode::kUnsupported,
               "expected an MTP head (mtp.0.e_proj.weight and others), found no mtp.* tensors");
   testing::TestModel without(copy.Write(), kSmall);
@@ -211,13 +211,13 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
     }
   }
   ModelOptions options = kSmall;
-  options.with_mtp = true;
+  options.with_draft = true;
   testing::TestModel broken(copy.Write(), options);
   ASSERT_TRUE(broken.model().Forward(RandomBatch(broken.model().config(), 2, 1)));
   Batch next;
   next.Add(0, 0, std::vector<Token>{7});
   const std::vector<std::int32_t> rows = {0};
-  const Status ran = broken.model().ForwardMtp(next, rows);
+  const Status ran = broken.model().drafter()->Forward(next, rows, StreamSource::kForward);
   ASSERT_FALSE(ran);
   EXPECT_THAT(ran.error().message,
               AllOf(HasSubstr("mtp.0.ffn.experts."), HasSubstr(".w3.scale: expected finite")));
@@ -226,7 +226,7 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
 TEST(ModelLoad, WeightsGiveTheSameBitsWhereverTheyLie) {
   const auto mini = testing::SharedData("oracle/flash-mini");
   const std::filesystem::path directory = mini ? *mini : Fairy();
-  ModelOptions options{.max_context = 60, .max_batch_tokens = 60, .with_mtp = true};
+  ModelOptions options{.max_context = 60, .max_batch_tokens = 60, .with_draft = true};
   testing::TestModel plain(directory, options);
   const auto tokens = testing::RandomTokens(plain.model().config(), 60, 1);
   const testing::Sequence expected = testing::RunAlone(plain.model(), tokens, {60});
@@ -332,14 +332,9 @@ TEST_F(ModelForward, AnErrorChangesNothing) {
   testing::ExpectSameBits(expected, actual, 20, "with errors in between");
 }
 
-TEST_F(ModelForward, MtpNeedsItsHead) {
+TEST_F(ModelForward, WithoutDraftsThereIsNoDrafter) {
   EXPECT_EQ(Run(0, 0, 1), "");
-  Batch batch;
-  batch.Add(0, 0, std::vector<Token>{1});
-  const std::vector<std::int32_t> rows = {0};
-  const Status ran = loaded_.model().ForwardMtp(batch, rows);
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().message, "the model was loaded without its MTP head");
+  EXPECT_EQ(loaded_.model().drafter(), nullptr);
 }
 
 // Every FP8 tensor called wo_a becomes BF16, exactly: an E4M3 number times a power of two.
@@ -379,7 +374,7 @@ TEST(ModelFormats, WoAInBf16GivesTheSameBits) {
   }
   EditedCheckpoint copy(*mini);
   ExpandWoA(copy);
-  const ModelOptions options{.max_context = 150, .max_batch_tokens = 150, .with_mtp = true};
+  const ModelOptions options{.max_context = 150, .max_batch_tokens = 150, .with_draft = true};
   testing::TestModel fp8(*mini, options);
   testing::TestModel bf16(copy.Write(), options);
   const auto tokens = testing::RandomTokens(fp8.model().config(), 150, 1);

@@ -36,7 +36,7 @@ TEST_P(ModelGolden, LogitsWithinTwiceTheNoiseFloor) {
   const testing::Golden golden = testing::ReadGolden(*directory, GetParam().golden);
   const auto n = static_cast<std::int64_t>(golden.tokens.size());
   testing::TestModel loaded(
-      *directory, {.max_context = n, .max_batch_tokens = GetParam().chunk, .with_mtp = true});
+      *directory, {.max_context = n, .max_batch_tokens = GetParam().chunk, .with_draft = true});
   const testing::ModelLogits actual =
       testing::RunModel(loaded.model(), golden.tokens, golden.positions, GetParam().chunk);
   ExpectWithinFloor(testing::KlDivergence(golden.Logits(), actual.logits), golden.logits_floor,

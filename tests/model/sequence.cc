@@ -58,10 +58,10 @@ void StepMtp(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   if (batch.n_tokens() == 0) {
     return;
   }
-  const Status ran = model.ForwardMtp(batch, stream_rows);
+  const Status ran = model.drafter()->Forward(batch, stream_rows, StreamSource::kForward);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return *model.MtpLogits(rows); });
+       [&](std::span<const std::int32_t> rows) { return *model.drafter()->Logits(rows); });
 }
 
 void ExpectSameRows(const std::vector<float>& expected, const std::vector<float>& actual,
@@ -107,7 +107,7 @@ void Step(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
        [&](std::span<const std::int32_t> rows) { return *model.Logits(rows); });
-  if (model.options().with_mtp) {
+  if (model.options().with_draft) {
     StepMtp(model, pieces, next);
   }
   for (const auto& [sequence, n_tokens] : pieces) {
@@ -124,10 +124,10 @@ void DraftKept(Model& model, const std::vector<Sequence*>& sequences) {
               {&sequence->tokens[static_cast<std::size_t>(sequence->done)], 1});
     outputs.push_back({1, sequence->mtp_logits.data() + position * model.config().vocab_size});
   }
-  const Status ran = model.ForwardMtp(batch, {}, StreamSource::kKept);
+  const Status ran = model.drafter()->Forward(batch, {}, StreamSource::kKept);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return *model.MtpLogits(rows); });
+       [&](std::span<const std::int32_t> rows) { return *model.drafter()->Logits(rows); });
 }
 
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,

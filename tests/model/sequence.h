@@ -31,11 +31,11 @@ struct Piece {
 // Whether the MTP head is given the token behind a piece, or waits for it: see DraftKept.
 enum class NextToken { kKnown, kUnknown };
 
-// One Forward of all pieces, and one ForwardMtp if the model has its MTP head. Fails the calling
+// One Forward of all pieces, and one of the drafter if the model has it. Fails the calling
 // test on an error.
 void Step(Model& model, const std::vector<Piece>& pieces, NextToken next = NextToken::kKnown);
 
-// One ForwardMtp of the newest positions of these sequences, from their kept streams.
+// One call of the drafter of the newest positions of these sequences, from their kept streams.
 void DraftKept(Model& model, const std::vector<Sequence*>& sequences);
 
 // Runs all tokens from position 0, divided into `chunks`; the last chunk size repeats.

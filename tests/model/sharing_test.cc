@@ -127,7 +127,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
                                .max_context = kTokens + 10,
                                .max_batch_tokens = 2 * kTokens,
                                .max_logit_rows = 64,
-                               .with_mtp = true};
+                               .with_draft = true};
     loaded_ = std::make_unique<testing::TestModel>(
         *directory, options, testing::TestBackend{.isa = c.isa, .memory = c.memory});
     // The reference: runs where nothing is shared, with the widest instruction set.
@@ -406,7 +406,7 @@ void DraftWrong(Model& model, const Sequence& sequence, std::int64_t n_drafts, s
     const Token wrong = (right + 1 + position) % static_cast<Token>(model.config().vocab_size);
     Batch batch;
     batch.Add(sequence.slot, position, {&wrong, 1});
-    const Status ran = model.ForwardMtp(batch, std::vector{row}, StreamSource::kMtp);
+    const Status ran = model.drafter()->Forward(batch, std::vector{row}, StreamSource::kDraft);
     ASSERT_TRUE(ran) << ran.error().message;
     row = 0;
   }

@@ -118,10 +118,10 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
   for (std::int32_t row = 0; row < n_rows; ++row) {
     stream_rows.push_back(row);
   }
-  const Status ran = model.ForwardMtp(next, stream_rows);
+  const Status ran = model.drafter()->Forward(next, stream_rows, StreamSource::kForward);
   if (!ran) return ran;
   return ForTiles(n_rows, kLogitRows, [&](std::span<const std::int32_t> rows) -> Status {
-    const Result<Matrix<const float>> logits = model.MtpLogits(rows);
+    const Result<Matrix<const float>> logits = model.drafter()->Logits(rows);
     if (!logits) return Unexpected(logits.error());
     return spool.Append(BytesOf(*logits));
   });
@@ -196,7 +196,7 @@ Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log) {
                                    .max_context = plan->n_tokens(),
                                    .max_batch_tokens = plan->chunk,
                                    .max_logit_rows = plan->logit_rows,
-                                   .with_mtp = command.mtp}},
+                                   .with_draft = command.mtp}},
                         ranks, display.events());
   if (!loaded) return Unexpected(loaded.error());
   loaded->BindThread();

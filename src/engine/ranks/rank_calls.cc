@@ -12,7 +12,7 @@ std::int32_t TakeSmall(RankMessage& message) { return static_cast<std::int32_t>(
 void AddSizes(const ModelOptions& options, RankMessage& message) {
   for (const std::int64_t size :
        {options.max_sequences, options.max_context, options.max_batch_tokens,
-        options.max_logit_rows, std::int64_t{options.with_mtp}, options.kv_memory_bytes}) {
+        options.max_logit_rows, std::int64_t{options.with_draft}, options.kv_memory_bytes}) {
     message.Add(size);
   }
 }
@@ -22,7 +22,7 @@ void TakeSizes(RankMessage& message, ModelOptions& options) {
   options.max_context = message.Take();
   options.max_batch_tokens = message.Take();
   options.max_logit_rows = message.Take();
-  options.with_mtp = message.Take() != 0;
+  options.with_draft = message.Take() != 0;
   options.kv_memory_bytes = message.Take();
 }
 

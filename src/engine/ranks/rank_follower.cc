@@ -35,11 +35,11 @@ class Follower {
         TakeBatch(message, batch_);
         TakeRows(message, rows_);
         const auto source = static_cast<StreamSource>(message.Take());
-        return IfRead(message, [&] { return model_.ForwardMtp(batch_, rows_, source); });
+        return IfRead(message, [&] { return model_.drafter()->Forward(batch_, rows_, source); });
       }
       case RankCall::kDraftLogits:
         TakeRows(message, rows_);
-        return IfRead(message, [&] { return WithoutValue(model_.MtpLogits(rows_)); });
+        return IfRead(message, [&] { return WithoutValue(model_.drafter()->Logits(rows_)); });
       case RankCall::kDisk: {
         const Status ran = disk_.Run(message);
         return ran ? IfRead(message, [] { return Status(); }) : ran;

@@ -66,17 +66,17 @@ Status RankLeader::Forward(const Batch& batch) {
       });
 }
 
-Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int place) {
+Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {
   return Call(
       RankCall::kLogits, [&](RankMessage& message) { AddRows(rows, message); },
-      [&] { return model_.StartLogits(rows, place); });
+      [&] { return model_.StartLogits(rows, slot); });
 }
 
-Result<Matrix<const float>> RankLeader::FinishLogits(int place) {
+Result<Matrix<const float>> RankLeader::FinishLogits(int slot) {
   if (failure_) {
     return Unexpected(*failure_);
   }
-  return Checked(model_.FinishLogits(place));
+  return Checked(model_.FinishLogits(slot));
 }
 
 Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -84,7 +84,7 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
   if (failure_) {
     return Unexpected(*failure_);
   }
-  if (Status prepared = model_.PrepareMtp(next, stream_rows, source); !prepared) {
+  if (Status prepared = model_.drafter()->Prepare(next, stream_rows, source); !prepared) {
     return prepared;
   }
   return Call(
@@ -95,7 +95,7 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
         AddRows(stream_rows, message);
         message.Add(static_cast<std::int64_t>(source));
       },
-      [&] { return model_.ForwardMtp(next, stream_rows, source); });
+      [&] { return model_.drafter()->Forward(next, stream_rows, source); });
 }
 
 Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
@@ -113,7 +113,7 @@ Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t
   const Status ran = Call(
       RankCall::kDraftLogits, [&](RankMessage& message) { AddRows(rows, message); },
       [&] {
-        logits = model_.MtpLogits(rows);
+        logits = model_.drafter()->Logits(rows);
         return logits ? Status() : Unexpected(logits.error());
       });
   return ran ? logits : Unexpected(ran.error());

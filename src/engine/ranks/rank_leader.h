@@ -34,8 +34,8 @@ class RankLeader : public LanguageModel {
   ModelLimits Limits() const override { return local_.Limits(); }
   SequenceCache& Cache() override { return local_.Cache(); }
   Status Forward(const Batch& batch) override;
-  Status StartLogits(std::span<const std::int32_t> rows, int place) override;
-  Result<Matrix<const float>> FinishLogits(int place) override;
+  Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
+  Result<Matrix<const float>> FinishLogits(int slot) override;
   Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) override;
   Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;

@@ -20,7 +20,7 @@ class ExpertLoads {
   static Result<ExpertLoads> Create(std::int64_t n_blocks, std::int64_t n_experts,
                                     std::int64_t n_steps);
 
-  // What is counted from now on belongs to the next step, and the oldest is forgotten.
+  // Begins the next step's counts and forgets those of the oldest step.
   void BeginStep();
   void Count(std::int64_t block, std::int32_t expert) {
     const auto i = static_cast<std::size_t>(block * n_experts_ + expert);
@@ -41,7 +41,7 @@ class ExpertLoads {
   std::int64_t n_begun_ = 0;
   PageMemory memory_;               // [n_steps, blocks, experts], a ring
   std::span<std::uint32_t> step_;   // [blocks, experts], in the ring
-  std::vector<std::int64_t> sums_;  // the same of all steps
+  std::vector<std::int64_t> sums_;  // [blocks, experts], over all steps
 };
 
 }  // namespace fathom

@@ -54,7 +54,7 @@ class ReplicaMap {
   std::vector<int> ranks_;            // [physical]: of the replicas, expert after expert
 };
 
-// physical_to_logical of every block; that of the MTP block follows the layers.
+// physical_to_logical of every block; that of the draft block follows the layers.
 using BlockPlacements = std::vector<std::vector<std::int32_t>>;
 
 // Error: not n_blocks rows of a logical expert per physical one, or an expert without replica. The

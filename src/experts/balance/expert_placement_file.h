@@ -1,10 +1,10 @@
 // Placements of experts as files, so that a run begins where another ended:
 //
 //   {"format": "fathom experts 1",
-//    "model": "5f0c...",                    // which checkpoint: its fingerprint
+//    "model": "5f0c...",                    // fingerprint of the checkpoint
 //    "routed_experts": 256, "physical_experts": 288, "expert_ranks": 8,
-//    "blocks": 44,                          // layers and the MTP block
-//    "placement": {"0": [17, 0, ...],       // of each physical expert: the logical one it holds
+//    "blocks": 44,                          // layers and the draft block
+//    "placement": {"0": [17, 0, ...],       // per block: the logical expert of each physical one
 //                  "1": [...], ...}}
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace fathom {
 
-// What a placement is for.
+// The checkpoint and counts that a placement belongs to.
 struct PlacementOwner {
   std::string model;  // hexadecimal digits
   std::int64_t n_blocks = 0;

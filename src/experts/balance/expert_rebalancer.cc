@@ -15,13 +15,13 @@
 namespace fathom {
 namespace {
 
-// What the busiest rank of a block must come down to: less is the noise of the last tokens, for
-// which most experts would travel.
+// Share of its load that the busiest rank of a block must come down to: smaller gains are noise of
+// the last tokens, for which most experts would move.
 constexpr double kWorthMoving = 0.98;
 
-// What a rank has to say about a block before it moves.
+// A rank's answer whether it is ready to move a block.
 struct Answer {
-  std::array<char, 256> failure = {};  // ends with zeros; empty: it can
+  std::array<char, 256> failure = {};  // ends with zeros; empty: it is ready
 };
 
 Answer AnswerOf(const Error& error) {
@@ -167,7 +167,7 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
   }
 }
 
-// What has to travel, without memory for it.
+// The moves of a block, without memory for the experts that arrive.
 ExpertMoveRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
   ExpertMoveRounds rounds;
   for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
@@ -204,7 +204,7 @@ Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
   }
   n_steps_left_ = n_steps_left;
   if (!is_running()) {
-    experts_.memory().ReleaseSpare();
+    experts_.memory().ReleaseFree();
   }
   return {};
 }
@@ -221,7 +221,7 @@ Status ExpertRebalancer::BeginMove() {
       return {};
     }
     for (const auto& [expert, memory] : ArrivalsOf(moves_[move_])) {
-      experts_.memory().GiveBack(memory);
+      experts_.memory().Free(memory);
     }
     ++report_.n_kept_blocks;
   }
@@ -247,27 +247,28 @@ Result<bool> ExpertRebalancer::Prepare(Move& move) {
 
 Status ExpertRebalancer::TakeMemory(Move& move) {
   for (std::vector<ExpertMove>& round : move.rounds) {
-    for (ExpertMove& parcel : round) {
-      if (parcel.transfer.to != experts_.ranks().expert->rank()) {
+    for (ExpertMove& expert_move : round) {
+      if (expert_move.transfer.to != experts_.ranks().expert->rank()) {
         continue;
       }
-      const Result<std::span<std::byte>> memory = experts_.memory().Take(BytesOf(parcel.weights));
+      const Result<std::span<std::byte>> memory =
+          experts_.memory().Allocate(BytesOf(expert_move.weights));
       if (!memory) {
         return Unexpected(memory.error());
       }
-      parcel.memory = *memory;
+      expert_move.memory = *memory;
     }
   }
   return {};
 }
 
-// What this rank has memory for.
+// The experts of a move that this rank receives.
 std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
   std::vector<PlacedExperts::Arrival> arrivals;
   for (const std::vector<ExpertMove>& round : move.rounds) {
-    for (const ExpertMove& parcel : round) {
-      if (!parcel.memory.empty()) {
-        arrivals.emplace_back(parcel.transfer.expert, parcel.memory);
+    for (const ExpertMove& expert_move : round) {
+      if (!expert_move.memory.empty()) {
+        arrivals.emplace_back(expert_move.transfer.expert, expert_move.memory);
       }
     }
   }
@@ -277,7 +278,7 @@ std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& mov
 // The block that is on its way comes to where it was to go.
 Status ExpertRebalancer::FinishMove() {
   ExpertShipment& shipment = experts_.shipment();
-  report_.seconds += shipment.seconds();  // of the steps; what is left is waited for here
+  report_.seconds += shipment.seconds();  // of the steps; the rest is waited for here
   if (Status arrived = shipment.Finish(); !arrived) {
     return arrived;
   }
@@ -295,9 +296,9 @@ Status ExpertRebalancer::Commit(const Move& move) {
   report_.imbalance_after = busiest_after_ / average_;
   ++report_.n_moved_blocks;
   for (const std::vector<ExpertMove>& round : move.rounds) {
-    for (const ExpertMove& parcel : round) {
+    for (const ExpertMove& expert_move : round) {
       ++report_.n_moved_experts;
-      report_.moved_bytes += BytesOf(parcel.weights);
+      report_.moved_bytes += BytesOf(expert_move.weights);
     }
   }
   experts_.Switch(move.block, move.to, ArrivalsOf(move));

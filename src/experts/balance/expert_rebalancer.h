@@ -23,42 +23,42 @@
 
 namespace fathom {
 
-// Of the blocks of this rank's stage.
+// The result of one rebalancing, for the blocks of this rank's stage.
 struct RebalanceReport {
-  // What the busiest rank of each block has computed within the window, over what a rank computes
-  // on average: summed over the blocks, as steps wait for the busiest of every block. Before, and
-  // as it would have been with the replicas where they are now.
+  // Tokens of the busiest rank of each block within the window, over those of the average rank,
+  // both summed over the blocks, as steps wait for the busiest rank of every block. Before: with
+  // the replicas where they were; after: with the replicas where they are now.
   double imbalance_before = 1;
   double imbalance_after = 1;
   std::int64_t n_moved_blocks = 0;
-  std::int64_t n_kept_blocks = 0;    // that could not move: `failure` says why
-  std::int64_t n_moved_experts = 0;  // to all ranks of the stage
+  std::int64_t n_kept_blocks = 0;    // blocks that could not move, for the reason in `failure`
+  std::int64_t n_moved_experts = 0;  // by all ranks of the stage
   std::int64_t moved_bytes = 0;
-  std::int64_t n_steps = 0;  // beside which that was
-  double seconds = 0;        // that these have waited, within them and between them
+  std::int64_t n_steps = 0;  // during which the experts moved
+  double seconds = 0;        // that steps waited, within and between them
   std::string failure;
 };
 
-// Uses `experts`, which outlives it. All ranks of the model call the same functions between the
-// same steps. An error of a function: ranks that cannot be reached, or that disagree about where
-// experts are; then no rank is to run another step. A block that a rank has no memory for, or may
-// not lock, is no error: its replicas stay where they are, on all ranks, and the report says so.
+// `experts` outlives it. All ranks of the model call the same functions between the same steps.
+// Errors: ranks that cannot be reached, or that disagree about where experts are; no rank may run
+// another step afterwards. A block that a rank has no memory for, or may not lock, is no error: its
+// replicas stay where they are on all ranks, and the report says so.
 class ExpertRebalancer {
  public:
-  // Beside a block every rank sends so much at most.
+  // bytes_per_block: most bytes that a rank sends beside a block.
   explicit ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_per_block = kBytesPerBlock);
 
-  // Decides where to by the loads of all ranks. A block whose busiest rank would gain less than
-  // 2 % stays as it is. Not while one runs.
+  // Decides the new placement by the loads of all ranks. A block whose busiest rank would gain less
+  // than 2 % stays as it is. Not while a rebalancing runs.
   Status Start();
-  // After a step: a block that has arrived is where it was to go, and the next one sets off. True:
-  // all has moved. The same on all ranks.
+  // After a step: puts a block that has arrived in force and begins the next move. Returns true,
+  // on all ranks, when everything has moved.
   Result<bool> Advance();
-  // What is left moves now.
+  // Moves everything that is left now.
   Status Finish();
   bool is_running() const { return n_steps_left_ > 0; }
 
-  // Of the last one started.
+  // The report of the last rebalancing that was started.
   const RebalanceReport& report() const { return report_; }
 
  private:
@@ -86,8 +86,8 @@ class ExpertRebalancer {
   PlacedExperts& experts_;
   std::int64_t bytes_per_block_;
   std::vector<Move> moves_;
-  std::size_t move_ = 0;                                         // the one that is on its way
-  std::int64_t n_steps_left_ = 0;                                // of the stage that needs the most
+  std::size_t move_ = 0;                                         // the move that runs
+  std::int64_t n_steps_left_ = 0;                                // by the stage that needs most
   double busiest_before_ = 0, busiest_after_ = 0, average_ = 0;  // tokens, over all blocks
   RebalanceReport report_;
 };

@@ -11,11 +11,11 @@
 namespace fathom {
 namespace {
 
-// Of the largest of them.
+// Bytes of the largest expert of the round.
 std::int64_t MostBytes(std::span<const ExpertMove> round) {
   std::int64_t most = 0;
-  for (const ExpertMove& parcel : round) {
-    most = std::max(most, BytesOf(parcel.weights));
+  for (const ExpertMove& move : round) {
+    most = std::max(most, BytesOf(move.weights));
   }
   return most;
 }
@@ -49,15 +49,15 @@ Status ExpertShipment::Finish() {
 }
 
 Status ExpertShipment::Start() {
-  if (Status arrived = Wait(); !arrived || is_done()) {  // of a block that ended by an error
+  if (Status arrived = Wait(); !arrived || is_done()) {  // left by a block that ended with an error
     return arrived;
   }
   const TimeSpent spent(seconds_);
   const std::vector<ExpertMove>& round = rounds_[round_];
   outgoing_.clear();
   incoming_.clear();
-  for (const ExpertMove& parcel : round) {
-    Add(parcel, {n_bytes_, bytes_per_block_});
+  for (const ExpertMove& move : round) {
+    Add(move, {n_bytes_, bytes_per_block_});
   }
   n_bytes_ += bytes_per_block_;
   if (n_bytes_ >= MostBytes(round)) {
@@ -77,10 +77,10 @@ Status ExpertShipment::Start() {
 
 // What this rank sends or is sent of a range of an expert's memory: a message for each of the
 // pieces that lie there, whole or in part.
-void ExpertShipment::Add(const ExpertMove& parcel, ByteRange range) {
-  const bool sends = parcel.transfer.from == ranks_->rank();
-  const bool is_sent = parcel.transfer.to == ranks_->rank();
-  const std::array<ByteRange, 6> layout = LayoutOf(parcel.weights);
+void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
+  const bool sends = move.transfer.from == ranks_->rank();
+  const bool is_sent = move.transfer.to == ranks_->rank();
+  const std::array<ByteRange, 6> layout = LayoutOf(move.weights);
   for (std::size_t i = 0; (sends || is_sent) && i < layout.size(); ++i) {
     const std::int64_t first = std::max(range.first, layout[i].first);
     const std::int64_t end = std::min(range.end(), layout[i].end());
@@ -90,10 +90,10 @@ void ExpertShipment::Add(const ExpertMove& parcel, ByteRange range) {
     const auto size = static_cast<std::size_t>(end - first);
     if (sends) {
       const auto at = static_cast<std::size_t>(first - layout[i].first);
-      outgoing_.push_back({parcel.transfer.to, PiecesOf(parcel.weights)[i].subspan(at, size)});
+      outgoing_.push_back({move.transfer.to, PiecesOf(move.weights)[i].subspan(at, size)});
     } else {
       const auto at = static_cast<std::size_t>(first);
-      incoming_.push_back({parcel.transfer.from, parcel.memory.subspan(at, size)});
+      incoming_.push_back({move.transfer.from, move.memory.subspan(at, size)});
     }
   }
 }

@@ -21,40 +21,40 @@
 
 namespace fathom {
 
-// An expert that is to travel.
+// One expert on its way to another rank.
 struct ExpertMove {
   ExpertTransfer transfer;
-  ExpertWeights weights;        // on the rank that sends it; on others their shape counts
-  std::span<std::byte> memory;  // on the rank it goes to: where it is to lie [BytesOf(weights)]
+  ExpertWeights weights;        // with data on the rank that sends; shapes on the others
+  std::span<std::byte> memory;  // on the rank that receives: the destination [BytesOf(weights)]
 };
 
-// One after the other; in each, a rank sends at most one and is sent at most one (PlanTransfers).
+// Rounds run one after the other; in each, a rank sends and receives at most one expert
+// (PlanTransfers).
 using ExpertMoveRounds = std::vector<std::vector<ExpertMove>>;
 
-// What a rank sends while a block is computed, and what it is sent, at most. Messages of the block
-// wait behind it, if it is not there when they begin: 26 us on links of 10 GB/s, 0.9 ms on 300
-// MB/s.
+// Most bytes that a rank sends, and receives, while a block is computed. The block's own messages
+// wait behind them if they have not arrived by then: 26 us on links of 10 GB/s, 0.9 ms on 300 MB/s.
 inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
 
-// How many blocks carry them.
+// Number of blocks that carry the rounds.
 std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block);
 
 // All ranks call the same functions in the same order. One thread at a time, that of the
 // communicator.
 class ExpertShipment {
  public:
-  // `ranks`: of the stage, in which nothing else is said.
+  // `ranks`: the ranks of the stage, for this object alone.
   explicit ExpertShipment(std::unique_ptr<Communicator> ranks) : ranks_(std::move(ranks)) {}
 
   // --- Between two steps ---
-  // The same transfers on all ranks. Weights and memory stay where they are until all has arrived.
-  // What was to travel before stays behind.
+  // Begins these moves, the same on all ranks, and drops moves that have not been finished. Weights
+  // and memory stay where they are until is_done().
   void Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block);
-  // All has arrived, as far as this rank is concerned.
+  // Whether this rank has sent and received everything.
   bool is_done() const { return round_ == rounds_.size() && exchange_ == nullptr; }
-  // What is left travels now.
+  // Moves everything that is left now.
   Status Finish();
-  // That Start, Poll and Wait have taken since Load.
+  // Time that Start, Poll and Wait have taken since Load.
   double seconds() const { return seconds_; }
 
   // --- Within a step ---
@@ -65,13 +65,13 @@ class ExpertShipment {
   Status Wait();
 
  private:
-  void Add(const ExpertMove& parcel, ByteRange range);
+  void Add(const ExpertMove& move, ByteRange range);
 
   std::unique_ptr<Communicator> ranks_;
   ExpertMoveRounds rounds_;
   std::int64_t bytes_per_block_ = 0;
   std::size_t round_ = 0;     // that is next
-  std::int64_t n_bytes_ = 0;  // that have been sent of each of its parcels
+  std::int64_t n_bytes_ = 0;  // that have been sent of each of its moves
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::unique_ptr<Exchange> exchange_;  // null: nothing is on its way

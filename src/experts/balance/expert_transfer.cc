@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-// Of the scales of a matrix that may be elsewhere.
+// Bytes of the scales of a matrix, which may be on another rank.
 std::int64_t ScaleSize(const Weight& weight) {
   switch (weight.format) {
     case WeightFormat::kF32:
@@ -27,7 +27,7 @@ std::int64_t ScaleSize(const Weight& weight) {
   return 0;
 }
 
-// Who is to have what, and who has sent how much.
+// The transfers that are still to be planned, and how many each rank has sent.
 class TransferPlan {
  public:
   TransferPlan(const ReplicaMap& from, const ReplicaMap& to)
@@ -59,7 +59,7 @@ class TransferPlan {
   }
 
  private:
-  // Of those that have it and are free, the rank that has sent the least so far.
+  // The free rank that has the expert and has sent the least so far.
   std::optional<int> SenderOf(std::int32_t expert, const std::vector<bool>& is_free) const {
     std::optional<int> sender;
     for (int rank = 0; rank < from_.n_ranks(); ++rank) {

@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // of a message in its buffer
+constexpr std::int64_t kAlignment = 64;  // of messages in the buffer
 
 // Copies the rows [n * k, d] whose ids [n, k] are not kRemoteExpert.
 void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf16> kept) {
@@ -133,7 +133,7 @@ Status DispatchedExperts::SendTokens(const ExpertWork& work) {
   return outbox_.Send(tokens);
 }
 
-// What `to` needs of this rank's tokens.
+// The message with the tokens that `to` computes for this rank.
 std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work, int to,
                                                           std::byte* memory) {
   const std::int64_t d = shape_.hidden;
@@ -248,7 +248,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
   return receiver_.Begin(work.routing.ids, views_.homes.Rows(0, t), order_, work.rows);
 }
 
-// Those that have come by now together, then wait for more.
+// Computes the tokens that have come by now together, then waits for more.
 Status DispatchedExperts::ComputeArrived(const ExpertWork& work) {
   for (std::size_t n_computed = 0; n_computed < sources_.size(); n_computed += group_.size()) {
     group_.clear();

@@ -39,11 +39,11 @@ class DispatchedExperts : public ExpertExchange {
     Matrix<std::int32_t> here;    // [T, k]: their experts here, then kRemoteExpert
     Matrix<float> weights;        // [T, k]
     Matrix<Bf16> rows;            // [T * k, d]: their outputs
-    Matrix<Bf16> sent_rows;       // the same, packed
+    Matrix<Bf16> sent_rows;       // the outputs, packed
     Matrix<Bf16> received_rows;   // [T * k, d]: outputs for this rank's tokens
   };
-  // What one other rank sends and is sent. Of this rank only `in` and first_token, where its tokens
-  // lie among those of others.
+  // The messages to and from one rank. For this rank only `in` and first_token (the row of its own
+  // tokens among those of others) are used.
   struct Peer {
     DispatchCounts out;
     DispatchCounts in;
@@ -80,8 +80,8 @@ class DispatchedExperts : public ExpertExchange {
   RowReceiver receiver_;
   ExpertOrder order_;
   std::vector<Peer> peers_;           // by rank
-  std::unique_ptr<Exchange> counts_;  // on their way, or null
-  std::unique_ptr<Exchange> tokens_;  // the same, from those in sources_
+  std::unique_ptr<Exchange> counts_;  // counts on their way, or null
+  std::unique_ptr<Exchange> tokens_;  // tokens on their way from sources_, or null
   std::vector<int> sources_;
   std::vector<int> group_;
 };

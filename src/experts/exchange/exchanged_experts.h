@@ -44,7 +44,7 @@ class ExchangedExperts : public ExpertLayer {
   float swiglu_limit_;
   std::unique_ptr<ExpertExchange> exchange_;
   LaidOutBuffer<Staging> staging_;
-  std::vector<std::int64_t> tokens_of_rank_;  // of the pass, by data rank
+  std::vector<std::int64_t> tokens_of_rank_;  // in the pass, by data rank
 };
 
 }  // namespace fathom

@@ -3,9 +3,9 @@
 // experts' outputs come back to the token's owner, which adds them in ascending expert id, then the
 // shared expert.
 //
-// Whose tokens: tensor ranks all have all tokens; data ranks have their own each.
-// Which path: kGather gives everything to everyone, and computes when all of it is there. kFused
-// sends what is needed to where it is needed, and computes while it travels.
+// Tensor ranks all have the same tokens; data ranks each have their own.
+// kGather sends all tokens and outputs to all ranks, and computes when everything has arrived.
+// kFused sends each token and output only to the ranks that need it, and computes meanwhile.
 //
 // d: hidden size; k: experts per token; N: ranks. What rank r sends in one layer, in bytes:
 //
@@ -41,9 +41,9 @@
 
 namespace fathom {
 
-// What all calls have in common; the same on all ranks.
+// Properties of all calls, the same on all ranks.
 struct ExchangeShape {
-  std::int64_t max_tokens = 0;  // of one call, of all ranks together
+  std::int64_t max_tokens = 0;  // in one call, on all ranks together
   std::int64_t hidden = 0;      // a multiple of 128 for kFused
   std::int64_t experts_per_token = 0;
   std::int64_t n_experts = 0;
@@ -60,12 +60,12 @@ struct ExpertWork {
   Matrix<const Bf16> x;  // [t, d]
   Routing routing;       // [t, k]; kRemoteExpert: a token that only fills the batch
   std::span<const std::int32_t> positions;  // [t]
-  // Tokens of every rank [N] where they have their own; the same on all ranks.
+  // Tokens of each rank [N] if own_tokens; the same on all ranks.
   std::span<const std::int64_t> tokens_of_rank;
   ExpertHome home;
   // Backend::ExpertRows of this layer, for ids that are this rank's or kRemoteExpert.
   std::function<Status(Matrix<const Bf16> x, const Routing& routing, Matrix<Bf16> rows)> local;
-  // Writes the shared expert's output of the t tokens into y. May talk to the other ranks.
+  // Writes the shared expert's output of the t tokens into y. May call the other ranks.
   std::function<Status()> shared;
   Matrix<Bf16> rows;  // [t * k, d]: scratch
   Matrix<Bf16> y;     // [t, d]: the result
@@ -76,10 +76,10 @@ struct ExpertWork {
 class ExpertExchange {
  public:
   virtual ~ExpertExchange() = default;
-  // Error kInvalidArgument, before anything is sent: more tokens than max_tokens. Others: what
-  // `local`, `shared` or the communicator said.
+  // Error kInvalidArgument, before anything is sent: more tokens than max_tokens. Others: errors of
+  // `local`, `shared` or the communicator.
   virtual Status Run(const ExpertWork& work) = 0;
-  virtual std::int64_t bytes() const = 0;  // of its buffers
+  virtual std::int64_t bytes() const = 0;  // allocated by buffers
 };
 
 // ranks and backend outlive it. Error: no memory.

@@ -1,5 +1,5 @@
-// What the fused exchanges of experts are made of: chunks of experts, and rows of outputs that
-// travel back chunk by chunk.
+// The parts of the fused exchanges: chunks of experts, and rows of outputs that travel back chunk
+// by chunk.
 //
 // A rank computes its experts in chunks, every chunk for many tokens: each expert's weights are
 // read once for all of them, and the rows of a chunk travel while the next one is computed. Which
@@ -27,17 +27,18 @@ inline constexpr std::int64_t kTokensWorthReading = 2;
 void FindHomes(Matrix<const std::int32_t> ids, std::span<const std::int32_t> positions,
                const ExpertHome& home, Matrix<std::int32_t> homes);
 
-// Of ids [t, k] those whose home is this rank, into chosen [t, k]; the others are kRemoteExpert.
+// chosen [t, k]: the ids [t, k] whose home is this rank; kRemoteExpert for the others.
 void ChooseHere(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes, int rank,
                 Matrix<std::int32_t> chosen);
-// Of ids [t, k] those in this chunk, likewise. chosen may be ids.
+// chosen [t, k]: the ids [t, k] that are in this chunk; kRemoteExpert for the others. chosen may be
+// ids.
 void ChooseChunk(Matrix<const std::int32_t> ids, const ExpertOrder& order, int chunk,
                  Matrix<std::int32_t> chosen);
 
 // Error: more tokens than there is room for.
 Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens);
 
-// Messages on their way out. Their memory must stay until Finish.
+// Outgoing messages. Their memory must stay valid until Finish.
 class Outbox {
  public:
   explicit Outbox(Communicator& ranks) : ranks_(ranks) {}
@@ -67,12 +68,13 @@ class RowSender {
   std::int64_t n_rows_ = 0;
 };
 
-// The rows that come back for a rank's tokens. `memory` as above.
+// Receives the rows that come back for a rank's tokens. `memory` has room for all rows of a call.
 class RowReceiver {
  public:
   RowReceiver(Communicator& ranks, Matrix<Bf16> memory) : ranks_(ranks), memory_(memory) {}
 
-  // Of ids [t, k], those whose homes are other ranks, go to rows [t * k, d]. The views must stay.
+  // Begins a call: outputs of the ids [t, k] whose homes are other ranks go to rows [t * k, d]. The
+  // views must stay valid until Finish.
   Status Begin(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
                const ExpertOrder& order, Matrix<Bf16> rows);
   // Moves what can be moved without waiting.
@@ -80,7 +82,7 @@ class RowReceiver {
   // Returns when more rows have come, or all.
   Status WaitForMore();
   Status Finish();
-  // So many chunks, the first ones, have come from all ranks.
+  // Number of first chunks that have come from all ranks.
   int n_complete() const { return n_complete_; }
 
  private:

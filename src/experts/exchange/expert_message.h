@@ -1,4 +1,4 @@
-// What a rank sends to another before its experts can work: tokens as E4M3, and who wants what.
+// The message with tokens for the experts of another rank: tokens as E4M3, and the chosen experts.
 //
 //   DispatchCounts             8 bytes, a message of its own: the receiver learns how much comes
 //   then, if there are tokens, one message:

@@ -46,8 +46,8 @@ class ExpertOrder {
   };
   int n_chunks_ = 1;
   std::vector<int> chunks_;          // by expert
-  std::vector<std::int64_t> loads_;  // the same: tokens
-  std::vector<int> homes_;           // the same, of the first token that chose it
+  std::vector<std::int64_t> loads_;  // tokens by expert
+  std::vector<int> homes_;           // home of the first token that chose the expert
   std::vector<std::int32_t> named_;  // experts, in the order of their first use
   std::vector<Share> shares_;        // by rank
 };

@@ -45,7 +45,7 @@ class GatheredExperts : public ExpertExchange {
   ExchangeShape shape_;
   LaidOutBuffer<Views> memory_;
   const Views& views_;
-  std::vector<std::span<std::byte>> pieces_;  // of what is gathered
+  std::vector<std::span<std::byte>> pieces_;  // that are gathered
 };
 
 }  // namespace fathom

@@ -53,7 +53,7 @@ class SlicedExperts : public ExpertExchange {
     const std::int64_t first = n_tokens_ * owner / ranks_->size();
     return {first, n_tokens_ * (owner + 1) / ranks_->size() - first};
   }
-  // Those among them that are complete with this chunk.
+  // The rows of the slice that are complete with this chunk.
   Piece CompleteWith(int owner, int chunk) const {
     const std::size_t i = static_cast<std::size_t>(owner * experts_.n_chunks() + chunk);
     return {first_complete_[i], first_complete_[i + 1] - first_complete_[i]};
@@ -66,7 +66,7 @@ class SlicedExperts : public ExpertExchange {
   Status Compute(const ExpertWork& work);
   Status ComputeChunk(const ExpertWork& work, int chunk);
   Status RunShared(const ExpertWork& work);
-  // Of all chunks whose rows have come, n_computed at most, that it was not called for before.
+  // Sends the sums of all chunks whose rows have come, up to n_computed, that were not sent before.
   Status SendSums(const ExpertWork& work, int n_computed);
   Status Finish(const ExpertWork& work);
 
@@ -80,11 +80,11 @@ class SlicedExperts : public ExpertExchange {
   Outbox sum_outbox_;
   RowSender sender_;
   RowReceiver receiver_;
-  // Of the call that runs.
+  // --- The call that runs ---
   std::int64_t n_tokens_ = 0;
   int n_summed_ = 0;  // chunks
   ExpertOrder experts_;
-  std::vector<std::int64_t> tokens_;          // of each row
+  std::vector<std::int64_t> tokens_;          // by row
   std::vector<int> last_chunk_;               // that a token needs, by token
   std::vector<std::int64_t> first_complete_;  // row, by owner and chunk
   std::vector<Incoming> incoming_;

@@ -9,29 +9,29 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kPieces = 16;  // of a buffer
+constexpr std::int64_t kPieces = 16;  // in a buffer
 constexpr std::int64_t kAlignment = 64;
 
 }  // namespace
 
-Result<std::span<std::byte>> ExpertMemory::Take(std::int64_t bytes) {
+Result<std::span<std::byte>> ExpertMemory::Allocate(std::int64_t bytes) {
   Result<std::span<std::byte>> piece =
-      TakeUnlocked(static_cast<std::size_t>(RoundUp(bytes, kAlignment)));
+      AllocateUnlocked(static_cast<std::size_t>(RoundUp(bytes, kAlignment)));
   if (piece && locked_beside_) {
     if (Status locked = LockPages(*piece, *locked_beside_ + bytes_, "moved experts"); !locked) {
-      GiveBack(*piece);
+      Free(*piece);
       return Unexpected(locked.error());
     }
   }
   return piece;
 }
 
-Result<std::span<std::byte>> ExpertMemory::TakeUnlocked(std::size_t size) {
-  const auto fits = std::find_if(spare_.begin(), spare_.end(),
+Result<std::span<std::byte>> ExpertMemory::AllocateUnlocked(std::size_t size) {
+  const auto fits = std::find_if(free_.begin(), free_.end(),
                                  [&](std::span<std::byte> piece) { return piece.size() >= size; });
-  if (fits != spare_.end()) {
+  if (fits != free_.end()) {
     const std::span<std::byte> piece = *fits;
-    spare_.erase(fits);
+    free_.erase(fits);
     return piece;
   }
   const std::int64_t sum = bytes_ + static_cast<std::int64_t>(size);
@@ -54,8 +54,8 @@ Result<std::span<std::byte>> ExpertMemory::TakeUnlocked(std::size_t size) {
   return piece;
 }
 
-void ExpertMemory::ReleaseSpare() const {
-  for (const std::span<std::byte> piece : spare_) {
+void ExpertMemory::ReleaseFree() const {
+  for (const std::span<std::byte> piece : free_) {
     ReleasePages(piece);
   }
 }

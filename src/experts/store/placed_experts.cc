@@ -61,8 +61,10 @@ void PlacedExperts::ShardWeights(ModelWeights& weights) const {
   for (BlockWeights& block : weights.layers) {
     shard(block.index, block.ffn.experts);
   }
-  if (weights.mtp) {
-    shard(n_layers(), weights.mtp->block.ffn.experts);
+  if (weights.draft) {
+    for (BlockWeights& block : weights.draft->blocks) {
+      shard(block.index, block.ffn.experts);
+    }
   }
 }
 
@@ -124,7 +126,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
     }
     ExpertWeights& expert = experts[static_cast<std::size_t>(gone)];
     if (std::span<std::byte>& memory = MemoryAt(block, gone); !memory.empty()) {
-      memory_->GiveBack(std::exchange(memory, {}));
+      memory_->Free(std::exchange(memory, {}));
     } else {
       for (const std::span<const std::byte> piece : PiecesOf(expert)) {
         ReleasePages(piece);
@@ -170,7 +172,7 @@ Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts) {
   }
   BlockPlacements placements;
   for (std::size_t block = 0; block < n_blocks; ++block) {
-    // A model without its MTP block has never moved its experts.
+    // A model without its draft block has never moved its experts.
     placements.push_back(experts.maps()[block].placement().physical_to_logical);
     for (std::size_t rank = 0; rank < n_ranks; ++rank) {
       const auto row = std::span(all).subspan(rank * mine.size() + block * n_physical, n_physical);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "checkpoint/head_kind.h"
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 #include "kv_cache/layout.h"
@@ -279,7 +280,7 @@ DraftCosts ModelCosts::Draft() const {
 std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) const {
   std::map<std::int64_t, double> found;  // bytes by layer; -1: outside
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    if (!tensor.name.starts_with("mtp.")) {
+    if (!IsDraftTensor(tensor.name)) {
       found[LayerOf(tensor.name)] += static_cast<double>(tensor.view.bytes.size());
     }
   }

@@ -79,7 +79,7 @@ struct AttentionCost {
   Cost indexer;  // the choice of rows in layers of ratio 4
 };
 
-// The costs of the MTP head, without embedding and logits.
+// The costs of the draft head, without embedding and logits.
 struct DraftCosts {
   LayerCosts block;
   Cost rest;  // projections, norms, hyper-connections

@@ -75,7 +75,7 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   const Result<DraftHead> head = FindDraftHead(*checkpoint);
   if (!head) return Unexpected(head.error());
   ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
-                   head->kind == HeadKind::kMtp);
+                   head->IsSupported());
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
   return sizes;
 }
@@ -157,19 +157,19 @@ std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequ
                                     std::int64_t context) const {
   const CacheShape whole = CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
                                                   .max_context = context,
-                                                  .with_mtp = has_draft_});
+                                                  .with_draft = has_draft_});
   return SequenceCache::FullBytes(ShardCache(whole, share));
 }
 
 double ModelSizes::CacheBytesPerToken() const {
-  return BytesPerToken(CacheShapeOf(config_, {.with_mtp = has_draft_}));
+  return BytesPerToken(CacheShapeOf(config_, {.with_draft = has_draft_}));
 }
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
   return WorkspaceBytes(
              config_,
-             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .with_mtp = has_draft_}) +
+             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .with_draft = has_draft_}) +
          RankWorkspaceBytes(config_, ShareOf(layout, 0),
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }

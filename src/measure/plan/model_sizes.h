@@ -17,7 +17,7 @@ namespace fathom::plan {
 // Immutable; any thread.
 class ModelSizes {
  public:
-  // From a configuration alone: with its formats, and the MTP head if it has one.
+  // From a configuration alone: with its formats, and the draft head if it has one.
   ModelSizes(std::string name, const ModelConfig& config);
   // Reads a checkpoint, or a directory that has only its config.json. Errors: those of the files.
   static Result<ModelSizes> Read(const std::filesystem::path& directory);

@@ -39,7 +39,8 @@ class RankDisksTest : public ::testing::Test {
   std::vector<Told> RunAll(const RankCounts& counts, Token n_prompts) {
     RanksModel model(
         ProjectPath("models/fairy"), counts,
-        {.max_sequences = 4, .max_context = 400, .max_batch_tokens = 100, .with_mtp = true}, false);
+        {.max_sequences = 4, .max_context = 400, .max_batch_tokens = 100, .with_draft = true},
+        false);
     EngineMetrics metrics;
     auto core = EngineCore::Create(model,
                                    {.draft = {.enabled = true, .depth = 1},

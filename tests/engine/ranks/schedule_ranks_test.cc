@@ -40,7 +40,7 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
                                                          .max_context = kContext,
                                                          .max_batch_tokens = setup.max_batch_tokens,
                                                          .max_logit_rows = setup.max_logit_rows,
-                                                         .with_mtp = setup.engine.draft.enabled},
+                                                         .with_draft = setup.engine.draft.enabled},
                                             setup.small_memory, GetParam().memory);
       },
       10, true, counts.n_data);

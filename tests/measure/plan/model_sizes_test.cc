@@ -78,7 +78,7 @@ TEST_P(ModelSizesTest, TheConfigurationAloneSaysTheSame) {
 TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
   const ModelSizes sizes = ModelSizes::Read(*directory_).value();
   const CacheShape shape = CacheShapeOf(
-      sizes.config(), {.max_sequences = 3, .max_context = 1024, .with_mtp = sizes.has_draft()});
+      sizes.config(), {.max_sequences = 3, .max_context = 1024, .with_draft = sizes.has_draft()});
   EXPECT_DOUBLE_EQ(sizes.CacheBytesPerToken(), BytesPerToken(shape));
   EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
 }

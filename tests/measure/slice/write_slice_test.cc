@@ -129,7 +129,7 @@ double RootMeanSquare(std::span<const T> row) {
 TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   const testing::TemporaryDirectory directory;
   WriteOrFail(directory.path(), Tiny({0, 4, 128}, true));
-  testing::TestModel loaded(directory.path(), {.max_context = 300, .with_mtp = true});
+  testing::TestModel loaded(directory.path(), {.max_context = 300, .with_draft = true});
   Model& model = loaded.model();
   EXPECT_EQ(model.head_kind(), HeadKind::kMtp);
   EXPECT_TRUE(model.warnings().empty());
@@ -146,9 +146,10 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   }
   Batch next;
   next.Add(0, 0, std::span(tokens).subspan(1, 3));
-  const Status drafted = model.ForwardMtp(next, std::vector<std::int32_t>{0, 1, 2});
+  const Status drafted =
+      model.drafter()->Forward(next, std::vector<std::int32_t>{0, 1, 2}, StreamSource::kForward);
   ASSERT_TRUE(drafted) << drafted.error().message;
-  const Matrix<const float> draft = *model.MtpLogits(std::vector<std::int32_t>{2});
+  const Matrix<const float> draft = *model.drafter()->Logits(std::vector<std::int32_t>{2});
   EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
 }
 

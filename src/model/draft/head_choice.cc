@@ -1,4 +1,4 @@
-#include "model/head_choice.h"
+#include "model/draft/head_choice.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 namespace fathom {
 
-Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config, bool with_mtp,
-                             std::vector<std::string>& warnings) {
+Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config,
+                             bool with_draft, std::vector<std::string>& warnings) {
   Result<DraftHead> head = FindDraftHead(checkpoint);
   if (!head) {
     return head;
@@ -23,7 +23,7 @@ Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& co
         "runs without it",
         head->n_stages));
   }
-  if (with_mtp && head->kind != HeadKind::kMtp) {
+  if (with_draft && !head->IsSupported()) {
     return MakeError(ErrorCode::kUnsupported,
                      "{}: expected an MTP head (mtp.0.e_proj.weight and others), found {}",
                      checkpoint.path().string(),

@@ -11,9 +11,9 @@
 
 namespace fathom {
 
-// Adds to `warnings` what the user should know. Errors: with_mtp, and there is no MTP head; draft
+// Adds to `warnings` what the user should know. Errors: with_draft, and there is no MTP head; draft
 // tensors that make no head.
-Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config, bool with_mtp,
-                             std::vector<std::string>& warnings);
+Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config,
+                             bool with_draft, std::vector<std::string>& warnings);
 
 }  // namespace fathom

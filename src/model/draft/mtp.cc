@@ -1,0 +1,170 @@
+#include "model/draft/mtp.h"
+
+#include <vector>
+
+#include "base/check.h"
+#include "model/model_limits.h"
+#include "model/model_state.h"
+#include "model/weight_scope.h"
+
+namespace fathom {
+namespace {
+
+enum Matrices { kEProj, kHProj };        // [hidden, hidden]
+enum Vectors { kENorm, kHNorm, kNorm };  // [hidden]
+
+}  // namespace
+
+DraftWeights BindDraft(const WeightScope& root, const ModelConfig& config) {
+  const WeightScope scope = root.Inner("mtp.0.");
+  const std::int64_t hidden = config.hidden_size;
+  DraftWeights weights;
+  weights.blocks.push_back(BindBlock(scope, config, config.num_hidden_layers, 0, false));
+  for (const char* name : {"enorm.weight", "hnorm.weight", "norm.weight"}) {
+    weights.vectors.push_back(scope.Vector<Bf16>(name, DType::kBF16, hidden));
+  }
+  for (const char* name : {"e_proj", "h_proj"}) {
+    weights.matrices.push_back(scope.Fp8Matrix(name, hidden, hidden));
+  }
+  weights.hc_head = scope.HyperConnection("hc_head", hidden, true);
+  return weights;
+}
+
+std::unique_ptr<Drafter> MakeDrafter(ModelState& model) {
+  return std::make_unique<MtpDrafter>(model);
+}
+
+// Every row's streams must be those of its position.
+Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
+                                StreamSource source) const {
+  const bool kept = source == StreamSource::kKept;
+  const bool again = source == StreamSource::kDraft;
+  Check(std::ssize(stream_rows) == (kept ? 0 : next.n_tokens()),
+        "one stream row per token of the MTP batch");
+  for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
+    const TokenPosition found = PositionOf(next, i);
+    TokenPosition expected = {
+        found.sequence, static_cast<std::int32_t>(model_.cache->next_position(found.sequence)) - 1};
+    std::int32_t row = -1;
+    if (!kept) {
+      row = stream_rows[static_cast<std::size_t>(i)];
+      const std::vector<TokenPosition>& positions = (again ? model_.draft : model_.main).positions;
+      Check(row >= 0 && row < std::ssize(positions), "an MTP row that the last step did not have");
+      expected = positions[static_cast<std::size_t>(row)];
+      expected.position += again ? 1 : 0;
+    }
+    if (expected != found || model_.cache->next_position(found.sequence) == 0) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "MTP row {}: expected sequence {} position {} (row {} of the last step), "
+                       "found sequence {} position {}",
+                       i, expected.sequence, expected.position, row, found.sequence,
+                       found.position);
+    }
+  }
+  return {};
+}
+
+const void* MtpDrafter::StreamsOf(const BatchView& next, std::int64_t row,
+                                  std::span<const std::int32_t> stream_rows,
+                                  StreamSource source) const {
+  if (source == StreamSource::kKept) {
+    return model_.cache->Stream(next.SegmentOf(row).sequence);
+  }
+  const bool again = source == StreamSource::kDraft;
+  const PassRows& last = again ? model_.draft : model_.main;
+  const Activations& a = model_.workspace->activations();
+  const std::int64_t from = last.local.RowOf(stream_rows[static_cast<std::size_t>(row)]);
+  return (again ? a.draft_streams : a.streams).Row(from);
+}
+
+// Puts the streams of the local rows into a.draft_input.
+void MtpDrafter::CopyStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
+                             StreamSource source) {
+  const Matrix<Bf16> to = model_.workspace->activations().draft_input;
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
+    if (model_.parts.tensor->IsLocal(next.SegmentOf(i).sequence)) {
+      copies.push_back({to.Row(std::ssize(copies)), StreamsOf(next, i, stream_rows, source),
+                        to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+    }
+  }
+  model_.backend.CopyPieces(copies);
+}
+
+Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
+                           StreamSource source) {
+  const BatchView view = next.View();
+  if (Status status = CheckBatch(view, model_.config, model_.options); !status) {
+    return status;
+  }
+  if (Status status = CheckStreams(view, stream_rows, source); !status) {
+    return status;
+  }
+  for (const Segment& segment : view.segments) {
+    if (source != StreamSource::kKept) {
+      break;
+    }
+    const std::int64_t position = model_.cache->next_position(segment.sequence);
+    if (Status extended = model_.cache->Extend(segment.sequence, position, 0); !extended) {
+      return extended;
+    }
+  }
+  return {};
+}
+
+Status MtpDrafter::Forward(const Batch& next, std::span<const std::int32_t> stream_rows,
+                           StreamSource source) {
+  if (Status prepared = Prepare(next, stream_rows, source); !prepared) {
+    return prepared;
+  }
+  const BatchView view = next.View();
+  if (model_.stage().is_last) {
+    CopyStreams(view, stream_rows, source);  // by the rows of the last step
+    const Result<Step> step = model_.MakeStep(Pass::kDraft, view);
+    if (Status ran = step ? RunHead(*step) : Unexpected(step.error()); !ran) {
+      model_.ResetSequences(view);
+      return ran;
+    }
+  }
+  ListPositions(view, model_.draft.positions);
+  return {};
+}
+
+// a.draft_input -> a.draft_streams.
+Status MtpDrafter::RunHead(const Step& step) {
+  const DraftWeights& weights = *model_.weights.draft;
+  Backend& backend = step.backend;
+  const Activations& a = step.a;
+  const std::int64_t n = step.batch.n_tokens();
+  const std::int64_t d = step.config.hidden_size;
+  const float eps = step.config.rms_norm_eps;
+  // The norm and h_proj work on every stream alone: [t, 4 d] seen as [4 t, d].
+  const Matrix<Bf16> normed = {a.draft_input.data, n * kStreams, d};
+  const Matrix<Bf16> projected = {a.draft_streams.data, n * kStreams, d};
+  backend.RmsNorm(normed, weights.vectors[kHNorm], eps, normed);
+  backend.Linear(normed, weights.matrices[kHProj], projected);
+  if (Status status = step.tensor.Embed(step.batch, model_.weights.embed, a, a.u); !status) {
+    return status;
+  }
+  backend.RmsNorm(a.u, weights.vectors[kENorm], eps, a.u);
+  backend.Linear(a.u, weights.matrices[kEProj], a.y);
+  backend.AddToStreams(a.y, a.draft_streams);
+  const BlockWeights& block = weights.blocks.front();
+  return RunBlock(step, block, model_.CacheOf(block.index), a.draft_streams);
+}
+
+Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> rows) {
+  const DraftWeights& weights = *model_.weights.draft;
+  const std::span<const Bf16> norm =
+      weights.vectors.empty() ? std::span<const Bf16>() : weights.vectors[kNorm];
+  if (Status started =
+          model_.StartLogits(Pass::kDraft, model_.workspace->activations().draft_streams, rows,
+                             {.hc = weights.hc_head, .norm = norm}, 0);
+      !started) {
+    return Unexpected(started.error());
+  }
+  return model_.parts.tensor->FinishLogits(0);
+}
+
+}  // namespace fathom

@@ -1,0 +1,128 @@
+#include "model/model_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "model/cache_shape.h"
+#include "model/model_limits.h"
+
+namespace fathom {
+
+Status ModelState::Allocate() {
+  if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) {
+    return reserved;
+  }
+  const Result<CacheShape> shape = parts.tensor->ShardCache(CacheShapeOf(config, options));
+  if (!shape) {
+    return Unexpected(shape.error());
+  }
+  Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
+  if (!caches) {
+    return Unexpected(caches.error());
+  }
+  cache = std::move(*caches);
+  Result<Workspace> made = Workspace::Create(backend, config,
+                                             {.max_tokens = options.max_batch_tokens,
+                                              .max_logit_rows = options.max_logit_rows,
+                                              .with_draft = options.with_draft});
+  if (!made) {
+    return Unexpected(made.error());
+  }
+  workspace = std::move(*made);
+  parts.tensor->set_logits(workspace->activations().logits);
+  Result<RopeTables> tables = RopeTables::Create(backend, config);
+  if (!tables) {
+    return Unexpected(tables.error());
+  }
+  rope = *std::move(tables);
+  copies.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  for (PassRows* rows : {&main, &draft}) {
+    rows->positions.reserve(static_cast<std::size_t>(options.max_batch_tokens));
+  }
+  return {};
+}
+
+LayerCache& ModelState::CacheOf(std::int64_t block) {
+  const std::int64_t n_draft = std::max<std::int64_t>(block - config.num_hidden_layers, 0);
+  return cache->Layer(std::min(block, stage().end_layer) - stage().first_layer + n_draft);
+}
+
+Status ModelState::ExtendCache(const BatchView& batch) {
+  for (const Segment& segment : batch.segments) {
+    if (Status extended = cache->Extend(segment.sequence, segment.first_position, segment.n_tokens);
+        !extended) {
+      return extended;
+    }
+  }
+  return {};
+}
+
+void ModelState::ResetSequences(const BatchView& batch) {
+  for (const Segment& segment : batch.segments) {
+    cache->Release(segment.sequence);
+  }
+  main.positions.clear();
+  draft.positions.clear();
+}
+
+Result<Step> ModelState::MakeStep(Pass pass, const BatchView& whole) {
+  LocalRows& local = (pass == Pass::kMain ? main : draft).local;
+  local = parts.tensor->Localize(pass, whole);
+  if (Status begun = backend.BeginStep(local.batch, cache->TakeTableChanges()); !begun) {
+    return Unexpected(begun.error());
+  }
+  parts.tensor->BeginBlocks(local.batch);
+  parts.experts->BeginBlocks(pass, whole);
+  const Step step = {
+      .backend = backend,
+      .config = config,
+      .batch = local.batch,
+      .a = Trim(workspace->activations(), local.batch.n_tokens(), config.num_experts_per_tok),
+      .compress_frequencies = rope->compress_frequencies(),
+      .routing_observer = routing_observer,
+      .tensor = *parts.tensor,
+      .store = *parts.store,
+      .experts = *parts.experts};
+  rope->Fill(local.batch, step.a);
+  return step;
+}
+
+Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
+                               std::span<const std::int32_t> rows, const HeadWeights& head_weights,
+                               int slot) {
+  const auto n = static_cast<std::int64_t>(rows.size());
+  Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
+  TensorParallel& tensor = *parts.tensor;
+  if (!stage().is_last) {
+    return tensor.StartLogits(n, slot);
+  }
+  const PassRows& last = pass == Pass::kMain ? main : draft;
+  const Activations& a = workspace->activations();
+  copies.clear();
+  for (const std::int32_t row : rows) {
+    Check(row >= 0 && row < std::ssize(last.positions),
+          "logits of a row that the last step did not have");
+    if (const std::int64_t local_row = last.local.RowOf(row); local_row >= 0) {
+      copies.push_back({a.head_streams.Row(std::ssize(copies)), from.Row(local_row),
+                        from.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+    }
+  }
+  backend.CopyPieces(copies);
+  const std::int64_t n_local = std::ssize(copies);
+  const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
+  const Matrix<Bf16> all = a.head_input.Rows(0, n);
+  const Matrix<Bf16> input = all.Rows(0, n_local);
+  backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, input);
+  backend.RmsNorm(input, head_weights.norm, config.rms_norm_eps, input);
+  if (Status gathered = tensor.GatherRows(pass, rows, all); !gathered) {
+    return gathered;
+  }
+  backend.Linear(all, weights.head, tensor.LocalLogits(n));
+  if (Status done = backend.Synchronize(); !done) {
+    return done;
+  }
+  return tensor.StartLogits(n, slot);
+}
+
+}  // namespace fathom

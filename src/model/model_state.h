@@ -1,0 +1,71 @@
+// ModelState: what the forward passes of a model and of its drafter share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "checkpoint/head_kind.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "kernels/backend.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/block.h"
+#include "model/model.h"
+#include "model/rope_tables.h"
+#include "model/token_position.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+
+namespace fathom {
+
+// A pass that has run: the rows that this process computed, and the positions of all rows.
+struct PassRows {
+  LocalRows local;
+  std::vector<TokenPosition> positions;
+};
+
+// The final operations of a pass, from streams to logits.
+struct HeadWeights {
+  const HcWeights& hc;
+  std::span<const Bf16> norm;
+};
+
+// Not moved once it is bound to the store. One thread at a time.
+struct ModelState {
+  Backend& backend;
+  ModelOptions options;
+  ModelConfig config;
+  Checkpoint checkpoint;  // without files when all weights have moved to memory
+  ModelParts parts;
+  DraftHead head;
+  std::vector<std::string> warnings;
+  ModelWeights weights;
+  std::optional<SequenceCache> cache;
+  std::optional<Workspace> workspace;
+  std::optional<RopeTables> rope;
+  RoutingObserver routing_observer;
+  PassRows main, draft;           // the last of each
+  std::vector<PieceCopy> copies;  // of one call of Backend::CopyPieces
+
+  // Allocates caches and workspace of loaded weights.
+  Status Allocate();
+  const Stage& stage() const { return parts.tensor->stage(); }
+  // The cache of a layer of this stage, or of a draft block.
+  LayerCache& CacheOf(std::int64_t block);
+  // Room for the batch's positions in the caches.
+  Status ExtendCache(const BatchView& batch);
+  // Forgets the sequences of a step that failed halfway and has overwritten their caches.
+  void ResetSequences(const BatchView& batch);
+  // Begins the step of a checked batch: local rows, trimmed activations, RoPE rows.
+  Result<Step> MakeStep(Pass pass, const BatchView& whole);
+  // Starts the logits of some rows of a pass, whose streams are `from`.
+  Status StartLogits(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
+                     const HeadWeights& head_weights, int slot);
+};
+
+}  // namespace fathom
