@@ -5,6 +5,7 @@
 #include "api/responses/responses_request.h"
 #include "fuzz/request_checks.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom::fuzz {
 namespace {
@@ -31,8 +32,9 @@ std::string CheckResponsesRequest(std::string_view input) {
              .items = {{.id = "msg_1", .json = R"({"id": "msg_1", "role": "user"})"}}});
   Result<ResponsesRequest> request = ParseResponsesRequest(input, kRequestLimits, {}, &store);
   if (!request) return CheckError(request.error());
-  if (!ParseJson(request->context.echo, {.python_constants = false})) {
-    return "an echo that is not JSON: " + request->context.echo;
+  const std::string echo = WriteJson(request->context.echo);
+  if (!ParseJson(echo, {.python_constants = false})) {
+    return "an echo that is not JSON: " + echo;
   }
   std::string wrong = CheckStored(request->context);
   if (!wrong.empty()) return wrong;

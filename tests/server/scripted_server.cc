@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/responses/response_store.h"
 #include "engine/metrics.h"
 #include "server/service.h"
 #include "tests/server/scripted_runner.h"

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "api/responses/response_store.h"
 #include "engine/metrics.h"
 #include "tests/api/api_model.h"
 #include "tests/http/fake_exchange.h"
