@@ -1,18 +1,17 @@
 #include "cli/sampling_options.h"
 
+#include "engine/sampling_fields.h"
+
 namespace fathom::cli {
 
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
                                           const GenerationConfig& config,
                                           std::optional<std::int64_t> max_tokens) {
   SamplingParameters parameters = config.Sampling();
-  parameters.temperature = options.temperature.value_or(parameters.temperature);
-  parameters.top_p = options.top_p.value_or(parameters.top_p);
-  parameters.top_k = options.top_k.value_or(0);
-  parameters.min_p = options.min_p.value_or(0);
-  parameters.repetition_penalty = options.repetition_penalty;
-  parameters.presence_penalty = options.presence_penalty;
-  parameters.frequency_penalty = options.frequency_penalty;
+  for (const SamplingField& field : SamplingFields()) {
+    const auto given = options.fields.find(field.name);
+    if (given != options.fields.end()) field.Set(given->second, parameters);
+  }
   parameters.logit_bias.insert(options.logit_bias.begin(), options.logit_bias.end());
   parameters.top_logprobs = options.n_logprobs;
   parameters.seed = options.seed;

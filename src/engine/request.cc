@@ -1,14 +1,9 @@
 #include "engine/request.h"
 
+#include "engine/sampling_fields.h"
+
 namespace fathom {
 namespace {
-
-// NaN fails every range check.
-Status CheckRange(std::string_view field, double value, double low, double high) {
-  if (value >= low && value <= high) return {};
-  return MakeError(ErrorCode::kInvalidArgument, "{}: expected {} to {}, found {}", field, low, high,
-                   value);
-}
 
 Status CheckInteger(std::string_view field, std::int64_t value, std::int64_t low,
                     std::int64_t high) {
@@ -74,17 +69,10 @@ Status CheckLengths(const SamplingParameters& parameters) {
 
 Status Validate(const SamplingParameters& parameters, std::int64_t vocab_size) {
   const SamplingParameters& p = parameters;
-  if (!(p.top_p > 0 && p.top_p <= 1)) {
-    return MakeError(ErrorCode::kInvalidArgument, "top_p: expected above 0, to 1, found {}",
-                     p.top_p);
+  for (const SamplingField& field : SamplingFields()) {
+    if (const Status checked = field.Check(p, vocab_size); !checked) return checked;
   }
   const Status checks[] = {
-      CheckRange("temperature", p.temperature, 0, 2),
-      CheckInteger("top_k", p.top_k, 0, vocab_size),
-      CheckRange("min_p", p.min_p, 0, 1),
-      CheckRange("repetition_penalty", p.repetition_penalty, 0.01, 100),
-      CheckRange("presence_penalty", p.presence_penalty, -2, 2),
-      CheckRange("frequency_penalty", p.frequency_penalty, -2, 2),
       CheckInteger("top_logprobs", p.top_logprobs.value_or(0), 0, kMaxTopLogprobs),
       CheckLengths(p),
       CheckStopStrings(p.stop_strings),

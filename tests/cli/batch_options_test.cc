@@ -25,7 +25,7 @@ TEST(BatchOptionsTest, Defaults) {
   EXPECT_EQ(command.output, "out.jsonl");
   EXPECT_EQ(command.engine.max_sequences, 8);
   EXPECT_TRUE(command.thinking);
-  EXPECT_EQ(command.sampling.temperature, std::nullopt);
+  EXPECT_TRUE(command.sampling.fields.empty());
 }
 
 TEST(BatchOptionsTest, AllOfThem) {
@@ -42,7 +42,7 @@ TEST(BatchOptionsTest, AllOfThem) {
   EXPECT_FALSE(command.thinking);
   EXPECT_EQ(command.profile, "v4-0731");
   EXPECT_EQ(command.run.n_context, 100);
-  EXPECT_EQ(command.sampling.temperature, 0.5);
+  EXPECT_EQ(command.sampling.fields["temperature"], 0.5);
   EXPECT_EQ(command.sampling.max_tokens, 7);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/sampling_fields.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -138,19 +139,22 @@ void ReadStream(FieldReader& reader, GenerationFields* fields) {
 }  // namespace
 
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
-  reader.ReadNumber("temperature", {0, 2}, &sampling->temperature);
-  reader.ReadNumber("top_p", {0, 1}, &sampling->top_p);
-  if (sampling->top_p == 0) {
-    reader.Fail("top_p", "a number above 0 and at most 1", "0");
+  for (const SamplingField& field : SamplingFields()) {
+    if (field.n_tokens != nullptr) {
+      // -1 means off, as for many clients; a value above the vocabulary means all tokens.
+      std::int64_t& value = sampling->*field.n_tokens;
+      reader.ReadInteger(field.name, {.low = -1}, &value);
+      value = std::clamp(value, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
+      continue;
+    }
+    double& value = sampling->*field.number;
+    reader.ReadNumber(field.name, {field.low, field.high}, &value);
+    if (!field.low_is_allowed && value == field.low) {
+      reader.Fail(field.name,
+                  fmt::format("a number above {} and at most {}", field.low, field.high),
+                  fmt::format("{}", value));
+    }
   }
-  // -1 means off, as for many clients; a value above the vocabulary means all tokens.
-  reader.ReadInteger("top_k", {.low = -1}, &sampling->top_k);
-  sampling->top_k =
-      std::clamp(sampling->top_k, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
-  reader.ReadNumber("min_p", {0, 1}, &sampling->min_p);
-  reader.ReadNumber("repetition_penalty", {0.01, 100}, &sampling->repetition_penalty);
-  reader.ReadNumber("presence_penalty", {-2, 2}, &sampling->presence_penalty);
-  reader.ReadNumber("frequency_penalty", {-2, 2}, &sampling->frequency_penalty);
 }
 
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "cli/options/option_values.h"
+#include "engine/sampling_fields.h"
 
 namespace fathom::cli {
 namespace {
@@ -43,6 +45,20 @@ void AddExpertBalance(Command& command, RankOptions& ranks) {
   command.Add({"--save-expert-placement", "FILE",
                "Write the placement of the experts after every rebalancing",
                Text(ranks.save_expert_placement)});
+}
+
+// --top-p of the field top_p.
+void AddField(Command& command, const SamplingField& field, SamplingOptions& sampling) {
+  std::string name = fmt::format("--{}", field.name);
+  std::replace(name.begin(), name.end(), '_', '-');
+  const auto store = [&sampling, &field](double value) { sampling.fields[field.name] = value; };
+  command.Add({.names = name,
+               .value = std::string(field.value),
+               .help = std::string(field.help),
+               .read = field.number == nullptr
+                           ? ReadInteger(0, std::numeric_limits<std::int64_t>::max(),
+                                         [store](std::int64_t n) { store(static_cast<double>(n)); })
+                           : ReadNumber(field.low, field.high, field.low_is_allowed, store)});
 }
 
 void AddStops(Command& command, SamplingOptions& sampling) {
@@ -153,24 +169,7 @@ void AddSampling(Command& command, SamplingOptions& sampling) {
   command.Group(kSamplingGroup);
   command.Add({"--seed", "N", "Same seed, same text (default: a new one each time)",
                Seed([&sampling](std::uint64_t seed) { sampling.seed = seed; })});
-  command.Add({"--temperature", "T",
-               "0 to 2; 0 is greedy (default: generation_config.json of the model, else 1)",
-               Number(0, 2, sampling.temperature)});
-  command.Add({"--top-p", "P",
-               "Choose among the fewest tokens of this total probability (default: as above)",
-               NumberAbove(0, 1, sampling.top_p)});
-  command.Add(
-      {"--top-k", "K", "Choose among the K best tokens; 0 is off", AtLeast(0, sampling.top_k)});
-  command.Add({"--min-p", "P", "Drop tokens less probable than this share of the best one's",
-               Number(0, 1, sampling.min_p)});
-  command.Add({"--repetition-penalty", "R",
-               "Divides the logits of tokens that have occurred; 1 is off",
-               Number(0.01, 100, sampling.repetition_penalty)});
-  command.Add({"--presence-penalty", "P", "Subtracted once from generated tokens, -2 to 2",
-               Number(-2, 2, sampling.presence_penalty)});
-  command.Add({"--frequency-penalty", "F",
-               "Subtracted for every time a token was generated, -2 to 2",
-               Number(-2, 2, sampling.frequency_penalty)});
+  for (const SamplingField& field : SamplingFields()) AddField(command, field, sampling);
   command.Add({"--logit-bias", "ID=V",
                "Adds V, -100 to 100, to the logit of token ID; may be repeated",
                LogitBias(sampling.logit_bias), Repeat::kEach});

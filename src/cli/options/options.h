@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,13 +19,7 @@ namespace fathom::cli {
 
 // The options that were given; generation_config.json decides the others.
 struct SamplingOptions {
-  std::optional<double> temperature;
-  std::optional<double> top_p;
-  std::optional<std::int64_t> top_k;
-  std::optional<double> min_p;
-  double repetition_penalty = 1;
-  double presence_penalty = 0;
-  double frequency_penalty = 0;
+  std::map<std::string_view, double> fields;  // by name of SamplingFields, those that were given
   std::vector<std::pair<Token, float>> logit_bias;
   std::vector<std::string> stop_strings;
   std::vector<Token> stop_tokens;

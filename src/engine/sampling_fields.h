@@ -1,0 +1,40 @@
+// The numeric sampling parameters, each declared once: the command line, JSON bodies and validation
+// read this table. A new parameter is a member of SamplingParameters, a row here, its effect in the
+// sampler and its properties in server/openapi.json, which a test compares with the table.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "engine/request.h"
+
+namespace fathom {
+
+// A number, or a whole number of tokens, which is at most the vocabulary and whose 0 is off.
+struct SamplingField {
+  std::string_view name;  // in JSON and errors; the option is --top-p for "top_p"
+  double SamplingParameters::*number = nullptr;
+  std::int64_t SamplingParameters::*n_tokens = nullptr;  // instead of `number`
+  double low = 0;
+  double high = 0;             // of `number`
+  bool low_is_allowed = true;  // false: values are above `low`
+  std::string_view value;      // what --help calls the value
+  std::string_view help;
+
+  void Set(double to, SamplingParameters& parameters) const {
+    if (number != nullptr) {
+      parameters.*number = to;
+    } else {
+      parameters.*n_tokens = static_cast<std::int64_t>(std::min(to, 0x1p53));
+    }
+  }
+  // Error: names the field, what is allowed and what was found. NaN fails every range.
+  Status Check(const SamplingParameters& parameters, std::int64_t vocab_size) const;
+};
+
+// In the order of --help.
+std::span<const SamplingField> SamplingFields();
+
+}  // namespace fathom
