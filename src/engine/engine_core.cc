@@ -103,9 +103,9 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
                        .n_in_flight = n_in_flight},
       metrics);
   c.running_steps_.reserve(static_cast<std::size_t>(n_in_flight));
-  for (int place = n_in_flight; place > 0; --place) {
+  for (int slot = n_in_flight; slot > 0; --slot) {
     c.free_steps_.push_back(std::make_unique<RunningStep>());
-    c.free_steps_.back()->place = place - 1;
+    c.free_steps_.back()->slot = slot - 1;
     c.free_steps_.back()->batch.Reserve(limits.max_batch_tokens, limits.max_sequences);
   }
   c.runner_.set_on_prompt_read([&c](Sequence& first, const StepRunner::SampleOther& sample) {

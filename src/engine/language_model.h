@@ -1,4 +1,4 @@
-// LanguageModel: what the engine asks of a model. The seam where tests put a model without weights.
+// LanguageModel: the model as the engine uses it; tests replace it by a model without weights.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
   virtual ModelLimits Limits() const = 0;
-  // What its sequences have cached.
+  // The caches of its sequences.
   virtual SequenceCache& Cache() = 0;
-  // Runs the batch and caches its positions. A sequence continues where it stands, or at most
-  // rollback_tokens before, or starts anew at 0. After an error its sequences are empty, or nothing
-  // has changed.
+  // Runs the batch and caches its positions. A sequence continues at its next position, or at most
+  // rollback_tokens before, or starts again at 0. After an error its sequences are empty, or
+  // nothing has changed.
   virtual Status Forward(const Batch& batch) = 0;
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
-  // parts: other steps may run between them, whose logits have other places (0 to most_in_flight -
+  // parts: other steps may run between them, whose logits use other slots (0 to most_in_flight -
   // 1). The draft head's streams are those of the last step.
   virtual Status StartLogits(std::span<const std::int32_t> rows, int slot) = 0;
   virtual Result<Matrix<const float>> FinishLogits(int slot) = 0;
@@ -48,8 +48,8 @@ class LanguageModel {
   virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
                               StreamSource source) = 0;
   virtual Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) = 0;
-  // Where blocks of the cache are kept, under keys that begin with `root`. The model outlives it.
-  // `warn` and errors as of DiskTier::Open.
+  // Opens the store for blocks of the cache on disk, under keys that begin with `root`. The model
+  // outlives the store. `warn` and errors as in DiskTier::Open.
   virtual Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) {

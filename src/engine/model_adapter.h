@@ -9,7 +9,7 @@
 
 namespace fathom {
 
-// Does not own the model, which must outlive it.
+// Does not own the model, which must outlive the adapter.
 class ModelAdapter : public LanguageModel {
  public:
   explicit ModelAdapter(Model& model) : model_(model) {}

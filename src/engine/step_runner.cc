@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// A call of the model, whose time is the step's.
+// Runs a call of the model, and adds its time to the step.
 template <class Call>
 auto Timed(RunningStep& step, const Call& call) {
   const Clock::time_point begin = Clock::now();
@@ -38,8 +38,8 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
 
-// Where the slot's last user was another, or this one before it had another slot, the state begins
-// anew: what the sampler remembers follows from the tokens.
+// Rebuilds the state from the tokens if the slot had another user, or this sequence had another
+// slot before.
 SamplerState& StepRunner::StateOf(Sequence& sequence) {
   const auto slot = static_cast<std::size_t>(sequence.slot);
   SamplerState& state = *states_[slot];
@@ -56,8 +56,8 @@ SamplerState& StepRunner::StateOf(Sequence& sequence) {
   return state;
 }
 
-// The draft head's key of the last position that was computed waits for the token behind it, where
-// a step ended in the middle of a prompt or a sequence began behind cached blocks.
+// The draft head's key of the last computed position is missing until the next token is known, if a
+// step ended in the middle of a prompt or a sequence began behind cached blocks.
 Status StepRunner::DraftKept(RunningStep& step) {
   draft_batch_.Clear();
   for (const PlannedSegment& segment : step.plan.segments) {
@@ -73,7 +73,7 @@ Status StepRunner::DraftKept(RunningStep& step) {
   return Timed(step, [&] { return model_.ForwardDraft(draft_batch_, {}, StreamSource::kKept); });
 }
 
-// Of the segments behind those that were asked for: as many as there are rows of logits.
+// Requests logits for the next segments: as many as fit into one call.
 Status StepRunner::AskLogits(RunningStep& step) {
   const std::vector<PlannedSegment>& segments = step.plan.segments;
   step.rows.clear();
@@ -92,7 +92,7 @@ Status StepRunner::AskLogits(RunningStep& step) {
   if (step.rows.empty()) {
     return {};
   }
-  return Timed(step, [&] { return model_.StartLogits(step.rows, step.place); });
+  return Timed(step, [&] { return model_.StartLogits(step.rows, step.slot); });
 }
 
 Status StepRunner::Begin(RunningStep& step) {
@@ -120,7 +120,7 @@ Status StepRunner::Begin(RunningStep& step) {
   if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) {
     return asked;
   }
-  // The streams of this step are gone when the next one runs.
+  // The streams of this step are gone when the next step runs.
   depth_ = 0;
   return RunDraftHead(step);
 }
@@ -129,7 +129,7 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   for (;;) {
     Result<Matrix<const float>> logits = Matrix<const float>();
     if (!step.rows.empty()) {
-      logits = Timed(step, [&] { return model_.FinishLogits(step.place); });
+      logits = Timed(step, [&] { return model_.FinishLogits(step.slot); });
       if (!logits) return Unexpected(logits.error());
     }
     std::int64_t first_logit = 0;
@@ -150,9 +150,9 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   }
 }
 
-// For measurements: whether the draft for `position` passes does not depend on what it is.
+// For measurements: decides at random whether a draft passes.
 bool StepRunner::SimulatesRight(const Sequence& sequence) const {
-  constexpr std::uint32_t kPurpose = 2;  // beside those of the sampler
+  constexpr std::uint32_t kPurpose = 2;  // differs from the purposes of the sampler
   const std::uint64_t seed = sequence.request.seed;
   const std::uint32_t bits =
       Philox({static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
@@ -217,7 +217,7 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
   sequence.drafts.clear();
 }
 
-// No more than there is room and use for: the last token of an answer is never computed.
+// Limits the depth to the room and use for drafts: the last token of an answer is never computed.
 std::int64_t StepRunner::DepthOf(const Sequence& sequence, std::int64_t depth) const {
   const std::int64_t tokens_left = sequence.request.max_tokens - sequence.n_generated();
   return std::max<std::int64_t>(
@@ -236,8 +236,8 @@ std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
                    limits_.rollback_tokens});
 }
 
-// The rows of the last step whose next token is known. Those of sequences that decode are of use
-// only where they will be drafted; a prompt's are kept for whoever shares it.
+// Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
+// only if they will be drafted; rows of a prompt are kept for sequences that share it.
 void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view) {
   Sequence& sequence = *segment.sequence;
   const std::int64_t first = view.first_position;
@@ -259,7 +259,7 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   }
 }
 
-// Its keys of this step, and the streams that drafts begin with.
+// Computes the draft head's keys of this step, and the streams that drafts begin with.
 Status StepRunner::RunDraftHead(RunningStep& step) {
   draft_batch_.Clear();
   stream_rows_.clear();
@@ -318,7 +318,7 @@ Status StepRunner::SampleDrafts(RunningStep& step) {
   return {};
 }
 
-// The head again, on its own streams and drafts, for those that want more of them.
+// Runs the draft head on its own streams and drafts, for sequences that want more drafts.
 Status StepRunner::DraftAgain(RunningStep& step) {
   draft_batch_.Clear();
   stream_rows_.clear();
@@ -344,7 +344,8 @@ Status StepRunner::DraftAgain(RunningStep& step) {
       step, [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kDraft); });
 }
 
-// A step tells what a depth costs if all its sequences decoded, and both its parts had that depth.
+// A step measures a depth if all its sequences decoded, and both verification and drafting had that
+// depth.
 void StepRunner::RecordStepTime(const RunningStep& step) {
   const StepPlan& plan = step.plan;
   if (options_.drafts && step.alone && plan.n_prompt_tokens == 0 && plan.n_decoding > 0 &&

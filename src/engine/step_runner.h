@@ -1,4 +1,4 @@
-// StepRunner: the steps of the model: the batch, the logits, the tokens, the drafts.
+// StepRunner: runs the steps of the model: batch, logits, tokens, drafts.
 #pragma once
 
 #include <cstdint>
@@ -29,28 +29,28 @@ struct StepRunnerOptions {
   std::int64_t max_step_tokens = 1;
 };
 
-// A step from its plan to its tokens. Keeps its memory for the next one.
+// A step from its plan to its tokens. Reused, it keeps its memory.
 struct RunningStep {
-  int place = 0;      // of its logits; others that run have others
-  bool alone = true;  // no other step runs: its sequences may be drafted for
+  int slot = 0;       // slot of its logits; running steps have different slots
+  bool alone = true;  // no other step runs: its sequences may be drafted
   StepPlan plan;
   Batch batch;
-  std::vector<std::int32_t> rows;  // whose logits were asked for last
-  std::size_t first_asked = 0;     // the segments that they belong to
+  std::vector<std::int32_t> rows;  // rows of the last call of StartLogits
+  std::size_t first_asked = 0;     // their segments
   std::size_t end_asked = 0;
-  // So far, of the engine's thread.
+  // So far, on the engine's thread.
   double seconds = 0;
   double model_seconds = 0;
   std::int64_t n_generated = 0;
 
-  // Another step may begin before this one ends: nothing more is to be asked of the model.
+  // True if another step may begin before this one ends: all logits have been requested.
   bool IsAsked() const { return !alone && end_asked == plan.segments.size(); }
 };
 
 // Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
-// token choose the token that follows, by the same noise as without drafts; a draft is right if it
-// is that token. So the tokens are those of a run without drafts, and drafts only change how many
-// come from a step. One thread, that of the engine.
+// token choose the token that follows, with the same noise as without drafts; a draft is right if
+// it is that token. So the tokens are those of a run without drafts, and drafts change only how
+// many tokens a step yields. Engine thread only.
 class StepRunner {
  public:
   StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics);
@@ -62,20 +62,21 @@ class StepRunner {
     on_prompt_read_ = std::move(call);
   }
 
-  // Runs the plan of `step` and asks for its logits. On an error of the model, also in End, no
-  // token of the step exists, and the plan's sequences have lost their caches.
+  // Runs the plan of `step` and requests its logits. On an error of the model, also in End, the
+  // step yields no token, and the plan's sequences have lost their caches.
   Status Begin(RunningStep& step);
   // Chooses the tokens of a step that has begun, for the sequences that have not finished
-  // meanwhile. They go to the streams (unpublished), finished sequences into `finished`. A sequence
-  // that fails alone ends with kError and is in `finished`.
+  // meanwhile. Adds them to the streams (unpublished), and finished sequences to `finished`. A
+  // sequence that fails alone ends with kError and is in `finished`.
   Status End(RunningStep& step, std::vector<Sequence*>& finished);
-  // Behind End, of a step alone: drafts what the next one verifies. Errors as above.
+  // Call after End for a step that runs alone: drafts tokens for the next step to verify. Errors as
+  // End.
   Status Draft(RunningStep& step);
-  // The step has taken step.seconds, drafts included.
+  // Records that the step took step.seconds, drafts included.
   void RecordStepTime(const RunningStep& step);
-  // Whether this is to be a step alone, where n_decoding sequences decode in all. Drafts pay where
-  // one decodes and nothing else is to be done; steps at once pay where there is more. So it is if
-  // nobody has said how many drafts he wants.
+  // True if the step should run alone, when n_decoding sequences decode in all. With an automatic
+  // draft depth, a step runs alone if one sequence decodes and no prompt is read, since drafts pay
+  // then; with more work, steps in flight pay. With a fixed depth, every step runs alone.
   bool RunsAlone(const StepPlan& plan, std::int64_t n_decoding) const {
     const bool has_one = n_decoding <= 1 && plan.n_prompt_tokens == 0;
     return limits_.most_in_flight == 1 ||
@@ -95,7 +96,7 @@ class StepRunner {
   struct Drafting {
     Sequence* sequence = nullptr;
     std::int32_t row = 0;                 // of the last batch of the draft head
-    Token token = StreamEvent::kNoToken;  // drafted last
+    Token token = StreamEvent::kNoToken;  // the last drafted token
   };
 
   Status DraftKept(RunningStep& step);
@@ -121,7 +122,7 @@ class StepRunner {
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   DraftPolicy policy_;
   Sampler sampler_;
-  // Per slot; whose state it is.
+  // Per slot, with the owner of the state.
   std::vector<std::unique_ptr<SamplerState>> states_;
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
@@ -130,8 +131,8 @@ class StepRunner {
   Batch draft_batch_;
   std::vector<std::int32_t> stream_rows_;
   std::vector<Drafting> drafting_;
-  std::int64_t depth_ = 0;           // of the drafts of the next step
-  std::int64_t verified_depth_ = 0;  // of this step
+  std::int64_t depth_ = 0;           // for the drafts of the next step
+  std::int64_t verified_depth_ = 0;  // for the drafts of this step
 };
 
 }  // namespace fathom

@@ -75,8 +75,8 @@ Status ExpertShipment::Start() {
   return {};
 }
 
-// What this rank sends or is sent of a range of an expert's memory: a message for each of the
-// pieces that lie there, whole or in part.
+// Adds the messages of this rank for a range of an expert's memory: one for each piece that lies
+// there, whole or in part.
 void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
   const bool sends = move.transfer.from == ranks_->rank();
   const bool is_sent = move.transfer.to == ranks_->rank();

@@ -26,8 +26,8 @@ class ExchangedExperts : public ExpertLayer {
   std::int64_t bytes() const override { return exchange_->bytes() + staging_.bytes(); }
 
  private:
-  // What the host sends of a block's input, and receives of the result (kernels/staging.h). Empty
-  // where the host reaches all memory.
+  // The parts of a block's input that the host sends, and of the result that it receives
+  // (kernels/staging.h). Empty if the host reaches all memory.
   struct Staging {
     Matrix<Bf16> x;            // [t, d]
     Matrix<std::int32_t> ids;  // [t, k]
