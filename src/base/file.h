@@ -19,7 +19,7 @@ Status WriteDescriptor(int descriptor, std::string_view name, std::string_view t
 // Writes a file, all of it or nothing: into a temporary file beside it, which is renamed at the
 // end.
 Status WriteFile(const std::filesystem::path& path, std::string_view text);
-// What would keep WriteFile from succeeding, as far as it can be known before.
+// Returns the error that WriteFile would give, as far as it can be known before writing.
 Status CheckCanWrite(const std::filesystem::path& path);
 
 }  // namespace fathom

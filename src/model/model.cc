@@ -13,6 +13,7 @@
 #include "model/weight_pieces.h"
 
 namespace fathom {
+
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
 

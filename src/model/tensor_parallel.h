@@ -1,8 +1,8 @@
 // TensorParallel: the points of a forward pass at which several processes share a model's work.
 //
 // The base class is one process with the whole model: each call is the plain operation, or nothing.
-// distributed/sharded_model.h implements the calls for ranks. Every result has the bits that one
-// process computes (docs/numerics.md).
+// distributed/rank_tensor_parallel.h implements the calls for ranks. Every result has the bits that
+// one process computes (docs/numerics.md).
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // 2).
 //
 // These are the shapes of the whole model; a rank of several has some rows or columns of a matrix
-// (model/weight_share.h).
+// (distributed/weight_shard.h).
 //
 // Everything here is a view of the mapped files, used in place, unless all of it has moved to huge
 // pages (model/weight_pieces.h). The one exception: a tensor whose address is not a multiple of its

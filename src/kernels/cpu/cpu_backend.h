@@ -1,5 +1,5 @@
 // CpuBackend: the reference backend with vector kernels and threads for most operations. The same
-// bits (docs/numerics.md; tests/kernels/conformance_test.cc).
+// bits (docs/numerics.md; tests/kernels/conformance.h).
 //
 // The kernels (kernels.h) are built once per instruction set; this class, built for the baseline,
 // checks shapes, divides the work among the threads and lays out scratch memory. Shapes without a
