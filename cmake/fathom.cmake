@@ -12,9 +12,13 @@ set(warnings_are_errors -Werror)
 if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
   set(warnings_are_errors "")
 endif()
+# Presets compile the files of a folder twelve at a time (CMAKE_UNITY_BUILD), which takes half the
+# processor time; gcc then warns of unnamed namespaces as if they were in headers.
+set(unity_warnings $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-subobject-linkage>)
 add_library(fathom_options INTERFACE)
 target_compile_options(fathom_options INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers ${warnings_are_errors}
+  -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers ${unity_warnings}
+  ${warnings_are_errors}
   -ffp-contract=off)
 target_include_directories(fathom_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 
@@ -33,9 +37,11 @@ endfunction()
 set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex> <optional> <span>
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# The optimisation of the tests and of folders that run once per request: both are compiled more often
-# than they run. Builds with sanitizers spend most of their time on optimising, so these have none.
-set(cold_options $<IF:$<CONFIG:Debug>,-O0,-O1>)
+# The optimisation of folders that run once per request, and of the tests: both are compiled more
+# often than they run. Builds with sanitizers spend most of their time on optimising, so tests there
+# have none.
+set(cold_options -O1)
+set(test_options $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 fathom_precompile(headers HEADERS ${standard_headers})
 fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
@@ -79,7 +85,7 @@ function(fathom_test name)
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} fmt::fmt GTest::gmock
     GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name}_test PRIVATE ${cold_options})
+  target_compile_options(${name}_test PRIVATE ${test_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD
@@ -113,5 +119,6 @@ function(fathom_embed name function file)
       -DFILE=${file} -DOUTPUT=${output} -P ${script}
     DEPENDS ${file} ${script} VERBATIM)
   target_sources(fathom_${name} PRIVATE ${output})
-  set_source_files_properties(${output} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${output} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

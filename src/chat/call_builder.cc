@@ -14,7 +14,7 @@ namespace {
 std::optional<std::string_view> AsJson(std::string_view text, bool must_be_object) {
   const Result<JsonValue> value = ParseJson(text, {.python_constants = false});
   if (!value || (must_be_object && !value->IsObject())) return std::nullopt;
-  return text.substr(value->source_begin, value->source_end - value->source_begin);
+  return value->SourceIn(text);
 }
 
 bool IsWrapperName(std::string_view name) {

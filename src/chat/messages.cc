@@ -18,9 +18,9 @@ namespace {
 
 // Reads fields and keeps the first error; every function returns a usable value after an error, so
 // that the caller checks once.
-class Reader {
+class MessageReader {
  public:
-  Reader(std::string_view source, const MessageOptions& options)
+  MessageReader(std::string_view source, const MessageOptions& options)
       : source_(source), options_(options) {}
 
   const std::optional<Error>& error() const { return error_; }
@@ -67,9 +67,7 @@ class Reader {
   }
 
  private:
-  std::string Source(const JsonValue& value) const {
-    return std::string(source_.substr(value.source_begin, value.source_end - value.source_begin));
-  }
+  std::string Source(const JsonValue& value) const { return std::string(value.SourceIn(source_)); }
 
   // A string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
@@ -326,7 +324,7 @@ Result<ChatRequest> ParseChatRequest(std::string_view json, const MessageOptions
 
 Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json,
                                     const MessageOptions& options) {
-  Reader reader(json, options);
+  MessageReader reader(json, options);
   ChatRequest request;
   if (!root.IsObject()) {
     request.messages = reader.ReadMessages(root, "messages");
@@ -355,7 +353,7 @@ Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json
 Result<std::vector<ToolSpec>> ParseTools(std::string_view json, std::string_view path) {
   const Result<JsonValue> root = ParseClientJson(json, path);
   if (!root) return Unexpected(root.error());
-  Reader reader(json, {});
+  MessageReader reader(json, {});
   std::vector<ToolSpec> tools = reader.ReadTools(&*root, std::string(path));
   if (reader.error()) return Unexpected(*reader.error());
   return tools;

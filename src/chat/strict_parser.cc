@@ -24,9 +24,9 @@ constexpr std::string_view kParameterOpen = "<｜DSML｜parameter";
 constexpr std::string_view kParameterClose = "/｜DSML｜parameter";
 
 // Reads from left to right and keeps the first error.
-class Reader {
+class StrictReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit StrictReader(std::string_view text) : text_(text) {}
 
   Result<Answer> Read(ThinkingMode mode) {
     Answer answer;
@@ -168,7 +168,7 @@ class Reader {
 }  // namespace
 
 Result<Answer> ParseStrictly(std::string_view text, ThinkingMode mode) {
-  return Reader(text).Read(mode);
+  return StrictReader(text).Read(mode);
 }
 
 }  // namespace fathom

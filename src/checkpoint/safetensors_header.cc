@@ -11,7 +11,7 @@ namespace fathom {
 namespace {
 
 // The format needs three levels; unknown keys of a tensor may nest a little further.
-constexpr int kDeepest = 16;
+constexpr int kMaxHeaderDepth = 16;
 
 // Receives the events of the JSON parser. The parser keeps its own stack on the heap, and the depth
 // is limited here, so no input can exhaust the thread's stack.
@@ -123,8 +123,9 @@ class HeaderReader {
   static bool IsList(Field field) { return field == Field::kShape || field == Field::kOffsets; }
 
   bool Descend() {
-    if (++depth_ > kDeepest) {
-      AddProblem(problems_, "{}: the header is nested deeper than {} levels", file_name_, kDeepest);
+    if (++depth_ > kMaxHeaderDepth) {
+      AddProblem(problems_, "{}: the header is nested deeper than {} levels", file_name_,
+                 kMaxHeaderDepth);
       return false;
     }
     return true;

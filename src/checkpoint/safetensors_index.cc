@@ -13,7 +13,7 @@ namespace fathom {
 namespace {
 
 // The format needs two levels; metadata may nest a little further.
-constexpr int kDeepest = 16;
+constexpr int kMaxIndexDepth = 16;
 
 // Only a file beside the index: otherwise a downloaded file could name any file of the machine.
 bool IsPlainFileName(std::string_view name) {
@@ -98,8 +98,8 @@ class IndexReader {
   bool IsTotalSize() const { return depth_ == 2 && in_metadata_ && key_ == "total_size"; }
 
   bool Descend() {
-    if (++depth_ > kDeepest) {
-      AddProblem(problems_, "{}: nested deeper than {} levels", file_name_, kDeepest);
+    if (++depth_ > kMaxIndexDepth) {
+      AddProblem(problems_, "{}: nested deeper than {} levels", file_name_, kMaxIndexDepth);
       return false;
     }
     return true;

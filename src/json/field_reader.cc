@@ -23,7 +23,8 @@ std::string ExpectedInteger(IntegerRange range) {
 std::string DescribeFound(const JsonValue& value) {
   if (!IsNumber(value)) return value.Describe();
   constexpr std::size_t kShown = 40;
-  return value.text.size() <= kShown ? value.text : value.text.substr(0, kShown) + "...";
+  if (value.text.size() <= kShown) return value.text;
+  return fmt::format("{}...", std::string_view(value.text).substr(0, kShown));
 }
 
 const JsonValue* FieldReader::Find(std::string_view key) const {

@@ -74,6 +74,11 @@ struct JsonValue {
   bool IsArray() const { return kind == Kind::kArray; }
   bool IsObject() const { return kind == Kind::kObject; }
 
+  // Returns the JSON text that the value was read from; `source` is the whole text.
+  std::string_view SourceIn(std::string_view source) const {
+    return source.substr(source_begin, source_end - source_begin);
+  }
+
   // Python's truth: null, false, 0, "", [] and {} are false.
   bool Truthy() const;
 

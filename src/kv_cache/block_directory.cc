@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporaryPrefix = "partial-";
-constexpr int kOwnerOnly = 0700;
+constexpr int kOwnerOnlyDirectory = 0700;
 
 std::string HexOf(const BlockKey& key) {
   std::string text;
@@ -84,12 +84,12 @@ std::optional<BlockFileName> NameOf(const BlockKey& fingerprint, std::string_vie
 
 // mkdir -p, for the eyes of the owner only.
 bool MakeFolders(const fs::path& path) {
-  if (::mkdir(path.c_str(), kOwnerOnly) == 0 || errno == EEXIST) {
+  if (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST) {
     return true;
   }
   return errno == ENOENT && path.has_parent_path() && path.parent_path() != path &&
          MakeFolders(path.parent_path()) &&
-         (::mkdir(path.c_str(), kOwnerOnly) == 0 || errno == EEXIST);
+         (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST);
 }
 
 bool IsFolder(const fs::directory_entry& entry) {
@@ -223,7 +223,8 @@ Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
   std::random_device random;
   const fs::path probe =
       made.own_folder_ / fmt::format("{}{:08x}{:08x}", kTemporaryPrefix, random(), random());
-  const int fd = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly & 0600);
+  const int fd =
+      ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnlyDirectory & 0600);
   if (fd >= 0) {
     ::close(fd);
     ::unlink(probe.c_str());
@@ -252,7 +253,7 @@ std::string BlockDirectory::PathOf(const BlockFileName& name) const {
 }
 
 void BlockDirectory::MakeFolderOf(const BlockFileName& name) const {
-  static_cast<void>(::mkdir(fs::path(PathOf(name)).parent_path().c_str(), kOwnerOnly));
+  static_cast<void>(::mkdir(fs::path(PathOf(name)).parent_path().c_str(), kOwnerOnlyDirectory));
 }
 
 std::string BlockDirectory::TemporaryPath(const BlockFileName& name) const {

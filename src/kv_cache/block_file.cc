@@ -124,9 +124,9 @@ bool Lock(const Descriptor& file, const std::string& temporary) {
 
 // Errno EEXIST: another is writing it, or has died.
 Descriptor Create(const std::string& temporary) {
-  constexpr int kOwnerOnly = 0600;
-  Descriptor file(
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
+  constexpr int kOwnerOnlyFile = 0600;
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                         kOwnerOnlyFile));
   // On a system without locks, unfinished files of others are never taken for abandoned.
   if (file.get() >= 0 && !Lock(file, temporary) && (errno == EWOULDBLOCK || errno == 0)) {
     file = Descriptor();

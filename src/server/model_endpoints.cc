@@ -45,10 +45,6 @@ std::string Decode(std::string_view text) {
   return decoded;
 }
 
-tl::unexpected<ApiError> Failed(const Error& error) {
-  return tl::unexpected<ApiError>(ToApiError(error));
-}
-
 }  // namespace
 
 HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress) {
@@ -93,17 +89,18 @@ ApiError UnknownModel(const std::string& name) {
 
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
   const Result<JsonValue> json = ParseBody(body);
-  if (!json) return Failed(json.error());
+  if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);
   bool return_strings = false;
   reader.ReadBool("return_token_strs", &return_strings);
-  if (reader.error()) return Failed(*reader.error());
+  if (reader.error()) return UnexpectedApiError(*reader.error());
   const bool is_chat = reader.Find("messages") != nullptr;
   const ApiResult<ApiCall> call = (is_chat ? kChatCompletions : kCompletions).prepare(body, model);
   if (!call) return tl::unexpected<ApiError>(call.error());
   if (call->requests.size() != 1) {
-    return Failed({ErrorCode::kInvalidArgument,
-                   fmt::format("prompt: expected one text, found {}", call->requests.size())});
+    return UnexpectedApiError(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("prompt: expected one text, found {}", call->requests.size())});
   }
   const std::vector<Token>& tokens = call->requests.front().prompt;
   JsonValue response = {{"count", tokens.size()},
@@ -121,13 +118,13 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
 
 ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body) {
   const Result<JsonValue> json = ParseBody(body);
-  if (!json) return Failed(json.error());
+  if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);
   const JsonValue* tokens = reader.Find("tokens");
   if (tokens == nullptr || !tokens->IsArray()) {
     reader.Fail("tokens", "a list of token ids",
                 tokens == nullptr ? "nothing" : DescribeFound(*tokens));
-    return Failed(*reader.error());
+    return UnexpectedApiError(*reader.error());
   }
   std::string text;
   for (std::size_t i = 0; i < tokens->items.size() && !reader.error(); ++i) {
@@ -136,7 +133,7 @@ ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_vi
                          {.low = 0, .high = model.limits.vocab_size - 1});
     if (token) text += model.tokenizer->TokenBytes(static_cast<Token>(*token));
   }
-  if (reader.error()) return Failed(*reader.error());
+  if (reader.error()) return UnexpectedApiError(*reader.error());
   return JsonResponse({{"prompt", text}});
 }
 

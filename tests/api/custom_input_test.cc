@@ -20,7 +20,7 @@ TEST(CustomInput, IsTheOneParameter) {
 }
 
 // Returns the stream's output for pieces of `size` bytes.
-std::string Told(std::string_view arguments, std::size_t size) {
+std::string ReadInPieces(std::string_view arguments, std::size_t size) {
   CustomInputStream stream;
   std::string told;
   for (; !arguments.empty(); arguments.remove_prefix(std::min(size, arguments.size()))) {
@@ -35,7 +35,7 @@ TEST(CustomInputStream, TellsAllOfAStringHoweverItIsCut) {
     for (const char c : bytes) text += static_cast<char>(c & 0x7f);  // UTF-8
     const std::string arguments = "{\"input\": " + PythonJsonString(text) + ", \"b\": 1}";
     for (const std::size_t size : {1, 2, 7}) {
-      RC_ASSERT(Told(arguments, size) == text);
+      RC_ASSERT(ReadInPieces(arguments, size) == text);
     }
     RC_ASSERT(CustomInput(arguments) == text);
   }));
@@ -44,10 +44,10 @@ TEST(CustomInputStream, TellsAllOfAStringHoweverItIsCut) {
 TEST(CustomInputStream, SaysNothingThatIsNotCertain) {
   for (const char* arguments : {R"({"patch": "p", "input": "q"})", R"({"input": {"b": 1}})",
                                 R"({"input": 5})", R"({"input":"no blank"})", "{}", ""}) {
-    EXPECT_EQ(Told(arguments, 1), "") << arguments;
+    EXPECT_EQ(ReadInPieces(arguments, 1), "") << arguments;
   }
   // Two values, of which the last counts, can only come as a whole.
-  EXPECT_EQ(Told(R"({"input": "a", "input": "b"})", 100), "");
+  EXPECT_EQ(ReadInPieces(R"({"input": "a", "input": "b"})", 100), "");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Token kEos = 1;
+constexpr Token kTurnEnd = 1;
 constexpr const char* kCall =
     "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"b\" string=\"false\">[1,  2.50]"
     "</｜DSML｜parameter>\n<｜DSML｜parameter name=\"a\" string=\"true\">x \"y\"\n"
@@ -61,7 +61,7 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     }
     if (!answer.WantsNoMore(0)) {
       const bool stops = finish == FinishReason::kStop;
-      answer.Add(0, {.token = stops ? kEos : StreamEvent::kNoToken, .finish = finish});
+      answer.Add(0, {.token = stops ? kTurnEnd : StreamEvent::kNoToken, .finish = finish});
     }
     answer.End(0, {});
     n_generated_ = answer.choices()[0].collected().tokens.size();
@@ -222,7 +222,7 @@ TEST_F(GeneratedTurnTest, WhatIsNoTurnIsNotRemembered) {
   EXPECT_FALSE(remembers("Hm.</think>So.", FinishReason::kLength));
   EXPECT_FALSE(remembers("Hm.</think>So.", FinishReason::kStopString));
   EXPECT_FALSE(remembers("Hm.</think>So.", FinishReason::kCancelled));
-  EXPECT_FALSE(remembers("Hm.</think>So.", FinishReason::kStop, {{"stop_token_ids", {kEos}}}));
+  EXPECT_FALSE(remembers("Hm.</think>So.", FinishReason::kStop, {{"stop_token_ids", {kTurnEnd}}}));
   EXPECT_FALSE(remembers("Hm.")) << "the reasoning does not end";
   EXPECT_FALSE(remembers("<think>Hm.</think>So."));
   EXPECT_FALSE(remembers("Hm.</think>So.</think>"));
@@ -340,7 +340,7 @@ TEST_F(GeneratedTurnTest, PromptsOfAConversationGrow) {
       body = GoneOn(endpoint, std::move(body), response);
       std::vector<Token> before = call.requests[0].prompt;
       before.insert(before.end(), tokens.begin(), tokens.end());
-      before.push_back(kEos);
+      before.push_back(kTurnEnd);
       if (!has_call) {
         body[endpoint == &kResponses ? "input" : "messages"].push_back(
             {{"role", "user"}, {"content", "And then?"}});

@@ -114,7 +114,7 @@ class SseGoldensTest : public testing::ApiModelTest {
 };
 
 constexpr const char* kPlain = R"(, "enable_thinking": false)";
-constexpr const char* kTools =
+constexpr const char* kGoldenTools =
     R"(, "enable_thinking": false,
         "tools": [{"type": "function", "function": {"name": "f"}}])";
 
@@ -142,18 +142,18 @@ TEST_F(SseGoldensTest, Thinking) {
 }
 
 TEST_F(SseGoldensTest, ToolStream) {
-  EXPECT_EQ(
-      Stream(kTools, Texts({"See\n\n", "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n",
-                            "<｜DSML｜parameter name=\"a\" string=\"true\">x", "y",
-                            "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_", "calls>"},
-                           FinishReason::kStop)),
-      Join({Chat(kRole), Chat(Content("See")),
-            Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
-                      R"("function":{"name":"f","arguments":""})")),
-            Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
-            Chat(Call(R"("index":0,"function":{"arguments":"y"})")),
-            Chat(Call(R"("index":0,"function":{"arguments":"\"}"})")),
-            Chat(Finish("tool_calls"), "")}));
+  EXPECT_EQ(Stream(kGoldenTools,
+                   Texts({"See\n\n", "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n",
+                          "<｜DSML｜parameter name=\"a\" string=\"true\">x", "y",
+                          "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_", "calls>"},
+                         FinishReason::kStop)),
+            Join({Chat(kRole), Chat(Content("See")),
+                  Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
+                            R"("function":{"name":"f","arguments":""})")),
+                  Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
+                  Chat(Call(R"("index":0,"function":{"arguments":"y"})")),
+                  Chat(Call(R"("index":0,"function":{"arguments":"\"}"})")),
+                  Chat(Finish("tool_calls"), "")}));
 }
 
 TEST_F(SseGoldensTest, ParallelTools) {
@@ -168,9 +168,9 @@ TEST_F(SseGoldensTest, ParallelTools) {
   };
   const std::vector<StreamEvent> events =
       Texts({kOpening, kEmpty, kEmpty, kClosing, "bye"}, FinishReason::kStop);
-  EXPECT_EQ(Stream(kTools, events),
+  EXPECT_EQ(Stream(kGoldenTools, events),
             Join({Chat(kRole), call(0), call(1), Chat(Finish("tool_calls"), "")}));
-  EXPECT_EQ(Stream(std::string(kTools) + R"(, "parallel_tool_calls": false)", events),
+  EXPECT_EQ(Stream(std::string(kGoldenTools) + R"(, "parallel_tool_calls": false)", events),
             Join({Chat(kRole), call(0), Chat(Finish("tool_calls"), "")}));
 }
 
@@ -189,11 +189,11 @@ TEST_F(SseGoldensTest, StopStringAcrossTokens) {
 TEST_F(SseGoldensTest, LengthInEachState) {
   EXPECT_EQ(Stream("", Texts({"Hm</thi"}, FinishReason::kLength)),
             Join({Chat(kRole), Chat(Reasoning("Hm")), Chat(Finish("length"), "")}));
-  EXPECT_EQ(Stream(kTools, Texts({"So <｜DSML｜tool_"}, FinishReason::kLength)),
+  EXPECT_EQ(Stream(kGoldenTools, Texts({"So <｜DSML｜tool_"}, FinishReason::kLength)),
             Join({Chat(kRole), Chat(Content("So ")), Chat(Finish("length"), "")}));
-  EXPECT_EQ(Stream(kTools, Texts({"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
-                                  "<｜DSML｜parameter name=\"a\" string=\"true\">x</"},
-                                 FinishReason::kLength)),
+  EXPECT_EQ(Stream(kGoldenTools, Texts({"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
+                                        "<｜DSML｜parameter name=\"a\" string=\"true\">x</"},
+                                       FinishReason::kLength)),
             Join({Chat(kRole),
                   Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
                             R"("function":{"name":"f","arguments":""})")),

@@ -180,13 +180,13 @@ TEST_F(StreamGoldensTest, StrictCases) {
 
 // The assistant's turns in an official conversation, and their text.
 std::vector<Golden> OfficialGoldens(const Json& input, const std::string& output) {
-  constexpr std::string_view kAssistant = "<｜Assistant｜>";
+  constexpr std::string_view kAssistantToken = "<｜Assistant｜>";
   constexpr std::string_view kThink = "<think>";
   std::vector<Golden> goldens;
   std::size_t end = 0;
   for (const Json& message : input.is_array() ? input : input["messages"]) {
     if (message["role"] != "assistant") continue;
-    std::size_t begin = output.find(kAssistant, end) + kAssistant.size();
+    std::size_t begin = output.find(kAssistantToken, end) + kAssistantToken.size();
     end = output.find(kEndOfSentence, begin);
     const bool thinks = output.compare(begin, kThink.size(), kThink) == 0;
     begin += thinks ? kThink.size() : std::string_view("</think>").size();

@@ -38,12 +38,13 @@ class ToolChoiceTest : public testing::ApiModelTest {
     const ApiCall call = Prepare(endpoint, fields);
     std::vector<std::string> names;
     if (!call.forced_call) return names;
-    constexpr std::string_view kBegin = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"";
+    constexpr std::string_view kCallsBegin = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"";
     for (const ForcedCall::Opener& opener : call.forced_call->openers) {
-      EXPECT_TRUE(opener.text.starts_with(kBegin)) << opener.text;
+      EXPECT_TRUE(opener.text.starts_with(kCallsBegin)) << opener.text;
       EXPECT_EQ(opener.tokens, Tokens(opener.text));
       EXPECT_THAT(opener.text, EndsWith("\">\n"));
-      names.push_back(opener.text.substr(kBegin.size(), opener.text.size() - kBegin.size() - 3));
+      names.push_back(
+          opener.text.substr(kCallsBegin.size(), opener.text.size() - kCallsBegin.size() - 3));
     }
     return names;
   }

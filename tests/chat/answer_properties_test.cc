@@ -2,8 +2,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
+#include <time.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -179,9 +180,30 @@ TEST(AnswerProperties, NoMarkerLeaks) {
   }
 }
 
-// A megabyte of what could make a careless parser look at everything again and again. The bound is
-// far above what it takes, and far below what quadratic time would take.
+// The processor time of this thread that reading `bytes` of repeated `unit` takes.
+double SecondsToRead(const std::string& unit, std::size_t bytes, bool in_pieces) {
+  std::string text;
+  while (text.size() < bytes) text += unit;
+  const std::size_t piece = in_pieces ? 16 : text.size();
+  const auto seconds = [] {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = seconds();
+  testing::AnswerStream stream({});
+  for (std::size_t at = 0; at < text.size(); at += piece) {
+    stream.Feed(std::string_view(text).substr(at, piece));
+  }
+  stream.Finish(AnswerEnd::kStop);
+  return seconds() - begin;
+}
+
+// What could make a careless parser look at everything again and again: eight times as much text
+// takes about eight times as long, not sixty-four times. Times are too short to compare below a
+// tenth of a second.
 TEST(AnswerProperties, HostileTextTakesLinearTime) {
+  constexpr std::size_t kBytes = 64 * 1024;
   const std::string call = "<｜DSML｜invoke name=\"f\">";
   for (const std::string& unit :
        {std::string("<"), std::string("\n"), std::string("</"), std::string("<｜"),
@@ -189,18 +211,10 @@ TEST(AnswerProperties, HostileTextTakesLinearTime) {
         call + "{", call + "\n", std::string("<｜DSML｜invoke name=\""),
         call + "{</｜DSML｜invoke>", call + "<｜DSML｜parameter name=\"a\" string=\"true\">",
         std::string("<think>"), std::string("<｜DSML｜invoke name=\"\"\"\"")}) {
-    std::string text;
-    while (text.size() < (1U << 20)) text += unit;
-    for (const std::size_t piece : {text.size(), std::size_t{16}}) {
-      const auto begin = std::chrono::steady_clock::now();
-      testing::AnswerStream stream({});
-      for (std::size_t at = 0; at < text.size(); at += piece) {
-        stream.Feed(std::string_view(text).substr(at, piece));
-      }
-      stream.Finish(AnswerEnd::kStop);
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-      EXPECT_LT(seconds.count(), 5.0) << unit << " in pieces of " << piece;
-      RecordProperty(fmt::format("seconds_{}", piece), fmt::format("{}", seconds.count()));
+    for (const bool in_pieces : {false, true}) {
+      const double some = SecondsToRead(unit, kBytes, in_pieces);
+      const double more = SecondsToRead(unit, 8 * kBytes, in_pieces);
+      EXPECT_LT(more, std::max(0.1, 24 * some)) << unit << (in_pieces ? " in pieces" : "");
     }
   }
 }

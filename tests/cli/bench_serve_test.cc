@@ -126,10 +126,10 @@ TEST(BenchServeProgramTest, MeasuresEveryLevel) {
       RunProgram({"bench", "serve", "--url", server.url(), "--concurrency", "1,3", "--requests",
                   "6", "--format", "json", "--plot", plot, "--goodput", "ttft:60000"});
   ASSERT_EQ(run.exit_code, 0) << run.error;
-  const nlohmann::json json = ParseOutput(run);
-  EXPECT_EQ(json["model"], "some-model");
-  ASSERT_EQ(json["levels"].size(), 2u);
-  for (const nlohmann::json& level : json["levels"]) {
+  const nlohmann::json report = ParseOutput(run);
+  EXPECT_EQ(report["model"], "some-model");
+  ASSERT_EQ(report["levels"].size(), 2u);
+  for (const nlohmann::json& level : report["levels"]) {
     EXPECT_EQ(level["successful_requests"], 6);
     EXPECT_EQ(level["failed_requests"], 0);
     EXPECT_EQ(level["input_tokens"], 54);
@@ -137,7 +137,7 @@ TEST(BenchServeProgramTest, MeasuresEveryLevel) {
     EXPECT_GT(level["ttft_ms"]["mean"], 0.0);
     EXPECT_EQ(level["goodput"], level["request_throughput"]);
   }
-  EXPECT_EQ(json["levels"][1]["concurrency"], 3);
+  EXPECT_EQ(report["levels"][1]["concurrency"], 3);
   EXPECT_THAT(ReadFile(plot), HasSubstr("some-model"));
 }
 

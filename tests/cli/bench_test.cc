@@ -24,14 +24,14 @@ ProgramRun Bench(std::vector<std::string> options) {
 TEST(BenchTest, JsonHasTheRowsAndTheLimits) {
   const ProgramRun run = Bench({"--rows", "pp32,tg4,tg4@64,tg4x2", "--reps", "2", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.error;
-  const nlohmann::json json = ParseOutput(run);
-  EXPECT_EQ(json["model"], "fairy");
-  EXPECT_EQ(json["threads"], 2);
-  EXPECT_EQ(json["repetitions"], 2);
-  ASSERT_EQ(json["rows"].size(), 4u);
+  const nlohmann::json report = ParseOutput(run);
+  EXPECT_EQ(report["model"], "fairy");
+  EXPECT_EQ(report["threads"], 2);
+  EXPECT_EQ(report["repetitions"], 2);
+  ASSERT_EQ(report["rows"].size(), 4u);
   const char* names[] = {"pp32", "tg4", "tg4@64", "tg4x2"};
   for (std::size_t i = 0; i < 4; ++i) {
-    const nlohmann::json& row = json["rows"][i];
+    const nlohmann::json& row = report["rows"][i];
     EXPECT_EQ(row["name"], names[i]);
     EXPECT_GT(row["tok_s"]["min"], 0.0);
     EXPECT_GE(row["tok_s"]["median"], row["tok_s"]["min"]);
@@ -40,7 +40,7 @@ TEST(BenchTest, JsonHasTheRowsAndTheLimits) {
     EXPECT_GT(row["gflop_s"], 0.0);
     EXPECT_GT(row["roofline"]["read_gb_s"], 0.0);
     EXPECT_GT(row["roofline"]["fma_gflop_s"], 0.0);
-    EXPECT_EQ(row["roofline"], json["roofline"]);
+    EXPECT_EQ(row["roofline"], report["roofline"]);
   }
   EXPECT_EQ(run.error, "");  // the formulas agree with the tensors
 }

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-std::string SomeTokens(int n_tokens) {
+std::string LogitTokens(int n_tokens) {
   std::string tokens = "0";
   for (int i = 1; i < n_tokens; ++i) {
     tokens += (i % 3 == 0 ? ", " : " ") + std::to_string((i * 2654435761u >> 7) % 4000);
@@ -48,7 +48,7 @@ class LogitsTest : public ::testing::Test {
 
 TEST_F(LogitsTest, FileHasTheDeclaredShapes) {
   const std::string out = directory_.path() / "out.safetensors";
-  const ProgramRun run = RunProgram({"logits", "--tokens", SomeTokens(10), "--mtp", "--out", out});
+  const ProgramRun run = RunProgram({"logits", "--tokens", LogitTokens(10), "--mtp", "--out", out});
   ASSERT_EQ(run.exit_code, 0) << run.error;
   const Result<Checkpoint> file = Checkpoint::Open(out);
   ASSERT_TRUE(file) << file.error().message;
@@ -63,7 +63,7 @@ TEST_F(LogitsTest, FileHasTheDeclaredShapes) {
 
 TEST_F(LogitsTest, BytesDoNotDependOnHowTheyAreComputed) {
   // 150 tokens: beyond the window of 64 and the first row of the ratio-128 layers.
-  const std::string tokens = SomeTokens(150);
+  const std::string tokens = LogitTokens(150);
   const std::string expected = Logits(tokens, {"--mtp"});
   for (const std::vector<std::string>& options :
        std::vector<std::vector<std::string>>{{"--chunk", "1"},
@@ -86,11 +86,11 @@ TEST_F(LogitsTest, BytesDoNotDependOnHowTheyAreComputed) {
 TEST_F(LogitsTest, EveryInstructionSetOfThisMachineAgrees) {
   const std::string version = RunProgram({"--version"}).out;
   const std::string present = version.substr(version.find("present"));
-  const std::string expected = Logits(SomeTokens(70), {"--mtp", "--cpu-isa", "scalar"});
+  const std::string expected = Logits(LogitTokens(70), {"--mtp", "--cpu-isa", "scalar"});
   for (const char* isa : {"avx2", "avx512", "avx512_bf16"}) {
     const std::vector<std::string> options = {"--mtp", "--cpu-isa", isa, "--chunk", "9"};
     if (present.find(isa) != std::string::npos) {
-      EXPECT_TRUE(Logits(SomeTokens(70), options) == expected) << isa;
+      EXPECT_TRUE(Logits(LogitTokens(70), options) == expected) << isa;
     } else {
       const ProgramRun run = RunProgram(
           {"logits", "--tokens", "1", "--out", directory_.path() / "out", "--cpu-isa", isa});
@@ -101,7 +101,7 @@ TEST_F(LogitsTest, EveryInstructionSetOfThisMachineAgrees) {
 
 TEST_F(LogitsTest, ReadsLongFilesOfIds) {
   const std::string file = directory_.path() / "ids.txt";
-  const std::string tokens = SomeTokens(600);
+  const std::string tokens = LogitTokens(600);
   std::ofstream(file) << tokens << "\n";
   EXPECT_TRUE(Logits(file, {"--chunk", "200"}) == Logits(tokens, {}));
 }
@@ -131,7 +131,7 @@ TEST_F(LogitsTest, UnwritableOutputIsNamedAtOnce) {
 
 TEST_F(LogitsTest, InterruptionLeavesNothingBehind) {
   const std::string ids = directory_.path() / "ids";
-  std::ofstream(ids) << SomeTokens(20000);  // one by one: longer than anybody waits
+  std::ofstream(ids) << LogitTokens(20000);  // one by one: longer than anybody waits
   const std::string script = fmt::format(
       "'{}' logits --tokens '{}' --chunk 1 --mtp --out '{}' & sleep 0.5; kill -INT $!; wait $!",
       ProgramPath().string(), ids, (directory_.path() / "out").string());

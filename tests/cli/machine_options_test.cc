@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ProgramRun Generate(const std::vector<std::string>& options) {
+ProgramRun GenerateOn(const std::vector<std::string>& options) {
   std::vector<std::string> arguments = {"generate", "Once upon a time", "-n",  "20", "--seed",
                                         "1",        "--log-level",      "info"};
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -23,7 +23,7 @@ ProgramRun Generate(const std::vector<std::string>& options) {
 }
 
 TEST(MachineOptions, NoneOfThemChangesTheText) {
-  const ProgramRun plain = Generate({});
+  const ProgramRun plain = GenerateOn({});
   ASSERT_EQ(plain.exit_code, 0) << plain.error;
   EXPECT_THAT(plain.error, Not(HasSubstr("on processors")));
   const std::string first = std::to_string(AllowedProcessors().front());
@@ -34,7 +34,7 @@ TEST(MachineOptions, NoneOfThemChangesTheText) {
         {"--preload"},
         {"--huge-pages"},
         {"--preload", "--huge-pages", "--threads", "1"}}) {
-    const ProgramRun run = Generate(options);
+    const ProgramRun run = GenerateOn(options);
     EXPECT_EQ(run.exit_code, 0) << run.error;
     EXPECT_EQ(run.out, plain.out) << options.front();
   }
@@ -46,9 +46,9 @@ TEST(MachineOptions, BoundThreadsAreNamed) {
   for (const int processor : allowed) {
     all += (all.empty() ? "" : ",") + std::to_string(processor);
   }
-  EXPECT_THAT(Generate({"--cpus", all}).error,
+  EXPECT_THAT(GenerateOn({"--cpus", all}).error,
               HasSubstr(fmt::format("{} threads on processors {}\n", allowed.size(), all)));
-  EXPECT_THAT(Generate({"--pin", "on", "--threads", "1"}).error,
+  EXPECT_THAT(GenerateOn({"--pin", "on", "--threads", "1"}).error,
               HasSubstr(fmt::format("1 threads on processors {}\n", allowed.front())));
 }
 

@@ -46,13 +46,13 @@ TEST(PlanTest, ProDoesNotFitOneDeviceAndSaysWhy) {
 TEST(PlanTest, JsonHasEverything) {
   const ProgramRun run =
       Plan({"--shape", "flash", "--format", "json", "--zipf", "1", "--redundant-experts", "64"});
-  const nlohmann::json json = ParseOutput(run);
-  EXPECT_EQ(json["hardware"]["devices_per_node"], 8);
-  EXPECT_EQ(json["workload"]["redundant_experts"], 64);
-  EXPECT_EQ(json["workload"]["exchange"], "fused");
-  EXPECT_EQ(json["recommended"]["estimate"], false);
-  ASSERT_GT(json["rows"].size(), 10u);
-  for (const nlohmann::json& row : json["rows"]) {
+  const nlohmann::json report = ParseOutput(run);
+  EXPECT_EQ(report["hardware"]["devices_per_node"], 8);
+  EXPECT_EQ(report["workload"]["redundant_experts"], 64);
+  EXPECT_EQ(report["workload"]["exchange"], "fused");
+  EXPECT_EQ(report["recommended"]["estimate"], false);
+  ASSERT_GT(report["rows"].size(), 10u);
+  for (const nlohmann::json& row : report["rows"]) {
     EXPECT_EQ(row["fits"].get<bool>(), row["problem"].get<std::string>().empty());
     EXPECT_GT(row["weight_bytes"], 0);
     EXPECT_GT(row["tpot_s"], 0);
@@ -69,8 +69,8 @@ TEST(PlanTest, JsonHasEverything) {
 TEST(PlanTest, DividedRowsMakeRoomForMoreSequences) {
   std::vector<std::string> options = {"--shape", "flash",     "--format",
                                       "json",    "--context", "1000000"};
-  const auto tensor_8 = [&](const nlohmann::json& json) {
-    for (const nlohmann::json& row : json["rows"]) {
+  const auto tensor_8 = [&](const nlohmann::json& report) {
+    for (const nlohmann::json& row : report["rows"]) {
       if (row["tp"] == 8 && row["ep"] == 8) return row;
     }
     return nlohmann::json();
@@ -124,10 +124,10 @@ TEST(PlanTest, AConfigurationIsEnough) {
 TEST(PlanTest, ReadsATraceOfExperts) {
   const TemporaryDirectory directory;
   WriteFile(directory.path() / "trace.json", R"({"loads": [[9, 1, 1, 1, 1, 1, 1, 1]]})");
-  const nlohmann::json json = ParseOutput(
+  const nlohmann::json report = ParseOutput(
       Plan({"--expert-trace", directory.path() / "trace.json", "--format", "json"}, "two_cores"));
   bool has_experts = false;
-  for (const nlohmann::json& row : json["rows"]) {
+  for (const nlohmann::json& row : report["rows"]) {
     if (row["ep"] == 2) {
       has_experts = true;
       // A token has 2 of 8 experts: the first always, of the others each seventh.

@@ -14,16 +14,16 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kTop = 10;
+constexpr std::int64_t kGatheredTop = 10;
 constexpr std::int64_t kContext = 1000;
 
-ModelConfig Config() {
+ModelConfig GatherConfig() {
   ModelConfig config;
-  config.index_topk = kTop;
+  config.index_topk = kGatheredTop;
   return config;
 }
 
-ModelShard Share(int rank, int n_ranks, std::int64_t most_rows) {
+ModelShard GatherShare(int rank, int n_ranks, std::int64_t most_rows) {
   return {.tensor_rank = rank,
           .n_tensor = n_ranks,
           .decode_context_parallel = true,
@@ -45,11 +45,11 @@ struct Step {
       std::vector<std::int32_t> all(static_cast<std::size_t>(VisibleRows(position, 4)));
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i);
       std::shuffle(all.begin(), all.end(), random);
-      all.resize(kTop, -1);
+      all.resize(kGatheredTop, -1);
       rows.insert(rows.end(), all.begin(), all.end());
     }
   }
-  std::int64_t n() const { return std::ssize(rows) / kTop; }
+  std::int64_t n() const { return std::ssize(rows) / kGatheredTop; }
 };
 
 using Row = std::pair<std::int32_t, std::int32_t>;  // of a sequence
@@ -62,7 +62,8 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
       SCOPED_TRACE(std::to_string(n_ranks) + " ranks, " + std::to_string(most_rows) + " rows");
       std::vector<RowGather> gathers;
       for (int rank = 0; rank < n_ranks; ++rank) {
-        gathers.emplace_back(Config(), Share(rank, n_ranks, most_rows), step.n(), kContext);
+        gathers.emplace_back(GatherConfig(), GatherShare(rank, n_ranks, most_rows), step.n(),
+                             kContext);
       }
       int n_turns = 0;
       for (std::int64_t first = 0, n = 0; first < step.n(); first += n, ++n_turns) {
@@ -72,7 +73,7 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
         for (int rank = 0; rank < n_ranks; ++rank) {
           RowGather& gather = gathers[static_cast<std::size_t>(rank)];
           found = step.rows;
-          n = gather.Gather(batch, {found.data(), step.n(), kTop}, first);
+          n = gather.Gather(batch, {found.data(), step.n(), kGatheredTop}, first);
           ASSERT_EQ(gather.FirstOf(rank), std::ssize(buffer));
           for (const SequenceRow& row : gather.own_rows()) {
             EXPECT_EQ(row.row % n_ranks, rank);
@@ -80,18 +81,18 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
           }
           ASSERT_EQ(gather.FirstOf(rank + 1), std::ssize(buffer));
         }
-        EXPECT_LE(std::ssize(buffer), std::max<std::int64_t>(most_rows, kTop));
+        EXPECT_LE(std::ssize(buffer), std::max<std::int64_t>(most_rows, kGatheredTop));
         EXPECT_EQ(std::set(buffer.begin(), buffer.end()).size(), buffer.size());
-        for (std::int64_t i = 0; i < step.n() * kTop; ++i) {
+        for (std::int64_t i = 0; i < step.n() * kGatheredTop; ++i) {
           const auto at = static_cast<std::size_t>(i);
-          const bool is_taken = i >= first * kTop && i < (first + n) * kTop;
+          const bool is_taken = i >= first * kGatheredTop && i < (first + n) * kGatheredTop;
           if (!is_taken || step.rows[at] < 0) {
             EXPECT_EQ(found[at], step.rows[at]);
             continue;
           }
           ASSERT_LT(found[at], std::ssize(buffer));
           EXPECT_EQ(buffer[static_cast<std::size_t>(found[at])],
-                    Row(batch.SegmentOf(i / kTop).sequence, step.rows[at]));
+                    Row(batch.SegmentOf(i / kGatheredTop).sequence, step.rows[at]));
         }
       }
       EXPECT_EQ(n_turns == 1, most_rows == 10'000);
@@ -100,12 +101,12 @@ TEST(RowGather, EveryTokenFindsItsRowsAndNoneTravelsTwice) {
 }
 
 TEST(RowGather, ARankThatCachesAllRowsNeedsNone) {
-  const RowGather gather(Config(), {.n_tensor = 2}, 64, kContext);
+  const RowGather gather(GatherConfig(), {.n_tensor = 2}, 64, kContext);
   EXPECT_FALSE(gather.is_needed());
-  EXPECT_EQ(GatheredRows(Config(), {.n_tensor = 2}, 64), 0);
-  EXPECT_EQ(GatheredRows(Config(), Share(0, 2, 0), 64), kTop);
-  EXPECT_EQ(GatheredRows(Config(), Share(0, 2, 100), 64), 100);
-  EXPECT_EQ(GatheredRows(Config(), Share(0, 2, 100), 3), 3 * kTop);
+  EXPECT_EQ(GatheredRows(GatherConfig(), {.n_tensor = 2}, 64), 0);
+  EXPECT_EQ(GatheredRows(GatherConfig(), GatherShare(0, 2, 0), 64), kGatheredTop);
+  EXPECT_EQ(GatheredRows(GatherConfig(), GatherShare(0, 2, 100), 64), 100);
+  EXPECT_EQ(GatheredRows(GatherConfig(), GatherShare(0, 2, 100), 3), 3 * kGatheredTop);
 }
 
 }  // namespace

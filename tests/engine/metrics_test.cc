@@ -180,10 +180,10 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
 
 // Whatever is read while the engine counts is of one moment.
 TEST(EngineMetrics, ReadersSeeOneMoment) {
-  constexpr int kSteps = 3000;
+  constexpr int kStepsCounted = 3000;
   EngineMetrics metrics;
   std::jthread engine([&] {
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < kStepsCounted; ++i) {
       metrics.CountStep({.generated_tokens = 2, .seconds = 0.5, .model_seconds = 0.25});
       metrics.CountDraft(i % kMaxDraftDepth, i % 2 == 0);
       metrics.SetGauges(i, i);
@@ -191,9 +191,9 @@ TEST(EngineMetrics, ReadersSeeOneMoment) {
     }
   });
   std::jthread submitter([&] {
-    for (int i = 0; i < kSteps; ++i) metrics.CountSubmitted();
+    for (int i = 0; i < kStepsCounted; ++i) metrics.CountSubmitted();
   });
-  for (MetricsSnapshot now; now.steps < kSteps || now.requests < kSteps;) {
+  for (MetricsSnapshot now; now.steps < kStepsCounted || now.requests < kStepsCounted;) {
     now = metrics.Snapshot();
     ASSERT_EQ(now.generated_tokens, 2 * now.steps);
     ASSERT_EQ(now.step_seconds, 0.5 * static_cast<double>(now.steps));

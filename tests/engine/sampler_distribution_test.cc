@@ -12,12 +12,12 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kVocab = 20;
+constexpr std::int64_t kDistributionVocab = 20;
 constexpr std::int64_t kDraws = 200'000;
 
 std::vector<float> ToyLogits() {
   std::vector<float> logits;
-  for (int i = 0; i < kVocab; ++i) {
+  for (int i = 0; i < kDistributionVocab; ++i) {
     logits.push_back(2.5f * std::sin(1.7f * static_cast<float>(i)) + 10.0f);
   }
   return logits;
@@ -69,10 +69,10 @@ void ExpectDistribution(const SamplingParameters& parameters, const std::vector<
                         const std::vector<double>& expected,
                         const std::function<std::uint64_t(std::int64_t)>& seed_of,
                         const std::function<std::int64_t(std::int64_t)>& position_of) {
-  Sampler sampler(kVocab);
-  SamplerState state(kVocab);
+  Sampler sampler(kDistributionVocab);
+  SamplerState state(kDistributionVocab);
   TokenLogprobs logprobs;
-  std::vector<std::int64_t> counts(kVocab, 0);
+  std::vector<std::int64_t> counts(kDistributionVocab, 0);
   for (std::int64_t i = 0; i < kDraws; ++i) {
     if (i == 0 || seed_of(i) != state.seed()) state.Begin(parameters, seed_of(i), {}, {});
     const Result<Token> token = sampler.Sample(logits, state, position_of(i), logprobs);
@@ -98,12 +98,12 @@ void ExpectDistribution(const SamplingParameters& parameters, const std::vector<
   EXPECT_LT(chi_squared, limit) << cells << " tokens kept";
 }
 
-struct Case {
+struct DistributionCase {
   std::string name;
   SamplingParameters parameters;
 };
 
-class Distribution : public ::testing::TestWithParam<Case> {};
+class Distribution : public ::testing::TestWithParam<DistributionCase> {};
 
 TEST_P(Distribution, OverPositions) {
   const std::vector<float> logits = ToyLogits();
@@ -124,11 +124,15 @@ TEST_P(Distribution, OverSeeds) {
 
 INSTANTIATE_TEST_SUITE_P(
     Sampler, Distribution,
-    ::testing::Values(Case{"temperature_1", {}}, Case{"temperature_half", {.temperature = 0.5}},
-                      Case{"temperature_2", {.temperature = 2}}, Case{"top_p", {.top_p = 0.8}},
-                      Case{"top_k", {.top_k = 7}}, Case{"min_p", {.min_p = 0.1}},
-                      Case{"all", {.temperature = 1.5, .top_p = 0.9, .top_k = 12, .min_p = 0.02}}),
-    [](const ::testing::TestParamInfo<Case>& test) { return test.param.name; });
+    ::testing::Values(DistributionCase{"temperature_1", {}},
+                      DistributionCase{"temperature_half", {.temperature = 0.5}},
+                      DistributionCase{"temperature_2", {.temperature = 2}},
+                      DistributionCase{"top_p", {.top_p = 0.8}},
+                      DistributionCase{"top_k", {.top_k = 7}},
+                      DistributionCase{"min_p", {.min_p = 0.1}},
+                      DistributionCase{
+                          "all", {.temperature = 1.5, .top_p = 0.9, .top_k = 12, .min_p = 0.02}}),
+    [](const ::testing::TestParamInfo<DistributionCase>& test) { return test.param.name; });
 
 // Neighbouring positions are independent: pairs of draws follow the product distribution.
 TEST(SamplerDistribution, NeighboursAreIndependent) {

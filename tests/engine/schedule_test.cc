@@ -16,11 +16,11 @@
 namespace fathom::testing {
 namespace {
 
-constexpr std::int64_t kVocabulary = 40;
+constexpr std::int64_t kScheduleVocabulary = 40;
 
 std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) {
   FakeModelOptions options = {
-      .limits = {.vocab_size = kVocabulary,
+      .limits = {.vocab_size = kScheduleVocabulary,
                  .max_sequences = setup.max_sequences,
                  .max_context = kContext,
                  .max_batch_tokens = setup.max_batch_tokens,
@@ -36,7 +36,7 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) 
 }
 
 void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
-  const ScheduleLimits limits = {.vocab_size = kVocabulary,
+  const ScheduleLimits limits = {.vocab_size = kScheduleVocabulary,
                                  .max_context = kContext,
                                  .max_prompt = 550,
                                  .max_answer = 150,
@@ -46,7 +46,7 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {
-                                      return FakeModel::Expected(tokens, kVocabulary, 128);
+                                      return FakeModel::Expected(tokens, kScheduleVocabulary, 128);
                                     },
                                 .eos_tokens = {1},
                                 .token_bytes = LetterOfFive,

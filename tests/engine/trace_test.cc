@@ -27,7 +27,7 @@ std::string ReadAll(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-json Parse(const std::string& text) { return json::parse(text, nullptr, false); }
+json ParseTrace(const std::string& text) { return json::parse(text, nullptr, false); }
 
 TEST(TraceWriter, WritesEveryKindOfEvent) {
   const auto path = FileOf("trace_events.json");
@@ -43,18 +43,18 @@ TEST(TraceWriter, WritesEveryKindOfEvent) {
   (*writer)->Counter("sequences", begin, std::vector<TraceWriter::Argument>{{"running", 4}});
   ASSERT_TRUE((*writer)->Close());
 
-  const json events = Parse(ReadAll(path));
+  const json events = ParseTrace(ReadAll(path));
   ASSERT_TRUE(events.is_array());
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(events[0]["name"], "process_name");
-  EXPECT_EQ(events[1], Parse(R"({"ph": "M", "pid": 1, "tid": 3, "name": "thread_name",
+  EXPECT_EQ(events[1], ParseTrace(R"({"ph": "M", "pid": 1, "tid": 3, "name": "thread_name",
                                  "args": {"name": "request 3"}})"));
   const json& span = events[2];
   EXPECT_EQ(span["ph"], "X");
   EXPECT_EQ(span["tid"], 0);
   EXPECT_EQ(span["name"], "step");
   EXPECT_DOUBLE_EQ(span["dur"].get<double>(), 1234.567);
-  EXPECT_EQ(span["args"], Parse(R"({"tokens": 8, "share": 0.25, "none": null})"));
+  EXPECT_EQ(span["args"], ParseTrace(R"({"tokens": 8, "share": 0.25, "none": null})"));
   // Relative to Open, which was between `before` and `after`.
   const double longest = std::chrono::duration<double, std::micro>(begin - before).count();
   EXPECT_GE(span["ts"].get<double>(), 1000 - 0.001);
@@ -84,7 +84,7 @@ TEST(TraceWriter, CutAtAnyLineItLacksOnlyTheBracket) {
   std::size_t n_lines = 0;
   for (std::size_t end = text.find('\n'); n_lines < 101; end = text.find('\n', end + 1)) {
     ASSERT_NE(end, std::string::npos);
-    const json events = Parse(text.substr(0, end + 1) + "]");
+    const json events = ParseTrace(text.substr(0, end + 1) + "]");
     ASSERT_TRUE(events.is_array()) << "after line " << n_lines;
     ASSERT_EQ(events.size(), ++n_lines);
   }
@@ -102,7 +102,7 @@ TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
     if (i % 500 != 0) continue;
     const std::string text = ReadAll(path);
     if (text.empty()) continue;
-    const json events = Parse(text + "]");
+    const json events = ParseTrace(text + "]");
     ASSERT_TRUE(events.is_array());
     n_seen = events.size();
   }
@@ -112,7 +112,7 @@ TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
 TEST(TraceWriter, DestroyingCloses) {
   const auto path = FileOf("trace_destroyed.json");
   ASSERT_TRUE(TraceWriter::Open(path));
-  EXPECT_EQ(Parse(ReadAll(path)).size(), 1u);
+  EXPECT_EQ(ParseTrace(ReadAll(path)).size(), 1u);
 }
 
 TEST(TraceWriter, NothingIsWrittenAfterClose) {
@@ -122,7 +122,7 @@ TEST(TraceWriter, NothingIsWrittenAfterClose) {
   ASSERT_TRUE((*writer)->Close());
   (*writer)->Instant("late", 0, TraceWriter::Clock::now());
   EXPECT_TRUE((*writer)->Close());
-  EXPECT_EQ(Parse(ReadAll(path)).size(), 1u);
+  EXPECT_EQ(ParseTrace(ReadAll(path)).size(), 1u);
 }
 
 TEST(TraceWriter, UnwritablePathIsAnErrorThatNamesIt) {

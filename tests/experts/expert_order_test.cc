@@ -16,7 +16,7 @@ namespace {
 using testing::Owned;
 using testing::Random;
 
-constexpr std::int64_t kExperts = 256;
+constexpr std::int64_t kOrderedExperts = 256;
 constexpr std::int64_t kPerToken = 6;
 constexpr int kRanks = 4;
 
@@ -26,12 +26,12 @@ struct Choices {
     for (std::int64_t row = 0; row < t; ++row) {
       std::set<std::int32_t> chosen;
       while (std::ssize(chosen) < kPerToken) {
-        chosen.insert(random.Below(kExperts));
+        chosen.insert(random.Below(kOrderedExperts));
       }
       std::copy(chosen.begin(), chosen.end(), ids.view().Row(row));
     }
     std::transform(ids.data.begin(), ids.data.end(), homes.data.begin(),
-                   [](std::int32_t id) { return id * kRanks / static_cast<int>(kExperts); });
+                   [](std::int32_t id) { return id * kRanks / static_cast<int>(kOrderedExperts); });
     tokens.resize(static_cast<std::size_t>(t));
     std::iota(tokens.begin(), tokens.end(), 0);
   }
@@ -58,7 +58,7 @@ std::vector<int> Sizes(const ExpertOrder& order, int rank) {
 }
 
 TEST(ExpertOrderTest, ById) {
-  ExpertOrder order(kExperts);
+  ExpertOrder order(kOrderedExperts);
   order.ById(1);
   EXPECT_EQ(Sizes(order, 2), std::vector{64});
   order.ById(4);
@@ -74,12 +74,12 @@ TEST(ExpertOrderTest, ById) {
 TEST(ExpertOrderTest, ByFirstUse) {
   const auto expect = [](std::int64_t t, int n_chunks, double complete) {
     Choices choices(t);
-    ExpertOrder order(kExperts);
+    ExpertOrder order(kOrderedExperts);
     order.ByFirstUse(choices.ids.view(), choices.homes.view(), choices.tokens, kRanks, n_chunks);
     std::int64_t largest = 0;
     std::vector<std::vector<std::int64_t>> work(
         kRanks, std::vector<std::int64_t>(static_cast<std::size_t>(n_chunks)));
-    for (std::int32_t e = 0; e < kExperts; ++e) {
+    for (std::int32_t e = 0; e < kOrderedExperts; ++e) {
       if (const auto n = std::count(choices.ids.data.begin(), choices.ids.data.end(), e); n > 0) {
         work[static_cast<std::size_t>(e / 64)][static_cast<std::size_t>(order.ChunkOf(e))] +=
             std::max<std::int64_t>(n, 2);
@@ -111,7 +111,7 @@ TEST(ExpertOrderTest, ByFirstUse) {
 TEST(ExpertOrderTest, FillingTokensAndSingleExpertsHaveAPlace) {
   Choices choices(3);
   std::fill_n(choices.ids.data.begin(), 17, kRemoteExpert);
-  ExpertOrder order(kExperts);
+  ExpertOrder order(kOrderedExperts);
   order.ByFirstUse(choices.ids.view(), choices.homes.view(), choices.tokens, kRanks, 3);
   EXPECT_LT(order.ChunkOf(choices.ids.data[17]), 3);
   order.ByFirstUse(choices.ids.view(), choices.homes.view(), {}, kRanks, 1);

@@ -13,7 +13,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kExperts = 3;
+constexpr std::int64_t kShippedExperts = 3;
 
 // An expert without bytes: FP8 with scales and FP4, of sizes that need padding.
 ExpertWeights Shape() {
@@ -37,7 +37,7 @@ struct Rank {
   explicit Rank(Communicator& ranks) : shipment(*ranks.Split(0, ranks.rank())) {
     const std::vector<std::vector<ExpertTransfer>> transfers = {{{0, 0, 1}},
                                                                 {{1, 0, 2}, {2, 1, 0}}};
-    for (std::int32_t e = 0; e < kExperts; ++e) {
+    for (std::int32_t e = 0; e < kShippedExperts; ++e) {
       here.push_back(BytesOfExpert(e));
       arrived.emplace_back(here.back().size());
     }

@@ -101,11 +101,11 @@ double LowestPossible(const std::vector<float>& load, const ExpertCounts& counts
 // Half of the tokens decide about the placement, the other half are served by it.
 TEST_P(ExpertTrace, LaterTokensFindRanksThatAreEvenlyBusy) {
   const ExpertCounts& counts = GetParam().counts;
-  constexpr std::size_t kTokens = 16000;
+  constexpr std::size_t kTraceTokens = 16000;
   std::mt19937 random(11);
   const std::vector<double> weights = ZipfWeights(counts.n_logical, GetParam().exponent, random);
   Trace first, second;
-  for (std::size_t i = 0; i < kTokens; ++i) {
+  for (std::size_t i = 0; i < kTraceTokens; ++i) {
     first.push_back(Draw(weights, 6, random));
     second.push_back(Draw(weights, 6, random));
   }

@@ -9,7 +9,7 @@
 namespace fathom::conformance {
 namespace {
 
-constexpr std::int64_t kRows[] = {0, 1, 2, 3, 5, 16, 17, 33};
+constexpr std::int64_t kRowCounts[] = {0, 1, 2, 3, 5, 16, 17, 33};
 
 class ConformanceRows : public Conformance {};
 
@@ -17,7 +17,7 @@ TEST_P(ConformanceRows, RmsNorm) {
   Data data(1);
   for (const Kind kind : kKinds) {
     for (const std::int64_t d : {1, 7, 16, 31, 128, 1000}) {
-      for (const std::int64_t t : kRows) {
+      for (const std::int64_t t : kRowCounts) {
         const Array<Bf16> x = data.Bf16s(t * d, kind);
         const Array<Bf16> weight = data.Bf16s(d);
         ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
@@ -59,7 +59,7 @@ TEST_P(ConformanceRows, HyperConnections) {
       const Array<float> base = data.Floats(24);
       const Array<float> scale = data.Floats(3);
       const HcWeights w = {fn.data(), base.data(), scale.data()};
-      for (const std::int64_t t : kRows) {
+      for (const std::int64_t t : kRowCounts) {
         const Array<Bf16> streams = data.Bf16s(t * 4 * d, kind);
         const Array<Bf16> y = data.Bf16s(t * d, kind);
         ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
@@ -143,7 +143,7 @@ TEST_P(ConformanceRows, Route) {
   Data data(7);
   for (const Kind kind : {Kind::kNormal, Kind::kMixed, Kind::kLarge}) {
     for (const std::int64_t n_experts : {6, 8, 33, 384}) {
-      for (const std::int64_t t : kRows) {
+      for (const std::int64_t t : kRowCounts) {
         constexpr std::int64_t kChosen = 6;
         Array<float> logits = data.Floats(t * n_experts, kind);
         const Array<float> bias = data.Floats(n_experts);

@@ -61,9 +61,9 @@ TEST(BlockArena, ReservedSlabsAreForHistory) {
 }
 
 // A model of an arena that is a list of what is in use.
-class Walk {
+class ArenaWalk {
  public:
-  Walk(std::int64_t n_slabs, std::int64_t per_slab, std::int64_t reserved, std::uint32_t seed)
+  ArenaWalk(std::int64_t n_slabs, std::int64_t per_slab, std::int64_t reserved, std::uint32_t seed)
       : arena_(n_slabs, per_slab, reserved),
         bytes_(static_cast<std::size_t>(n_slabs * per_slab)),
         per_slab_(per_slab),
@@ -141,7 +141,7 @@ class Walk {
 TEST(BlockArena, NoTwoBlocksShareBytes) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     const std::int64_t per_slab = seed % 7 == 0 ? 64 : 1 + seed % 9;
-    Walk walk(1 + seed % 70, per_slab, seed % 3 == 0 ? (1 + seed % 70) / 2 : 0, seed);
+    ArenaWalk walk(1 + seed % 70, per_slab, seed % 3 == 0 ? (1 + seed % 70) / 2 : 0, seed);
     for (int step = 0; step < 2'000 && !::testing::Test::HasFatalFailure(); ++step) {
       walk.Step();
     }

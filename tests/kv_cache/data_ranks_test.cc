@@ -15,7 +15,7 @@
 namespace fathom {
 namespace {
 
-constexpr BlockKey kRoot = {.bytes = {5}};
+constexpr BlockKey kDataRankRoot = {.bytes = {5}};
 
 CacheShape ShapeOf(int rank, int n_ranks, std::int64_t n_sequences) {
   return {.keys = {64, 64},
@@ -126,10 +126,10 @@ using DataRanksDeathTest = DataRanksTest;
 
 TEST_F(DataRanksDeathTest, NoSequenceReadsBlocksThatAnotherRankComputed) {
   SequenceCache cache = Make(ShapeOf(0, 2, 4));
-  PrefixCache prefix(cache, kRoot, 1);
+  PrefixCache prefix(cache, kDataRankRoot, 1);
   const std::vector<Token> tokens(2 * kBlockTokens, 7);
   std::vector<BlockKey> keys;
-  ExtendKeys(kRoot, tokens, keys);
+  ExtendKeys(kDataRankRoot, tokens, keys);
   ASSERT_TRUE(cache.Extend(1, 0, std::ssize(tokens), StoredWindows::kAll));
   cache.MarkComputed(1, std::ssize(tokens));
   PrefixChain chain;

@@ -11,28 +11,17 @@
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
+#include "tests/kv_cache/letter_blocks.h"
 
 namespace fathom {
 namespace {
 
-constexpr BlockKey kRoot = {.bytes = {1, 2, 3}};
+using testing::KeysOf;
+using testing::TokensOf;
 
-// A text of whole blocks: each letter is one.
-std::vector<Token> TokensOf(const std::string& letters) {
-  std::vector<Token> tokens;
-  for (const char letter : letters) {
-    tokens.insert(tokens.end(), kBlockTokens, letter);
-  }
-  return tokens;
-}
+constexpr BlockKey kTestRoot = {.bytes = {1, 2, 3}};
 
-std::vector<BlockKey> KeysOf(const std::string& letters) {
-  std::vector<BlockKey> keys;
-  ExtendKeys(kRoot, TokensOf(letters), keys);
-  return keys;
-}
-
-BlockKey KeyOfLast(const std::string& letters) { return KeysOf(letters).back(); }
+BlockKey KeyOfLast(const std::string& letters) { return KeysOf(kTestRoot, letters).back(); }
 
 // Three sequences in the memory of twelve window blocks.
 class PrefixCacheTest : public ::testing::Test {
@@ -51,7 +40,7 @@ class PrefixCacheTest : public ::testing::Test {
     Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
     ASSERT_TRUE(cache) << cache.error().message;
     cache_.emplace(std::move(*cache));
-    prefix_.emplace(*cache_, kRoot);
+    prefix_.emplace(*cache_, kTestRoot);
     prefix_->set_on_leaving([this](const PrefixCache::Leaving& leaving) {
       const char* kind = leaving.kind == BlockKind::kHistory ? "history " : "window ";
       leaving_.push_back(kind + names_.at(leaving.key));
@@ -64,7 +53,7 @@ class PrefixCacheTest : public ::testing::Test {
       names_[KeyOfLast(letters.substr(0, n))] = letters.substr(0, n);
     }
     const std::vector<Token> tokens = TokensOf(letters);
-    const std::vector<BlockKey> keys = KeysOf(letters);
+    const std::vector<BlockKey> keys = KeysOf(kTestRoot, letters);
     const auto n_usable = prefix_->Find(keys, tokens).n_usable;
     prefix_->Attach(slot, keys, n_usable, chains_[slot]);
     for (std::int64_t i = n_usable; i < std::ssize(letters); ++i) {
@@ -90,7 +79,7 @@ class PrefixCacheTest : public ::testing::Test {
     EndMarked(2);
   }
   PrefixCache::Match Find(const std::string& letters) {
-    return prefix_->Find(KeysOf(letters), TokensOf(letters));
+    return prefix_->Find(KeysOf(kTestRoot, letters), TokensOf(letters));
   }
   // Makes room for one window block after the other until there is none more to be had.
   void MakeAllRoom() {
@@ -113,17 +102,17 @@ void ExpectMatch(const PrefixCache::Match& match, std::int64_t n_known, std::int
 }
 
 TEST_F(PrefixCacheTest, KeysFollowFromAllTokensBefore) {
-  std::vector<BlockKey> keys = KeysOf("ab");
-  EXPECT_EQ(keys[0], NextBlockKey(kRoot, TokensOf("a")));
+  std::vector<BlockKey> keys = KeysOf(kTestRoot, "ab");
+  EXPECT_EQ(keys[0], NextBlockKey(kTestRoot, TokensOf("a")));
   EXPECT_EQ(keys[1], NextBlockKey(keys[0], TokensOf("b")));
   EXPECT_NE(KeyOfLast("ab"), KeyOfLast("bb"));
   std::vector<Token> tokens = TokensOf("abc");
   tokens.pop_back();  // not a whole block any more
-  ExtendKeys(kRoot, tokens, keys);
-  EXPECT_EQ(keys, KeysOf("ab"));
+  ExtendKeys(kTestRoot, tokens, keys);
+  EXPECT_EQ(keys, KeysOf(kTestRoot, "ab"));
   tokens.push_back('c');
-  ExtendKeys(kRoot, tokens, keys);
-  EXPECT_EQ(keys, KeysOf("abc"));
+  ExtendKeys(kTestRoot, tokens, keys);
+  EXPECT_EQ(keys, KeysOf(kTestRoot, "abc"));
 }
 
 TEST_F(PrefixCacheTest, FindsAsMuchAsIsThere) {
@@ -193,7 +182,7 @@ TEST_F(PrefixCacheTest, TextsShareTheBlocksTheyBeginWith) {
 // first, and its own are free again.
 TEST_F(PrefixCacheTest, TheSecondCommitTakesTheBlocksOfTheFirst) {
   const std::vector<Token> tokens = TokensOf("ab");
-  const std::vector<BlockKey> keys = KeysOf("ab");
+  const std::vector<BlockKey> keys = KeysOf(kTestRoot, "ab");
   for (const std::int32_t slot : {0, 1}) {
     ASSERT_TRUE(cache_->Extend(slot, 0, 256, StoredWindows::kAll));
     cache_->MarkComputed(slot, 256);
@@ -309,7 +298,7 @@ TEST_F(PrefixCacheTest, TellsOfWhatIsWorthStoring) {
                    names_.at(leaving.key));
     const std::string& name = names_.at(leaving.key);
     EXPECT_EQ(leaving.parent,
-              name.size() == 1 ? kRoot : KeyOfLast(name.substr(0, name.size() - 1)));
+              name.size() == 1 ? kTestRoot : KeyOfLast(name.substr(0, name.size() - 1)));
     EXPECT_TRUE(std::ranges::equal(leaving.tokens, TokensOf(name.substr(name.size() - 1))));
   };
   prefix_->ForEach(chains_[0], tell);

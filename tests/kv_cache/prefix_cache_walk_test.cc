@@ -12,29 +12,18 @@
 #include <vector>
 
 #include "kv_cache/prefix_cache.h"
+#include "tests/kv_cache/letter_blocks.h"
 #include "tests/testing/remote_backend.h"
 
 namespace fathom {
 namespace {
 
-constexpr BlockKey kRoot = {.bytes = {9}};
+using testing::KeysOf;
+using testing::TokensOf;
+
+constexpr BlockKey kWalkRoot = {.bytes = {9}};
 constexpr std::int32_t kSlots = 4;
 constexpr std::int64_t kMostBlocks = 7;
-
-// A text of whole blocks: each letter is one.
-std::vector<Token> TokensOf(const std::string& text) {
-  std::vector<Token> tokens;
-  for (const char letter : text) {
-    tokens.insert(tokens.end(), kBlockTokens, letter);
-  }
-  return tokens;
-}
-
-std::vector<BlockKey> KeysOf(const std::string& text) {
-  std::vector<BlockKey> keys;
-  ExtendKeys(kRoot, TokensOf(text), keys);
-  return keys;
-}
 
 // A sequence that runs, or an empty slot.
 struct Runner {
@@ -49,10 +38,10 @@ struct Runner {
   }
 };
 
-class Walk {
+class CacheWalk {
  public:
-  Walk(SequenceCache& cache, std::uint32_t seed)
-      : cache_(cache), prefix_(cache, kRoot), random_(seed), runners_(kSlots) {
+  CacheWalk(SequenceCache& cache, std::uint32_t seed)
+      : cache_(cache), prefix_(cache, kWalkRoot), random_(seed), runners_(kSlots) {
     prefix_.set_on_leaving([this](const PrefixCache::Leaving& leaving) { Left(leaving); });
   }
 
@@ -108,7 +97,7 @@ class Walk {
 
   void Begin(std::int32_t slot, Runner& runner) {
     runner.text = RandomText();
-    const std::vector<BlockKey> keys = KeysOf(runner.text);
+    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
     const PrefixCache::Match match = prefix_.Find(keys, TokensOf(runner.text));
     prefix_.Attach(slot, keys, match.n_usable, runner.chain);
     Pin(runner);
@@ -128,7 +117,7 @@ class Walk {
     ASSERT_TRUE(cache_.Extend(slot, runner.done, n, windows));
     const std::int64_t first = runner.n_blocks();
     runner.done += n;
-    const std::vector<BlockKey> keys = KeysOf(runner.text);
+    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
     for (std::int64_t i = first; i < BlocksOf(runner.done); ++i) {
       Write(BlockKind::kHistory, slot, i, keys[static_cast<std::size_t>(i)]);
       Write(BlockKind::kWindow, slot, i, keys[static_cast<std::size_t>(i)]);
@@ -186,7 +175,7 @@ class Walk {
 
   // A text that came from elsewhere, with all that is missing of it.
   void Insert(const std::string& text) {
-    const std::vector<BlockKey> keys = KeysOf(text);
+    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, text);
     const auto n_known = static_cast<std::size_t>(prefix_.Find(keys, TokensOf(text)).n_known);
     PrefixChain parents;
     prefix_.PinKnown(std::span(keys).first(n_known), parents);
@@ -201,7 +190,7 @@ class Walk {
         return block;
       };
       const std::int32_t history = take(BlockKind::kHistory);
-      prefix_.Insert(keys[n_known], n_known == 0 ? kRoot : keys[n_known - 1],
+      prefix_.Insert(keys[n_known], n_known == 0 ? kWalkRoot : keys[n_known - 1],
                      TokensOf(text.substr(n_known, 1)), history,
                      with_window ? take(BlockKind::kWindow) : kNoBlock);
       idle_.push_back(text.substr(0, n_known + 1));
@@ -225,7 +214,7 @@ class Walk {
   }
   void Pin(const Runner& runner) {
     const std::string committed = runner.Committed();
-    const std::vector<BlockKey> keys = KeysOf(committed);
+    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, committed);
     for (std::size_t n = 1; n <= committed.size(); ++n) {
       texts_[keys[n - 1]] = committed.substr(0, n);
     }
@@ -248,8 +237,8 @@ class Walk {
       ASSERT_FALSE(idle_.empty());
       EXPECT_EQ(text, idle_.front()) << "not the least recently used";
       EXPECT_FALSE(IsPinned(text));
-      EXPECT_FALSE(texts_.contains(KeysOf(text + 'a').back()));
-      EXPECT_FALSE(texts_.contains(KeysOf(text + 'b').back()));
+      EXPECT_FALSE(texts_.contains(KeysOf(kWalkRoot, text + 'a').back()));
+      EXPECT_FALSE(texts_.contains(KeysOf(kWalkRoot, text + 'b').back()));
       idle_.pop_front();
       texts_.erase(leaving.key);
     }
@@ -278,7 +267,7 @@ class Walk {
     }
     for (std::int32_t slot = 0; slot < kSlots; ++slot) {
       const Runner& runner = runners_[static_cast<std::size_t>(slot)];
-      const std::vector<BlockKey> keys = KeysOf(runner.text);
+      const std::vector<BlockKey> keys = KeysOf(kWalkRoot, runner.text);
       for (std::int64_t i = 0; i < kMostBlocks; ++i) {
         const std::int32_t block = cache_.BlockOf(kind, slot, i);
         n_uses -= block != kNoBlock ? 1 : 0;
@@ -291,7 +280,7 @@ class Walk {
   }
 
   void ExpectFind(const std::string& text) {
-    const std::vector<BlockKey> keys = KeysOf(text);
+    const std::vector<BlockKey> keys = KeysOf(kWalkRoot, text);
     const PrefixCache::Match match = prefix_.Find(keys, TokensOf(text));
     std::int64_t n_known = 0;
     std::int64_t n_usable = 0;
@@ -332,7 +321,7 @@ TEST_P(PrefixCacheWalk, AgreesWithItsModel) {
       shape.memory_bytes = tails + n_slabs * (WindowLayoutOf(shape).bytes + 1'000);
       Result<SequenceCache> cache = SequenceCache::Create(*backend, shape);
       ASSERT_TRUE(cache) << cache.error().message;
-      Walk walk(*cache, static_cast<std::uint32_t>(window + n_slabs));
+      CacheWalk walk(*cache, static_cast<std::uint32_t>(window + n_slabs));
       for (int step = 0; step < 4'000; ++step) {
         walk.Step();
         ASSERT_FALSE(::testing::Test::HasFailure()) << "step " << step;

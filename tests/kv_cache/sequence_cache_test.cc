@@ -151,9 +151,9 @@ TEST(SequenceCache, AllocatesTheMemoryItIsGiven) {
 
 // The position at which every layer's rows are seen by a query, and stored by a step, must have
 // blocks: random steps with rollbacks, restarts and releases.
-class Walk {
+class SequenceWalk {
  public:
-  Walk(SequenceCache& cache, const CacheShape& shape, std::uint32_t seed)
+  SequenceWalk(SequenceCache& cache, const CacheShape& shape, std::uint32_t seed)
       : cache_(cache), shape_(shape), random_(seed), states_(Size(shape.n_sequences)) {}
 
   void Step() {
@@ -242,7 +242,7 @@ TEST(SequenceCache, ASequenceHasTheBlocksThatItNeeds) {
                            .rollback = 8};
     Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
     ASSERT_TRUE(cache) << cache.error().message;
-    Walk walk(*cache, shape, static_cast<std::uint32_t>(window));
+    SequenceWalk walk(*cache, shape, static_cast<std::uint32_t>(window));
     for (int step = 0; step < 1'500 && !::testing::Test::HasFatalFailure(); ++step) {
       walk.Step();
     }

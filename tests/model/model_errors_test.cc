@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 const ModelOptions kSmall{.max_sequences = 2, .max_context = 64, .max_batch_tokens = 16};
 
-std::filesystem::path Fairy() { return testing::ProjectPath("models/fairy"); }
+std::filesystem::path FairyDirectory() { return testing::ProjectPath("models/fairy"); }
 
 // The error of loading; code kIo and "" if there is none, which no test expects.
 Error LoadError(const std::filesystem::path& directory, const ModelOptions& options = kSmall) {
@@ -45,7 +45,7 @@ void ExpectError(const Error& error, ErrorCode code, const std::string& part) {
 
 TEST(ModelLoad, ContextMustFitTheModel) {
   for (const std::int64_t context : {-1, 0, 65537}) {
-    ExpectError(LoadError(Fairy(), {.max_context = context}), ErrorCode::kInvalidArgument,
+    ExpectError(LoadError(FairyDirectory(), {.max_context = context}), ErrorCode::kInvalidArgument,
                 "context length: expected 1 to 65536 (max_position_embeddings), found " +
                     std::to_string(context));
   }
@@ -55,7 +55,8 @@ TEST(ModelLoad, SizesMustBePositive) {
   for (const ModelOptions& options :
        {ModelOptions{.max_sequences = 0}, ModelOptions{.max_batch_tokens = 0},
         ModelOptions{.max_logit_rows = 0}}) {
-    ExpectError(LoadError(Fairy(), options), ErrorCode::kInvalidArgument, "expected at least 1");
+    ExpectError(LoadError(FairyDirectory(), options), ErrorCode::kInvalidArgument,
+                "expected at least 1");
   }
 }
 
@@ -64,7 +65,7 @@ TEST(ModelLoad, MissingDirectory) {
 }
 
 TEST(ModelLoad, WithMtpNeedsTheHead) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Remove("mtp.");
   ModelOptions options = kSmall;
   options.with_draft = true;
@@ -75,7 +76,7 @@ TEST(ModelLoad, WithMtpNeedsTheHead) {
 }
 
 TEST(ModelLoad, ListsMissingAndMisshapenTensors) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Remove("norm.weight");
   copy.Remove("layers.3.attn.compressor.ape");
   EditedCheckpoint::Tensor& tensor = copy.Find("layers.1.attn_norm.weight");
@@ -95,7 +96,7 @@ TEST(ModelLoad, ListsMissingAndMisshapenTensors) {
 }
 
 TEST(ModelLoad, ScaleBytesMustBeNumbers) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Find("layers.1.attn.wq_b.scale").bytes[3] = '\xFF';
   copy.Find("layers.2.ffn.shared_experts.w1.scale").bytes[2] = '\xFF';
   const Error error = LoadError(copy.Write());
@@ -110,7 +111,7 @@ TEST(ModelLoad, ScaleBytesMustBeNumbers) {
 
 // With several ranks, each reads the scales of its own share, and all together read everything.
 TEST(ModelLoad, ARankReadsItsOwnScales) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Find("layers.1.attn.wq_b.scale").bytes[3] = '\xFF';
   const std::filesystem::path& directory = copy.Write();
   const auto checkpoint = Checkpoint::Open(directory);
@@ -139,10 +140,10 @@ class ExpertScales : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
   const std::string name = std::string("layers.2.ffn.experts.5.") + GetParam() + ".scale";
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Find(name).bytes[70] = '\xFF';
   testing::TestModel broken(copy.Write(), kSmall);
-  testing::TestModel whole(Fairy(), kSmall);
+  testing::TestModel whole(FairyDirectory(), kSmall);
   const std::int64_t vocab = whole.model().config().vocab_size;
   const std::vector<std::int32_t> first = {0};
   int n_refused = 0;
@@ -168,10 +169,10 @@ TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
 INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"));
 
 TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   copy.Find("layers.3.ffn.experts.1.w2.scale").bytes[0] = '\xFF';
   testing::TestModel broken(copy.Write(), kSmall);
-  testing::TestModel whole(Fairy(), kSmall);
+  testing::TestModel whole(FairyDirectory(), kSmall);
   Model& model = broken.model();
   // A token that runs alone, then some that need the expert.
   Token harmless = 0;
@@ -203,7 +204,7 @@ TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
 }
 
 TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
-  EditedCheckpoint copy(Fairy());
+  EditedCheckpoint copy(FairyDirectory());
   for (EditedCheckpoint::Tensor& tensor : copy.tensors()) {
     if (tensor.spec.name.starts_with("mtp.0.ffn.experts.") &&
         tensor.spec.name.ends_with(".w3.scale")) {
@@ -225,7 +226,7 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
 
 TEST(ModelLoad, WeightsGiveTheSameBitsWhereverTheyLie) {
   const auto mini = testing::SharedData("oracle/flash-mini");
-  const std::filesystem::path directory = mini ? *mini : Fairy();
+  const std::filesystem::path directory = mini ? *mini : FairyDirectory();
   ModelOptions options{.max_context = 60, .max_batch_tokens = 60, .with_draft = true};
   testing::TestModel plain(directory, options);
   const auto tokens = testing::RandomTokens(plain.model().config(), 60, 1);
@@ -258,7 +259,7 @@ TEST(ModelLoad, FloatScalesMustBeFinite) {
 
 TEST(ModelLoad, HashRoutesMustNameExperts) {
   for (const std::int64_t bad : {-1, 8}) {
-    EditedCheckpoint copy(Fairy());
+    EditedCheckpoint copy(FairyDirectory());
     std::memcpy(copy.Find("layers.1.ffn.gate.tid2eid").bytes.data() + 8 * 7, &bad, sizeof(bad));
     ExpectError(LoadError(copy.Write()), ErrorCode::kInvalidData,
                 "layers.1.ffn.gate.tid2eid: expected expert ids 0 to 7, found " +
@@ -278,7 +279,7 @@ class ModelForward : public ::testing::Test {
     }
     return ran ? "" : ran.error().message;
   }
-  testing::TestModel loaded_{Fairy(), kSmall};
+  testing::TestModel loaded_{FairyDirectory(), kSmall};
 };
 
 TEST_F(ModelForward, RefusesTokensThatDoNotExist) {

@@ -27,9 +27,9 @@ using testing::Piece;
 using testing::Sequence;
 using testing::Step;
 
-constexpr std::int64_t kTokens = 330;  // two blocks, and a good half of the third
+constexpr std::int64_t kSharedTokens = 330;  // two blocks, and a good half of the third
 
-struct Case {
+struct SharingCase {
   const char* checkpoint;  // for the test's name
   const char* golden;      // in the golden data; nullptr: the embedded model
   std::optional<Isa> isa;  // default: the widest of this machine
@@ -110,10 +110,10 @@ class HeldBlocks {
   std::vector<std::int32_t> windows_;
 };
 
-class Sharing : public ::testing::TestWithParam<Case> {
+class Sharing : public ::testing::TestWithParam<SharingCase> {
  protected:
   void SetUp() override {
-    const Case& c = GetParam();
+    const SharingCase& c = GetParam();
     const std::vector<Isa> available = AvailableIsas();
     if (c.isa && std::ranges::find(available, *c.isa) == available.end()) {
       GTEST_SKIP() << "this machine does not have " << Name(*c.isa);
@@ -124,8 +124,8 @@ class Sharing : public ::testing::TestWithParam<Case> {
       GTEST_SKIP() << testing::kNoSharedData;
     }
     const ModelOptions options{.max_sequences = 4,
-                               .max_context = kTokens + 10,
-                               .max_batch_tokens = 2 * kTokens,
+                               .max_context = kSharedTokens + 10,
+                               .max_batch_tokens = 2 * kSharedTokens,
                                .max_logit_rows = 64,
                                .with_draft = true};
     loaded_ = std::make_unique<testing::TestModel>(
@@ -133,7 +133,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
     // The reference: runs where nothing is shared, with the widest instruction set.
     alone_ = std::make_unique<testing::TestModel>(*directory, options);
     PoisonFreeBlocks(cache());
-    text_ = testing::RandomTokens(model().config(), kTokens, 1);
+    text_ = testing::RandomTokens(model().config(), kSharedTokens, 1);
   }
 
   Model& model() { return loaded_->model(); }
@@ -141,7 +141,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
 
   // The text as far as n tokens, then other tokens.
   std::vector<Token> OtherEnd(std::int64_t n, std::uint32_t seed) {
-    std::vector<Token> tokens = testing::RandomTokens(model().config(), kTokens, seed);
+    std::vector<Token> tokens = testing::RandomTokens(model().config(), kSharedTokens, seed);
     std::copy_n(text_.begin(), n, tokens.begin());
     // Other from the first one on.
     const auto first = static_cast<std::size_t>(n);
@@ -193,7 +193,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
   void ExpectAsAlone(const Sequence& sequence, const std::string& what) {
     auto found = alone_runs_.find(sequence.tokens);
     if (found == alone_runs_.end()) {
-      Sequence run = testing::RunAlone(alone_->model(), sequence.tokens, {kTokens});
+      Sequence run = testing::RunAlone(alone_->model(), sequence.tokens, {kSharedTokens});
       found = alone_runs_.emplace(sequence.tokens, std::move(run)).first;
     }
     testing::ExpectSameBits(found->second, sequence, sequence.done, what);
@@ -206,7 +206,7 @@ class Sharing : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(Sharing, ASequenceBeginsBehindBlocksOfAnother) {
-  for (const std::int64_t piece : {kTokens, std::int64_t{50}}) {
+  for (const std::int64_t piece : {kSharedTokens, std::int64_t{50}}) {
     HeldBlocks blocks(cache());
     Sequence first = Begin(0, text_, 300, piece, &blocks);
     for (const std::int64_t n_blocks : {1, 2}) {
@@ -253,7 +253,8 @@ TEST_P(Sharing, AfterTheOtherIsGone) {
     const Sequence first = Begin(0, text_, 300, 90, &blocks);
     cache().Release(0);
     PoisonFreeBlocks(cache());
-    Sequence stranger = Begin(0, testing::RandomTokens(model().config(), kTokens, 4), 200, kTokens);
+    Sequence stranger =
+        Begin(0, testing::RandomTokens(model().config(), kSharedTokens, 4), 200, kSharedTokens);
     blocks.AttachTo(2, n_blocks);
     Sequence second = GoOn(first, 2, OtherEnd(n, 5), n);
     DraftKept(model(), {&second});
@@ -272,7 +273,7 @@ TEST_P(Sharing, AfterTheOtherIsGone) {
 // A chain: each sequence begins behind blocks that the one before it began behind or added.
 TEST_P(Sharing, BehindBlocksThatWereSharedBefore) {
   HeldBlocks blocks(cache());
-  const Sequence first = Begin(0, text_, 130, kTokens, &blocks);
+  const Sequence first = Begin(0, text_, 130, kSharedTokens, &blocks);
   blocks.AttachTo(1, 1);
   cache().Release(0);
   Sequence second = GoOn(first, 1, OtherEnd(140, 6), 128);
@@ -298,7 +299,7 @@ TEST_P(Sharing, AForkAtAnyPosition) {
     cache().Fork(0, 1);
     Sequence second = GoOn(first, 1, OtherEnd(n, 7), n);
     DraftKept(model(), {&second});
-    const std::int64_t end = std::min(n + 150, kTokens);
+    const std::int64_t end = std::min(n + 150, kSharedTokens);
     std::int64_t piece = 1;
     while (first.done < end && !HasFatalFailure()) {
       const std::int64_t room = end - first.done;
@@ -318,7 +319,7 @@ TEST_P(Sharing, AForkAtAnyPosition) {
 // Other tokens for positions that a fork has computed, in a step so long that the next one does not
 // see the block it began in.
 TEST_P(Sharing, ALongStepBehindDraftsThatAForkKept) {
-  Sequence first = Begin(0, text_, 100, kTokens);
+  Sequence first = Begin(0, text_, 100, kSharedTokens);
   cache().Fork(0, 1);
   Sequence second = GoOn(first, 1, text_, 100);
   Sequence third = GoOn(first, 0, OtherEnd(97, 8), 96);
@@ -414,8 +415,8 @@ void DraftWrong(Model& model, const Sequence& sequence, std::int64_t n_drafts, s
 
 TEST_P(Sharing, WrongDraftsLeaveNothingBehind) {
   for (const std::int64_t piece : {1, 3, 8}) {
-    Sequence sequence = Begin(0, text_, 100, kTokens);
-    for (std::int64_t step = 0; sequence.done < kTokens - 10 && !HasFatalFailure(); ++step) {
+    Sequence sequence = Begin(0, text_, 100, kSharedTokens);
+    for (std::int64_t step = 0; sequence.done < kSharedTokens - 10 && !HasFatalFailure(); ++step) {
       Step(model(), {{&sequence, piece}});
       DraftWrong(model(), sequence, std::min<std::int64_t>(step % 8, kRollbackTokens - 1),
                  static_cast<std::int32_t>(piece - 1));
@@ -452,7 +453,7 @@ class ReferenceSharing : public Sharing {};
 
 TEST_P(ReferenceSharing, BlocksAndForks) {
   HeldBlocks blocks(cache());
-  Sequence first = Begin(0, text_, 130, kTokens, &blocks);
+  Sequence first = Begin(0, text_, 130, kSharedTokens, &blocks);
   blocks.AttachTo(1, 1);
   Sequence second = GoOn(first, 1, OtherEnd(128, 50), 128);
   cache().Fork(0, 2);
@@ -467,22 +468,22 @@ TEST_P(ReferenceSharing, BlocksAndForks) {
 
 constexpr auto kRemoteAwaited = testing::TestMemory::kRemoteAwaited;
 
-std::string NameOf(const ::testing::TestParamInfo<Case>& test) {
-  const Case& c = test.param;
+std::string NameOf(const ::testing::TestParamInfo<SharingCase>& test) {
+  const SharingCase& c = test.param;
   return std::string(c.checkpoint) + "_" + (c.isa ? std::string(Name(*c.isa)) : "widest") +
          (c.memory == testing::TestMemory::kHost ? "" : NameOf(c.memory));
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, Sharing,
-                         ::testing::Values(Case{"fairy", nullptr, {}},
-                                           Case{"fairy", nullptr, Isa::kAvx2},
-                                           Case{"fairy", nullptr, {}, kRemoteAwaited},
-                                           Case{"flash_mini", "oracle/flash-mini", {}},
-                                           Case{"base_mini", "oracle/base-mini", {}},
-                                           Case{"pro_mini", "oracle/pro-mini", {}}),
+                         ::testing::Values(SharingCase{"fairy", nullptr, {}},
+                                           SharingCase{"fairy", nullptr, Isa::kAvx2},
+                                           SharingCase{"fairy", nullptr, {}, kRemoteAwaited},
+                                           SharingCase{"flash_mini", "oracle/flash-mini", {}},
+                                           SharingCase{"base_mini", "oracle/base-mini", {}},
+                                           SharingCase{"pro_mini", "oracle/pro-mini", {}}),
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(Checkpoints, ReferenceSharing,
-                         ::testing::Values(Case{"fairy", nullptr, Isa::kScalar}), NameOf);
+                         ::testing::Values(SharingCase{"fairy", nullptr, Isa::kScalar}), NameOf);
 
 }  // namespace
 }  // namespace fathom

@@ -37,9 +37,9 @@ JsonValue ListJson(std::span<const ModelCard> models) {
           {"last_id", models.back().name}};
 }
 
-constexpr std::string_view kPaths[] = {"/v1/messages", "/anthropic/v1/messages"};
-constexpr std::string_view kPrefixes[] = {"/v1/messages/", "/anthropic/"};
-constexpr ApiRoute kRoutes[] = {
+constexpr std::string_view kMessagesPaths[] = {"/v1/messages", "/anthropic/v1/messages"};
+constexpr std::string_view kMessagesPrefixes[] = {"/v1/messages/", "/anthropic/"};
+constexpr ApiRoute kMessagesRoutes[] = {
     {"POST", "/v1/messages/count_tokens", CountTokens},
     {"POST", "/anthropic/v1/messages/count_tokens", CountTokens},
 };
@@ -47,10 +47,10 @@ constexpr ApiRoute kRoutes[] = {
 }  // namespace
 
 const Api kMessages = {
-    .paths = kPaths,
-    .routes = kRoutes,
+    .paths = kMessagesPaths,
+    .routes = kMessagesRoutes,
     .header = "anthropic-version",
-    .path_prefixes = kPrefixes,
+    .path_prefixes = kMessagesPrefixes,
     .request_id_header = "request-id",
     .prepare =
         [](std::string_view body, const ApiModel& model) {

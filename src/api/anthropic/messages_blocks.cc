@@ -4,20 +4,17 @@
 #include "json/json_value.h"
 
 namespace fathom {
-namespace {
-
-using Kind = AnswerEvent::Kind;
-
-}  // namespace
+namespace {}  // namespace
 
 void MessageBlocks::Add(const AnswerEvent& event, std::string* out) {
-  const bool is_of_call = event.kind == Kind::kArgumentsDelta || event.kind == Kind::kCallEnd;
-  if (open_ == Kind::kCallBegin && !(is_of_call && event.call == call_)) {
+  const bool is_of_call =
+      event.kind == AnswerEvent::Kind::kArgumentsDelta || event.kind == AnswerEvent::Kind::kCallEnd;
+  if (open_ == AnswerEvent::Kind::kCallBegin && !(is_of_call && event.call == call_)) {
     waiting_.push_back(event);
     return;
   }
   Write(event, out);
-  if (event.kind != Kind::kCallEnd) return;
+  if (event.kind != AnswerEvent::Kind::kCallEnd) return;
   for (const AnswerEvent& next : std::exchange(waiting_, {})) Add(next, out);
 }
 
@@ -30,17 +27,17 @@ void MessageBlocks::End(std::string* out) {
 
 void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
   switch (event.kind) {
-    case Kind::kReasoningDelta:
+    case AnswerEvent::Kind::kReasoningDelta:
       if (open_ != event.kind) {
         Open(event.kind, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, out);
       }
       Delta({{"type", "thinking_delta"}, {"thinking", event.text}}, out);
       break;
-    case Kind::kContentDelta:
+    case AnswerEvent::Kind::kContentDelta:
       if (open_ != event.kind) Open(event.kind, {{"type", "text"}, {"text", ""}}, out);
       Delta({{"type", "text_delta"}, {"text", event.text}}, out);
       break;
-    case Kind::kCallBegin:
+    case AnswerEvent::Kind::kCallBegin:
       call_ = event.call;
       Open(event.kind,
            {{"type", "tool_use"},
@@ -49,18 +46,18 @@ void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
             {"input", JsonValue::Object()}},
            out);
       break;
-    case Kind::kArgumentsDelta:
+    case AnswerEvent::Kind::kArgumentsDelta:
       Delta({{"type", "input_json_delta"}, {"partial_json", event.text}}, out);
       break;
-    case Kind::kCallEnd:
+    case AnswerEvent::Kind::kCallEnd:
       Close(out);
       break;
-    case Kind::kFinish:
+    case AnswerEvent::Kind::kFinish:
       break;
   }
 }
 
-void MessageBlocks::Open(Kind kind, const JsonValue& block, std::string* out) {
+void MessageBlocks::Open(AnswerEvent::Kind kind, const JsonValue& block, std::string* out) {
   Close(out);
   open_ = kind;
   AppendSse("content_block_start",
@@ -74,7 +71,7 @@ void MessageBlocks::Delta(const JsonValue& delta, std::string* out) const {
 
 void MessageBlocks::Close(std::string* out) {
   if (!open_) return;
-  if (open_ == Kind::kReasoningDelta) {
+  if (open_ == AnswerEvent::Kind::kReasoningDelta) {
     Delta({{"type", "signature_delta"}, {"signature", signature_}}, out);
   }
   AppendSse("content_block_stop", {{"type", "content_block_stop"}, {"index", index_}}, out);

@@ -188,7 +188,7 @@ class ConversationReader {
     const JsonValue* input = block.Find("input");
     if (input == nullptr || input->IsNull()) return call;
     if (!input->IsObject()) reader_.Fail(path + ".input", "an object", *input);
-    call.arguments = SourceOf(*input, body_);
+    call.arguments = input->SourceIn(body_);
     return call;
   }
 
@@ -250,10 +250,6 @@ class ConversationReader {
 };
 
 }  // namespace
-
-std::string SourceOf(const JsonValue& value, std::string_view body) {
-  return std::string(body.substr(value.source_begin, value.source_end - value.source_begin));
-}
 
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,
                                       bool stable_system) {

@@ -12,9 +12,6 @@
 
 namespace fathom {
 
-// Returns the JSON text that `value` was read from; `body` is the whole text.
-std::string SourceOf(const JsonValue& value, std::string_view body);
-
 // Reads the fields "system" and "messages" of the body that `reader` reads; `body` is its text.
 //   system       a string or text blocks; with system messages at the start it becomes one message
 //   user         tool_result blocks become tool messages, before the text, as the format has them

@@ -16,7 +16,7 @@ namespace fathom {
 namespace {
 
 // Input tokens are the computed ones; cached tokens are counted apart.
-JsonValue UsageJson(const Usage& usage) {
+JsonValue MessagesUsage(const Usage& usage) {
   return {{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"cache_creation_input_tokens", 0},
           {"cache_read_input_tokens", usage.cached_tokens},
@@ -67,7 +67,7 @@ JsonValue StartedMessage(const ApiAnswer& answer) {
   return {{"id", answer.head().id},        {"type", "message"},
           {"role", "assistant"},           {"model", answer.head().model},
           {"content", JsonValue::Array()}, {"stop_reason", nullptr},
-          {"stop_sequence", nullptr},      {"usage", UsageJson(answer.usage())}};
+          {"stop_sequence", nullptr},      {"usage", MessagesUsage(answer.usage())}};
 }
 
 const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
@@ -87,7 +87,7 @@ class MessagesFormat final : public AnswerFormat {
                        R"("stop_reason":"{}","stop_sequence":{},"usage":{}}})",
                        WriteJson(answer.head().id), WriteJson(answer.head().model),
                        ContentJson(collected.answer, SignatureOf(answer)), stop.reason,
-                       WriteJson(stop.sequence), WriteJson(UsageJson(answer.usage())));
+                       WriteJson(stop.sequence), WriteJson(MessagesUsage(answer.usage())));
   }
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
@@ -107,7 +107,7 @@ class MessagesFormat final : public AnswerFormat {
     AppendSse("message_delta",
               {{"type", "message_delta"},
                {"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
-               {"usage", UsageJson(answer.usage())}},
+               {"usage", MessagesUsage(answer.usage())}},
               out);
     AppendSse("message_stop", {{"type", "message_stop"}}, out);
   }

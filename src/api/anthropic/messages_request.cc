@@ -14,7 +14,8 @@
 namespace fathom {
 namespace {
 
-void ReadGeneration(FieldReader& reader, const RequestLimits& limits, GenerationFields* fields) {
+void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
+                            GenerationFields* fields) {
   reader.ReadString("model", &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
@@ -63,7 +64,7 @@ std::string FunctionJson(const JsonValue& tool, std::string_view body) {
     const JsonValue* value = tool.Find(theirs);
     if (value == nullptr || value->IsNull()) continue;
     if (theirs == "strict" && !IsStrict(tool)) continue;
-    json += fmt::format("{}\"{}\": {}", json.empty() ? "{" : ", ", shown, SourceOf(*value, body));
+    json += fmt::format("{}\"{}\": {}", json.empty() ? "{" : ", ", shown, value->SourceIn(body));
   }
   return json + "}";
 }
@@ -157,7 +158,7 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
   if (!json) return Unexpected(json.error());
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
-  ReadGeneration(reader, limits, &request.generation);
+  ReadMessagesGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);
   ReadTools(reader, limits, body, &request);
   ReadToolChoice(reader, &request);

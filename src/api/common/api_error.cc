@@ -59,6 +59,10 @@ ApiError ToApiError(const Error& error) {
   return WithoutField(500, "server_error", "server_error", error);
 }
 
+tl::unexpected<ApiError> UnexpectedApiError(const Error& error) {
+  return tl::unexpected<ApiError>(ToApiError(error));
+}
+
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context) {
   return {.status = 400,
           .message = fmt::format(

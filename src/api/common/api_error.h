@@ -33,6 +33,9 @@ using ApiResult = tl::expected<T, ApiError>;
 // field becomes `param`.
 ApiError ToApiError(const Error& error);
 
+// Returns the error as the result of a function that returns an ApiResult.
+tl::unexpected<ApiError> UnexpectedApiError(const Error& error);
+
 // Returns the error for a prompt that is too long. Clients look for the words "maximum context
 // length".
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context);

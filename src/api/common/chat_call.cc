@@ -15,12 +15,6 @@
 namespace fathom {
 namespace {
 
-tl::unexpected<ApiError> Failed(ApiError error) {
-  return tl::unexpected<ApiError>(std::move(error));
-}
-
-tl::unexpected<ApiError> Failed(const Error& error) { return Failed(ToApiError(error)); }
-
 // Returns the tools of the request and of its messages.
 std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   std::vector<ToolSpec> tools = chat.tools;
@@ -89,16 +83,16 @@ bool BeginsATurn(const ChatRequest& chat) {
 ApiResult<ChatPrompt> EncodeMessages(const Api& api, ChatRequest chat, const EncodeOptions& options,
                                      const ApiModel& model) {
   const Result<EffortLevel> effort = FindEffort(model.profile, options.effort);
-  if (!effort) return Failed(EffortError(api, effort.error()));
+  if (!effort) return tl::unexpected(EffortError(api, effort.error()));
   std::optional<OpenConversation> conversation;
   if (model.turns != nullptr) {
     const OpenConversation open = model.turns->Recall(&chat.messages);
     if (BeginsATurn(chat)) conversation = open;
   }
   const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
-  if (!prompt) return Failed(prompt.error());
+  if (!prompt) return UnexpectedApiError(prompt.error());
   Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
-  if (!tokens) return Failed(tokens.error());
+  if (!tokens) return UnexpectedApiError(tokens.error());
   const auto n_replayed =
       std::count_if(prompt->spans.begin(), prompt->spans.end(),
                     [](const PromptSpan& span) { return !span.tokens.empty(); });
@@ -150,18 +144,18 @@ ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
 
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
                                const ApiModel& model) {
-  if (!request) return Failed(request.error());
+  if (!request) return UnexpectedApiError(request.error());
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
   // A strict schema needs constrained decoding.
   if (!request->strict_field.empty() && !tools.empty()) {
-    return Failed(Error{ErrorCode::kUnsupported,
-                        fmt::format("{}: not supported yet", request->strict_field)});
+    return UnexpectedApiError(
+        {ErrorCode::kUnsupported, fmt::format("{}: not supported yet", request->strict_field)});
   }
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
-  if (!schemas) return Failed(schemas.error());
+  if (!schemas) return UnexpectedApiError(schemas.error());
   ApiResult<ChatPrompt> prompt =
       EncodeMessages(api, std::move(request->chat), request->encoding, model);
-  if (!prompt) return Failed(std::move(prompt.error()));
+  if (!prompt) return tl::unexpected(std::move(prompt.error()));
   PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
 
@@ -175,26 +169,26 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   call.conversation = prompt->conversation;
   call.n_replayed = prompt->n_replayed;
   const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
-  if (!forced) return Failed(forced.error());
+  if (!forced) return UnexpectedApiError(forced.error());
   if (!forced->empty()) {
     Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
                                                     *model.tokenizer, model.limits.max_context);
-    if (!forced_call) return Failed(forced_call.error());
+    if (!forced_call) return UnexpectedApiError(forced_call.error());
     call.forced_call = *std::move(forced_call);
     call.answers.begins_with_call = true;
   }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);
-  if (error) return Failed(*std::move(error));
+  if (error) return tl::unexpected(*std::move(error));
   return call;
 }
 
 ApiResult<std::int64_t> CountPromptTokens(const Api& api, Result<ChatCompletionRequest> request,
                                           const ApiModel& model) {
-  if (!request) return Failed(request.error());
+  if (!request) return UnexpectedApiError(request.error());
   const ApiResult<ChatPrompt> prompt =
       EncodeMessages(api, std::move(request->chat), request->encoding, model);
-  if (!prompt) return Failed(prompt.error());
+  if (!prompt) return tl::unexpected(prompt.error());
   return static_cast<std::int64_t>(prompt->tokens.size());
 }
 

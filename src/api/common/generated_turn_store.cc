@@ -7,7 +7,7 @@ namespace fathom {
 namespace {
 
 // Nodes and tables around the tokens of a turn.
-constexpr std::size_t kOverheadBytes = 256;
+constexpr std::size_t kTurnOverhead = 256;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ void GeneratedTurnStore::Remember(const OpenConversation& conversation, const Me
       has_calls ? keys_.OfCalls(answer) : keys_.OfText(conversation.key, answer);
   if (!key) return;
   const TurnKey reasoning = keys_.OfReasoning(answer.reasoning_content);
-  const std::size_t bytes = kOverheadBytes + turn.tokens.size() * sizeof(Token);
+  const std::size_t bytes = kTurnOverhead + turn.tokens.size() * sizeof(Token);
   const std::lock_guard lock(mutex_);
   turns_.Put(*key, {.written = std::move(turn), .reasoning = reasoning}, bytes);
 }

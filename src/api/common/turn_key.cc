@@ -12,13 +12,13 @@ namespace fathom {
 namespace {
 
 // The hashed bytes begin with one of these, so that keys of two kinds differ.
-enum class Kind : char { kCalls = 'c', kText = 't', kMessage = 'm', kReasoning = 'r' };
+enum class KeyKind : char { kCalls = 'c', kText = 't', kMessage = 'm', kReasoning = 'r' };
 
 // The hashed bytes. Each field follows its length, so that different lists of fields are different
 // bytes.
 class Fields {
  public:
-  explicit Fields(Kind kind) : bytes_(1, static_cast<char>(kind)) {}
+  explicit Fields(KeyKind kind) : bytes_(1, static_cast<char>(kind)) {}
 
   Fields& Add(std::string_view field) {
     AddNumber(field.size());
@@ -54,19 +54,19 @@ class Fields {
 std::optional<TurnKey> TurnKeys::OfCalls(const Message& turn) const {
   const auto has_no_id = [](const ToolCall& call) { return call.id.empty(); };
   if (std::any_of(turn.tool_calls.begin(), turn.tool_calls.end(), has_no_id)) return std::nullopt;
-  Fields fields(Kind::kCalls);
+  Fields fields(KeyKind::kCalls);
   fields.Add(WithoutBlankEnds(turn.content)).AddCalls(turn.tool_calls);
   return Hash(fields.bytes());
 }
 
 TurnKey TurnKeys::OfText(const TurnKey& conversation, const Message& turn) const {
-  Fields fields(Kind::kText);
+  Fields fields(KeyKind::kText);
   fields.AddKey(conversation).Add(WithoutBlankEnds(turn.content));
   return Hash(fields.bytes());
 }
 
 TurnKey TurnKeys::Extend(const TurnKey& conversation, const Message& message) const {
-  Fields fields(Kind::kMessage);
+  Fields fields(KeyKind::kMessage);
   fields.AddKey(conversation).AddNumber(static_cast<std::uint64_t>(message.role));
   const bool is_turn = message.role == Role::kAssistant;
   fields.Add(is_turn ? WithoutBlankEnds(message.content) : std::string_view(message.content));
@@ -81,7 +81,7 @@ TurnKey TurnKeys::Extend(const TurnKey& conversation, const Message& message) co
 }
 
 TurnKey TurnKeys::OfReasoning(std::string_view reasoning) const {
-  return Hash(Fields(Kind::kReasoning).Add(WithoutBlankEnds(reasoning)).bytes());
+  return Hash(Fields(KeyKind::kReasoning).Add(WithoutBlankEnds(reasoning)).bytes());
 }
 
 TurnKey TurnKeys::Hash(std::string_view bytes) const {

@@ -92,9 +92,8 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
   }
   std::string tools;
   for (const JsonValue& function : functions->items) {
-    tools += fmt::format(
-        R"({}{{"type": "function", "function": {}}})", tools.empty() ? "" : ", ",
-        source.substr(function.source_begin, function.source_end - function.source_begin));
+    tools += fmt::format(R"({}{{"type": "function", "function": {}}})", tools.empty() ? "" : ", ",
+                         function.SourceIn(source));
   }
   Result<std::vector<ToolSpec>> specs = ParseTools("[" + tools + "]", "functions");
   if (!specs) return Unexpected(specs.error());

@@ -65,7 +65,7 @@ std::vector<CompletionPrompt> ReadPrompts(FieldReader& reader, const RequestLimi
   return prompts;
 }
 
-void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
+void ReadLogprobCount(FieldReader& reader, SamplingParameters* sampling) {
   if (reader.Find("logprobs") == nullptr) return;
   std::int64_t n_logprobs = 0;
   reader.ReadInteger("logprobs", {.low = 0, .high = kMaxTopLogprobs}, &n_logprobs);
@@ -84,7 +84,7 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const Re
   reader.ReadBool("echo", &request.echo);
   request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM
   ReadGenerationFields(reader, limits, &request.generation);
-  ReadLogprobs(reader, &request.generation.sampling);
+  ReadLogprobCount(reader, &request.generation.sampling);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);
   std::string suffix;
   reader.ReadString("suffix", &suffix);

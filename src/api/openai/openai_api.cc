@@ -13,10 +13,6 @@
 namespace fathom {
 namespace {
 
-tl::unexpected<ApiError> Failed(const Error& error) {
-  return tl::unexpected<ApiError>(ToApiError(error));
-}
-
 Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
   if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
   Result<std::vector<Token>> tokens =
@@ -74,17 +70,17 @@ Result<std::string> TextOf(const CompletionPrompt& prompt, const Tokenizer& toke
 
 ApiResult<ApiCall> PrepareCompletion(std::string_view body, const ApiModel& model) {
   Result<CompletionRequest> request = ParseCompletionRequest(body, model.limits, model.defaults);
-  if (!request) return Failed(request.error());
+  if (!request) return UnexpectedApiError(request.error());
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
     Result<std::vector<Token>> tokens = TokensOf(prompt, *request, model);
-    if (!tokens) return Failed(tokens.error());
+    if (!tokens) return UnexpectedApiError(tokens.error());
     std::optional<ApiError> error =
         AddRequest(*std::move(tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
     if (!request->echo) continue;
     Result<std::string> text = TextOf(prompt, *model.tokenizer);
-    if (!text) return Failed(text.error());
+    if (!text) return UnexpectedApiError(text.error());
     call.echoes.push_back(*std::move(text));
   }
   return call;

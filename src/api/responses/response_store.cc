@@ -8,12 +8,12 @@ namespace {
 
 // Nodes, strings and tables around one entry or item; without this estimate many empty items would
 // be free.
-constexpr std::size_t kOverheadBytes = 128;
+constexpr std::size_t kItemOverhead = 128;
 
 std::size_t BytesOf(const StoredResponse& response) {
-  std::size_t bytes = 2 * kOverheadBytes + response.id.size() + response.json.size();
+  std::size_t bytes = 2 * kItemOverhead + response.id.size() + response.json.size();
   for (const ResponseItem& item : response.items) {
-    bytes += kOverheadBytes + item.id.size() + item.json.size();
+    bytes += kItemOverhead + item.id.size() + item.json.size();
   }
   return bytes;
 }

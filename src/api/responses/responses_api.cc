@@ -48,14 +48,14 @@ ApiResult<std::string> Cancel(const ApiModel& model, std::string_view id, std::s
 ApiResult<ApiCall> Prepare(std::string_view body, const ApiModel& model) {
   Result<ResponsesRequest> request =
       ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
-  if (!request) return tl::unexpected<ApiError>(ToApiError(request.error()));
+  if (!request) return UnexpectedApiError(request.error());
   ApiResult<ApiCall> call = PrepareChat(kResponses, std::move(request->chat), model);
   if (call) call->context = std::move(request->context);
   return call;
 }
 
-constexpr std::string_view kPaths[] = {"/v1/responses", "/responses"};
-constexpr ApiRoute kRoutes[] = {
+constexpr std::string_view kResponsesPaths[] = {"/v1/responses", "/responses"};
+constexpr ApiRoute kResponsesRoutes[] = {
     {"GET", "/v1/responses/{id}", Show},
     {"DELETE", "/v1/responses/{id}", Delete},
     {"POST", "/v1/responses/{id}/cancel", Cancel},
@@ -64,8 +64,8 @@ constexpr ApiRoute kRoutes[] = {
 }  // namespace
 
 const Api kResponses = {
-    .paths = kPaths,
-    .routes = kRoutes,
+    .paths = kResponsesPaths,
+    .routes = kResponsesRoutes,
     .prepare = Prepare,
     .make_format = MakeResponsesFormat,
     .error = OpenAiError,

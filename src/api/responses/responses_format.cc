@@ -35,8 +35,6 @@
 namespace fathom {
 namespace {
 
-using Kind = OutputItem::Kind;
-
 // The names of the two kinds of reasoning events.
 struct ReasoningEvents {
   std::string_view part_added;
@@ -118,7 +116,8 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
   // Opens the item that the event belongs to, unless it is open. Returns whether it opened one.
-  bool OpenItem(const ApiAnswer& answer, Kind kind, std::size_t call, std::string* out) {
+  bool OpenItem(const ApiAnswer& answer, OutputItem::Kind kind, std::size_t call,
+                std::string* out) {
     if (open_ && open_->kind == kind && open_->call == call) return false;
     const std::size_t index = open_ ? open_->index + 1 : 0;
     if (open_) CloseItem(answer, "completed", out);
@@ -130,14 +129,14 @@ class ResponsesFormat final : public AnswerFormat {
 
   void TellReasoning(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
     const ReasoningEvents& names = NamesOf(answer);
-    if (OpenItem(answer, Kind::kReasoning, 0, out)) {
+    if (OpenItem(answer, OutputItem::Kind::kReasoning, 0, out)) {
       EmitOfItem(answer, names.part_added, ReasoningPart(names, ""), out);
     }
     EmitOfItem(answer, names.delta, {{names.index, 0}, {"delta", event.text}}, out);
   }
 
   void TellContent(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
-    if (OpenItem(answer, Kind::kMessage, 0, out)) {
+    if (OpenItem(answer, OutputItem::Kind::kMessage, 0, out)) {
       EmitOfItem(answer, "response.content_part.added",
                  {{"content_index", 0}, {"part", TextPart("", JsonValue::Array())}}, out);
     }
@@ -156,7 +155,7 @@ class ResponsesFormat final : public AnswerFormat {
       n_input_told_ = 0;
     }
     if (event.kind != AnswerEvent::Kind::kArgumentsDelta) return;
-    if (open_->kind == Kind::kFunctionCall) {
+    if (open_->kind == OutputItem::Kind::kFunctionCall) {
       EmitOfItem(answer, "response.function_call_arguments.delta", {{"delta", event.text}}, out);
     } else {
       EmitInputDelta(answer, input_.Feed(event.text), out);
@@ -172,14 +171,14 @@ class ResponsesFormat final : public AnswerFormat {
   void CloseItem(const ApiAnswer& answer, std::string_view status, std::string* out) {
     const JsonValue item = FinishedItem(answer, *open_, status);
     switch (open_->kind) {
-      case Kind::kReasoning: {
+      case OutputItem::Kind::kReasoning: {
         const ReasoningEvents& names = NamesOf(answer);
         const std::string& text = answer.choices().front().collected().answer.reasoning_content;
         EmitOfItem(answer, names.done, {{names.index, 0}, {"text", text}}, out);
         EmitOfItem(answer, names.part_done, ReasoningPart(names, text), out);
         break;
       }
-      case Kind::kMessage: {
+      case OutputItem::Kind::kMessage: {
         const JsonValue& part = item.Find("content")->items[0];
         // A token whose end was dropped (a call or a stop string follows) is known to be text only
         // now.
@@ -194,11 +193,11 @@ class ResponsesFormat final : public AnswerFormat {
                    out);
         break;
       }
-      case Kind::kFunctionCall:
+      case OutputItem::Kind::kFunctionCall:
         EmitOfItem(answer, "response.function_call_arguments.done",
                    {{"name", *item.Find("name")}, {"arguments", *item.Find("arguments")}}, out);
         break;
-      case Kind::kCustomCall: {
+      case OutputItem::Kind::kCustomCall: {
         const std::string& input = item.Find("input")->text;
         EmitInputDelta(answer, input.substr(std::min(n_input_told_, input.size())), out);
         EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", input}}, out);
@@ -215,7 +214,8 @@ class ResponsesFormat final : public AnswerFormat {
   // A call that was cut off is not done: Codex runs every call that is done, and half a command may
   // do something else than the whole.
   bool IsCutCall(const ApiAnswer& answer) const {
-    const bool is_call = open_->kind == Kind::kFunctionCall || open_->kind == Kind::kCustomCall;
+    const bool is_call = open_->kind == OutputItem::Kind::kFunctionCall ||
+                         open_->kind == OutputItem::Kind::kCustomCall;
     return is_call && !IsComplete(answer);
   }
 

@@ -90,10 +90,6 @@ std::string ReadReasoningText(FieldReader& reader) {
   return text;
 }
 
-std::string SourceOf(const JsonValue& value, std::string_view source) {
-  return std::string(source.substr(value.source_begin, value.source_end - value.source_begin));
-}
-
 // Clients leave out the types of messages and their parts.
 std::string TypeOf(FieldReader& reader) {
   std::string type;
@@ -156,7 +152,7 @@ void ResponsesItems::Add(const JsonValue& item, std::string_view source, const s
                                     [&](const Kind& entry) { return entry.type == type; });
     if (kind != std::end(kKinds)) {
       (this->*kind->read)(reader, source);
-      items_.push_back({.id = std::move(id), .json = SourceOf(item, source)});
+      items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
     } else {
       reader.Fail("type", "message, function_call, function_call_output or another kind of item",
                   type.empty() ? "nothing" : PythonJsonString(type));
@@ -226,7 +222,8 @@ void ResponsesItems::ReadFunctionCall(FieldReader& reader, std::string_view sour
                    .name = FlatToolName(space, ReadRequired(reader, "name"))};
   const JsonValue* arguments = reader.Find("arguments");
   if (arguments != nullptr) {
-    call.arguments = arguments->IsString() ? arguments->text : SourceOf(*arguments, source);
+    call.arguments =
+        arguments->IsString() ? arguments->text : std::string(arguments->SourceIn(source));
   }
   if (call.arguments.empty()) call.arguments = "{}";
   AddCall(std::move(call));
@@ -251,7 +248,7 @@ void ResponsesItems::ReadShellCall(FieldReader& reader, std::string_view source)
   const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
   AddCall({.id = ReadRequired(reader, id_key),
            .name = "local_shell",
-           .arguments = SourceOf(*action, source)});
+           .arguments = std::string(action->SourceIn(source))});
 }
 
 void ResponsesItems::ReadOutput(FieldReader& reader, std::string_view) {

@@ -13,21 +13,19 @@
 namespace fathom {
 namespace {
 
-using Kind = OutputItem::Kind;
-
 const CollectedAnswer& Collected(const ApiAnswer& answer) {
   return answer.choices().front().collected();
 }
 
-std::string_view IdPrefix(Kind kind) {
+std::string_view IdPrefix(OutputItem::Kind kind) {
   switch (kind) {
-    case Kind::kReasoning:
+    case OutputItem::Kind::kReasoning:
       return "rs_";
-    case Kind::kMessage:
+    case OutputItem::Kind::kMessage:
       return "msg_";
-    case Kind::kFunctionCall:
+    case OutputItem::Kind::kFunctionCall:
       return "fc_";
-    case Kind::kCustomCall:
+    case OutputItem::Kind::kCustomCall:
       break;
   }
   return "ctc_";
@@ -82,7 +80,7 @@ JsonValue ReasoningItem(const ApiAnswer& answer, const OutputItem& item, std::st
   return json;
 }
 
-JsonValue UsageJson(const Usage& usage) {
+JsonValue ResponsesUsage(const Usage& usage) {
   // Clients require cache_write_tokens; writes cost nothing here and are not counted.
   return {
       {"input_tokens", usage.prompt_tokens},
@@ -122,18 +120,19 @@ const ResponsesContext* ContextOf(const ApiAnswer& answer) {
 std::vector<OutputItem> OutputItems(const ApiAnswer& answer) {
   const Answer& said = Collected(answer).answer;
   std::vector<OutputItem> items;
-  const auto add = [&items](Kind kind, std::size_t call) {
+  const auto add = [&items](OutputItem::Kind kind, std::size_t call) {
     items.push_back({.kind = kind, .index = items.size(), .call = call});
   };
-  if (!said.reasoning_content.empty()) add(Kind::kReasoning, 0);
-  if (!said.content.empty()) add(Kind::kMessage, 0);
+  if (!said.reasoning_content.empty()) add(OutputItem::Kind::kReasoning, 0);
+  if (!said.content.empty()) add(OutputItem::Kind::kMessage, 0);
   for (std::size_t i = 0; i < said.tool_calls.size(); ++i) add(KindOfCall(answer, i), i);
   return items;
 }
 
-Kind KindOfCall(const ApiAnswer& answer, std::size_t call) {
+OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call) {
   const ToolCall& made = Collected(answer).answer.tool_calls[call];
-  return ClientToolOf(answer, made).is_custom ? Kind::kCustomCall : Kind::kFunctionCall;
+  return ClientToolOf(answer, made).is_custom ? OutputItem::Kind::kCustomCall
+                                              : OutputItem::Kind::kFunctionCall;
 }
 
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
@@ -162,12 +161,12 @@ JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
 
 JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
   switch (item.kind) {
-    case Kind::kReasoning:
+    case OutputItem::Kind::kReasoning:
       return ReasoningItem(answer, item, "in_progress", "");
-    case Kind::kMessage:
+    case OutputItem::Kind::kMessage:
       return MessageItem(answer, item, "in_progress", JsonValue::Array());
-    case Kind::kFunctionCall:
-    case Kind::kCustomCall:
+    case OutputItem::Kind::kFunctionCall:
+    case OutputItem::Kind::kCustomCall:
       break;
   }
   return CallItem(answer, item, "in_progress", "");
@@ -176,14 +175,14 @@ JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
 JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status) {
   const Answer& said = Collected(answer).answer;
   switch (item.kind) {
-    case Kind::kReasoning:
+    case OutputItem::Kind::kReasoning:
       return ReasoningItem(answer, item, status, said.reasoning_content);
-    case Kind::kMessage:
+    case OutputItem::Kind::kMessage:
       return MessageItem(answer, item, status,
                          JsonValue::Array({TextPart(said.content, TextLogprobs(answer))}));
-    case Kind::kFunctionCall:
+    case OutputItem::Kind::kFunctionCall:
       return CallItem(answer, item, status, CallOf(answer, item).arguments);
-    case Kind::kCustomCall:
+    case OutputItem::Kind::kCustomCall:
       break;
   }
   return CallItem(answer, item, status, CustomInput(CallOf(answer, item).arguments));
@@ -213,7 +212,7 @@ JsonValue FinishedResponse(const ApiAnswer& answer) {
   JsonValue json =
       ResponseJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
   if (!is_complete) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  json["usage"] = UsageJson(answer.usage());
+  json["usage"] = ResponsesUsage(answer.usage());
   return json;
 }
 

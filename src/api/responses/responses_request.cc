@@ -16,7 +16,7 @@ namespace {
 // These need a server that works without its client, or data that only OpenAI has.
 constexpr std::string_view kUnsupported[] = {"background", "conversation", "prompt"};
 
-void RefuseUnsupported(FieldReader& reader) {
+void RefuseUnsupportedFields(FieldReader& reader) {
   for (const std::string_view key : kUnsupported) {
     const JsonValue* value = reader.Find(key);
     if (value != nullptr && value->Truthy()) {
@@ -25,7 +25,8 @@ void RefuseUnsupported(FieldReader& reader) {
   }
 }
 
-void ReadGeneration(FieldReader& reader, const RequestLimits& limits, GenerationFields* fields) {
+void ReadResponsesGeneration(FieldReader& reader, const RequestLimits& limits,
+                             GenerationFields* fields) {
   ReadGenerationFields(reader, limits, fields);
   if (fields->n_choices != 1) {
     reader.Fail("n", "1: a response is one answer", fmt::format("{}", fields->n_choices));
@@ -199,8 +200,8 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
   if (!json) return Unexpected(json.error());
   ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
   FieldReader reader(*json);
-  ReadGeneration(reader, limits, &request.chat.generation);
-  RefuseUnsupported(reader);
+  ReadResponsesGeneration(reader, limits, &request.chat.generation);
+  RefuseUnsupportedFields(reader);
   ReadInclude(reader, &request);
   ReadReasoning(reader, &request);
   CheckTextFormat(reader);

@@ -77,10 +77,8 @@ class ToolReader {
       const JsonValue& value = tool.items[i];
       json += json.empty() ? "{" : ", ";
       json += PythonJsonString(tool.keys[i]) + ": ";
-      json += tool.keys[i] == "name"
-                  ? PythonJsonString(name)
-                  : std::string(
-                        source_.substr(value.source_begin, value.source_end - value.source_begin));
+      json +=
+          tool.keys[i] == "name" ? PythonJsonString(name) : std::string(value.SourceIn(source_));
     }
     return json + "}";
   }

@@ -55,9 +55,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   }
   if (reader.error()) return LineError(id->text, "invalid_request", reader.error()->message);
   return BatchInputLine{
-      .custom_id = id->text,
-      .api = api,
-      .body = std::string(line.substr(body->source_begin, body->source_end - body->source_begin))};
+      .custom_id = id->text, .api = api, .body = std::string(body->SourceIn(line))};
 }
 
 Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {

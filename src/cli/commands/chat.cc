@@ -32,7 +32,7 @@ constexpr std::string_view kHelp =
 // on; through pipes it ends the program, as in a script.
 class Chat {
  public:
-  Chat(const ChatCommand& command, ConversationModel& model, LineReader& lines)
+  Chat(const ChatCommand& command, ConversationModel& model, TerminalReader& lines)
       : model_(model),
         lines_(lines),
         style_(StyleFor(STDOUT_FILENO, command.use_style)),
@@ -218,7 +218,7 @@ class Chat {
   }
 
   ConversationModel& model_;
-  LineReader& lines_;
+  TerminalReader& lines_;
   const TextStyle style_;
   std::vector<Message> messages_;
   Think think_;
@@ -234,7 +234,7 @@ Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log) {
   const Result<std::unique_ptr<ConversationModel>> model =
       ConversationModel::Load(command, ranks, interrupt, log);
   if (!model) return Unexpected(model.error());
-  LineReader lines(interrupt);
+  TerminalReader lines(interrupt);
   return Chat(command, **model, lines).Run();
 }
 

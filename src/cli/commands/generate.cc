@@ -77,9 +77,9 @@ JsonValue TimingsToJson(double load_seconds, const RequestStats& stats) {
 }
 
 // Collects an answer, and shows it while it grows unless it is to be JSON.
-class Answer {
+class PrintedAnswer {
  public:
-  Answer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
+  PrintedAnswer(const Tokenizer& tokenizer, bool show) : tokenizer_(tokenizer), show_(show) {}
 
   // Takes what comes next. Errors: the engine's, or nobody reads any more.
   Status Add(const StreamEvent& event) {
@@ -119,7 +119,7 @@ class Answer {
   std::optional<std::size_t> stop_string_;
 };
 
-std::string ToJson(const Answer& answer, const RequestStats& stats, const ModelFiles& model,
+std::string ToJson(const PrintedAnswer& answer, const RequestStats& stats, const ModelFiles& model,
                    double load_seconds, const SamplingParameters& parameters) {
   JsonValue object = {{"model", model.directory.string()},
                       {"text", answer.text()},
@@ -141,7 +141,7 @@ std::string ToJson(const Answer& answer, const RequestStats& stats, const ModelF
   return WriteJson(object, 2) + "\n";
 }
 
-Status Finish(const Answer& answer, const RequestStats& stats, double load_seconds) {
+Status Finish(const PrintedAnswer& answer, const RequestStats& stats, double load_seconds) {
   if (!answer.text().empty() && answer.text().back() != '\n') {
     const Status printed = Print("\n");
     if (!printed) return printed;
@@ -174,7 +174,7 @@ Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log)
   Result<TokenStream> stream =
       (*runtime)->engine().Submit({.prompt = *prompt, .sampling = parameters});
   if (!stream) return Unexpected(stream.error());
-  Answer answer(files->tokenizer, !command.json);
+  PrintedAnswer answer(files->tokenizer, !command.json);
   for (StreamEvent event; stream->Next(event);) {
     const Status added = answer.Add(event);
     if (!added) return added;

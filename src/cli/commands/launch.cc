@@ -38,7 +38,7 @@ constexpr milliseconds kTurn(50);
 constexpr std::chrono::seconds kOwnEnd(3);
 
 // A process that runs a rank.
-struct RankProcess {
+struct ChildProcess {
   pid_t pid = -1;
   bool has_ended = false;
 };
@@ -65,7 +65,7 @@ class Ranks {
   void SignalAll(int signal);
   bool HaveAllEnded() const;
 
-  std::vector<RankProcess> processes_;
+  std::vector<ChildProcess> processes_;
   std::vector<WatchedRank> ranks_;  // what they say
 };
 
@@ -89,7 +89,7 @@ Status Ranks::StartOne(int rank, const MeshEnds& ends, const LaunchCommand& comm
                      std::strerror(errno));
   }
   const Descriptor theirs(pair[1]);
-  RankProcess& process = processes_.emplace_back();
+  ChildProcess& process = processes_.emplace_back();
   ranks_.emplace_back(Descriptor(pair[0]));
 
   RankLink link = {.rank = rank, .control = theirs.get(), .ends = {}};
@@ -151,7 +151,7 @@ void Ranks::Listen(milliseconds time) {
 
 void Ranks::Reap() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    RankProcess& process = processes_[i];
+    ChildProcess& process = processes_[i];
     int status = 0;
     if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) {
       continue;
@@ -167,7 +167,7 @@ void Ranks::Reap() {
 }
 
 void Ranks::SignalAll(int signal) {
-  for (const RankProcess& process : processes_) {
+  for (const ChildProcess& process : processes_) {
     if (!process.has_ended && process.pid > 0) {
       ::kill(process.pid, signal);
     }
@@ -176,7 +176,7 @@ void Ranks::SignalAll(int signal) {
 
 bool Ranks::HaveAllEnded() const {
   return std::all_of(processes_.begin(), processes_.end(),
-                     [](const RankProcess& process) { return process.has_ended; });
+                     [](const ChildProcess& process) { return process.has_ended; });
 }
 
 Status Ranks::Watch(Interrupt& interrupt) {
@@ -211,7 +211,7 @@ Status Ranks::Watch(Interrupt& interrupt) {
     Reap();
   }
   SignalAll(SIGKILL);
-  for (RankProcess& process : processes_) {
+  for (ChildProcess& process : processes_) {
     if (!process.has_ended) ::waitpid(process.pid, nullptr, 0);
   }
   return Unexpected(cause);

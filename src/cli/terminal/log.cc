@@ -25,11 +25,11 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 // "2026-11-22T03:04:05.678Z"
 std::string TimeText() {
   const auto now = std::chrono::system_clock::now();
-  const auto milliseconds =
+  const auto fraction =
       std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()) %
       std::chrono::seconds(1);
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), milliseconds.count());
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(now)), fraction.count());
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TextStyle StyleFor(int descriptor, bool wanted) {
 }
 
 // libedit, told to read through us: it would retry a read that Ctrl-C interrupts.
-class LineReader::Editor {
+class TerminalReader::Editor {
  public:
   explicit Editor(Interrupt& interrupt) : interrupt_(interrupt) {
     // All our text is UTF-8, whatever the environment says; libedit asks the C library.
@@ -121,7 +121,7 @@ class LineReader::Editor {
   bool interrupted_ = false;
 };
 
-LineReader::LineReader(Interrupt& interrupt) : interrupt_(interrupt) {
+TerminalReader::TerminalReader(Interrupt& interrupt) : interrupt_(interrupt) {
   if (::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {
     editor_ = std::make_unique<Editor>(interrupt);
     if (!editor_->usable()) {
@@ -130,13 +130,13 @@ LineReader::LineReader(Interrupt& interrupt) : interrupt_(interrupt) {
   }
 }
 
-LineReader::~LineReader() = default;
+TerminalReader::~TerminalReader() = default;
 
-Result<LineEvent> LineReader::Read(std::string_view prompt, std::string& line) {
+Result<LineEvent> TerminalReader::Read(std::string_view prompt, std::string& line) {
   return editor_ != nullptr ? editor_->Read(prompt, line) : ReadPlain(line);
 }
 
-Result<LineEvent> LineReader::ReadPlain(std::string& line) {
+Result<LineEvent> TerminalReader::ReadPlain(std::string& line) {
   std::size_t searched = begin_;
   for (;;) {
     const std::size_t end = pending_.find('\n', searched);

@@ -27,12 +27,12 @@ enum class LineEvent {
 // Reads lines from standard input. On a terminal with line editing and a history (arrows, Ctrl-R)
 // that lives as long as the program; otherwise as they are, without showing a prompt. One thread;
 // `interrupt` must outlive it.
-class LineReader {
+class TerminalReader {
  public:
-  explicit LineReader(Interrupt& interrupt);
-  ~LineReader();
-  LineReader(const LineReader&) = delete;
-  LineReader& operator=(const LineReader&) = delete;
+  explicit TerminalReader(Interrupt& interrupt);
+  ~TerminalReader();
+  TerminalReader(const TerminalReader&) = delete;
+  TerminalReader& operator=(const TerminalReader&) = delete;
 
   bool on_terminal() const { return editor_ != nullptr; }
 

@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kWeightAlignment = 64;
 
 // Bytes of the scales of a matrix, which may be on another rank.
 std::int64_t ScaleSize(const Weight& weight) {
@@ -96,14 +96,14 @@ std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert) {
   for (const Weight* weight : {&expert.w1, &expert.w2, &expert.w3}) {
     for (const std::int64_t size : {ScaleSize(*weight), weight->n * weight->RowBytes()}) {
       layout[i++] = {next, size};
-      next += RoundUp(size, kAlignment);
+      next += RoundUp(size, kWeightAlignment);
     }
   }
   return layout;
 }
 
 std::int64_t BytesOf(const ExpertWeights& expert) {
-  return RoundUp(LayoutOf(expert).back().end(), kAlignment);
+  return RoundUp(LayoutOf(expert).back().end(), kWeightAlignment);
 }
 
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory) {

@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;  // of messages in the buffer
+constexpr std::int64_t kMessageAlignment = 64;  // of messages in the buffer
 
 // Copies the rows [n * k, d] whose ids [n, k] are not kRemoteExpert.
 void KeepRows(Matrix<const std::int32_t> ids, Matrix<const Bf16> rows, Matrix<Bf16> kept) {
@@ -31,7 +31,7 @@ DispatchedExperts::Views DispatchedExperts::LayOut(BufferLayout& memory, const E
   const std::int64_t d = shape.hidden;
   const std::int64_t token_bytes = PackedTokenBytes(d);
   const std::int64_t pair_bytes = t * k * static_cast<std::int64_t>(sizeof(ExpertPair));
-  const std::int64_t gaps = kAlignment * n_ranks;
+  const std::int64_t gaps = kMessageAlignment * n_ranks;
   const std::int64_t n_copies = std::min<std::int64_t>(k, n_ranks - 1);
   return {.homes = memory.Add<std::int32_t>(t, k),
           .ids = memory.Add<std::int32_t>(t, k),
@@ -115,7 +115,7 @@ Status DispatchedExperts::SendTokens(const ExpertWork& work) {
     peer = {};
     if (t > 0) {
       const std::span<const std::byte> message = PackMessage(work, other, next);
-      next += RoundUp(std::ssize(message), kAlignment);
+      next += RoundUp(std::ssize(message), kMessageAlignment);
       counts.push_back({other, std::as_bytes(std::span(&peer.out, 1))});
       if (!message.empty()) {
         tokens.push_back({other, message});
@@ -232,7 +232,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
       peer.first_token = n_tokens;
       n_tokens += peer.in.n_tokens;
       peer.message = {next, static_cast<std::size_t>(DispatchBytes(peer.in, shape_.hidden))};
-      next += RoundUp(std::ssize(peer.message), kAlignment);
+      next += RoundUp(std::ssize(peer.message), kMessageAlignment);
       sources_.push_back(from);
       incoming.push_back({from, peer.message});
     }

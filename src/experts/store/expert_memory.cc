@@ -10,13 +10,13 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kPieces = 16;  // in a buffer
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kSlotAlignment = 64;
 
 }  // namespace
 
 Result<std::span<std::byte>> ExpertMemory::Allocate(std::int64_t bytes) {
   Result<std::span<std::byte>> piece =
-      AllocateUnlocked(static_cast<std::size_t>(RoundUp(bytes, kAlignment)));
+      AllocateUnlocked(static_cast<std::size_t>(RoundUp(bytes, kSlotAlignment)));
   if (piece && locked_beside_) {
     if (Status locked = LockPages(*piece, *locked_beside_ + bytes_, "moved experts"); !locked) {
       Free(*piece);

@@ -10,7 +10,6 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kElementWork = 8;  // work per number, in multiply-adds of a product
 constexpr std::int64_t kExpWork = 64;
 constexpr std::int64_t kSlotWork = 8;  // work per number of a key, for one head
 

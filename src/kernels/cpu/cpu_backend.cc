@@ -12,9 +12,6 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
-// Work of an elementwise operation per number, in multiply-adds of a product.
-constexpr std::int64_t kElementWork = 8;
-constexpr std::int64_t kActivationWork = 64;
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
 constexpr std::int64_t kGateWork = 4;  // work per number of a gate's row: rows are transposed
 

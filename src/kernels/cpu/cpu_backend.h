@@ -20,6 +20,10 @@
 
 namespace fathom {
 
+// Work of an elementwise operation per number, in multiply-adds of a product.
+inline constexpr std::int64_t kElementWork = 8;
+inline constexpr std::int64_t kActivationWork = 64;
+
 // Owns its threads and scratch memory. Call Reserve before any operation; a call beyond the
 // reserved limits is a broken invariant and aborts.
 class CpuBackend final : public ReferenceBackend {

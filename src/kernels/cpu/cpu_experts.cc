@@ -9,9 +9,6 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kActivationWork = 64;  // work per number, in multiply-adds of a product
-constexpr std::int64_t kElementWork = 8;
-
 // The ids.size() largest of choice [n], ties lowest id; in ascending order. Overwrites choice.
 void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
   constexpr float kTaken = -std::numeric_limits<float>::infinity();

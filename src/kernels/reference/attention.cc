@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -20,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kBlock = 64;   // slots that share one maximum
 constexpr std::int64_t kChain = 128;  // dimensions per fma chain of a score
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The slots of a query in order: the key, which is also the value; empty where masked.
 using Key = std::vector<Bf16>;

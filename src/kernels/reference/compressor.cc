@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "base/check.h"
@@ -15,8 +14,6 @@
 
 namespace fathom {
 namespace {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // The compressor's inputs of one token: value and score per channel [overlap * width]. Null for the
 // positions before the sequence.

@@ -6,11 +6,14 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/float_types.h"
 #include "kernels/reference/lanes.h"
 
 namespace fathom {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 // out [d] = x [d] normalised, times weight [d]. out may be x.
 static inline void NormalizeRow(const Bf16* x, const Bf16* weight, float eps, std::int64_t d,

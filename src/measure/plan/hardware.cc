@@ -4,11 +4,11 @@
 
 #include "json/json_value.h"
 #include "measure/plan/json_fields.h"
+#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {
 
-constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
 constexpr NumberRange kRate = {1e-6, 1e12};  // in units of 1e9 per second
 constexpr NumberRange kTime = {0, 1e9};      // microseconds

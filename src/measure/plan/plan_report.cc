@@ -7,14 +7,12 @@
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {
 
 constexpr double kKilo = 1e3;
-constexpr double kGiga = 1e9;
-
-double Number(std::int64_t x) { return static_cast<double>(x); }
 
 const WireBytes& Exchanged(const Plan& plan, const PlanRow& row) {
   return plan.workload.experts.exchange == ExpertExchange::kFused ? row.fused : row.unfused;

@@ -10,11 +10,10 @@
 
 #include "base/integer_math.h"
 #include "experts/balance/expert_balancer.h"
+#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {
-
-constexpr double kGigabyte = 1e9;
 
 // Fills in one row.
 class RowPlanner {
@@ -97,8 +96,7 @@ class RowPlanner {
       if (room < 0 && row_.problem.empty()) {
         row_.problem =
             fmt::format("memory: {:.1f} GB for weights and {:.1f} GB for activations of {:.1f} GB",
-                        static_cast<double>(weights) / kGigabyte,
-                        static_cast<double>(row_.workspace) / kGigabyte, memory / kGigabyte);
+                        Number(weights) / kGiga, Number(row_.workspace) / kGiga, memory / kGiga);
       }
     }
     row_.most_sequences = most * layout.n_data * layout.n_replicas;

@@ -7,6 +7,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 #include "measure/plan/expert_spread.h"
+#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 using bench::Component;
 using bench::Cost;
 using bench::Costs;
-
-double Number(std::int64_t x) { return static_cast<double>(x); }
 
 // The format in which a component's matrices are multiplied; hyper-connections are F32, and small.
 NumberFormat FormatOf(Component component) {

@@ -8,6 +8,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
+#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr double kBf16Bytes = 2;
 constexpr double kF32Bytes = 4;
 constexpr double kRouteBytes = 12;  // ids and weight, per pair of token and expert
-
-double Number(std::int64_t x) { return static_cast<double>(x); }
 
 // One sum of n_parts parts over the tensor ranks: the parts of every share of the columns, then the
 // sums.

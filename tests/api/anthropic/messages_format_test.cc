@@ -185,8 +185,8 @@ std::string Stop(const std::string& reason, int n_tokens, const std::string& seq
                                   sequence + "}," + Usage(n_tokens)) +
          Sse("message_stop", "");
 }
-std::string Message(const std::string& content, const std::string& reason, int n_tokens,
-                    const std::string& sequence = "null") {
+std::string MessageJson(const std::string& content, const std::string& reason, int n_tokens,
+                        const std::string& sequence = "null") {
   return R"({"id":"msg_ID","type":"message","role":"assistant","model":"m","content":[)" + content +
          R"(],"stop_reason":")" + reason + R"(","stop_sequence":)" + sequence + "," +
          Usage(n_tokens) + "}";
@@ -217,10 +217,10 @@ TEST_F(MessagesFormatTest, Plain) {
                 Delta(0, R"("text_delta","text":"\n")") + BlockStop(0) + Stop("end_turn", 3));
   EXPECT_EQ(told.whole.status, 200);
   EXPECT_EQ(WithoutIds(told.whole.body),
-            Message(R"({"type":"text","text":"Héllo\n"})", "end_turn", 3));
+            MessageJson(R"({"type":"text","text":"Héllo\n"})", "end_turn", 3));
   told = Tell(Pieces({}, kStopped));
   EXPECT_EQ(WithoutIds(told.stream), Start() + Stop("end_turn", 1)) << "no empty block";
-  EXPECT_EQ(WithoutIds(told.whole.body), Message("", "end_turn", 1));
+  EXPECT_EQ(WithoutIds(told.whole.body), MessageJson("", "end_turn", 1));
 }
 
 TEST_F(MessagesFormatTest, ThinkingAndText) {
@@ -233,10 +233,11 @@ TEST_F(MessagesFormatTest, ThinkingAndText) {
                 Delta(0, R"("signature_delta","signature":"fathom-msg_ID")") + BlockStop(0) +
                 BlockStart(1, R"("text","text":"")") + Delta(1, R"("text_delta","text":"It")") +
                 Delta(1, R"("text_delta","text":" is.")") + BlockStop(1) + Stop("end_turn", 5));
-  EXPECT_EQ(WithoutIds(told.whole.body),
-            Message(R"({"type":"thinking","thinking":"Let me see.","signature":"fathom-msg_ID"},)"
-                    R"({"type":"text","text":"It is."})",
-                    "end_turn", 5));
+  EXPECT_EQ(
+      WithoutIds(told.whole.body),
+      MessageJson(R"({"type":"thinking","thinking":"Let me see.","signature":"fathom-msg_ID"},)"
+                  R"({"type":"text","text":"It is."})",
+                  "end_turn", 5));
   told = Tell(Pieces({"</think>Hi"}, kStopped));
   EXPECT_EQ(WithoutIds(told.stream), Start() + Text(0, "Hi") + Stop("end_turn", 2))
       << "nothing was thought";
@@ -255,12 +256,12 @@ TEST_F(MessagesFormatTest, ParallelCalls) {
           Delta(3, R"("input_json_delta","partial_json":"{}")") + BlockStop(3) +
           Stop("tool_use", 1));
   EXPECT_EQ(WithoutIds(told.whole.body),
-            Message(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
-                    R"({"type":"text","text":"Look:"},)"
-                    R"({"type":"tool_use","id":"toolu_ID","name":"f",)"
-                    R"("input":{"a": "x\"y", "n": [1,  2.50]}},)"
-                    R"({"type":"tool_use","id":"toolu_ID","name":"f","input":{}})",
-                    "tool_use", 1));
+            MessageJson(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
+                        R"({"type":"text","text":"Look:"},)"
+                        R"({"type":"tool_use","id":"toolu_ID","name":"f",)"
+                        R"("input":{"a": "x\"y", "n": [1,  2.50]}},)"
+                        R"({"type":"tool_use","id":"toolu_ID","name":"f","input":{}})",
+                        "tool_use", 1));
   const Json content = ReadStream(told.stream)["content"];
   EXPECT_NE(content[2]["id"], content[3]["id"]);
 }
@@ -321,9 +322,9 @@ TEST_F(MessagesFormatTest, StopSequence) {
   EXPECT_EQ(WithoutIds(told.stream),
             Start() + Thinking(0, "r") + Text(1, "Hi ") + Stop("stop_sequence", 2, R"("\"END")"));
   EXPECT_EQ(WithoutIds(told.whole.body),
-            Message(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
-                    R"({"type":"text","text":"Hi "})",
-                    "stop_sequence", 2, R"("\"END")"));
+            MessageJson(R"({"type":"thinking","thinking":"r","signature":"fathom-msg_ID"},)"
+                        R"({"type":"text","text":"Hi "})",
+                        "stop_sequence", 2, R"("\"END")"));
   const Told call = Tell(Pieces({"</think>" + std::string(kTwoCalls)},
                                 {.finish = FinishReason::kStopString, .stop_string = 0}));
   EXPECT_EQ(ReadStream(call.stream)["stop_reason"], "tool_use") << "the calls are to be run";

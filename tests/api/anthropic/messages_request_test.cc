@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Json = nlohmann::ordered_json;
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_context = 4096};
+constexpr RequestLimits kMessagesLimits = {.vocab_size = 1000, .max_context = 4096};
 
 // A body with these fields beside its messages.
 std::string Body(const std::string& fields) {
@@ -28,13 +28,15 @@ std::string Body(const std::string& fields) {
 }
 
 ChatCompletionRequest ParseFields(const std::string& fields, const RequestDefaults& defaults = {}) {
-  Result<ChatCompletionRequest> request = ParseMessagesRequest(Body(fields), kLimits, defaults);
+  Result<ChatCompletionRequest> request =
+      ParseMessagesRequest(Body(fields), kMessagesLimits, defaults);
   EXPECT_TRUE(request) << fields << ": " << (request ? "" : request.error().message);
   return request ? *std::move(request) : ChatCompletionRequest();
 }
 
 std::string ErrorOf(const std::string& fields) {
-  const Result<ChatCompletionRequest> request = ParseMessagesRequest(Body(fields), kLimits, {});
+  const Result<ChatCompletionRequest> request =
+      ParseMessagesRequest(Body(fields), kMessagesLimits, {});
   EXPECT_FALSE(request) << fields;
   return request ? "" : request.error().message;
 }
@@ -95,7 +97,7 @@ TEST(MessagesRequestTest, WrongFields) {
   EXPECT_EQ(ErrorOf(R"("stream": 1)"), "stream: expected true or false, found 1");
   EXPECT_EQ(ErrorOf(R"("model": 1)"), "model: expected a string, found 1");
   for (const char* body : {"", "[]", "{", "null"}) {
-    EXPECT_FALSE(ParseMessagesRequest(body, kLimits, {})) << body;
+    EXPECT_FALSE(ParseMessagesRequest(body, kMessagesLimits, {})) << body;
   }
 }
 
@@ -163,7 +165,7 @@ TEST(MessagesRequestTest, WrongTools) {
             "tools[0].input_schema: expected an object, found nothing");
   EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "input_schema": "{}"}])"),
             R"(tools[0].input_schema: expected an object, found "{}")");
-  RequestLimits limits = kLimits;
+  RequestLimits limits = kMessagesLimits;
   limits.max_tools = 1;
   const Result<ChatCompletionRequest> request =
       ParseMessagesRequest(Body(R"("tools": [{"type": "a"}, {"type": "b"}])"), limits, {});

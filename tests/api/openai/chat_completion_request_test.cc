@@ -12,10 +12,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_context = 4096};
+constexpr RequestLimits kChatLimits = {.vocab_size = 1000, .max_context = 4096};
 
-Result<ChatCompletionRequest> Parse(const std::string& body, const RequestDefaults& defaults = {}) {
-  return ParseChatCompletionRequest(body, kLimits, defaults);
+Result<ChatCompletionRequest> ParseChat(const std::string& body,
+                                        const RequestDefaults& defaults = {}) {
+  return ParseChatCompletionRequest(body, kChatLimits, defaults);
 }
 
 // A chat with these fields beside its messages.
@@ -24,8 +25,9 @@ std::string Chat(const std::string& fields) {
          (fields.empty() ? "" : ", " + fields) + "}";
 }
 
-ChatCompletionRequest ParseFields(const std::string& fields, const RequestDefaults& defaults = {}) {
-  Result<ChatCompletionRequest> request = Parse(Chat(fields), defaults);
+ChatCompletionRequest ParseChatFields(const std::string& fields,
+                                      const RequestDefaults& defaults = {}) {
+  Result<ChatCompletionRequest> request = ParseChat(Chat(fields), defaults);
   EXPECT_TRUE(request) << fields << ": " << (request ? "" : request.error().message);
   return request ? *std::move(request) : ChatCompletionRequest();
 }
@@ -38,7 +40,7 @@ TEST(ChatCompletionRequestTest, NothingSaidIsTheDefaults) {
        {"", R"("temperature": null, "top_p": null, "max_tokens": null, "stop": null, "n": null,
                "seed": null, "logprobs": null, "tools": null, "thinking": null, "stream": null,
                "reasoning_effort": null, "response_format": null, "logit_bias": null)"}) {
-    const ChatCompletionRequest request = ParseFields(fields, defaults);
+    const ChatCompletionRequest request = ParseChatFields(fields, defaults);
     EXPECT_EQ(request.generation.sampling.temperature, 0.6);
     EXPECT_EQ(request.generation.sampling.top_p, 0.95);
     EXPECT_EQ(request.generation.sampling.max_tokens, 77);
@@ -54,7 +56,7 @@ TEST(ChatCompletionRequestTest, NothingSaidIsTheDefaults) {
 }
 
 TEST(ChatCompletionRequestTest, ReadsEveryField) {
-  const ChatCompletionRequest request = ParseFields(R"(
+  const ChatCompletionRequest request = ParseChatFields(R"(
       "model": "m", "temperature": 0, "top_p": 0.5, "top_k": 7, "min_p": 0.25,
       "repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 2.0,
       "logit_bias": {"5": -100, "999": 1.5}, "stop": ["a", "b"], "stop_token_ids": [3, 4],
@@ -89,20 +91,20 @@ TEST(ChatCompletionRequestTest, ReadsEveryField) {
 }
 
 TEST(ChatCompletionRequestTest, OtherSpellings) {
-  EXPECT_EQ(ParseFields(R"("top_k": -1)").generation.sampling.top_k, 0);
-  EXPECT_EQ(ParseFields(R"("top_k": 99999)").generation.sampling.top_k, 1000);
-  EXPECT_EQ(ParseFields(R"("seed": -1)", {.sampling = {.seed = 5}}).generation.sampling.seed,
+  EXPECT_EQ(ParseChatFields(R"("top_k": -1)").generation.sampling.top_k, 0);
+  EXPECT_EQ(ParseChatFields(R"("top_k": 99999)").generation.sampling.top_k, 1000);
+  EXPECT_EQ(ParseChatFields(R"("seed": -1)", {.sampling = {.seed = 5}}).generation.sampling.seed,
             std::nullopt);
-  EXPECT_THAT(ParseFields(R"("stop": "x")").generation.sampling.stop_strings, ElementsAre("x"));
-  EXPECT_THAT(ParseFields(R"("stop": [])", {.sampling = {.stop_strings = {"y"}}})
+  EXPECT_THAT(ParseChatFields(R"("stop": "x")").generation.sampling.stop_strings, ElementsAre("x"));
+  EXPECT_THAT(ParseChatFields(R"("stop": [])", {.sampling = {.stop_strings = {"y"}}})
                   .generation.sampling.stop_strings,
               IsEmpty());
-  EXPECT_EQ(ParseFields(R"("logprobs": true)").generation.sampling.top_logprobs, 0);
-  EXPECT_EQ(ParseFields(R"("logprobs": false)", {.sampling = {.top_logprobs = 3}})
+  EXPECT_EQ(ParseChatFields(R"("logprobs": true)").generation.sampling.top_logprobs, 0);
+  EXPECT_EQ(ParseChatFields(R"("logprobs": false)", {.sampling = {.top_logprobs = 3}})
                 .generation.sampling.top_logprobs,
             std::nullopt);
-  EXPECT_EQ(ParseFields(R"("n_predict": 4)").generation.sampling.max_tokens, 4);
-  EXPECT_EQ(ParseFields(R"("tools": [], "functions": [])").chat.tools.size(), 0u);
+  EXPECT_EQ(ParseChatFields(R"("n_predict": 4)").generation.sampling.max_tokens, 4);
+  EXPECT_EQ(ParseChatFields(R"("tools": [], "functions": [])").chat.tools.size(), 0u);
 }
 
 struct ThinkingCase {
@@ -115,7 +117,7 @@ class ThinkingTest : public ::testing::TestWithParam<ThinkingCase> {};
 
 // EncodeChat does not think at the effort "none" whatever the mode.
 TEST_P(ThinkingTest, FirstThatSaysSomethingDecides) {
-  const ChatCompletionRequest request = ParseFields(GetParam().fields);
+  const ChatCompletionRequest request = ParseChatFields(GetParam().fields);
   const bool thinks =
       request.encoding.thinking == ThinkingMode::kThinking && request.encoding.effort != "none";
   EXPECT_EQ(thinks, GetParam().mode == ThinkingMode::kThinking) << GetParam().fields;
@@ -150,48 +152,50 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ChatCompletionRequestTest, AnEffortAsksForThinking) {
   const RequestDefaults defaults = {.encoding = {.thinking = kChat}};
-  EXPECT_EQ(ParseFields(R"("reasoning_effort": "max")", defaults).encoding.thinking, kThinking);
-  EXPECT_EQ(ParseFields("", defaults).encoding.thinking, kChat);
+  EXPECT_EQ(ParseChatFields(R"("reasoning_effort": "max")", defaults).encoding.thinking, kThinking);
+  EXPECT_EQ(ParseChatFields("", defaults).encoding.thinking, kChat);
 }
 
 TEST(ChatCompletionRequestTest, DropThinkingAndExclude) {
-  EXPECT_FALSE(
-      ParseFields(R"("chat_template_kwargs": {"drop_thinking": false})").encoding.drop_thinking);
-  EXPECT_FALSE(ParseFields(R"("reasoning": {"exclude": true})").include_reasoning);
+  EXPECT_FALSE(ParseChatFields(R"("chat_template_kwargs": {"drop_thinking": false})")
+                   .encoding.drop_thinking);
+  EXPECT_FALSE(ParseChatFields(R"("reasoning": {"exclude": true})").include_reasoning);
 }
 
 TEST(ChatCompletionRequestTest, ToolChoiceNoneTakesTheToolsAway) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}])";
-  EXPECT_EQ(ParseFields(tools).chat.tools.size(), 1u);
-  EXPECT_EQ(ParseFields(tools + R"(, "tool_choice": "auto")").chat.tools.size(), 1u);
-  EXPECT_EQ(ParseFields(tools + R"(, "tool_choice": "none")").chat.tools.size(), 0u);
+  EXPECT_EQ(ParseChatFields(tools).chat.tools.size(), 1u);
+  EXPECT_EQ(ParseChatFields(tools + R"(, "tool_choice": "auto")").chat.tools.size(), 1u);
+  EXPECT_EQ(ParseChatFields(tools + R"(, "tool_choice": "none")").chat.tools.size(), 0u);
 }
 
 TEST(ChatCompletionRequestTest, ToolChoice) {
-  using Kind = ToolChoice::Kind;
+  using ChoiceKind = ToolChoice::Kind;
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], )";
-  EXPECT_EQ(ParseFields("").tool_choice.kind, Kind::kAuto);
-  EXPECT_EQ(ParseFields(tools + R"("tool_choice": "required")").tool_choice.kind, Kind::kRequired);
+  EXPECT_EQ(ParseChatFields("").tool_choice.kind, ChoiceKind::kAuto);
+  EXPECT_EQ(ParseChatFields(tools + R"("tool_choice": "required")").tool_choice.kind,
+            ChoiceKind::kRequired);
   const ToolChoice named =
-      ParseFields(tools + R"("tool_choice": {"type": "function", "function": {"name": "f"}})")
+      ParseChatFields(tools + R"("tool_choice": {"type": "function", "function": {"name": "f"}})")
           .tool_choice;
-  EXPECT_EQ(named.kind, Kind::kNamed);
+  EXPECT_EQ(named.kind, ChoiceKind::kNamed);
   EXPECT_EQ(named.name, "f");
 }
 
 TEST(ChatCompletionRequestTest, FunctionsAreTools) {
   const std::string functions = R"("functions": [{"name": "f", "x": 1.0}, {"name": "g"}])";
-  const ChatCompletionRequest request = ParseFields(functions);
+  const ChatCompletionRequest request = ParseChatFields(functions);
   ASSERT_EQ(request.chat.tools.size(), 2u);
   EXPECT_EQ(request.chat.tools[0].function_json, R"({"name": "f", "x": 1.0})");
-  EXPECT_EQ(ParseFields(functions + R"(, "function_call": "none")").chat.tools.size(), 0u);
-  EXPECT_EQ(ParseFields(functions + R"(, "function_call": {"name": "g"})").tool_choice.name, "g");
-  EXPECT_EQ(ParseFields(functions + R"(, "function_call": "auto")").tool_choice.kind,
+  EXPECT_EQ(ParseChatFields(functions + R"(, "function_call": "none")").chat.tools.size(), 0u);
+  EXPECT_EQ(ParseChatFields(functions + R"(, "function_call": {"name": "g"})").tool_choice.name,
+            "g");
+  EXPECT_EQ(ParseChatFields(functions + R"(, "function_call": "auto")").tool_choice.kind,
             ToolChoice::Kind::kAuto);
 }
 
 TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
-  const auto request = Parse(R"({"messages": [{"role": "user", "content": "a"},
+  const auto request = ParseChat(R"({"messages": [{"role": "user", "content": "a"},
       {"role": "assistant", "content": "b"}], "continue_final_message": true,
       "add_generation_prompt": false})");
   ASSERT_TRUE(request) << request.error().message;
@@ -199,7 +203,7 @@ TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
 }
 
 TEST(ChatCompletionRequestTest, AContextIsNotTheClientsBusiness) {
-  EXPECT_THAT(ParseFields(R"("context": [{"role": "user", "content": "x"}])").chat.context,
+  EXPECT_THAT(ParseChatFields(R"("context": [{"role": "user", "content": "x"}])").chat.context,
               IsEmpty());
 }
 
@@ -211,7 +215,7 @@ struct BadField {
 class BadFieldTest : public ::testing::TestWithParam<BadField> {};
 
 TEST_P(BadFieldTest, IsNamedWithWhatIsExpectedAndFound) {
-  const auto request = Parse(Chat(GetParam().fields));
+  const auto request = ParseChat(Chat(GetParam().fields));
   ASSERT_FALSE(request) << GetParam().fields;
   EXPECT_EQ(request.error().message, GetParam().message);
   EXPECT_EQ(request.error().code, ErrorCode::kInvalidArgument);
@@ -340,20 +344,20 @@ TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
         R"("web_search_options": {})", R"("audio": {"voice": "v"})",
         R"("guided_json": {"type": "object"})", R"("structured_outputs": {"choice": ["a"]})",
         R"("add_generation_prompt": false)", R"("prompt_logprobs": 1)"}) {
-    const auto request = Parse(Chat(field));
+    const auto request = ParseChat(Chat(field));
     ASSERT_FALSE(request) << field;
     EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << field;
     const std::string name = std::string(field).substr(1, std::string(field).find('"', 1) - 1);
     EXPECT_THAT(request.error().message, ::testing::StartsWith(name + ": "));
     EXPECT_THAT(request.error().message, ::testing::HasSubstr("not supported"));
   }
-  ParseFields(R"("guided_json": null, "prompt_logprobs": null, "grammar": "", "bad_words": [],
+  ParseChatFields(R"("guided_json": null, "prompt_logprobs": null, "grammar": "", "bad_words": [],
       "prediction": {"type": "content", "content": "a hint changes nothing"})");
 }
 
 TEST(ChatCompletionRequestTest, MessagesAndBodies) {
   const auto message_of = [](const std::string& body) {
-    const auto request = Parse(body);
+    const auto request = ParseChat(body);
     return request ? "accepted" : request.error().message;
   };
   EXPECT_EQ(message_of("{}"), "messages: expected a list of messages, found nothing");

@@ -10,25 +10,27 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_context = 4096, .max_prompts = 3};
+constexpr RequestLimits kCompletionLimits = {
+    .vocab_size = 1000, .max_context = 4096, .max_prompts = 3};
 
-Result<CompletionRequest> Parse(const std::string& body) {
-  return ParseCompletionRequest(body, kLimits, {});
+Result<CompletionRequest> ParseCompletion(const std::string& body) {
+  return ParseCompletionRequest(body, kCompletionLimits, {});
 }
 
 std::string MessageOf(const std::string& body) {
-  const auto request = Parse(body);
+  const auto request = ParseCompletion(body);
   return request ? "accepted" : request.error().message;
 }
 
 TEST(CompletionRequestTest, PromptsInAllForms) {
   const CompletionPrompt a = std::string("a");
   const CompletionPrompt tokens = std::vector<Token>{1, 2};
-  EXPECT_THAT(Parse(R"({"prompt": "a"})")->prompts, ElementsAre(a));
-  EXPECT_THAT(Parse(R"({"prompt": ["a", "a"]})")->prompts, ElementsAre(a, a));
-  EXPECT_THAT(Parse(R"({"prompt": [1, 2]})")->prompts, ElementsAre(tokens));
-  EXPECT_THAT(Parse(R"({"prompt": [[1, 2], [1, 2]]})")->prompts, ElementsAre(tokens, tokens));
-  EXPECT_THAT(Parse(R"({"prompt": ["a", [1, 2]]})")->prompts, ElementsAre(a, tokens));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": "a"})")->prompts, ElementsAre(a));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", "a"]})")->prompts, ElementsAre(a, a));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": [1, 2]})")->prompts, ElementsAre(tokens));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": [[1, 2], [1, 2]]})")->prompts,
+              ElementsAre(tokens, tokens));
+  EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", [1, 2]]})")->prompts, ElementsAre(a, tokens));
 }
 
 TEST(CompletionRequestTest, WrongPrompts) {
@@ -55,24 +57,27 @@ TEST(CompletionRequestTest, WrongPrompts) {
 }
 
 TEST(CompletionRequestTest, OtherFields) {
-  EXPECT_EQ(Parse(R"({"prompt": "a"})")->generation.sampling.top_logprobs, std::nullopt);
-  EXPECT_EQ(Parse(R"({"prompt": "a", "logprobs": 0})")->generation.sampling.top_logprobs, 0);
-  EXPECT_EQ(Parse(R"({"prompt": "a", "logprobs": 5})")->generation.sampling.top_logprobs, 5);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a"})")->generation.sampling.top_logprobs, std::nullopt);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "logprobs": 0})")->generation.sampling.top_logprobs,
+            0);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "logprobs": 5})")->generation.sampling.top_logprobs,
+            5);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "logprobs": true})"),
             "logprobs: expected an integer from 0 to 20, found true");
-  EXPECT_FALSE(Parse(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
+  EXPECT_FALSE(
+      ParseCompletion(R"({"prompt": "a", "add_special_tokens": false})")->add_special_tokens);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": false, "suffix": "", "best_of": 1})"), "accepted");
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "n": 2, "best_of": 2})"), "accepted");
-  EXPECT_TRUE(Parse(R"({"prompt": "a", "echo": true})")->echo);
+  EXPECT_TRUE(ParseCompletion(R"({"prompt": "a", "echo": true})")->echo);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0})"),
             "echo: not supported with logprobs, which would have to be those of the prompt");
-  EXPECT_EQ(
-      Parse(R"({"prompt": "a", "echo": true, "max_tokens": 0})")->generation.sampling.max_tokens,
-      0);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "echo": true, "max_tokens": 0})")
+                ->generation.sampling.max_tokens,
+            0);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "max_tokens": 0})"),
             "max_tokens: expected an integer of at least 1, found 0");
-  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
-  EXPECT_EQ(Parse(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
 }
 
 }  // namespace

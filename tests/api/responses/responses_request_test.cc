@@ -17,10 +17,12 @@ using ::testing::HasSubstr;
 using testing::Json;
 using ::testing::StartsWith;
 
-constexpr RequestLimits kLimits = {.vocab_size = 1000, .max_context = 4096, .max_tools = 3};
+constexpr RequestLimits kResponsesLimits = {
+    .vocab_size = 1000, .max_context = 4096, .max_tools = 3};
 
 ResponsesRequest ParseBodyOf(const std::string& body, const RequestDefaults& defaults = {}) {
-  Result<ResponsesRequest> request = ParseResponsesRequest(body, kLimits, defaults, nullptr);
+  Result<ResponsesRequest> request =
+      ParseResponsesRequest(body, kResponsesLimits, defaults, nullptr);
   EXPECT_TRUE(request) << body << ": " << (request ? "" : request.error().message);
   return request ? *std::move(request) : ResponsesRequest();
 }
@@ -34,7 +36,7 @@ std::vector<Message> MessagesOf(const std::string& items) {
 }
 
 std::string MessageOfError(const std::string& body) {
-  const auto request = ParseResponsesRequest(body, kLimits, {}, nullptr);
+  const auto request = ParseResponsesRequest(body, kResponsesLimits, {}, nullptr);
   return request ? "accepted" : request.error().message;
 }
 
@@ -345,7 +347,7 @@ TEST(ResponsesRequestTest, WhatIsNotThereYetSaysSo) {
                                    R"("text": {"format": {"type": "json_object"}})",
                                    R"("background": true)", R"("conversation": "conv_1")"}) {
     const auto request =
-        ParseResponsesRequest(R"({"input": "", )" + fields + "}", kLimits, {}, nullptr);
+        ParseResponsesRequest(R"({"input": "", )" + fields + "}", kResponsesLimits, {}, nullptr);
     ASSERT_FALSE(request) << fields;
     EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << fields;
     EXPECT_THAT(request.error().message, HasSubstr("not supported"));

@@ -30,7 +30,7 @@ TEST(SpreadTest, SortsFirst) {
 }
 
 // Two answers, a refusal twice, a lost connection, one cancelled; times in binary fractions.
-LoadResult Example() {
+LoadResult ExampleResult() {
   LoadResult result = {.duration_s = 8, .n_begun = 6};
   // Tokens at 0.5 s; two of them at 1 s; one at 2 s: 4 tokens.
   result.records.push_back({.start_s = 0,
@@ -51,7 +51,7 @@ LoadResult Example() {
 }
 
 TEST(SummaryTest, CountsAndRates) {
-  const LoadSummary summary = Summarize(Example(), {});
+  const LoadSummary summary = Summarize(ExampleResult(), {});
   EXPECT_EQ(summary.n_successful, 2);
   EXPECT_EQ(summary.n_failed, 3);
   EXPECT_EQ(summary.n_cancelled, 1);
@@ -68,7 +68,7 @@ TEST(SummaryTest, CountsAndRates) {
 }
 
 TEST(SummaryTest, TimesAreOfAnsweredRequests) {
-  const LoadSummary summary = Summarize(Example(), {});
+  const LoadSummary summary = Summarize(ExampleResult(), {});
   ASSERT_TRUE(summary.ttft && summary.tpot && summary.itl && summary.e2e);
   EXPECT_DOUBLE_EQ(summary.ttft->mean, 1000);  // 500 and 1500
   EXPECT_DOUBLE_EQ(summary.tpot->mean, 500);   // 1.5 s over 3 tokens; one token has none
@@ -80,7 +80,7 @@ TEST(SummaryTest, TimesAreOfAnsweredRequests) {
 }
 
 TEST(SummaryTest, FailuresAreCountedByKindWithTheFirstMessage) {
-  const LoadSummary summary = Summarize(Example(), {});
+  const LoadSummary summary = Summarize(ExampleResult(), {});
   ASSERT_EQ(summary.failures.size(), 2u);
   EXPECT_EQ(summary.failures[0].failure, "HTTP 503");
   EXPECT_EQ(summary.failures[0].n, 2);
@@ -95,7 +95,7 @@ TEST(SummaryTest, GoodputCountsWhatKeepsAllObjectives) {
     for (const char* text : texts) {
       EXPECT_TRUE(AddObjective(text, &objectives)) << text;
     }
-    return Summarize(Example(), objectives).goodput.value_or(-1);
+    return Summarize(ExampleResult(), objectives).goodput.value_or(-1);
   };
   EXPECT_DOUBLE_EQ(goodput({"ttft:1500"}), 0.25);  // both, on the limit
   EXPECT_DOUBLE_EQ(goodput({"ttft:1499"}), 0.125);

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kDevice =
     R"("device": {"memory_bytes": 64e9, "memory_gb_s": 40, "gflop_s": 300})";
 
-std::string ErrorOf(const std::string& text) {
+std::string HardwareError(const std::string& text) {
   const Result<Hardware> hardware = ParseHardware(text, "h.json");
   return hardware ? "" : hardware.error().message;
 }
@@ -64,30 +64,33 @@ TEST(HardwareTest, WhatADeviceCannotMultiplyRunsAsTheNextWiderFormat) {
 
 TEST(HardwareTest, ErrorsNameFileAndField) {
   const std::string device = kDevice;
-  EXPECT_EQ(ErrorOf("[]").substr(0, 8), "h.json: ");
-  EXPECT_EQ(ErrorOf("{}"), "h.json: device: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf(R"({"device": 5})"), "h.json: device: expected an object, found 5");
-  EXPECT_EQ(ErrorOf(R"({"device": {"memory_gb_s": 40, "gflop_s": 1}})"),
+  EXPECT_EQ(HardwareError("[]").substr(0, 8), "h.json: ");
+  EXPECT_EQ(HardwareError("{}"), "h.json: device: expected a value, found nothing");
+  EXPECT_EQ(HardwareError(R"({"device": 5})"), "h.json: device: expected an object, found 5");
+  EXPECT_EQ(HardwareError(R"({"device": {"memory_gb_s": 40, "gflop_s": 1}})"),
             "h.json: device.memory_bytes: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf(R"({"device": {"memory_bytes": 1, "memory_gb_s": 0, "gflop_s": 1}})"),
+  EXPECT_EQ(HardwareError(R"({"device": {"memory_bytes": 1, "memory_gb_s": 0, "gflop_s": 1}})"),
             "h.json: device.memory_gb_s: expected a number from 1e-06 to 1000000000000, found 0");
-  EXPECT_EQ(ErrorOf(R"({"device": {"memory_bytes": 1, "memory_gb_s": 1, "gflop_s": "fast"}})"),
-            "h.json: device.gflop_s: expected a number from 1e-06 to 1000000000000, found "
-            "\"fast\"");
-  EXPECT_EQ(ErrorOf(R"({"device": {"memory_bytes": 1, "memory_gb_s": 1, "gflop_s": {"fp8": 1}}})"),
-            "h.json: device.gflop_s.bf16: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "node": 2})"),
+  EXPECT_EQ(
+      HardwareError(R"({"device": {"memory_bytes": 1, "memory_gb_s": 1, "gflop_s": "fast"}})"),
+      "h.json: device.gflop_s: expected a number from 1e-06 to 1000000000000, found "
+      "\"fast\"");
+  EXPECT_EQ(
+      HardwareError(R"({"device": {"memory_bytes": 1, "memory_gb_s": 1, "gflop_s": {"fp8": 1}}})"),
+      "h.json: device.gflop_s.bf16: expected a value, found nothing");
+  EXPECT_EQ(HardwareError("{" + device + R"(, "node": 2})"),
             "h.json: node: expected one of the fields name, source, nodes, devices_per_node, "
             "device, efficiency, links, step_us, layer_us, found \"node\"");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "nodes": 0})"),
+  EXPECT_EQ(HardwareError("{" + device + R"(, "nodes": 0})"),
             "h.json: nodes: expected an integer from 1 to 4096, found 0");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "nodes": 2})"),
+  EXPECT_EQ(HardwareError("{" + device + R"(, "nodes": 2})"),
             "h.json: links: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "nodes": 2, "links": {}})"),
+  EXPECT_EQ(HardwareError("{" + device + R"(, "nodes": 2, "links": {}})"),
             "h.json: links.network: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "devices_per_node": 2, "links": {"node": {"gb_s": 1}}})"),
-            "h.json: links.node.latency_us: expected a value, found nothing");
-  EXPECT_EQ(ErrorOf("{" + device + R"(, "step_us": -1})"),
+  EXPECT_EQ(
+      HardwareError("{" + device + R"(, "devices_per_node": 2, "links": {"node": {"gb_s": 1}}})"),
+      "h.json: links.node.latency_us: expected a value, found nothing");
+  EXPECT_EQ(HardwareError("{" + device + R"(, "step_us": -1})"),
             "h.json: step_us: expected a number from 0 to 1000000000, found -1");
 }
 

@@ -1,7 +1,8 @@
-// Hardware with round figures.
+// Hardware with round figures, and the model that is planned on it.
 #pragma once
 
 #include "measure/plan/hardware.h"
+#include "measure/plan/model_sizes.h"
 
 namespace fathom::testing {
 
@@ -17,6 +18,11 @@ inline plan::Hardware RoundMachine(std::int64_t n_nodes, std::int64_t devices_pe
                      .bf16_flops = 1e12},
           .node = {.bytes_per_second = 100e9, .latency = 1e-6},
           .network = {.bytes_per_second = 10e9, .latency = 10e-6}};
+}
+
+inline const plan::ModelSizes& FlashSizes() {
+  static const plan::ModelSizes sizes("flash", FlashConfig());
+  return sizes;
 }
 
 }  // namespace fathom::testing

@@ -13,15 +13,11 @@
 namespace fathom::plan {
 namespace {
 
+using testing::FlashSizes;
 using testing::RoundMachine;
 
-const ModelSizes& Flash() {
-  static const ModelSizes sizes("flash", FlashConfig());
-  return sizes;
-}
-
 Plan Make(const Hardware& machine, const Workload& workload) {
-  return MakePlan(Flash(), machine, ZipfLoad(FlashConfig(), 0.5), workload).value();
+  return MakePlan(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0.5), workload).value();
 }
 
 const PlanRow& RowOf(const Plan& plan, const std::string& flags) {
@@ -74,11 +70,12 @@ TEST(PlannerTest, CapacityIsTheMostThatThereIsMemoryFor) {
   ASSERT_TRUE(row.fits()) << row.problem;
   const double room = 100e9 - static_cast<double>(row.weights + row.workspace);
   const auto bytes = [&](std::int64_t n) {
-    return static_cast<double>(Flash().CacheBytes(Flash().ShareOf(row.layout, 0), n, 65536));
+    return static_cast<double>(
+        FlashSizes().CacheBytes(FlashSizes().ShareOf(row.layout, 0), n, 65536));
   };
   EXPECT_LE(bytes(row.most_sequences), room);
   EXPECT_GT(bytes(row.most_sequences + 1), room);
-  EXPECT_EQ(row.caches, Flash().CacheBytes(Flash().ShareOf(row.layout, 0), 2, 65536));
+  EXPECT_EQ(row.caches, FlashSizes().CacheBytes(FlashSizes().ShareOf(row.layout, 0), 2, 65536));
 }
 
 TEST(PlannerTest, ReplicasAddUp) {
@@ -101,7 +98,7 @@ TEST(PlannerTest, SaysWhatBalancingBrings) {
   machine.device.memory_bytes = 1e13;  // for all rows everywhere, also beside replicas
   const ExpertLoad load = ZipfLoad(FlashConfig(), 1);
   const auto plan = [&](std::optional<std::int64_t> n_redundant) {
-    return MakePlan(Flash(), machine, load,
+    return MakePlan(FlashSizes(), machine, load,
                     {.concurrency = 2048, .experts = {.n_redundant = n_redundant}})
         .value();
   };
@@ -196,7 +193,7 @@ TEST(PlannerTest, ReplicasThatDoNotDivideAreSaidByTheRow) {
 TEST(PlannerTest, RefusesMoreThanTheModelHas) {
   const auto error = [](const Workload& workload) {
     const Result<Plan> plan =
-        MakePlan(Flash(), RoundMachine(1, 1), ZipfLoad(FlashConfig(), 0), workload);
+        MakePlan(FlashSizes(), RoundMachine(1, 1), ZipfLoad(FlashConfig(), 0), workload);
     return plan ? "" : plan.error().message;
   };
   EXPECT_EQ(error({.context = 2'000'000}),

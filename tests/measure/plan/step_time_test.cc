@@ -11,15 +11,11 @@
 namespace fathom::plan {
 namespace {
 
+using testing::FlashSizes;
 using testing::RoundMachine;
 
 constexpr double kNoLimit = 1e30;
 constexpr std::int64_t kDepth = 20'000;  // far enough that rows are chosen
-
-const ModelSizes& Flash() {
-  static const ModelSizes sizes("flash", FlashConfig());
-  return sizes;
-}
 
 StepWork Decoding(std::int64_t n) {
   return {.n_tokens = n,
@@ -31,7 +27,7 @@ StepWork Decoding(std::int64_t n) {
 
 StageTime TimeOf(const Hardware& machine, const ParallelLayout& layout, int stage,
                  const StepWork& work, const ExpertOptions& options = {}) {
-  StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), 0), layout, options);
+  StepTimes times(FlashSizes(), machine, ZipfLoad(FlashConfig(), 0), layout, options);
   return times.Of(stage, work);
 }
 
@@ -39,7 +35,7 @@ StageTime TimeOf(const Hardware& machine, const ParallelLayout& layout, int stag
 TEST(StepTimeTest, ReadingTakesTheBytesOfTheFormulas) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.fp4_flops = machine.device.fp8_flops = machine.device.bf16_flops = kNoLimit;
-  const bench::ModelCosts& costs = Flash().costs();
+  const bench::ModelCosts& costs = FlashSizes().costs();
   for (const std::int64_t n : {1, 8, 32}) {
     const auto tokens = static_cast<double>(n);
     const double experts = 43 * 256 * (1 - std::pow(1 - 6.0 / 256, tokens));
@@ -57,7 +53,7 @@ TEST(StepTimeTest, ComputingTakesTheOperationsOfTheFormulas) {
   Hardware machine = RoundMachine(1, 1);
   machine.device.bytes_per_second = kNoLimit;
   machine.device.fp4_flops = machine.device.fp8_flops = machine.device.bf16_flops = 1e12;
-  const bench::ModelCosts& costs = Flash().costs();
+  const bench::ModelCosts& costs = FlashSizes().costs();
   const double flops = costs.Dense(64, 1).flops + 64 * costs.RoutedPerToken().flops +
                        64 * costs.Attention(kDepth).flops;
   const StepWork work = {
@@ -196,7 +192,7 @@ TEST(StepTimeTest, ImbalanceSlowsTheExpertsAndBalancingHelps) {
   StepWork work = Decoding(512);
   work.n_data = 8;
   const auto experts = [&](double exponent, std::optional<std::int64_t> n_redundant) {
-    StepTimes times(Flash(), machine, ZipfLoad(FlashConfig(), exponent), layout,
+    StepTimes times(FlashSizes(), machine, ZipfLoad(FlashConfig(), exponent), layout,
                     {.n_redundant = n_redundant});
     EXPECT_EQ(n_redundant.has_value(), times.imbalance() != times.plain_imbalance());
     return times.Of(0, work).experts;
