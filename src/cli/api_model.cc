@@ -12,7 +12,7 @@ namespace fathom::cli {
 namespace {
 
 // The last part of the path, however it is written.
-std::string NameOf(const std::filesystem::path& directory) {
+std::string DirectoryName(const std::filesystem::path& directory) {
   std::error_code ignored;
   return std::filesystem::canonical(directory, ignored).filename().string();
 }
@@ -25,7 +25,7 @@ Result<ApiModel> MakeApiModel(const ApiModelOptions& options, const ModelFiles& 
   ApiModel api = {.tokenizer = &model.tokenizer,
                   .profile = *profile,
                   .bos = static_cast<Token>(model.config.bos_token_id),
-                  .name = NameOf(model.directory),
+                  .name = DirectoryName(model.directory),
                   .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
                   .limits = {.vocab_size = model.config.vocab_size,
                              .max_context = options.n_context,

@@ -51,6 +51,9 @@ struct StepLimits {
   std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
 };
 
+// Gates of a token: pre [4], post [4] and comb [16].
+inline constexpr int kHcGates = 2 * kStreams + kStreams * kStreams;
+
 // The gates that HcPre computes for HcPost: [t, 4] and [t, 16], comb[4 i + j] from source stream i
 // to stream j.
 struct HcMix {

@@ -13,6 +13,21 @@ bool Holds(const KeyRows& rows, const KeyLayout& layout) {
 
 }  // namespace
 
+void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
+  Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
+            2 * rope.cos.cols <= head_dim,
+        "RoPE rows: shapes");
+}
+
+void CheckWeight(const Weight& w) {
+  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
+  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
+  Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
+        "k_parts is not 1, 2, 4 or 8");
+  Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,
+        "k_parts does not divide k into multiples of 128");
+}
+
 void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     Matrix<const Bf16> out) {
   const std::int64_t t = batch.n_tokens();

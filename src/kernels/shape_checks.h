@@ -9,6 +9,8 @@
 namespace fathom {
 
 // Each check aborts with the name of the operation if its contract in backend.h is broken.
+void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim);
+void CheckWeight(const Weight& w);
 void CheckAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
                     Matrix<const Bf16> out);
 void CheckAppend(Matrix<const Bf16> keys, const BatchView& batch, const WindowCache& cache);

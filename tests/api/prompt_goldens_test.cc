@@ -44,7 +44,7 @@ class PromptGoldensTest : public ::testing::Test {
   std::optional<Tokenizer> tokenizer_;
 };
 
-std::optional<std::string> Text(const std::string& name) {
+std::optional<std::string> GoldenText(const std::string& name) {
   const auto path = testing::SharedData("data/encoding/" + name);
   if (!path) return std::nullopt;
   return testing::ReadFile(*path);
@@ -74,7 +74,7 @@ std::optional<Json> AsRequest(const Json& golden) {
 }
 
 TEST_F(PromptGoldensTest, EncodeCases) {
-  const auto text = Text("extra/encode_cases.json");
+  const auto text = GoldenText("extra/encode_cases.json");
   if (!text) GTEST_SKIP() << testing::kNoSharedData;
   int n_compared = 0;
   int n_forged = 0;
@@ -102,14 +102,15 @@ TEST_F(PromptGoldensTest, EncodeCases) {
 }
 
 TEST_F(PromptGoldensTest, OfficialCases) {
-  const auto ids = Text("extra/official_output_token_ids.json");
+  const auto ids = GoldenText("extra/official_output_token_ids.json");
   if (!ids) GTEST_SKIP() << testing::kNoSharedData;
   const Json expected = Json::parse(*ids, nullptr, false);
   int n_compared = 0;
   for (int number = 1; number <= 4; ++number) {
     SCOPED_TRACE(number);
     const std::string suffix = std::to_string(number);
-    Json body = Json::parse(*Text("official_v4/test_input_" + suffix + ".json"), nullptr, false);
+    Json body =
+        Json::parse(*GoldenText("official_v4/test_input_" + suffix + ".json"), nullptr, false);
     if (body.is_array()) body = {{"messages", body}};
     if (HasDeveloper(body["messages"])) continue;
     body["thinking"] = {{"type", number == 4 ? "disabled" : "enabled"}};

@@ -32,8 +32,8 @@ std::string Chunk(std::string_view object, std::string_view choices, std::string
 }
 
 // A chunk of choice 0 (or another): its delta, and what comes behind that.
-std::string Chat(std::string_view delta, std::string_view rest = kOpen, int index = 0,
-                 std::string_view usage = "") {
+std::string ChatChunk(std::string_view delta, std::string_view rest = kOpen, int index = 0,
+                      std::string_view usage = "") {
   std::string choice = R"({"index":)" + std::to_string(index) + ",";
   return Chunk("chat.completion.chunk", choice.append(delta).append(rest).append("}"), usage);
 }
@@ -119,26 +119,27 @@ constexpr const char* kGoldenTools =
         "tools": [{"type": "function", "function": {"name": "f"}}])";
 
 TEST_F(SseGoldensTest, Plain) {
-  EXPECT_EQ(
-      Stream(kPlain, Texts({"On", "ce \"", ""}, FinishReason::kStop)),
-      Join({Chat(kRole), Chat(Content("On")), Chat(Content("ce \\\"")), Chat(Finish("stop"), "")}));
+  EXPECT_EQ(Stream(kPlain, Texts({"On", "ce \"", ""}, FinishReason::kStop)),
+            Join({ChatChunk(kRole), ChatChunk(Content("On")), ChatChunk(Content("ce \\\"")),
+                  ChatChunk(Finish("stop"), "")}));
   EXPECT_EQ(Stream(kPlain, Texts({""}, FinishReason::kStop)),
-            Join({Chat(kRole), Chat(Finish("stop"), "")}))
+            Join({ChatChunk(kRole), ChatChunk(Finish("stop"), "")}))
       << "an empty answer";
 }
 
 TEST_F(SseGoldensTest, Thinking) {
   const std::vector<StreamEvent> events =
       Texts({"Hm", ".</th", "ink>So", "."}, FinishReason::kStop);
-  EXPECT_EQ(Stream("", events),
-            Join({Chat(kRole), Chat(Reasoning("Hm")), Chat(Reasoning(".")), Chat(Content("So")),
-                  Chat(Content(".")), Chat(Finish("stop"), "")}));
+  EXPECT_EQ(Stream("", events), Join({ChatChunk(kRole), ChatChunk(Reasoning("Hm")),
+                                      ChatChunk(Reasoning(".")), ChatChunk(Content("So")),
+                                      ChatChunk(Content(".")), ChatChunk(Finish("stop"), "")}));
   EXPECT_EQ(Stream(R"(, "include_reasoning": false)", events),
-            Join({Chat(kRole), Chat(Content("So")), Chat(Content(".")), Chat(Finish("stop"), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Content("So")), ChatChunk(Content(".")),
+                  ChatChunk(Finish("stop"), "")}));
   // One event with both is two deltas.
-  EXPECT_EQ(
-      Stream("", Texts({"Hm</think>So"}, FinishReason::kStop)),
-      Join({Chat(kRole), Chat(Reasoning("Hm")), Chat(Content("So")), Chat(Finish("stop"), "")}));
+  EXPECT_EQ(Stream("", Texts({"Hm</think>So"}, FinishReason::kStop)),
+            Join({ChatChunk(kRole), ChatChunk(Reasoning("Hm")), ChatChunk(Content("So")),
+                  ChatChunk(Finish("stop"), "")}));
 }
 
 TEST_F(SseGoldensTest, ToolStream) {
@@ -147,13 +148,13 @@ TEST_F(SseGoldensTest, ToolStream) {
                           "<｜DSML｜parameter name=\"a\" string=\"true\">x", "y",
                           "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_", "calls>"},
                          FinishReason::kStop)),
-            Join({Chat(kRole), Chat(Content("See")),
-                  Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
-                            R"("function":{"name":"f","arguments":""})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"y"})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"\"}"})")),
-                  Chat(Finish("tool_calls"), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Content("See")),
+                  ChatChunk(Call(R"("index":0,"id":"CALL","type":"function",)"
+                                 R"("function":{"name":"f","arguments":""})")),
+                  ChatChunk(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
+                  ChatChunk(Call(R"("index":0,"function":{"arguments":"y"})")),
+                  ChatChunk(Call(R"("index":0,"function":{"arguments":"\"}"})")),
+                  ChatChunk(Finish("tool_calls"), "")}));
 }
 
 TEST_F(SseGoldensTest, ParallelTools) {
@@ -162,16 +163,17 @@ TEST_F(SseGoldensTest, ParallelTools) {
   constexpr std::string_view kClosing = "</｜DSML｜tool_calls>";
   const auto call = [](int index) {
     const std::string number = std::to_string(index);
-    return Chat(Call(R"("index":)" + number +
-                     R"(,"id":"CALL","type":"function","function":{"name":"f","arguments":""})")) +
-           Chat(Call(R"("index":)" + number + R"(,"function":{"arguments":"{}"})"));
+    return ChatChunk(
+               Call(R"("index":)" + number +
+                    R"(,"id":"CALL","type":"function","function":{"name":"f","arguments":""})")) +
+           ChatChunk(Call(R"("index":)" + number + R"(,"function":{"arguments":"{}"})"));
   };
   const std::vector<StreamEvent> events =
       Texts({kOpening, kEmpty, kEmpty, kClosing, "bye"}, FinishReason::kStop);
   EXPECT_EQ(Stream(kGoldenTools, events),
-            Join({Chat(kRole), call(0), call(1), Chat(Finish("tool_calls"), "")}));
+            Join({ChatChunk(kRole), call(0), call(1), ChatChunk(Finish("tool_calls"), "")}));
   EXPECT_EQ(Stream(std::string(kGoldenTools) + R"(, "parallel_tool_calls": false)", events),
-            Join({Chat(kRole), call(0), Chat(Finish("tool_calls"), "")}));
+            Join({ChatChunk(kRole), call(0), ChatChunk(Finish("tool_calls"), "")}));
 }
 
 TEST_F(SseGoldensTest, StopStringAcrossTokens) {
@@ -179,27 +181,27 @@ TEST_F(SseGoldensTest, StopStringAcrossTokens) {
   std::vector<StreamEvent> events = Texts({"a", "", "EN b", ""}, FinishReason::kStopString);
   events.back().stop_string = 1;
   EXPECT_EQ(Stream(std::string(kPlain) + R"(, "stop": ["x", "END"])", events),
-            Join({Chat(kRole), Chat(Content("a")), Chat(Content("EN b")),
-                  Chat(Finish("stop", "\"END\""), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Content("a")), ChatChunk(Content("EN b")),
+                  ChatChunk(Finish("stop", "\"END\""), "")}));
   events = Texts({"a"}, FinishReason::kStop);
   EXPECT_EQ(Stream(std::string(kPlain) + R"(, "stop_token_ids": [5])", events),
-            Join({Chat(kRole), Chat(Content("a")), Chat(Finish("stop", "5"), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Content("a")), ChatChunk(Finish("stop", "5"), "")}));
 }
 
 TEST_F(SseGoldensTest, LengthInEachState) {
   EXPECT_EQ(Stream("", Texts({"Hm</thi"}, FinishReason::kLength)),
-            Join({Chat(kRole), Chat(Reasoning("Hm")), Chat(Finish("length"), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Reasoning("Hm")), ChatChunk(Finish("length"), "")}));
   EXPECT_EQ(Stream(kGoldenTools, Texts({"So <｜DSML｜tool_"}, FinishReason::kLength)),
-            Join({Chat(kRole), Chat(Content("So ")), Chat(Finish("length"), "")}));
+            Join({ChatChunk(kRole), ChatChunk(Content("So ")), ChatChunk(Finish("length"), "")}));
   EXPECT_EQ(Stream(kGoldenTools, Texts({"<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n"
                                         "<｜DSML｜parameter name=\"a\" string=\"true\">x</"},
                                        FinishReason::kLength)),
-            Join({Chat(kRole),
-                  Chat(Call(R"("index":0,"id":"CALL","type":"function",)"
-                            R"("function":{"name":"f","arguments":""})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
-                  Chat(Call(R"("index":0,"function":{"arguments":"\"}"})")),
-                  Chat(Finish("length"), "")}));
+            Join({ChatChunk(kRole),
+                  ChatChunk(Call(R"("index":0,"id":"CALL","type":"function",)"
+                                 R"("function":{"name":"f","arguments":""})")),
+                  ChatChunk(Call(R"("index":0,"function":{"arguments":"{\"a\": \"x"})")),
+                  ChatChunk(Call(R"("index":0,"function":{"arguments":"\"}"})")),
+                  ChatChunk(Finish("length"), "")}));
 }
 
 TEST_F(SseGoldensTest, TwoChoices) {
@@ -211,9 +213,10 @@ TEST_F(SseGoldensTest, TwoChoices) {
   events.push_back({.choice = 1, .token = 1, .finish = FinishReason::kStop});
   events.push_back({.choice = 0, .token = 5, .text = "!", .finish = FinishReason::kLength});
   EXPECT_EQ(Stream(std::string(kPlain) + R"(, "n": 2)", events),
-            Join({Chat(kRole, kOpen, 1), Chat(Content("b"), kOpen, 1), Chat(kRole),
-                  Chat(Content("a")), Chat(Content("A")), Chat(Content("B"), kOpen, 1),
-                  Chat(Finish("stop"), "", 1), Chat(Content("!")), Chat(Finish("length"), "")}));
+            Join({ChatChunk(kRole, kOpen, 1), ChatChunk(Content("b"), kOpen, 1), ChatChunk(kRole),
+                  ChatChunk(Content("a")), ChatChunk(Content("A")),
+                  ChatChunk(Content("B"), kOpen, 1), ChatChunk(Finish("stop"), "", 1),
+                  ChatChunk(Content("!")), ChatChunk(Finish("length"), "")}));
 }
 
 std::string UsageText(std::size_t prompt, std::size_t completion, const std::string& details) {
@@ -232,14 +235,14 @@ TEST_F(SseGoldensTest, Usage) {
   const std::string include = R"(, "stream_options": {"include_usage": true)";
   const std::string at_the_end = Stream(kPlain + include + "}", events, stats);
   EXPECT_EQ(at_the_end,
-            Join({Chat(kRole, kOpen, 0, kNull), Chat(Content("a"), kOpen, 0, kNull),
-                  Chat(Finish("stop"), "", 0, kNull),
+            Join({ChatChunk(kRole, kOpen, 0, kNull), ChatChunk(Content("a"), kOpen, 0, kNull),
+                  ChatChunk(Finish("stop"), "", 0, kNull),
                   Chunk("chat.completion.chunk", "", UsageText(n_prompt_, 2, drafts))}));
   const std::string continuous = Stream(kPlain + include + R"(, "continuous_usage_stats": true})",
                                         events, {.cached_tokens = 1});
-  EXPECT_EQ(continuous, Join({Chat(kRole, kOpen, 0, UsageText(n_prompt_, 1, "")),
-                              Chat(Content("a"), kOpen, 0, UsageText(n_prompt_, 1, "")),
-                              Chat(Finish("stop"), "", 0, UsageText(n_prompt_, 2, "")),
+  EXPECT_EQ(continuous, Join({ChatChunk(kRole, kOpen, 0, UsageText(n_prompt_, 1, "")),
+                              ChatChunk(Content("a"), kOpen, 0, UsageText(n_prompt_, 1, "")),
+                              ChatChunk(Finish("stop"), "", 0, UsageText(n_prompt_, 2, "")),
                               Chunk("chat.completion.chunk", "", UsageText(n_prompt_, 2, ""))}));
 }
 
@@ -249,7 +252,7 @@ TEST_F(SseGoldensTest, ErrorInTheMiddle) {
   const std::string error =
       "data: {\"error\":{\"message\":\"NaN\",\"type\":\"server_error\",\"param\":null,"
       "\"code\":\"server_error\"}}\n\n";
-  EXPECT_EQ(Stream(kPlain, events), Chat(kRole) + Chat(Content("a")) + error)
+  EXPECT_EQ(Stream(kPlain, events), ChatChunk(kRole) + ChatChunk(Content("a")) + error)
       << "and nothing says that it is done";
   EXPECT_EQ(Stream(&kCompletions, R"({"model": "m", "prompt": "", "stream": true})", events),
             Chunk("text_completion", R"({"index":0,"text":"a","logprobs":null,)"
@@ -287,11 +290,11 @@ TEST_F(SseGoldensTest, Logprobs) {
   std::vector<StreamEvent> events = {{.token = a, .text = "a"},
                                      {.token = 1, .index = 1, .finish = FinishReason::kStop}};
   EXPECT_EQ(Stream(std::string(kPlain) + R"(, "logprobs": true)", WithLogprobs(events)),
-            Join({Chat(kRole),
-                  Chat(Content("a"),
-                       R"(,"logprobs":{"content":[{"token":"a","logprob":-0.25,"bytes":[97],)"
-                       R"("top_logprobs":[]}]},"finish_reason":null)"),
-                  Chat(Finish("stop"), "")}));
+            Join({ChatChunk(kRole),
+                  ChatChunk(Content("a"),
+                            R"(,"logprobs":{"content":[{"token":"a","logprob":-0.25,"bytes":[97],)"
+                            R"("top_logprobs":[]}]},"finish_reason":null)"),
+                  ChatChunk(Finish("stop"), "")}));
 }
 
 // Held back or not, what the chunks say together is what the whole response says.

@@ -26,7 +26,7 @@ struct Golden {
   Json expected;  // reasoning, content, tool_calls, finish_reason; null where the case has none
 };
 
-Json Body(bool thinks, const std::vector<Json>& functions) {
+Json GoldenBody(bool thinks, const std::vector<Json>& functions) {
   Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
                {"thinking", {{"type", thinks ? "enabled" : "disabled"}}},
                {"stream", true}};
@@ -129,7 +129,7 @@ Golden RobustGolden(const Json& json) {
   if (json["tool_schemas"].is_null()) functions = {{{"name", "f"}}};
   Golden golden = {
       .name = json["name"].get<std::string>(),
-      .body = Body(json["thinking_mode"] == "thinking", functions),
+      .body = GoldenBody(json["thinking_mode"] == "thinking", functions),
       .text = json["text"].get<std::string>(),
       .finish = json["ended_by"] == "length" ? FinishReason::kLength : FinishReason::kStop,
       .expected = json["expected"]};
@@ -151,7 +151,7 @@ Golden StrictGolden(const Json& json) {
   std::string text = json["text"].get<std::string>();
   if (text.ends_with(kEndOfSentence)) text.resize(text.size() - kEndOfSentence.size());
   Golden golden = {.name = json["name"].get<std::string>(),
-                   .body = Body(json["thinking_mode"] == "thinking", {{{"name", "f"}}}),
+                   .body = GoldenBody(json["thinking_mode"] == "thinking", {{{"name", "f"}}}),
                    .text = text,
                    .expected = nullptr};
   const Json& official = json["official"];
@@ -202,7 +202,7 @@ std::vector<Golden> OfficialGoldens(const Json& input, const std::string& output
     }
     const std::string reasoning = thinks ? message.value("reasoning_content", "") : "";
     goldens.push_back({.name = std::to_string(goldens.size()),
-                       .body = Body(thinks, {{{"name", "f"}}}),
+                       .body = GoldenBody(thinks, {{{"name", "f"}}}),
                        .text = text,
                        .expected = {{"reasoning", reasoning},
                                     {"content", message.value("content", "")},

@@ -40,7 +40,7 @@ ProgramRun RunGenerate(const std::string& prompt, const std::vector<std::string>
   return RunProgram(arguments);
 }
 
-json Generate(const std::string& prompt, const std::vector<std::string>& options) {
+json GenerateWith(const std::string& prompt, const std::vector<std::string>& options) {
   const ProgramRun run = RunGenerate(prompt, options);
   EXPECT_EQ(run.exit_code, 0) << run.error;
   return ParseOutput(run);
@@ -128,7 +128,7 @@ TEST(EngineOptions, MemoryMustBeEnoughForAWindow) {
 TEST(EngineOptions, NoneOfThemChangesTheText) {
   const TemporaryDirectory directory;
   const std::vector<std::string> base = {"--seed", "2", "-n", "40"};
-  const json plain = Generate(LongPrompt(), base);
+  const json plain = GenerateWith(LongPrompt(), base);
   EXPECT_EQ(plain["tokens"].size(), 40u);
   for (const std::vector<std::string>& options : {std::vector<std::string>{"--draft", "off"},
                                                   {"--draft", "auto"},
@@ -141,7 +141,7 @@ TEST(EngineOptions, NoneOfThemChangesTheText) {
                                                   {"--trace", directory.path() / "trace.json"}}) {
     std::vector<std::string> all = base;
     all.insert(all.end(), options.begin(), options.end());
-    EXPECT_EQ(Generate(LongPrompt(), all)["tokens"], plain["tokens"])
+    EXPECT_EQ(GenerateWith(LongPrompt(), all)["tokens"], plain["tokens"])
         << ::testing::PrintToString(options);
   }
 }
@@ -154,12 +154,12 @@ TEST(EngineOptions, DraftsDoNotChangeTheText) {
           "--temperature", temperature, "--seed", seed, "-n", "40"};
       std::vector<std::string> off = base;
       off.insert(off.end(), {"--draft", "off"});
-      const json plain = Generate("Once upon a time", off);
+      const json plain = GenerateWith("Once upon a time", off);
       EXPECT_EQ(plain["drafted_tokens"], 0);
       for (const char* depth : {"1", "4"}) {
         std::vector<std::string> on = base;
         on.insert(on.end(), {"--draft", depth});
-        const json drafted = Generate("Once upon a time", on);
+        const json drafted = GenerateWith("Once upon a time", on);
         EXPECT_EQ(drafted["tokens"], plain["tokens"]) << temperature << " " << seed;
         EXPECT_GT(drafted["drafted_tokens"], 10);
         n_accepted += drafted["accepted_tokens"].get<std::int64_t>();
@@ -171,8 +171,8 @@ TEST(EngineOptions, DraftsDoNotChangeTheText) {
 
 TEST(EngineOptions, SimulatedAcceptanceIsWhatWasAskedFor) {
   const auto drafted = [](const char* rate) {
-    const json object =
-        Generate("Once", {"--draft", "1", "--draft-acceptance", rate, "-n", "60", "--ignore-eos"});
+    const json object = GenerateWith(
+        "Once", {"--draft", "1", "--draft-acceptance", rate, "-n", "60", "--ignore-eos"});
     return std::pair(object["drafted_tokens"].get<int>(), object["accepted_tokens"].get<int>());
   };
   EXPECT_EQ(drafted("0").second, 0);
@@ -193,7 +193,7 @@ TEST(EngineOptions, DraftsNeedAHead) {
   for (const char* depth : {"auto", "off"}) {
     std::vector<std::string> options = base;
     options.insert(options.end(), {"--draft", depth});
-    EXPECT_EQ(Generate("x", options)["drafted_tokens"], 0);
+    EXPECT_EQ(GenerateWith("x", options)["drafted_tokens"], 0);
   }
   std::vector<std::string> options = base;
   options.insert(options.end(), {"--draft", "1"});
@@ -204,7 +204,7 @@ TEST(EngineOptions, DraftsNeedAHead) {
 TEST(EngineOptions, TraceIsJson) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() / "trace.json";
-  Generate("Once upon a time", {"-n", "5", "--trace", file});
+  GenerateWith("Once upon a time", {"-n", "5", "--trace", file});
   const json trace = json::parse(ReadFile(file), nullptr, false);
   ASSERT_TRUE(trace.is_array());
   int n_steps = 0;
@@ -218,9 +218,9 @@ TEST(EngineOptions, WhatIsOnDiskSurvivesARestart) {
   const TemporaryDirectory directory;
   const std::string disk = directory.path() / "disk";
   const std::vector<std::string> options = {"--seed", "2", "-n", "20", "--kv-disk", disk};
-  const json first = Generate(LongPrompt(), options);
+  const json first = GenerateWith(LongPrompt(), options);
   EXPECT_EQ(first["cached_tokens"], 0);
-  const json second = Generate(LongPrompt(), options);
+  const json second = GenerateWith(LongPrompt(), options);
   EXPECT_EQ(second["tokens"], first["tokens"]);
   const auto n_prompt = first["prompt_tokens"].get<std::int64_t>();
   EXPECT_EQ(second["cached_tokens"], (n_prompt - 1) / 128 * 128);
@@ -231,7 +231,7 @@ TEST(EngineOptions, WhatIsOnDiskSurvivesARestart) {
   // Room for nothing: it is as if there were no disk.
   std::vector<std::string> tiny = options;
   tiny.insert(tiny.end(), {"--kv-disk-size", "1"});
-  const json third = Generate(LongPrompt(), tiny);
+  const json third = GenerateWith(LongPrompt(), tiny);
   EXPECT_EQ(third["tokens"], first["tokens"]);
   EXPECT_EQ(third["cached_tokens"], 0);
 }
@@ -242,13 +242,13 @@ TEST(EngineOptions, TheDiskIsNotSharedBetweenModels) {
   std::filesystem::copy(ProjectPath("models/fairy"), model);
   const std::vector<std::string> options = {
       "--seed", "2", "-n", "5", "--model", model, "--kv-disk", directory.path() / "disk"};
-  Generate(LongPrompt(), options);
-  EXPECT_GT(Generate(LongPrompt(), options)["cached_tokens"], 0);
+  GenerateWith(LongPrompt(), options);
+  EXPECT_GT(GenerateWith(LongPrompt(), options)["cached_tokens"], 0);
   for (const auto& file : std::filesystem::directory_iterator(model)) {
     std::filesystem::last_write_time(
         file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   }
-  EXPECT_EQ(Generate(LongPrompt(), options)["cached_tokens"], 0);
+  EXPECT_EQ(GenerateWith(LongPrompt(), options)["cached_tokens"], 0);
 }
 
 TEST(CheckpointFingerprint, ChangesWithEveryPart) {

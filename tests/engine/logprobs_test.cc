@@ -8,7 +8,7 @@
 namespace fathom {
 namespace {
 
-std::vector<float> RandomLogits(std::size_t count) {
+std::vector<float> LogprobLogits(std::size_t count) {
   std::vector<float> logits(count);
   std::uint64_t state = 7;
   for (float& logit : logits) {
@@ -19,7 +19,7 @@ std::vector<float> RandomLogits(std::size_t count) {
 }
 
 TEST(Logprobs, ProbabilitiesSumToOne) {
-  const std::vector<float> logits = RandomLogits(20);
+  const std::vector<float> logits = LogprobLogits(20);
   TokenLogprobs logprobs;
   ComputeLogprobs(logits, 3, 20, logprobs);
   ASSERT_EQ(logprobs.top.size(), 20u);
@@ -31,7 +31,7 @@ TEST(Logprobs, ProbabilitiesSumToOne) {
 }
 
 TEST(Logprobs, AgreeWithLogSoftmax) {
-  const std::vector<float> logits = RandomLogits(129280);
+  const std::vector<float> logits = LogprobLogits(129280);
   long double sum = 0;
   for (const float logit : logits) {
     sum += std::exp(static_cast<long double>(logit));

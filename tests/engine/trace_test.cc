@@ -22,7 +22,7 @@ std::filesystem::path FileOf(const char* name) {
   return std::filesystem::path(::testing::TempDir()) / name;
 }
 
-std::string ReadAll(const std::filesystem::path& path) {
+std::string ReadTrace(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -43,7 +43,7 @@ TEST(TraceWriter, WritesEveryKindOfEvent) {
   (*writer)->Counter("sequences", begin, std::vector<TraceWriter::Argument>{{"running", 4}});
   ASSERT_TRUE((*writer)->Close());
 
-  const json events = ParseTrace(ReadAll(path));
+  const json events = ParseTrace(ReadTrace(path));
   ASSERT_TRUE(events.is_array());
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(events[0]["name"], "process_name");
@@ -80,7 +80,7 @@ TEST(TraceWriter, CutAtAnyLineItLacksOnlyTheBracket) {
     (*writer)->Instant("token", i % 3, now);
   }
   ASSERT_TRUE((*writer)->Close());
-  const std::string text = ReadAll(path);
+  const std::string text = ReadTrace(path);
   std::size_t n_lines = 0;
   for (std::size_t end = text.find('\n'); n_lines < 101; end = text.find('\n', end + 1)) {
     ASSERT_NE(end, std::string::npos);
@@ -100,7 +100,7 @@ TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
   for (int i = 0; i < 5000; ++i) {
     (*writer)->Instant("token", i, now);
     if (i % 500 != 0) continue;
-    const std::string text = ReadAll(path);
+    const std::string text = ReadTrace(path);
     if (text.empty()) continue;
     const json events = ParseTrace(text + "]");
     ASSERT_TRUE(events.is_array());
@@ -112,7 +112,7 @@ TEST(TraceWriter, TheFileHoldsWholeLinesAtAnyTime) {
 TEST(TraceWriter, DestroyingCloses) {
   const auto path = FileOf("trace_destroyed.json");
   ASSERT_TRUE(TraceWriter::Open(path));
-  EXPECT_EQ(ParseTrace(ReadAll(path)).size(), 1u);
+  EXPECT_EQ(ParseTrace(ReadTrace(path)).size(), 1u);
 }
 
 TEST(TraceWriter, NothingIsWrittenAfterClose) {
@@ -122,7 +122,7 @@ TEST(TraceWriter, NothingIsWrittenAfterClose) {
   ASSERT_TRUE((*writer)->Close());
   (*writer)->Instant("late", 0, TraceWriter::Clock::now());
   EXPECT_TRUE((*writer)->Close());
-  EXPECT_EQ(ParseTrace(ReadAll(path)).size(), 1u);
+  EXPECT_EQ(ParseTrace(ReadTrace(path)).size(), 1u);
 }
 
 TEST(TraceWriter, UnwritablePathIsAnErrorThatNamesIt) {

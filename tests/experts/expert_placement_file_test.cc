@@ -11,7 +11,7 @@ namespace {
 const PlacementOwner kOwner = {"5f0c", 2, {.n_logical = 4, .n_physical = 6, .n_ranks = 3}};
 const BlockPlacements kPlacements = {{0, 1, 2, 3, 0, 1}, {3, 2, 1, 0, 3, 3}};
 
-std::string Refusal(std::string_view from, std::string_view to) {
+std::string FileRefusal(std::string_view from, std::string_view to) {
   std::string text = PlacementText(kPlacements, kOwner);
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -28,29 +28,29 @@ TEST(ExpertPlacementFileTest, WhatIsWrittenIsRead) {
 }
 
 TEST(ExpertPlacementFileTest, AFileForSomethingElseIsRefusedByItsField) {
-  EXPECT_EQ(Refusal("5f0c", "5f0d"), "experts.json: model: expected '5f0c', found '5f0d'");
-  EXPECT_EQ(Refusal("fathom experts 1", "fathom experts 2"),
+  EXPECT_EQ(FileRefusal("5f0c", "5f0d"), "experts.json: model: expected '5f0c', found '5f0d'");
+  EXPECT_EQ(FileRefusal("fathom experts 1", "fathom experts 2"),
             "experts.json: format: expected 'fathom experts 1', found 'fathom experts 2'");
-  EXPECT_EQ(Refusal("\"routed_experts\": 4", "\"routed_experts\": 8"),
+  EXPECT_EQ(FileRefusal("\"routed_experts\": 4", "\"routed_experts\": 8"),
             "experts.json: routed_experts: expected 4, found 8");
-  EXPECT_EQ(Refusal("\"physical_experts\": 6", "\"physical_experts\": 8"),
+  EXPECT_EQ(FileRefusal("\"physical_experts\": 6", "\"physical_experts\": 8"),
             "experts.json: physical_experts: expected 6, found 8");
-  EXPECT_EQ(Refusal("\"expert_ranks\": 3", "\"expert_ranks\": 2"),
+  EXPECT_EQ(FileRefusal("\"expert_ranks\": 3", "\"expert_ranks\": 2"),
             "experts.json: expert_ranks: expected 3, found 2");
-  EXPECT_EQ(Refusal("\"blocks\": 2", "\"blocks\": \"2\""),
+  EXPECT_EQ(FileRefusal("\"blocks\": 2", "\"blocks\": \"2\""),
             "experts.json: blocks: expected 2, found '2'");
-  EXPECT_EQ(Refusal("\"1\": [", "\"2\": ["),
+  EXPECT_EQ(FileRefusal("\"1\": [", "\"2\": ["),
             "experts.json: placement.1: expected a list of 1 to 6 integers from 0 to 3, found "
             "nothing");
 }
 
 TEST(ExpertPlacementFileTest, AFileThatIsDamagedIsRefused) {
-  EXPECT_EQ(Refusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 0, 3]"),
+  EXPECT_EQ(FileRefusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 0, 3]"),
             "experts.json: placement.1: expected 6 physical experts, found 5");
-  EXPECT_EQ(Refusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 1, 3, 3]"),
+  EXPECT_EQ(FileRefusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 1, 3, 3]"),
             "experts.json: placement.1: expected a replica of every expert, found none of 0");
-  EXPECT_NE(Refusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 0, 3, 4]"), "");
-  EXPECT_NE(Refusal("}}\n", ""), "");
+  EXPECT_NE(FileRefusal("[3, 2, 1, 0, 3, 3]", "[3, 2, 1, 0, 3, 4]"), "");
+  EXPECT_NE(FileRefusal("}}\n", ""), "");
   EXPECT_NE(ParsePlacement("", "experts.json", kOwner).error().message, "");
 }
 

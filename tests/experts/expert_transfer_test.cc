@@ -12,8 +12,8 @@
 namespace fathom {
 namespace {
 
-ReplicaMap MapOf(const std::vector<std::int32_t>& physical_to_logical, std::int64_t n_logical,
-                 std::int64_t n_ranks) {
+ReplicaMap TransferMap(const std::vector<std::int32_t>& physical_to_logical, std::int64_t n_logical,
+                       std::int64_t n_ranks) {
   return {
       0,
       {.n_logical = n_logical, .n_physical = std::ssize(physical_to_logical), .n_ranks = n_ranks},
@@ -22,8 +22,8 @@ ReplicaMap MapOf(const std::vector<std::int32_t>& physical_to_logical, std::int6
 
 TEST(ExpertTransferTest, WhatIsThereIsNotSentAndSendersTakeTurns) {
   // Ranks 0 and 1 have experts 0 and 1, ranks 2 and 3 have 2 and 3.
-  const ReplicaMap from = MapOf({0, 1, 0, 1, 2, 3, 2, 3}, 4, 4);
-  const ReplicaMap to = MapOf({0, 1, 2, 3, 0, 1, 2, 3}, 4, 4);
+  const ReplicaMap from = TransferMap({0, 1, 0, 1, 2, 3, 2, 3}, 4, 4);
+  const ReplicaMap to = TransferMap({0, 1, 2, 3, 0, 1, 2, 3}, 4, 4);
   const std::vector<std::vector<ExpertTransfer>> rounds = PlanTransfers(from, to);
   ASSERT_EQ(rounds.size(), 2u);
   EXPECT_EQ(rounds[0], (std::vector<ExpertTransfer>{{2, 2, 1}, {0, 0, 2}}));
@@ -33,8 +33,8 @@ TEST(ExpertTransferTest, WhatIsThereIsNotSentAndSendersTakeTurns) {
 
 TEST(ExpertTransferTest, ARankSendsOneExpertAtATime) {
   // Rank 0 alone has experts 0 and 1; rank 3, which lacks both, is sent another meanwhile.
-  const ReplicaMap from = MapOf({0, 1, 2, 3, 2, 3, 4, 5}, 6, 4);
-  const ReplicaMap to = MapOf({0, 1, 0, 2, 0, 3, 2, 4}, 6, 4);
+  const ReplicaMap from = TransferMap({0, 1, 2, 3, 2, 3, 4, 5}, 6, 4);
+  const ReplicaMap to = TransferMap({0, 1, 0, 2, 0, 3, 2, 4}, 6, 4);
   EXPECT_EQ(PlanTransfers(from, to),
             (std::vector<std::vector<ExpertTransfer>>{{{0, 0, 1}, {2, 1, 3}}, {{0, 0, 2}}}));
 }
@@ -49,7 +49,7 @@ TEST(ExpertTransferTest, EveryRankGetsWhatItLacksFromOneThatHasIt) {
         physical[p] = static_cast<std::int32_t>(p < 8 ? p : random() % 8);
       }
       std::shuffle(physical.begin(), physical.end(), random);
-      return MapOf(physical, n_logical, n_ranks);
+      return TransferMap(physical, n_logical, n_ranks);
     };
     const ReplicaMap from = place(), to = place();
     std::vector<std::set<std::int32_t>> got(4);

@@ -19,13 +19,13 @@ constexpr std::int64_t kContext = 700;
 constexpr std::int64_t kSequences = 3;
 constexpr std::int64_t kTokens = 517;
 
-std::string Bytes(const void* data, std::int64_t bytes) {
+std::string FilledBytes(const void* data, std::int64_t bytes) {
   return {static_cast<const char*>(data), static_cast<std::size_t>(bytes)};
 }
 
 template <class T>
 std::string RowBytes(const Matrix<T>& m, std::int64_t first, std::int64_t count) {
-  return Bytes(m.Row(first), count * m.cols * static_cast<std::int64_t>(sizeof(T)));
+  return FilledBytes(m.Row(first), count * m.cols * static_cast<std::int64_t>(sizeof(T)));
 }
 
 // The rows of a sequence from `first` on that have a block.
@@ -33,7 +33,7 @@ std::string RowBytes(const BlockRows& rows, std::int32_t sequence, std::int64_t 
   std::string all;
   for (std::int64_t row = first; row < rows.Capacity(); ++row) {
     if (rows.Row(sequence, row) != nullptr) {
-      all += Bytes(rows.Row(sequence, row), rows.row_bytes);
+      all += FilledBytes(rows.Row(sequence, row), rows.row_bytes);
     }
   }
   return all;
@@ -88,7 +88,7 @@ void ExpectOrdinaryKey(const KeyRows& keys, std::int32_t sequence, std::int64_t 
     ExpectOrdinary(ToFloat(x));
   }
   const std::uint8_t* padding = packed + ScaleOffset(keys.layout) + 2;
-  EXPECT_EQ(Bytes(padding, packed + keys.blocks.row_bytes - padding), std::string(6, '\0'));
+  EXPECT_EQ(FilledBytes(padding, packed + keys.blocks.row_bytes - padding), std::string(6, '\0'));
 }
 
 void ExpectOrdinaryTails(const CompressorCache& cache, std::int64_t sequence) {

@@ -33,8 +33,8 @@ Parts MakeParts(TokenizerFile file) {
 
 enum class Way { kEncode, kScan, kHeap };
 
-std::vector<Token> Encode(const BytePairEncoder& encoder, Way way, std::string_view piece,
-                          BpeScratch& scratch) {
+std::vector<Token> EncodeWith(const BytePairEncoder& encoder, Way way, std::string_view piece,
+                              BpeScratch& scratch) {
   std::vector<Token> tokens;
   switch (way) {
     case Way::kEncode:
@@ -65,7 +65,7 @@ TEST(Bpe, EveryWayGivesTheGoldenTokens) {
     for (const testing::TokenCase& golden : cases) {
       std::vector<Token> tokens;
       for (const std::string& piece : golden.pieces) {
-        const std::vector<Token> part = Encode(encoder, way, piece, scratch);
+        const std::vector<Token> part = EncodeWith(encoder, way, piece, scratch);
         tokens.insert(tokens.end(), part.begin(), part.end());
       }
       EXPECT_EQ(tokens, golden.tokens) << golden.text << " way " << static_cast<int>(way);
@@ -85,7 +85,7 @@ TEST(Bpe, EveryOfficialTokenEncodesToItself) {
   BpeScratch scratch;
   for (const Token token : parts.model.tokens) {
     for (const Way way : {Way::kScan, Way::kHeap}) {
-      ASSERT_EQ(Encode(encoder, way, parts.vocabulary.Bytes(token), scratch),
+      ASSERT_EQ(EncodeWith(encoder, way, parts.vocabulary.Bytes(token), scratch),
                 std::vector<Token>{token});
     }
   }
@@ -145,23 +145,23 @@ std::vector<Token> MergeByDefinition(const BpeModel& model, std::string_view pie
 }
 
 TEST(Bpe, RandomMergesFollowTheDefinition) {
-  EXPECT_TRUE(rc::check("merging by table, scan and heap equals the definition",
-                        [](const std::vector<std::pair<std::uint8_t, std::uint8_t>>& choices) {
-                          const Parts parts = MakeParts(RandomModel(choices));
-                          const BytePairEncoder encoder(parts.vocabulary, parts.model);
-                          BpeScratch scratch;
-                          for (int repeat = 0; repeat < 20; ++repeat) {
-                            const auto piece = *rc::gen::container<std::string>(
-                                rc::gen::elementOf(std::string("abc")));
-                            const std::vector<Token> expected =
-                                MergeByDefinition(parts.model, piece);
-                            if (!piece.empty()) {
-                              RC_ASSERT(Encode(encoder, Way::kEncode, piece, scratch) == expected);
-                            }
-                            RC_ASSERT(Encode(encoder, Way::kScan, piece, scratch) == expected);
-                            RC_ASSERT(Encode(encoder, Way::kHeap, piece, scratch) == expected);
-                          }
-                        }));
+  EXPECT_TRUE(
+      rc::check("merging by table, scan and heap equals the definition",
+                [](const std::vector<std::pair<std::uint8_t, std::uint8_t>>& choices) {
+                  const Parts parts = MakeParts(RandomModel(choices));
+                  const BytePairEncoder encoder(parts.vocabulary, parts.model);
+                  BpeScratch scratch;
+                  for (int repeat = 0; repeat < 20; ++repeat) {
+                    const auto piece =
+                        *rc::gen::container<std::string>(rc::gen::elementOf(std::string("abc")));
+                    const std::vector<Token> expected = MergeByDefinition(parts.model, piece);
+                    if (!piece.empty()) {
+                      RC_ASSERT(EncodeWith(encoder, Way::kEncode, piece, scratch) == expected);
+                    }
+                    RC_ASSERT(EncodeWith(encoder, Way::kScan, piece, scratch) == expected);
+                    RC_ASSERT(EncodeWith(encoder, Way::kHeap, piece, scratch) == expected);
+                  }
+                }));
 }
 
 // "abc" is in the vocabulary, but merging can never reach it: "b c" has the lower rank and there is
@@ -177,8 +177,8 @@ TEST(Bpe, WholePieceShortcutIsTakenOnlyWhereMergingAgrees) {
     const Parts parts = MakeParts(file);
     const BytePairEncoder encoder(parts.vocabulary, parts.model);
     BpeScratch scratch;
-    EXPECT_EQ(Encode(encoder, Way::kEncode, "ab", scratch), std::vector<Token>{257});
-    EXPECT_EQ(Encode(encoder, Way::kEncode, "abc", scratch),
+    EXPECT_EQ(EncodeWith(encoder, Way::kEncode, "ab", scratch), std::vector<Token>{257});
+    EXPECT_EQ(EncodeWith(encoder, Way::kEncode, "abc", scratch),
               ignore_merges ? std::vector<Token>{258} : (std::vector<Token>{'a', 256}));
   }
 }
@@ -197,9 +197,9 @@ TEST(Bpe, LongPiecesAgreeByScanAndByHeap) {
       state = state * 1664525u + 1013904223u;
       piece += "etaoin shrdlu"[(state >> 24) % 13];
     }
-    const std::vector<Token> expected = Encode(encoder, Way::kScan, piece, scratch);
-    EXPECT_EQ(Encode(encoder, Way::kHeap, piece, scratch), expected) << n_bytes;
-    EXPECT_EQ(Encode(encoder, Way::kEncode, piece, scratch), expected) << n_bytes;
+    const std::vector<Token> expected = EncodeWith(encoder, Way::kScan, piece, scratch);
+    EXPECT_EQ(EncodeWith(encoder, Way::kHeap, piece, scratch), expected) << n_bytes;
+    EXPECT_EQ(EncodeWith(encoder, Way::kEncode, piece, scratch), expected) << n_bytes;
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kOverloaded = 529;
 
-std::string_view TypeOf(int status) {
+std::string_view ErrorType(int status) {
   switch (status) {
     case 401:
       return "authentication_error";
@@ -49,7 +49,7 @@ int MessagesStatus(const ApiError& error) {
 JsonValue MessagesErrorJson(const ApiError& error) {
   JsonValue json = {
       {"type", "error"},
-      {"error", {{"type", TypeOf(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+      {"error", {{"type", ErrorType(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
   if (!error.request_id.empty()) json["request_id"] = error.request_id;
   return json;
 }

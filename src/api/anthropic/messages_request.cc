@@ -102,8 +102,8 @@ void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& pat
       {.name = std::move(name), .function_json = FunctionJson(tool, body)});
 }
 
-void ReadTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
-               ChatCompletionRequest* request) {
+void ReadMessagesTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
+                       ChatCompletionRequest* request) {
   CheckToolCount(reader, "tools", limits);
   const JsonValue* list = reader.Find("tools");
   if (list == nullptr) return;
@@ -114,7 +114,7 @@ void ReadTools(FieldReader& reader, const RequestLimits& limits, std::string_vie
 }
 
 // Reads tool_choice. The tools must have been read.
-void ReadToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
+void ReadMessagesToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return;
   FieldReader fields(*choice, "tool_choice");
@@ -160,8 +160,8 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
   FieldReader reader(*json);
   ReadMessagesGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);
-  ReadTools(reader, limits, body, &request);
-  ReadToolChoice(reader, &request);
+  ReadMessagesTools(reader, limits, body, &request);
+  ReadMessagesToolChoice(reader, &request);
   request.chat.messages = ReadConversation(reader, body, defaults.stable_system);
   if (reader.error()) return Unexpected(*reader.error());
   return request;

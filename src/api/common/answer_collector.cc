@@ -25,7 +25,7 @@ AnswerEnd EndOf(FinishReason finish) {
                                                                               : AnswerEnd::kLength;
 }
 
-void Append(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* events) {
+void AppendEvents(std::vector<AnswerEvent> more, std::vector<AnswerEvent>* events) {
   std::move(more.begin(), more.end(), std::back_inserter(*events));
 }
 
@@ -74,7 +74,7 @@ std::vector<AnswerEvent> AnswerCollector::ParseText(const StreamEvent& event) {
     wants_no_more_ = !event.finish;
     collected_.finish = FinishReason::kStop;
   }
-  if (finished()) Append(parser_->Finish(EndOf(*collected_.finish)), &events);
+  if (finished()) AppendEvents(parser_->Finish(EndOf(*collected_.finish)), &events);
   if (!options_.parallel_tool_calls) {
     std::erase_if(events, [](const AnswerEvent& e) { return IsCall(e) && e.call > 0; });
   }

@@ -32,7 +32,7 @@ bool HasTokensOfATurn(const std::vector<Token>& tokens, bool has_reasoning,
   return n_closed == (has_reasoning ? 1 : 0);
 }
 
-Status Append(std::string_view text, const Tokenizer& tokenizer, std::vector<Token>* tokens) {
+Status AppendTokens(std::string_view text, const Tokenizer& tokenizer, std::vector<Token>* tokens) {
   const Result<std::vector<Token>> more = tokenizer.Encode(text, SpecialTokens::kParse);
   if (!more) return Unexpected(more.error());
   tokens->insert(tokens->end(), more->begin(), more->end());
@@ -47,7 +47,7 @@ Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tok
     const auto until = collected.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_before);
     tokens.insert(tokens.end(), next, until);
     next = until;
-    const Status status = Append(given.text, tokenizer, &tokens);
+    const Status status = AppendTokens(given.text, tokenizer, &tokens);
     if (!status) return Unexpected(status.error());
   }
   tokens.insert(tokens.end(), next, collected.tokens.end());
@@ -108,7 +108,7 @@ std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
   if (!text) return std::nullopt;
   if (!collected.answer.tool_calls.empty()) {
     const std::string_view closing = EndOfBlock(*text);
-    if (!Append(closing, tokenizer, &*tokens)) return std::nullopt;
+    if (!AppendTokens(closing, tokenizer, &*tokens)) return std::nullopt;
     *text += closing;
   }
   if (!Says(*std::move(text), starts_in_reasoning, collected.answer)) return std::nullopt;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kObject = "text_completion";
 
 // Returns the text that a choice begins with.
-std::string EchoOf(const ApiAnswer& answer, std::size_t choice) {
+std::string EchoedPrompt(const ApiAnswer& answer, std::size_t choice) {
   const ApiCall& call = answer.call();
   if (call.echoes.empty()) return "";
   return call.echoes[choice / static_cast<std::size_t>(call.requests[0].n_choices)];
@@ -29,7 +29,8 @@ class CompletionFormat final : public AnswerFormat {
     JsonValue list = JsonValue::Array();
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const CollectedAnswer& collected = answer.choices()[i].collected();
-      list.push_back(ChoiceJson(answer, i, EchoOf(answer, i) + collected.answer.content, true));
+      list.push_back(
+          ChoiceJson(answer, i, EchoedPrompt(answer, i) + collected.answer.content, true));
     }
     JsonValue json = ResponseJson(kObject, answer.head(), std::move(list));
     json["usage"] = UsageJson(answer.usage());
@@ -42,7 +43,8 @@ class CompletionFormat final : public AnswerFormat {
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
     std::string text;
-    if (!std::exchange(choices_[piece.choice].has_begun, true)) text = EchoOf(answer, piece.choice);
+    if (!std::exchange(choices_[piece.choice].has_begun, true))
+      text = EchoedPrompt(answer, piece.choice);
     for (const AnswerEvent& event : piece.events) text += event.text;
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;

@@ -63,7 +63,7 @@ Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
 }
 
 // Returns the prompt as the client wrote it, or the text of its tokens.
-Result<std::string> TextOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
+Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
   if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
@@ -79,7 +79,7 @@ ApiResult<ApiCall> PrepareCompletion(std::string_view body, const ApiModel& mode
         AddRequest(*std::move(tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
     if (!request->echo) continue;
-    Result<std::string> text = TextOf(prompt, *model.tokenizer);
+    Result<std::string> text = PromptText(prompt, *model.tokenizer);
     if (!text) return UnexpectedApiError(text.error());
     call.echoes.push_back(*std::move(text));
   }

@@ -91,7 +91,7 @@ std::string ReadReasoningText(FieldReader& reader) {
 }
 
 // Clients leave out the types of messages and their parts.
-std::string TypeOf(FieldReader& reader) {
+std::string ItemType(FieldReader& reader) {
   std::string type;
   reader.ReadString("type", &type);
   if (!type.empty()) return type;
@@ -139,7 +139,7 @@ void ResponsesItems::Add(const JsonValue& item, std::string_view source, const s
     return;
   }
   FieldReader reader(item, path);
-  const std::string type = TypeOf(reader);
+  const std::string type = ItemType(reader);
   std::string id;
   reader.ReadString("id", &id);
   if (type == "item_reference") {

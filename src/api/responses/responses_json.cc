@@ -90,7 +90,7 @@ JsonValue ResponsesUsage(const Usage& usage) {
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
-JsonValue ResponseJson(const ApiAnswer& answer, std::string_view status, JsonValue output) {
+JsonValue ResponsesJson(const ApiAnswer& answer, std::string_view status, JsonValue output) {
   JsonValue json = {{"id", answer.head().id},
                     {"object", "response"},
                     {"created_at", answer.head().created},
@@ -200,7 +200,7 @@ bool IsComplete(const ApiAnswer& answer) {
 }
 
 JsonValue StartedResponse(const ApiAnswer& answer) {
-  return ResponseJson(answer, "in_progress", JsonValue::Array());
+  return ResponsesJson(answer, "in_progress", JsonValue::Array());
 }
 
 JsonValue FinishedResponse(const ApiAnswer& answer) {
@@ -210,7 +210,7 @@ JsonValue FinishedResponse(const ApiAnswer& answer) {
   }
   const bool is_complete = IsComplete(answer);
   JsonValue json =
-      ResponseJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
+      ResponsesJson(answer, is_complete ? "completed" : "incomplete", std::move(output));
   if (!is_complete) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
   json["usage"] = ResponsesUsage(answer.usage());
   return json;

@@ -59,7 +59,7 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
   if (includes_logprobs) sampling.top_logprobs = static_cast<int>(top_logprobs);
 }
 
-void ReadReasoning(FieldReader& reader, ResponsesRequest* request) {
+void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
   const JsonValue* reasoning = reader.FindObject("reasoning");
   if (reasoning == nullptr) return;
   FieldReader inner(*reasoning, "reasoning");
@@ -92,8 +92,8 @@ void CheckTextFormat(FieldReader& reader) {
   }
 }
 
-void ReadTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
-               ResponsesRequest* request) {
+void ReadResponsesTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
+                        ResponsesRequest* request) {
   ResponsesTools tools = ReadResponsesTools(reader, body, limits);
   request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
@@ -151,7 +151,7 @@ void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
 
 // Returns a value of the client as it is sent back: null if it holds a number that JSON cannot
 // write.
-JsonValue EchoOf(const JsonValue* value) {
+JsonValue EchoedValue(const JsonValue* value) {
   if (value == nullptr) return nullptr;
   return ParseJson(PythonJson(*value), {.python_constants = false}).value_or(JsonValue());
 }
@@ -160,7 +160,7 @@ JsonValue EchoOf(const JsonValue* value) {
 // the keys.
 JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
   const SamplingParameters& sampling = request.chat.generation.sampling;
-  const auto echo = [&reader](std::string_view key) { return EchoOf(reader.Find(key)); };
+  const auto echo = [&reader](std::string_view key) { return EchoedValue(reader.Find(key)); };
   const auto echo_or = [&echo](std::string_view key, JsonValue otherwise) {
     JsonValue json = echo(key);
     return json.IsNull() ? std::move(otherwise) : json;
@@ -203,9 +203,9 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
   ReadResponsesGeneration(reader, limits, &request.chat.generation);
   RefuseUnsupportedFields(reader);
   ReadInclude(reader, &request);
-  ReadReasoning(reader, &request);
+  ReadResponsesReasoning(reader, &request);
   CheckTextFormat(reader);
-  ReadTools(reader, body, limits, &request);
+  ReadResponsesTools(reader, body, limits, &request);
   reader.ReadBool("store", &request.context.store);
   ReadInput(reader, body, store, &request);
   if (reader.error()) return Unexpected(*reader.error());

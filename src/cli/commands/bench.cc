@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
-Result<bench::Plan> MakePlan(const BenchCommand& command, const ModelConfig& config) {
+Result<bench::Plan> MakeBenchPlan(const BenchCommand& command, const ModelConfig& config) {
   bench::Plan plan = {.n_repetitions = command.n_repetitions, .chunk = command.chunk};
   if (command.rows.empty()) {
     plan.rows = bench::DefaultRows(config.max_position_embeddings);
@@ -85,7 +85,7 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
   }
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  Result<bench::Plan> plan = MakePlan(command, *config);
+  Result<bench::Plan> plan = MakeBenchPlan(command, *config);
   if (!plan) return Unexpected(plan.error());
   const Status can_write = command.plot.empty() ? Status() : CheckCanWrite(command.plot);
   if (!can_write) return can_write;

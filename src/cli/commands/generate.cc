@@ -119,8 +119,9 @@ class PrintedAnswer {
   std::optional<std::size_t> stop_string_;
 };
 
-std::string ToJson(const PrintedAnswer& answer, const RequestStats& stats, const ModelFiles& model,
-                   double load_seconds, const SamplingParameters& parameters) {
+std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
+                       const ModelFiles& model, double load_seconds,
+                       const SamplingParameters& parameters) {
   JsonValue object = {{"model", model.directory.string()},
                       {"text", answer.text()},
                       {"tokens", answer.tokens()},
@@ -180,8 +181,9 @@ Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log)
     if (!added) return added;
   }
   const RequestStats stats = stream->stats();
-  return command.json ? Print(ToJson(answer, stats, *files, (*runtime)->load_seconds(), parameters))
-                      : Finish(answer, stats, (*runtime)->load_seconds());
+  return command.json
+             ? Print(AnswerJson(answer, stats, *files, (*runtime)->load_seconds(), parameters))
+             : Finish(answer, stats, (*runtime)->load_seconds());
 }
 
 }  // namespace fathom::cli

@@ -42,7 +42,7 @@ struct Plan {
   }
 };
 
-Result<Plan> MakePlan(const LogitsCommand& command, const ModelConfig& config) {
+Result<Plan> MakeLogitsPlan(const LogitsCommand& command, const ModelConfig& config) {
   Result<std::vector<Token>> tokens = ReadTokenIds(command.tokens, config.vocab_size);
   if (!tokens) return Unexpected(tokens.error());
   Plan plan = {.tokens = *std::move(tokens), .vocab_size = config.vocab_size};
@@ -175,7 +175,7 @@ Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log) {
   if (!directory) return Unexpected(directory.error());
   const Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  Result<Plan> plan = MakePlan(command, *config);
+  Result<Plan> plan = MakeLogitsPlan(command, *config);
   if (!plan) return Unexpected(plan.error());
   std::optional<SafetensorsWriter> writer;
   if (ranks.is_first()) {

@@ -17,7 +17,7 @@
 namespace fathom::cli {
 namespace {
 
-std::string ToJson(const SavedChat& chat) {
+std::string ChatJson(const SavedChat& chat) {
   JsonValue messages = JsonValue::Array();
   for (const Message& message : chat.messages) {
     JsonValue entry = {{"role", kRoleNames[static_cast<std::size_t>(message.role)]},
@@ -73,7 +73,7 @@ Status CheckMessages(const std::vector<Message>& messages) {
 }  // namespace
 
 Status SaveChat(const std::filesystem::path& path, const SavedChat& chat) {
-  return WriteFile(path, ToJson(chat));
+  return WriteFile(path, ChatJson(chat));
 }
 
 Result<SavedChat> ParseChat(std::string_view json) {

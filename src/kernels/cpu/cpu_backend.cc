@@ -7,19 +7,13 @@
 
 #include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
 constexpr std::int64_t kGateWork = 4;  // work per number of a gate's row: rows are transposed
-
-void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
-  Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
-            2 * rope.cos.cols <= head_dim,
-        "RoPE rows: shapes");
-}
 
 void CheckMix(const HcMix& mix, std::int64_t rows) {
   Check(mix.post.rows == rows && mix.post.cols == kStreams && mix.comb.rows == rows &&
@@ -82,7 +76,7 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
     });
   }
   const std::int64_t mix_work = rows.chains == nullptr ? width * w.gates * kGateWork : width;
-  const std::int64_t sinkhorn_work = w.gates == kGates ? kSinkhornWork : 0;
+  const std::int64_t sinkhorn_work = w.gates == kHcGates ? kSinkhornWork : 0;
   ForItems(rows.count, mix_work + sinkhorn_work,
            [&](std::int64_t first, std::int64_t end) { kernels.hyper_pre(w, rows, first, end); });
 }
@@ -98,7 +92,7 @@ void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcO
   const cpu::HyperWeights weights = {.fn = w.fn,
                                      .base = w.base,
                                      .scale = w.scale,
-                                     .gates = kGates,
+                                     .gates = kHcGates,
                                      .sinkhorn_iterations = options.sinkhorn_iterations,
                                      .eps = options.eps,
                                      .norm_eps = options.norm_eps};

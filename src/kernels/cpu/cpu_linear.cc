@@ -5,18 +5,10 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
-
-void CheckWeight(const Weight& w) {
-  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
-  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
-  Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
-        "k_parts is not 1, 2, 4 or 8");
-  Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,
-        "k_parts does not divide k into multiples of 128");
-}
 
 // Returns the multiply-adds of one output column, including the cost of expanding its weights.
 std::int64_t ColumnWork(const cpu::Product& product) { return product.k * (product.t + 2); }

@@ -17,8 +17,8 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kBlock = 64;   // slots that share one maximum
-constexpr std::int64_t kChain = 128;  // dimensions per fma chain of a score
+constexpr std::int64_t kBlock = 64;        // slots that share one maximum
+constexpr std::int64_t kScoreChain = 128;  // dimensions per fma chain of a score
 
 // The slots of a query in order: the key, which is also the value; empty where masked.
 using Key = std::vector<Bf16>;
@@ -108,7 +108,7 @@ void AddBlock(const Bf16* q, std::span<const Key> keys, float scale, OnlineSoftm
     if (!keys[j].empty()) {
       z[j] = scale *
              ChainProduct(
-                 head_dim, kChain, [&](std::int64_t i) { return ToFloat(q[i]); },
+                 head_dim, kScoreChain, [&](std::int64_t i) { return ToFloat(q[i]); },
                  [&](std::int64_t i) { return ToFloat(keys[j][static_cast<std::size_t>(i)]); });
       maximum = std::max(maximum, z[j]);
     }

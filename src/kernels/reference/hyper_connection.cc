@@ -11,8 +11,7 @@
 namespace fathom {
 namespace {
 
-constexpr std::int64_t kChain = 192;                                 // numbers per fma chain
-constexpr std::int64_t kGates = 2 * kStreams + kStreams * kStreams;  // pre, post, comb
+constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
 
 // m[i] of the first n rows of fn; x [width] are the streams of one token.
 void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, std::int64_t n,
@@ -21,7 +20,7 @@ void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, 
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
   for (std::int64_t i = 0; i < n; ++i) {
     const float product = ChainProduct(
-        width, kChain, [&](std::int64_t k) { return ToFloat(x[k]); },
+        width, kMixChain, [&](std::int64_t k) { return ToFloat(x[k]); },
         [&](std::int64_t k) { return fn[i * width + k]; });
     m[i] = product * r;
   }
@@ -89,8 +88,8 @@ void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
         "HcPre: shapes of the mix");
   Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
   for (std::int64_t row = 0; row < out.rows; ++row) {
-    float m[kGates];
-    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kGates, m);
+    float m[kHcGates];
+    MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kHcGates, m);
     float* post = mix.post.Row(row);
     for (int j = 0; j < kStreams; ++j) {
       const int gate = kStreams + j;

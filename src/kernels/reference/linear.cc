@@ -8,6 +8,7 @@
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -171,15 +172,6 @@ float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t 
   }
   Check(false, "PlainProduct: a quantised weight");
   return 0.0f;
-}
-
-void CheckWeight(const Weight& w) {
-  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
-  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
-  Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
-        "k_parts is not 1, 2, 4 or 8");
-  Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,
-        "k_parts does not divide k into multiples of 128");
 }
 
 // Calls store(row, i, sum) for every element of x * w^T.

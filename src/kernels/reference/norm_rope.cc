@@ -7,15 +7,10 @@
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
-
-void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
-  Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
-            2 * rope.cos.cols <= head_dim,
-        "RoPE rows: shapes");
-}
 
 // The unweighted norm of one query head, rounded to bf16 at every step.
 void NormalizeHead(Bf16* q, std::int64_t head_dim, float eps) {

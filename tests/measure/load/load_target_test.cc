@@ -20,7 +20,7 @@ using testing::ReplyText;
 using testing::ScriptedConnection;
 using testing::ScriptedPeer;
 
-json BodyOf(const HttpCall& call) {
+json RequestBody(const HttpCall& call) {
   json body = json::parse(call.body, nullptr, false);
   EXPECT_FALSE(body.is_discarded()) << call.body;
   return body;
@@ -34,7 +34,7 @@ TEST(LoadTargetTest, AsksForCompletionsOfTokens) {
   EXPECT_THAT(call.fields, Contains(Pair("Authorization", "Bearer k")));
   EXPECT_THAT(call.fields, Contains(Pair("Content-Type", "application/json")));
   EXPECT_EQ(
-      BodyOf(call),
+      RequestBody(call),
       (json{{"model", "m"},
             {"prompt", {5, 6, 7}},
             {"max_tokens", 9},
@@ -49,7 +49,7 @@ TEST(LoadTargetTest, AsksForAnswersToMessages) {
   messages.push_back({{"role", "user"}, {"content", "hi"}});
   const HttpCall call = MakeChatCall({.endpoint = LoadEndpoint::kChat, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/chat/completions");
-  const json body = BodyOf(call);
+  const json body = RequestBody(call);
   EXPECT_EQ(body["messages"][0]["content"], "hi");
   EXPECT_FALSE(body.contains("temperature"));
   for (const auto& [name, value] : call.fields) {
@@ -62,12 +62,12 @@ TEST(LoadTargetTest, AsksForResponses) {
   const HttpCall call =
       MakeChatCall({.endpoint = LoadEndpoint::kResponses, .model = "m"}, messages, 9);
   EXPECT_EQ(call.path, "/v1/responses");
-  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
-                                {"input", json::parse(WriteJson(messages))},
-                                {"max_output_tokens", 9},
-                                {"store", false},
-                                {"ignore_eos", true},
-                                {"stream", true}}));
+  EXPECT_EQ(RequestBody(call), (json{{"model", "m"},
+                                     {"input", json::parse(WriteJson(messages))},
+                                     {"max_output_tokens", 9},
+                                     {"store", false},
+                                     {"ignore_eos", true},
+                                     {"stream", true}}));
 }
 
 TEST(LoadTargetTest, AsksForMessages) {
@@ -77,11 +77,11 @@ TEST(LoadTargetTest, AsksForMessages) {
   EXPECT_EQ(call.path, "/v1/messages");
   EXPECT_THAT(call.fields, Contains(Pair("anthropic-version", "2023-06-01")));
   EXPECT_THAT(call.fields, Contains(Pair("x-api-key", "k")));
-  EXPECT_EQ(BodyOf(call), (json{{"model", "m"},
-                                {"messages", json::parse(WriteJson(messages))},
-                                {"max_tokens", 9},
-                                {"ignore_eos", true},
-                                {"stream", true}}));
+  EXPECT_EQ(RequestBody(call), (json{{"model", "m"},
+                                     {"messages", json::parse(WriteJson(messages))},
+                                     {"max_tokens", 9},
+                                     {"ignore_eos", true},
+                                     {"stream", true}}));
 }
 
 Result<std::string> FirstModel(int status, const std::string& body) {
