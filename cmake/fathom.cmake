@@ -38,10 +38,8 @@ set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 
 # The optimisation of folders that run once per request, and of the tests: both are compiled more
-# often than they run. Builds with sanitizers spend most of their time on optimising, so tests there
-# have none.
+# often than they run.
 set(cold_options -O1)
-set(test_options $<IF:$<CONFIG:Debug>,-O0,-O1>)
 
 fathom_precompile(headers HEADERS ${standard_headers})
 fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
@@ -85,7 +83,7 @@ function(fathom_test name)
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} fmt::fmt GTest::gmock
     GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name}_test PRIVATE ${test_options})
+  target_compile_options(${name}_test PRIVATE ${cold_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD
