@@ -22,7 +22,7 @@ DEFINITIONS = (
     re.compile(r"(?:struct|class|union|enum class|enum)\s+([A-Za-z_]\w*)"),
     re.compile(r"(?:static |inline )*(?:constexpr|const|thread_local)\s.*?\b([A-Za-z_]\w*)"
                r"(?:\[[^\]]*\])*\s*(?:=|\{)"),
-    re.compile(r"(?:template.*>\s*)?[\w:<>,*&\[\]() ]+?[ *&]([A-Za-z_]\w*)\("),
+    re.compile(r"[\w:<>,*&\[\]() ]+?[ *&]([A-Za-z_]\w*)\("),
     re.compile(r"([A-Za-z_]\w*)\("),
 )
 NOT_DEFINITIONS = ("TEST", "INSTANTIATE", "MATCHER", "RC_", "using ", "namespace ", "template")

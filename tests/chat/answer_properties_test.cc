@@ -199,9 +199,9 @@ double SecondsToRead(const std::string& unit, std::size_t bytes, bool in_pieces)
   return seconds() - begin;
 }
 
-// What could make a careless parser look at everything again and again: eight times as much text
-// takes about eight times as long, not sixty-four times. Times are too short to compare below a
-// tenth of a second.
+// Reads texts that make a parser quadratic if it rescans what it has read: eight times the text may
+// take up to 24 times as long, while 64 times would be quadratic. Times below a tenth of a second are
+// too short to compare.
 TEST(AnswerProperties, HostileTextTakesLinearTime) {
   constexpr std::size_t kBytes = 64 * 1024;
   const std::string call = "<｜DSML｜invoke name=\"f\">";
