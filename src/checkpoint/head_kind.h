@@ -24,9 +24,6 @@ std::string_view Name(HeadKind kind);
 struct DraftHead {
   HeadKind kind = HeadKind::kNone;
   int n_stages = 0;  // mtp.0 to mtp.(n_stages - 1)
-
-  // Whether the model can draft with this head (model/draft).
-  bool IsSupported() const { return kind == HeadKind::kMtp; }
 };
 
 // Whether a tensor of this name belongs to a draft head, of whichever kind.

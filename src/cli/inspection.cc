@@ -9,6 +9,7 @@
 #include "checkpoint/weight_binder.h"
 #include "kv_cache/layout.h"
 #include "model/cache_shape.h"
+#include "model/draft/drafters.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
 
@@ -61,17 +62,17 @@ void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
     return;
   }
   inspection.head = *head;
-  if (head->kind == HeadKind::kDSpark) {
-    inspection.warnings.emplace_back(
-        "the DSpark drafter is not used yet; the main model runs without it");
+  if (head->kind != HeadKind::kNone && FindDrafter(head->kind) == nullptr) {
+    inspection.warnings.push_back(fmt::format(
+        "the {} drafter is not used yet; the main model runs without it", Name(head->kind)));
   }
 }
 
 void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspection) {
   const ModelConfig& config = *inspection.config;
   WeightBinder binder(checkpoint);
-  const bool bind_draft = inspection.head && inspection.head->IsSupported();
-  static_cast<void>(BindWeights(checkpoint, config, bind_draft, binder));
+  const DrafterKind* drafter = inspection.head ? FindDrafter(inspection.head->kind) : nullptr;
+  static_cast<void>(BindWeights(checkpoint, config, drafter, binder));
   AddProblems(inspection, "tensors", {binder.problems().begin(), binder.problems().end()});
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
     inspection.warnings.push_back(*std::move(warning));

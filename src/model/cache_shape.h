@@ -7,7 +7,10 @@
 
 namespace fathom {
 
-// The caches of a whole model with these options.
-CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options);
+struct DrafterKind;
+
+// The caches of a whole model with these options, and of the drafter unless it is null.
+CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options,
+                        const DrafterKind* drafter = nullptr);
 
 }  // namespace fathom

@@ -10,53 +10,50 @@
 namespace fathom {
 namespace {
 
-Status HoldInMemory(Checkpoint& checkpoint, const ModelConfig& config, const ModelOptions& options,
-                    bool is_whole, const LoadProgress& progress, ModelWeights& weights,
-                    std::vector<std::string>& warnings) {
-  ThreadTeam team(options.n_load_threads);
-  MemoryPieces pieces = WeightPieces(weights);
-  if (Status room = CheckRoom(checkpoint, pieces, options.weights); !room) {
+Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
+  const WeightMemory& memory = model.options.weights;
+  ThreadTeam team(model.options.n_load_threads);
+  MemoryPieces pieces = WeightPieces(model.weights);
+  if (Status room = CheckRoom(model.checkpoint, pieces, memory); !room) {
     return room;
   }
-  UnmapUnusedPages(checkpoint, pieces);
-  if (Status valid = CheckWeightValues(checkpoint, config, WeightValues::kOutsideExperts, team,
-                                       is_whole ? nullptr : &pieces);
+  UnmapUnusedPages(model.checkpoint, pieces);
+  if (Status valid =
+          CheckWeightValues(model.checkpoint, model.config, WeightValues::kOutsideExperts, team,
+                            model.parts.tensor->is_whole() ? nullptr : &pieces);
       !valid) {
     return valid;
   }
-  Result<PageMemory> memory = HoldWeights(pieces, options.weights, team, progress, warnings);
-  if (!memory) {
-    return Unexpected(memory.error());
+  Result<PageMemory> held = HoldWeights(pieces, memory, team, progress, model.warnings);
+  if (!held) {
+    return Unexpected(held.error());
   }
-  if (options.weights.huge_pages) {
-    MoveWeights(weights, pieces, *std::move(memory));
-    checkpoint = Checkpoint();
+  if (memory.huge_pages) {
+    MoveWeights(model.weights, pieces, *std::move(held));
+    model.checkpoint = Checkpoint();
   }
   return {};
 }
 
 }  // namespace
 
-Status LoadWeights(Checkpoint& checkpoint, const ModelConfig& config, const ModelOptions& options,
-                   const ModelParts& parts, const LoadProgress& progress, ModelWeights& weights,
-                   std::vector<std::string>& warnings) {
-  WeightBinder binder(checkpoint);
-  weights = BindWeights(checkpoint, config, options.with_draft, binder);
+Status LoadWeights(ModelState& model, const LoadProgress& progress) {
+  WeightBinder binder(model.checkpoint);
+  model.weights = BindWeights(model.checkpoint, model.config, model.drafter_kind, binder);
   if (Status bound = binder.Finish(); !bound) {
     return bound;
   }
-  parts.store->ShardWeights(weights);
-  parts.tensor->ShardWeights(weights);
-  if (Status held = HoldInMemory(checkpoint, config, options, parts.tensor->is_whole(), progress,
-                                 weights, warnings);
-      !held) {
+  const ModelParts& parts = model.parts;
+  parts.store->ShardWeights(model.weights);
+  parts.tensor->ShardWeights(model.weights);
+  if (Status held = HoldInMemory(model, progress); !held) {
     return held;
   }
-  if (Status imported = ImportDenseWeights(weights, parts.tensor->backend()); !imported) {
+  if (Status imported = ImportDenseWeights(model.weights, parts.tensor->backend()); !imported) {
     return imported;
   }
-  return parts.store->Bind(weights, options.weights.Any() ? nullptr : &checkpoint,
-                           options.weights.lock);
+  const WeightMemory& memory = model.options.weights;
+  return parts.store->Bind(model.weights, memory.Any() ? nullptr : &model.checkpoint, memory.lock);
 }
 
 }  // namespace fathom

@@ -6,6 +6,7 @@
 #include "base/pages.h"
 #include "kv_cache/random_fill.h"
 #include "model/block.h"
+#include "model/draft/drafters.h"
 #include "model/draft/head_choice.h"
 #include "model/load_weights.h"
 #include "model/model_limits.h"
@@ -53,23 +54,22 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
     return Unexpected(head.error());
   }
   impl->head = *head;
+  impl->drafter_kind = options.with_draft ? FindDrafter(head->kind) : nullptr;
   Result<ModelParts> parts =
       (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, options);
   if (!parts) {
     return Unexpected(parts.error());
   }
   impl->parts = *std::move(parts);
-  if (Status loaded = LoadWeights(impl->checkpoint, impl->config, options, impl->parts, progress,
-                                  impl->weights, impl->warnings);
-      !loaded) {
+  if (Status loaded = LoadWeights(*impl, progress); !loaded) {
     return Unexpected(loaded.error());
   }
   if (Status status = impl->Allocate(); !status) {
     return Unexpected(status.error());
   }
   impl->kept_streams.reserve(static_cast<std::size_t>(options.max_batch_tokens));
-  if (options.with_draft) {
-    impl->drafter = MakeDrafter(*impl);
+  if (impl->drafter_kind != nullptr) {
+    impl->drafter = impl->drafter_kind->make(*impl);
   }
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }

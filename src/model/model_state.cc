@@ -13,7 +13,8 @@ Status ModelState::Allocate() {
   if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) {
     return reserved;
   }
-  const Result<CacheShape> shape = parts.tensor->ShardCache(CacheShapeOf(config, options));
+  const Result<CacheShape> shape =
+      parts.tensor->ShardCache(CacheShapeOf(config, options, drafter_kind));
   if (!shape) {
     return Unexpected(shape.error());
   }

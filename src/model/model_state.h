@@ -23,6 +23,8 @@
 
 namespace fathom {
 
+struct DrafterKind;
+
 // A pass that has run: the rows that this process computed, and the positions of all rows.
 struct PassRows {
   LocalRows local;
@@ -43,6 +45,7 @@ struct ModelState {
   Checkpoint checkpoint;  // without files when all weights have moved to memory
   ModelParts parts;
   DraftHead head;
+  const DrafterKind* drafter_kind = nullptr;  // of the head; null: loaded without a drafter
   std::vector<std::string> warnings;
   ModelWeights weights;
   std::optional<SequenceCache> cache;

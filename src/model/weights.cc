@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "model/draft/drafter.h"
+#include "model/draft/drafters.h"
 #include "model/weight_scope.h"
 
 namespace fathom {
@@ -104,8 +104,8 @@ ExpertWeights WithoutData(const ExpertWeights& expert) {
   return {WithoutData(expert.w1), WithoutData(expert.w2), WithoutData(expert.w3)};
 }
 
-ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_draft,
-                         WeightBinder& binder) {
+ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                         const DrafterKind* drafter, WeightBinder& binder) {
   ModelWeights weights;
   WeightSource source{checkpoint, binder, weights.aligned_copies};
   const WeightScope scope(source, "");
@@ -119,8 +119,8 @@ ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config
                                        config.compress_ratios[static_cast<std::size_t>(i)],
                                        i < config.num_hash_layers));
   }
-  if (bind_draft) {
-    weights.draft = BindDraft(scope, config);
+  if (drafter != nullptr) {
+    weights.draft = drafter->bind(scope, config);
   }
   return weights;
 }

@@ -27,6 +27,8 @@
 
 namespace fathom {
 
+struct DrafterKind;
+
 // Rows of the fn and base of HcWeights.
 inline constexpr std::int64_t kHcHeadRows = 4;    // in a head: one gate per stream
 inline constexpr std::int64_t kHcBlockRows = 24;  // in a sub-layer: 4 pre, 4 post, 16 comb
@@ -113,9 +115,10 @@ struct ModelWeights {
 Weight WithoutData(Weight weight);
 ExpertWeights WithoutData(const ExpertWeights& expert);
 
-// Binds every tensor the configuration calls for. A tensor that is missing or wrong is recorded in
-// the binder and left empty: call binder.Finish() before use. `bind_draft`: also the drafter's.
-ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config, bool bind_draft,
-                         WeightBinder& binder);
+// Binds every tensor the configuration calls for, and those of a drafter unless it is null. A
+// tensor that is missing or wrong is recorded in the binder and left empty: call binder.Finish()
+// before use.
+ModelWeights BindWeights(const Checkpoint& checkpoint, const ModelConfig& config,
+                         const DrafterKind* drafter, WeightBinder& binder);
 
 }  // namespace fathom

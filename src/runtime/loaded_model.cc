@@ -7,15 +7,23 @@
 
 #include "base/pages.h"
 #include "base/processors.h"
+#include "checkpoint/head_kind.h"
 #include "experts/sharded_parts.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/cache_shape.h"
+#include "model/draft/drafters.h"
 #include "runtime/backend_choice.h"
 
 namespace fathom {
 namespace {
 
 double Megabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+// nullptr also if the checkpoint lacks a head: Model::Load returns that error.
+const DrafterKind* DrafterToLoad(const Checkpoint& checkpoint, const ModelOptions& sizes) {
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  return sizes.with_draft && head ? FindDrafter(head->kind) : nullptr;
+}
 
 }  // namespace
 
@@ -34,8 +42,9 @@ Result<LoadedModel> LoadedModel::Load(ModelConfig config, Checkpoint checkpoint,
   sizes.parts = ShardedParts(*partition, {.placement = loaded.balance_->placement()});
   if (sizes.kv_memory_bytes == kDefaultKvMemory) {
     sizes.kv_memory_bytes = 0;
-    const std::int64_t full_bytes = SequenceCache::FullBytes(ShardCache(
-        CacheShapeOf(config, sizes), *partition ? (*partition)->shard : WholeModel(config)));
+    const CacheShape whole = CacheShapeOf(config, sizes, DrafterToLoad(checkpoint, sizes));
+    const std::int64_t full_bytes = SequenceCache::FullBytes(
+        ShardCache(whole, *partition ? (*partition)->shard : WholeModel(config)));
     // Assumes that all ranks are on this machine.
     const std::int64_t available =
         AvailableMemory().value_or(std::numeric_limits<std::int64_t>::max()) / ranks.all().size();

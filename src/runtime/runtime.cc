@@ -10,6 +10,7 @@
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
+#include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/model_path.h"
 
@@ -43,7 +44,7 @@ Status CheckOptions(const RuntimeOptions& options) {
 bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
   if (serving.draft_depth) return *serving.draft_depth > 0;
   const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return head && head->IsSupported();
+  return head && FindDrafter(head->kind) != nullptr;
 }
 
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {

@@ -53,18 +53,17 @@ bench::StoredFormats FormatsOf(const ModelConfig& config) {
 }  // namespace
 
 ModelSizes::ModelSizes(std::string name, const ModelConfig& config,
-                       const bench::StoredFormats& formats, bool has_draft)
+                       const bench::StoredFormats& formats, const DrafterKind* drafter)
     : name_(std::move(name)),
       config_(config),
       formats_(formats),
       costs_(config, formats),
-      has_draft_(has_draft) {
+      drafter_(drafter) {
   WeighByFormulas();
 }
 
 ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
-    : ModelSizes(std::move(name), config, FormatsOf(config),
-                 config.num_nextn_predict_layers > 0 && !config.dspark) {}
+    : ModelSizes(std::move(name), config, FormatsOf(config), AnnouncedDrafter(config)) {}
 
 Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
@@ -75,7 +74,7 @@ Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   const Result<DraftHead> head = FindDraftHead(*checkpoint);
   if (!head) return Unexpected(head.error());
   ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
-                   head->IsSupported());
+                   FindDrafter(head->kind));
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
   return sizes;
 }
@@ -90,7 +89,7 @@ void ModelSizes::WeighByFormulas() {
     stage_weights_.layers.push_back(Whole(layer_bytes(layer)));
   }
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
-  if (has_draft_) {
+  if (drafter_ != nullptr) {
     const bench::DraftCosts draft = costs_.Draft();
     last += layer_bytes(draft.block) + draft.rest.bytes;
   }
@@ -143,7 +142,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
     bytes += layer_bytes(costs_.layers()[static_cast<std::size_t>(i)]);
   }
-  const bool has_draft = has_draft_ && share.is_last_stage();
+  const bool has_draft = drafter_ != nullptr && share.is_last_stage();
   if (has_draft) {
     const bench::DraftCosts draft = costs_.Draft();
     bytes += layer_bytes(draft.block) + draft.rest.bytes;
@@ -155,21 +154,20 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
 
 std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
-  const CacheShape whole = CacheShapeOf(config_, {.max_sequences = n_sequences * share.n_data,
-                                                  .max_context = context,
-                                                  .with_draft = has_draft_});
+  const CacheShape whole = CacheShapeOf(
+      config_, {.max_sequences = n_sequences * share.n_data, .max_context = context}, drafter_);
   return SequenceCache::FullBytes(ShardCache(whole, share));
 }
 
 double ModelSizes::CacheBytesPerToken() const {
-  return BytesPerToken(CacheShapeOf(config_, {.with_draft = has_draft_}));
+  return BytesPerToken(CacheShapeOf(config_, {}, drafter_));
 }
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
-  return WorkspaceBytes(
-             config_,
-             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .with_draft = has_draft_}) +
+  return WorkspaceBytes(config_, {.max_tokens = n_tokens,
+                                  .max_logit_rows = n_logit_rows,
+                                  .with_draft = drafter_ != nullptr}) +
          RankWorkspaceBytes(config_, ShareOf(layout, 0),
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }

@@ -11,6 +11,7 @@
 #include "distributed/model_ranks.h"
 #include "measure/bench/costs.h"
 #include "measure/plan/parallel_layout.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::plan {
 
@@ -27,7 +28,8 @@ class ModelSizes {
   const bench::ModelCosts& costs() const { return costs_; }
   const bench::StoredFormats& formats() const { return formats_; }
   const StageWeights& stage_weights() const { return stage_weights_; }
-  bool has_draft() const { return has_draft_; }
+  // The drafter of the draft head; nullptr: no head that the model can draft with.
+  const DrafterKind* drafter() const { return drafter_; }
   // Returns the bytes of all weights.
   std::int64_t bytes() const;
 
@@ -52,14 +54,14 @@ class ModelSizes {
 
  private:
   ModelSizes(std::string name, const ModelConfig& config, const bench::StoredFormats& formats,
-             bool has_draft);
+             const DrafterKind* drafter);
   void WeighByFormulas();
 
   std::string name_;
   ModelConfig config_;
   bench::StoredFormats formats_;
   bench::ModelCosts costs_;
-  bool has_draft_ = false;
+  const DrafterKind* drafter_ = nullptr;
   StageWeights stage_weights_;
 };
 

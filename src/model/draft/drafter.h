@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "base/result.h"
@@ -19,11 +18,6 @@
 #include "model/batch.h"
 
 namespace fathom {
-
-class WeightScope;
-struct DraftWeights;
-struct ModelConfig;
-struct ModelState;
 
 // Where a drafter finds the hidden streams of a position.
 enum class StreamSource {
@@ -52,11 +46,5 @@ class Drafter {
   // Logits of rows of the last Forward: they predict the token after the next.
   virtual Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) = 0;
 };
-
-// Binds the drafter's weights; root: the scope of the whole checkpoint.
-DraftWeights BindDraft(const WeightScope& root, const ModelConfig& config);
-
-// The drafter of a model that was loaded with_draft.
-std::unique_ptr<Drafter> MakeDrafter(ModelState& model);
 
 }  // namespace fathom

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "model/draft/drafters.h"
+
 namespace fathom {
 
 Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config,
@@ -17,17 +19,18 @@ Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& co
           ExpertFormatWarning(config, FindExpertFormats(checkpoint))) {
     warnings.push_back(std::move(*warning));
   }
-  if (head->kind == HeadKind::kDSpark) {
+  const bool is_supported = FindDrafter(head->kind) != nullptr;
+  if (head->kind != HeadKind::kNone && !is_supported) {
     warnings.push_back(fmt::format(
-        "this checkpoint has a DSpark drafter of {} stages, which is not used yet; the main model "
+        "this checkpoint has a {} drafter of {} stages, which is not used yet; the main model "
         "runs without it",
-        head->n_stages));
+        Name(head->kind), head->n_stages));
   }
-  if (with_draft && !head->IsSupported()) {
-    return MakeError(ErrorCode::kUnsupported,
-                     "{}: expected an MTP head (mtp.0.e_proj.weight and others), found {}",
-                     checkpoint.path().string(),
-                     head->kind == HeadKind::kNone ? "no mtp.* tensors" : "a DSpark drafter");
+  if (with_draft && !is_supported) {
+    return MakeError(ErrorCode::kUnsupported, "{}: expected {}, found {}",
+                     checkpoint.path().string(), DescribeDraftHeads(),
+                     head->kind == HeadKind::kNone ? "no mtp.* tensors"
+                                                   : fmt::format("a {} drafter", Name(head->kind)));
   }
   return head;
 }

@@ -11,8 +11,8 @@
 
 namespace fathom {
 
-// Adds to `warnings` what the user should know. Errors: with_draft, and there is no MTP head; draft
-// tensors that make no head.
+// Adds to `warnings` what the user should know. Errors: with_draft, and there is no head that a
+// drafter of the table uses; draft tensors that make no head.
 Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config,
                              bool with_draft, std::vector<std::string>& warnings);
 

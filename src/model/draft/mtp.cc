@@ -13,9 +13,10 @@ namespace {
 enum Matrices { kEProj, kHProj };        // [hidden, hidden]
 enum Vectors { kENorm, kHNorm, kNorm };  // [hidden]
 
-}  // namespace
+// The head is trained for one token ahead; each further draft is less certain.
+constexpr int kMtpDepth = 4;
 
-DraftWeights BindDraft(const WeightScope& root, const ModelConfig& config) {
+DraftWeights BindMtp(const WeightScope& root, const ModelConfig& config) {
   const WeightScope scope = root.Inner("mtp.0.");
   const std::int64_t hidden = config.hidden_size;
   DraftWeights weights;
@@ -30,9 +31,27 @@ DraftWeights BindDraft(const WeightScope& root, const ModelConfig& config) {
   return weights;
 }
 
-std::unique_ptr<Drafter> MakeDrafter(ModelState& model) {
-  return std::make_unique<MtpDrafter>(model);
-}
+}  // namespace
+
+constinit const DrafterKind kMtpDrafter = {
+    .head = HeadKind::kMtp,
+    .description = "an MTP head (mtp.0.e_proj.weight and others)",
+    .max_depth = kMtpDepth,
+    .is_announced =
+        [](const ModelConfig& config) {
+          return config.num_nextn_predict_layers > 0 && !config.dspark;
+        },
+    .bind = BindMtp,
+    .caches =
+        [](const ModelConfig& config) {
+          return DraftCaches{.ratios = {0},
+                             .stream_bytes = kStreams * config.hidden_size *
+                                             static_cast<std::int64_t>(sizeof(Bf16))};
+        },
+    .make = [](ModelState& model) -> std::unique_ptr<Drafter> {
+      return std::make_unique<MtpDrafter>(model);
+    },
+};
 
 // Every row's streams must be those of its position.
 Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,

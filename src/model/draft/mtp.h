@@ -5,14 +5,17 @@
 
 #include "model/block.h"
 #include "model/draft/drafter.h"
+#include "model/draft/drafters.h"
 
 namespace fathom {
+
+extern const DrafterKind kMtpDrafter;
 
 class MtpDrafter : public Drafter {
  public:
   explicit MtpDrafter(ModelState& model) : model_(model) {}
 
-  int max_depth() const override { return 4; }
+  int max_depth() const override { return kMtpDrafter.max_depth; }
   Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                  StreamSource source) override;
   Status Forward(const Batch& next, std::span<const std::int32_t> stream_rows,

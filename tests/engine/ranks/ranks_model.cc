@@ -9,6 +9,7 @@
 #include "experts/balance/rebalance_schedule.h"
 #include "experts/sharded_parts.h"
 #include "model/cache_shape.h"
+#include "model/draft/drafters.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
 
@@ -32,8 +33,10 @@ class RanksModel::Rank {
     options.parts = ShardedParts(&groups_->ranks());
     if (small_memory) {
       const std::unique_ptr<Backend> backend = *MakeCpuBackend(std::nullopt, 1);
+      const DrafterKind* drafter =
+          options.with_draft ? FindDrafter(FindDraftHead(*checkpoint)->kind) : nullptr;
       options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
-          *backend, ShardCache(CacheShapeOf(*config, options), groups_->ranks().shard)));
+          *backend, ShardCache(CacheShapeOf(*config, options, drafter), groups_->ranks().shard)));
     }
     loaded_.emplace(directory, options, TestBackend{.n_threads = 1, .memory = memory});
   }

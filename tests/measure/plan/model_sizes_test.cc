@@ -65,7 +65,7 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
       for (int stage = 0; stage < layout.n_stages && !layout.is_estimate(); ++stage) {
         const ModelShard share = sizes.ShareOf(layout, stage);
         WeightBinder binder(checkpoint_);
-        ModelWeights weights = BindWeights(checkpoint_, sizes.config(), true, binder);
+        ModelWeights weights = BindWeights(checkpoint_, sizes.config(), sizes.drafter(), binder);
         ASSERT_TRUE(binder.Finish().has_value());
         DropRemoteExperts(
             weights, share.expert_rank,
@@ -98,8 +98,8 @@ TEST_P(ModelSizesTest, TheConfigurationAloneSaysTheSame) {
 
 TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
   const ModelSizes sizes = ModelSizes::Read(*directory_).value();
-  const CacheShape shape = CacheShapeOf(
-      sizes.config(), {.max_sequences = 3, .max_context = 1024, .with_draft = sizes.has_draft()});
+  const CacheShape shape =
+      CacheShapeOf(sizes.config(), {.max_sequences = 3, .max_context = 1024}, sizes.drafter());
   EXPECT_DOUBLE_EQ(sizes.CacheBytesPerToken(), BytesPerToken(shape));
   EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
 }

@@ -1,0 +1,50 @@
+// The table of drafters: one entry for each kind of draft head that the model can draft with.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/head_kind.h"
+
+namespace fathom {
+
+class Drafter;
+class WeightScope;
+struct DraftWeights;
+struct ModelConfig;
+struct ModelState;
+
+// The caches that a drafter has beside those of the layers.
+struct DraftCaches {
+  std::vector<int> ratios;        // of its blocks
+  std::int64_t stream_bytes = 0;  // of what is kept of a position: KeptStream (kv_cache)
+};
+
+struct DrafterKind {
+  HeadKind head = HeadKind::kNone;
+  std::string_view description;  // of the head and its tensors, for errors: "an ... head (...)"
+  int max_depth = 0;             // the greatest Drafter::max_depth of any checkpoint
+  // Whether a configuration announces such a head. The tensors decide (FindDraftHead); without a
+  // checkpoint the configuration is all there is.
+  bool (*is_announced)(const ModelConfig& config) = nullptr;
+  // Binds the weights; root: the scope of the whole checkpoint.
+  DraftWeights (*bind)(const WeightScope& root, const ModelConfig& config) = nullptr;
+  DraftCaches (*caches)(const ModelConfig& config) = nullptr;
+  // The drafter of a model that was loaded with these weights and caches, and outlives it.
+  std::unique_ptr<Drafter> (*make)(ModelState& model) = nullptr;
+};
+
+// Entries of the table; they live as long as the program. nullptr: no drafter for this head, or for
+// the head that the configuration announces.
+const DrafterKind* FindDrafter(HeadKind head);
+const DrafterKind* AnnouncedDrafter(const ModelConfig& config);
+
+// The greatest depth of any drafter.
+int GreatestDraftDepth();
+// "an A head (...) or a B head (...)": all heads of the table.
+std::string DescribeDraftHeads();
+
+}  // namespace fathom
