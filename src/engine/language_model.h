@@ -41,13 +41,15 @@ class LanguageModel {
   virtual Status Forward(const Batch& batch) = 0;
   // Logits [rows.size(), vocab_size] of rows of the last Forward; valid until the next call. In two
   // parts: other steps may run between them, whose logits use other slots (0 to most_in_flight -
-  // 1). The draft head's streams are those of the last step.
+  // 1). The drafter's streams are those of the last step.
   virtual Status StartLogits(std::span<const std::int32_t> rows, int slot) = 0;
   virtual Result<Matrix<const float>> FinishLogits(int slot) = 0;
-  // The drafter: Drafter::Forward and Drafter::Logits.
-  virtual Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                              StreamSource source) = 0;
-  virtual Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) = 0;
+  // Drafter::Commit and Drafter::Propose, for a model whose max_draft_depth is not 0. `choose` is
+  // always given the logits.
+  virtual Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                                 StreamSource source) = 0;
+  virtual Status ProposeDrafts(std::span<const DraftRequest> requests,
+                               const ChooseDrafts& choose) = 0;
   // Opens the store for blocks of the cache on disk, under keys that begin with `root`. The model
   // outlives the store. `warn` and errors as in DiskTier::Open.
   virtual Result<std::unique_ptr<BlockStore>> OpenDisk(

@@ -30,12 +30,13 @@ class ModelAdapter : public LanguageModel {
     return model_.StartLogits(rows, slot);
   }
   Result<Matrix<const float>> FinishLogits(int slot) override { return model_.FinishLogits(slot); }
-  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) override {
-    return model_.drafter()->Forward(next, stream_rows, source);
+  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) override {
+    return model_.drafter()->Commit(next, stream_rows, source);
   }
-  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override {
-    return model_.drafter()->Logits(rows);
+  Status ProposeDrafts(std::span<const DraftRequest> requests,
+                       const ChooseDrafts& choose) override {
+    return model_.drafter()->Propose(requests, choose);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
@@ -10,12 +11,16 @@
 namespace fathom {
 namespace {
 
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 // Runs a call of the model, and adds its time to the step.
 template <class Call>
 auto Timed(RunningStep& step, const Call& call) {
   const Clock::time_point begin = Clock::now();
   auto result = call();
-  step.model_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  step.model_seconds += SecondsSince(begin);
   return result;
 }
 
@@ -34,7 +39,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
   for (std::unique_ptr<SamplerState>& state : states_) {
     state = std::make_unique<SamplerState>(limits_.vocab_size);
   }
-  draft_batch_.Reserve(limits_.max_batch_tokens, limits_.max_sequences);
+  commit_.Reserve(limits_.max_batch_tokens, limits_.max_sequences);
   logprobs_.top.reserve(kMaxTopLogprobs);
 }
 
@@ -56,21 +61,21 @@ SamplerState& StepRunner::StateOf(Sequence& sequence) {
   return state;
 }
 
-// The draft head's key of the last computed position is missing until the next token is known, if a
-// step ended in the middle of a prompt or a sequence began behind cached blocks.
-Status StepRunner::DraftKept(RunningStep& step) {
-  draft_batch_.Clear();
+// The last computed position of a sequence is not committed to the drafter until the next token is
+// known, if a step ended in the middle of a prompt or a sequence began behind cached blocks.
+Status StepRunner::CommitKept(RunningStep& step) {
+  commit_.Clear();
   for (const PlannedSegment& segment : step.plan.segments) {
     Sequence& sequence = *segment.sequence;
     if (std::exchange(sequence.draft_key_waits, false)) {
-      draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed - 1),
-                       {&sequence.tokens[static_cast<std::size_t>(sequence.computed)], 1});
+      commit_.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed - 1),
+                  {&sequence.tokens[static_cast<std::size_t>(sequence.computed)], 1});
     }
   }
-  if (draft_batch_.n_tokens() == 0) {
+  if (commit_.n_tokens() == 0) {
     return {};
   }
-  return Timed(step, [&] { return model_.ForwardDraft(draft_batch_, {}, StreamSource::kKept); });
+  return Timed(step, [&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
 }
 
 // Requests logits for the next segments: as many as fit into one call.
@@ -97,8 +102,8 @@ Status StepRunner::AskLogits(RunningStep& step) {
 
 Status StepRunner::Begin(RunningStep& step) {
   if (options_.drafts) {
-    if (Status drafted = DraftKept(step); !drafted) {
-      return drafted;
+    if (Status committed = CommitKept(step); !committed) {
+      return committed;
     }
   }
   step.batch.Clear();
@@ -122,7 +127,7 @@ Status StepRunner::Begin(RunningStep& step) {
   }
   // The streams of this step are gone when the next step runs.
   depth_ = 0;
-  return RunDraftHead(step);
+  return Commit(step);
 }
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
@@ -238,7 +243,7 @@ std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
 
 // Adds the rows of the last step whose next token is known. Rows of decoding sequences are useful
 // only if they will be drafted; rows of a prompt are kept for sequences that share it.
-void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view) {
+void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view) {
   Sequence& sequence = *segment.sequence;
   const std::int64_t first = view.first_position;
   const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
@@ -250,31 +255,33 @@ void StepRunner::AddDraftRows(const PlannedSegment& segment, const Segment& view
   const std::span<const Token> next =
       std::span<const Token>(sequence.tokens)
           .subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(end - first));
-  draft_batch_.Add(sequence.slot, view.first_position, next);
+  commit_.Add(sequence.slot, view.first_position, next);
   for (std::int64_t i = 0; i < end - first; ++i) {
     stream_rows_.push_back(view.first_row + static_cast<std::int32_t>(i));
   }
-  if (sequence.IsDecoding() && DepthOf(sequence, depth_) > 0) {
-    drafting_.push_back({&sequence, static_cast<std::int32_t>(draft_batch_.n_tokens() - 1)});
+  const std::int64_t n_drafts = DepthOf(sequence, depth_);
+  if (sequence.IsDecoding() && n_drafts > 0) {
+    requests_.push_back({static_cast<std::int32_t>(commit_.n_tokens() - 1), n_drafts});
+    drafting_.push_back(&sequence);
   }
 }
 
-// Computes the draft head's keys of this step, and the streams that drafts begin with.
-Status StepRunner::RunDraftHead(RunningStep& step) {
-  draft_batch_.Clear();
+// Commits the tokens of this step to the drafter, and lists the requests for drafts behind them.
+Status StepRunner::Commit(RunningStep& step) {
+  commit_.Clear();
   stream_rows_.clear();
+  requests_.clear();
   drafting_.clear();
   for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
     if (!step.plan.segments[i].sequence->IsFinished()) {
-      AddDraftRows(step.plan.segments[i], step.batch.View().segments[i]);
+      AddToCommit(step.plan.segments[i], step.batch.View().segments[i]);
     }
   }
-  if (draft_batch_.n_tokens() == 0) {
+  if (commit_.n_tokens() == 0) {
     return {};
   }
-  return Timed(step, [&] {
-    return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kForward);
-  });
+  return Timed(
+      step, [&] { return model_.CommitToDrafter(commit_, stream_rows_, StreamSource::kForward); });
 }
 
 Status StepRunner::Draft(RunningStep& step) {
@@ -284,64 +291,36 @@ Status StepRunner::Draft(RunningStep& step) {
     return {};
   }
   depth_ = NextDepth(step.plan);
-  Status ran = RunDraftHead(step);
-  while (ran && !drafting_.empty()) {
-    ran = SampleDrafts(step);
-    if (ran) ran = DraftAgain(step);
-  }
+  Status committed = Commit(step);
+  return committed && !requests_.empty() ? Propose(step) : committed;
+}
+
+Status StepRunner::Propose(RunningStep& step) {
+  double choosing = 0;  // seconds that are the engine's
+  const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
+    const Clock::time_point begin = Clock::now();
+    ChooseTokens(found, tokens);
+    choosing += SecondsSince(begin);
+    return Status();
+  };
+  Status ran = Timed(step, [&] { return model_.ProposeDrafts(requests_, std::cref(choose)); });
+  step.model_seconds -= choosing;
   return ran;
 }
 
-Status StepRunner::SampleDrafts(RunningStep& step) {
-  for (std::size_t first = 0; first < drafting_.size();) {
-    const std::size_t end =
-        std::min(drafting_.size(), first + static_cast<std::size_t>(limits_.max_logit_rows));
-    draft_logit_rows_.clear();
-    for (std::size_t i = first; i < end; ++i) {
-      draft_logit_rows_.push_back(drafting_[i].row);
+// Draws with the noise of the position, so that a draft that resembles the model makes the model's
+// choice (Sampler::Draft).
+void StepRunner::ChooseTokens(const DraftLogits& found, std::span<Token> tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Sequence& sequence = *drafting_[static_cast<std::size_t>(found.requests[i])];
+    const Result<Token> token =
+        sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), StateOf(sequence),
+                       sequence.size() + std::ssize(sequence.drafts));
+    tokens[i] = token ? *token : kNoDraft;
+    if (token) {
+      sequence.drafts.push_back(*token);
     }
-    const Result<Matrix<const float>> logits =
-        Timed(step, [&] { return model_.DraftLogits(draft_logit_rows_); });
-    if (!logits) return Unexpected(logits.error());
-    for (std::size_t i = first; i < end; ++i) {
-      Sequence& sequence = *drafting_[i].sequence;
-      const Result<Token> token =
-          sampler_.Draft(logits->RowSpan(static_cast<std::int64_t>(i - first)), StateOf(sequence),
-                         sequence.size() + std::ssize(sequence.drafts));
-      drafting_[i].token = token ? *token : StreamEvent::kNoToken;
-      if (token) {
-        sequence.drafts.push_back(*token);
-      }
-    }
-    first = end;
   }
-  return {};
-}
-
-// Runs the draft head on its own streams and drafts, for sequences that want more drafts.
-Status StepRunner::DraftAgain(RunningStep& step) {
-  draft_batch_.Clear();
-  stream_rows_.clear();
-  std::size_t n_kept = 0;
-  for (const Drafting& drafting : drafting_) {
-    const Sequence& sequence = *drafting.sequence;
-    const std::int64_t n_drafts = std::ssize(sequence.drafts);
-    if (drafting.token == StreamEvent::kNoToken || n_drafts >= DepthOf(sequence, depth_)) {
-      continue;
-    }
-    draft_batch_.Add(sequence.slot, static_cast<std::int32_t>(sequence.size() - 2 + n_drafts),
-                     {&drafting.token, 1});
-    stream_rows_.push_back(drafting.row);
-    drafting_[n_kept] = drafting;
-    drafting_[n_kept].row = static_cast<std::int32_t>(n_kept);
-    ++n_kept;
-  }
-  drafting_.resize(n_kept);
-  if (n_kept == 0) {
-    return {};
-  }
-  return Timed(
-      step, [&] { return model_.ForwardDraft(draft_batch_, stream_rows_, StreamSource::kDraft); });
 }
 
 // A step measures a depth if all its sequences decoded, and both verification and drafting had that

@@ -93,13 +93,8 @@ class StepRunner {
     std::uint32_t choice = 0;
     friend bool operator==(const Owner&, const Owner&) = default;
   };
-  struct Drafting {
-    Sequence* sequence = nullptr;
-    std::int32_t row = 0;                 // of the last batch of the draft head
-    Token token = StreamEvent::kNoToken;  // the last drafted token
-  };
 
-  Status DraftKept(RunningStep& step);
+  Status CommitKept(RunningStep& step);
   Status AskLogits(RunningStep& step);
   // logits: a row per drafted token and one more.
   void Sample(RunningStep& step, const PlannedSegment& segment, Matrix<const float> logits,
@@ -110,10 +105,10 @@ class StepRunner {
   SamplerState& StateOf(Sequence& sequence);
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
   std::int64_t NextDepth(const StepPlan& plan);
-  void AddDraftRows(const PlannedSegment& segment, const Segment& view);
-  Status RunDraftHead(RunningStep& step);
-  Status SampleDrafts(RunningStep& step);
-  Status DraftAgain(RunningStep& step);
+  void AddToCommit(const PlannedSegment& segment, const Segment& view);
+  Status Commit(RunningStep& step);
+  Status Propose(RunningStep& step);
+  void ChooseTokens(const DraftLogits& found, std::span<Token> tokens);
 
   LanguageModel& model_;
   const StepRunnerOptions options_;
@@ -127,10 +122,12 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
-  std::vector<std::int32_t> draft_logit_rows_;
-  Batch draft_batch_;
+  // Of one call of Commit or CommitKept: the tokens behind known streams, and the rows of these.
+  Batch commit_;
   std::vector<std::int32_t> stream_rows_;
-  std::vector<Drafting> drafting_;
+  // Behind this commit: the requests for drafts, and their sequences.
+  std::vector<DraftRequest> requests_;
+  std::vector<Sequence*> drafting_;
   std::int64_t depth_ = 0;           // for the drafts of the next step
   std::int64_t verified_depth_ = 0;  // for the drafts of this step
 };

@@ -18,9 +18,6 @@ namespace fathom {
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
 
-  std::vector<KeptStream> kept_streams;  // of one call of KeepStreams
-
-  void KeepStreams(const BatchView& whole);
   void Finish(const BatchView& whole);
 };
 
@@ -67,7 +64,6 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (Status status = impl->Allocate(); !status) {
     return Unexpected(status.error());
   }
-  impl->kept_streams.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   if (impl->drafter_kind != nullptr) {
     impl->drafter = impl->drafter_kind->make(*impl);
   }
@@ -93,26 +89,6 @@ std::int64_t Model::resident_weight_bytes() const {
 std::int64_t Model::cache_bytes() const { return impl_->cache->bytes(); }
 std::int64_t Model::workspace_bytes() const {
   return impl_->workspace->bytes() + impl_->parts.tensor->bytes() + impl_->parts.experts->bytes();
-}
-
-// Keeps the streams that a drafter may need in later steps: those of the newest position of each
-// sequence and of the last position of each block.
-void Model::Impl::KeepStreams(const BatchView& whole) {
-  const Matrix<Bf16> streams = workspace->activations().streams;
-  kept_streams.clear();
-  for (const Segment& segment : whole.segments) {
-    if (!parts.tensor->IsLocal(segment.sequence)) {
-      continue;
-    }
-    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      const std::int64_t position = segment.first_position + i;
-      if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
-        const std::int64_t row = main.local.RowOf(segment.first_row + i);
-        kept_streams.push_back({segment.sequence, position, streams.Row(row)});
-      }
-    }
-  }
-  cache->KeepStreams(kept_streams);
 }
 
 Status Model::Prepare(const Batch& batch) {
@@ -143,6 +119,9 @@ Status Model::Forward(const Batch& batch) {
   for (std::int64_t i = m.stage().first_layer; ran && i < m.stage().end_layer; ++i) {
     ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(i)], m.CacheOf(i),
                    step->a.streams);
+    if (ran && m.drafter != nullptr) {
+      m.drafter->Tap(i, view, step->a.streams);
+    }
     ran = ran ? tensor.PollLogits() : ran;
   }
   if (ran) {
@@ -161,9 +140,6 @@ Status Model::Forward(const Batch& batch) {
 void Model::Impl::Finish(const BatchView& whole) {
   for (const Segment& segment : whole.segments) {
     cache->MarkComputed(segment.sequence, segment.first_position + segment.n_tokens);
-  }
-  if (weights.draft && stage().is_last) {
-    KeepStreams(whole);
   }
   ListPositions(whole, main.positions);
 }

@@ -95,13 +95,13 @@ class Model {
   // Logits in two parts, between which rank 0 may run the next steps while the pipeline stages
   // behind it compute this one: Forward, then StartLogits into a slot (0 to most_in_flight() - 1)
   // that is free until FinishLogits. The other ranks call Logits where rank 0 calls StartLogits.
-  // Drafter::Logits needs slot 0 to be free.
+  // Drafter::Propose needs slot 0 to be free.
   Status StartLogits(std::span<const std::int32_t> rows, int slot);
   Result<Matrix<const float>> FinishLogits(int slot);
   // Steps whose logits can be awaited at once: as many as there are pipeline stages.
   int most_in_flight() const;
 
-  // Proposes tokens; nullptr: loaded without. Its Forward counts as a call of the model.
+  // Proposes tokens; nullptr: loaded without. Its calls count as calls of the model.
   Drafter* drafter();
 
   // The state of `sequence` as after n_tokens (1 to the context) unknown tokens: random keys and

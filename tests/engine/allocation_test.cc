@@ -110,6 +110,12 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
   Batch batch;
   batch.Reserve(2, 2);
   const std::vector<std::int32_t> rows = {0, 1};
+  const std::vector<DraftRequest> requests = {{.row = 0, .n_drafts = 1}, {.row = 1, .n_drafts = 1}};
+  std::int64_t n_rows = 0;  // of the drafter's logits
+  const auto choose = [&n_rows](const DraftLogits& found, std::span<Token> /*tokens*/) {
+    n_rows = found.logits.rows;
+    return Status();
+  };
   const auto step = [&](std::int32_t position) {
     const Token token = 3 + position;
     batch.Clear();
@@ -117,8 +123,9 @@ TEST(Allocation, NoneInASteadyStepOfTheModel) {
     batch.Add(1, position, {&token, 1});
     bool ran = (*model)->Forward(batch).has_value();
     ran = ran && (*model)->Logits(rows)->rows == 2;
-    ran = ran && (*model)->drafter()->Forward(batch, rows, StreamSource::kForward).has_value();
-    return ran && (*model)->drafter()->Logits(rows)->rows == 2;
+    ran = ran && (*model)->drafter()->Commit(batch, rows, StreamSource::kForward).has_value();
+    ran = ran && (*model)->drafter()->Propose(requests, choose).has_value();
+    return ran && n_rows == 2;
   };
   ASSERT_TRUE(step(0));
   const std::int64_t before = n_allocations;

@@ -75,7 +75,10 @@ void FillLogits(std::uint64_t state, std::span<float> logits) {
 
 }  // namespace
 
-FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
+FakeModel::FakeModel(const FakeModelOptions& options)
+    : options_(options),
+      rounds_(options.limits.max_batch_tokens, options.limits.max_sequences,
+              options.limits.max_logit_rows) {
   CacheShape shape = {.keys = kKeys,
                       .sliding_window = options.sliding_window,
                       .ratios = {4, 128},
@@ -302,14 +305,12 @@ std::vector<Token> FakeModel::Recall(const Own& own, std::int64_t end) {
   return tokens;
 }
 
-// The head sees, of what lies behind the main model's positions, only its own drafts.
-Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                               StreamSource source) {
+Status FakeModel::CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                                  StreamSource source) {
   const BatchView view = next.View();
   Check(options_.limits.max_draft_depth > 0, "a draft head");
   Check(std::ssize(stream_rows) == (source == StreamSource::kKept ? 0 : view.n_tokens()),
         "a stream row per token");
-  draft_hashes_.clear();
   for (const Segment& segment : view.segments) {
     const std::int64_t stands = Cache().next_position(segment.sequence);
     if (source == StreamSource::kKept) {
@@ -317,6 +318,28 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
       Check(Cache().Extend(segment.sequence, stands, 0).has_value(), "room was made before");
     }
   }
+  RunDraftHead(view, DraftPass::kCommit);
+  return {};
+}
+
+Status FakeModel::ProposeDrafts(std::span<const DraftRequest> requests,
+                                const ChooseDrafts& choose) {
+  const auto logits = [this](std::span<const std::int32_t> rows) {
+    FillPlace(draft_hashes_, rows, 0);
+    return FinishLogits(0);
+  };
+  const auto forward = [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
+    Check(std::ssize(stream_rows) == next.n_tokens(), "a stream row per token");
+    RunDraftHead(next.View(), DraftPass::kDraft);
+    return Status();
+  };
+  return rounds_.Run(requests, draft_positions_, {logits, forward}, choose);
+}
+
+// The head sees, of what lies behind the main model's positions, only its own drafts.
+void FakeModel::RunDraftHead(const BatchView& view, DraftPass pass) {
+  draft_hashes_.clear();
+  ListPositions(view, draft_positions_);
   TellChanges(view);
   for (const Segment& whole : view.segments) {
     const Own own = OwnOf(whole);
@@ -326,7 +349,7 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       const Token token = view.tokens[static_cast<std::size_t>(segment.first_row + i)];
-      Check(source == StreamSource::kDraft || position < stands, "a position with streams");
+      Check(pass == DraftPass::kDraft || position < stands, "a position with streams");
       Write(window.Row(segment.sequence, position), token);
       // The token behind a position: from this batch, or as an earlier batch stored it.
       const auto behind = [&](std::int64_t p) {
@@ -349,12 +372,6 @@ Status FakeModel::ForwardDraft(const Batch& next, std::span<const std::int32_t> 
       draft_hashes_.push_back(knows ? HashOfText(tokens, options_.sliding_window) : chance);
     }
   }
-  return {};
-}
-
-Result<Matrix<const float>> FakeModel::DraftLogits(std::span<const std::int32_t> rows) {
-  FillPlace(draft_hashes_, rows, 0);
-  return FinishLogits(0);
 }
 
 }  // namespace fathom::testing

@@ -15,6 +15,7 @@
 #include "engine/language_model.h"
 #include "engine/ranks/rank_calls.h"
 #include "kernels/reference/reference_backend.h"
+#include "model/draft/draft_rounds.h"
 
 namespace fathom::testing {
 
@@ -37,9 +38,9 @@ class FakeModel final : public LanguageModel {
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int place) override;
   Result<Matrix<const float>> FinishLogits(int place) override;
-  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) override;
-  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
+  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) override;
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
 
   // The logits after these tokens, without any cache.
   static std::vector<float> Expected(std::span<const Token> tokens, std::int64_t vocab_size,
@@ -75,6 +76,9 @@ class FakeModel final : public LanguageModel {
                   std::int64_t position) const;
   // All tokens before `end` of a sequence, from its history rows and its tail.
   std::vector<Token> Recall(const Own& own, std::int64_t end);
+  // Whether a pass of the draft head begins on streams of the model or on its own.
+  enum class DraftPass { kCommit, kDraft };
+  void RunDraftHead(const BatchView& view, DraftPass pass);
   // Where the logits of a step are until they are asked for again.
   struct Place {
     std::vector<float> logits;
@@ -89,6 +93,8 @@ class FakeModel final : public LanguageModel {
   std::optional<CacheShadow> shadow_;  // of the first, for the others
   std::vector<std::uint64_t> row_hashes_;
   std::vector<std::uint64_t> draft_hashes_;
+  std::vector<TokenPosition> draft_positions_;
+  DraftRounds rounds_;
   std::vector<Place> places_;
 };
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tests/model/draft_logits.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -136,11 +137,11 @@ ModelLogits RunModel(Model& model, const std::vector<Token>& tokens,
               all.subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(n_mtp)));
     std::vector<std::int32_t> stream_rows(static_cast<std::size_t>(n_mtp));
     std::iota(stream_rows.begin(), stream_rows.end(), 0);
-    const Status drafted = model.drafter()->Forward(batch, stream_rows, StreamSource::kForward);
+    const Status drafted = model.drafter()->Commit(batch, stream_rows, StreamSource::kForward);
     EXPECT_TRUE(drafted) << (drafted ? "" : drafted.error().message);
     CollectLogits(
         RowsWanted(positions, first, n_mtp), first, tile,
-        [&](auto rows) { return *model.drafter()->Logits(rows); }, mtp_logits);
+        [&](auto rows) { return LogitsOfDrafts(*model.drafter(), rows); }, mtp_logits);
   }
   return {InOrder(logits, positions), InOrder(mtp_logits, positions)};
 }

@@ -218,7 +218,7 @@ TEST(ModelForwardErrors, MtpExpertsAreCheckedToo) {
   Batch next;
   next.Add(0, 0, std::vector<Token>{7});
   const std::vector<std::int32_t> rows = {0};
-  const Status ran = broken.model().drafter()->Forward(next, rows, StreamSource::kForward);
+  const Status ran = broken.model().drafter()->Commit(next, rows, StreamSource::kForward);
   ASSERT_FALSE(ran);
   EXPECT_THAT(ran.error().message,
               AllOf(HasSubstr("mtp.0.ffn.experts."), HasSubstr(".w3.scale: expected finite")));

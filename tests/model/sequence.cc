@@ -9,6 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "tests/model/draft_logits.h"
+
 namespace fathom::testing {
 namespace {
 
@@ -58,10 +60,10 @@ void StepMtp(Model& model, const std::vector<Piece>& pieces, NextToken next) {
   if (batch.n_tokens() == 0) {
     return;
   }
-  const Status ran = model.drafter()->Forward(batch, stream_rows, StreamSource::kForward);
+  const Status ran = model.drafter()->Commit(batch, stream_rows, StreamSource::kForward);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return *model.drafter()->Logits(rows); });
+       [&](std::span<const std::int32_t> rows) { return LogitsOfDrafts(*model.drafter(), rows); });
 }
 
 void ExpectSameRows(const std::vector<float>& expected, const std::vector<float>& actual,
@@ -124,10 +126,10 @@ void DraftKept(Model& model, const std::vector<Sequence*>& sequences) {
               {&sequence->tokens[static_cast<std::size_t>(sequence->done)], 1});
     outputs.push_back({1, sequence->mtp_logits.data() + position * model.config().vocab_size});
   }
-  const Status ran = model.drafter()->Forward(batch, {}, StreamSource::kKept);
+  const Status ran = model.drafter()->Commit(batch, {}, StreamSource::kKept);
   ASSERT_TRUE(ran) << ran.error().message;
   Copy(outputs, model.options().max_logit_rows,
-       [&](std::span<const std::int32_t> rows) { return *model.drafter()->Logits(rows); });
+       [&](std::span<const std::int32_t> rows) { return LogitsOfDrafts(*model.drafter(), rows); });
 }
 
 Sequence RunAlone(Model& model, const std::vector<Token>& tokens,

@@ -401,16 +401,19 @@ TEST_P(Sharing, DraftRowsOfKeptStreams) {
 
 // n_drafts wrong tokens behind the newest one, each from the draft before it.
 void DraftWrong(Model& model, const Sequence& sequence, std::int64_t n_drafts, std::int32_t row) {
-  for (std::int64_t i = 0; i < n_drafts; ++i) {
-    const auto position = static_cast<std::int32_t>(sequence.done + i);
+  std::int64_t n_chosen = 0;
+  const auto choose = [&](const DraftLogits& /*found*/, std::span<Token> tokens) {
+    const auto position = static_cast<Token>(sequence.done + n_chosen);
     const Token right = sequence.tokens[static_cast<std::size_t>(sequence.done)];
-    const Token wrong = (right + 1 + position) % static_cast<Token>(model.config().vocab_size);
-    Batch batch;
-    batch.Add(sequence.slot, position, {&wrong, 1});
-    const Status ran = model.drafter()->Forward(batch, std::vector{row}, StreamSource::kDraft);
-    ASSERT_TRUE(ran) << ran.error().message;
-    row = 0;
-  }
+    tokens[0] = (right + 1 + position) % static_cast<Token>(model.config().vocab_size);
+    ++n_chosen;
+    return Status();
+  };
+  // The drafter does not run behind the last of its drafts.
+  const std::vector<DraftRequest> requests = {{.row = row, .n_drafts = n_drafts + 1}};
+  const Status ran = model.drafter()->Propose(requests, choose);
+  ASSERT_TRUE(ran) << ran.error().message;
+  EXPECT_EQ(n_chosen, n_drafts + 1);
 }
 
 TEST_P(Sharing, WrongDraftsLeaveNothingBehind) {

@@ -115,15 +115,15 @@ Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::
            std::span(plan.tokens)
                .subspan(static_cast<std::size_t>(position + 1), static_cast<std::size_t>(n_rows)));
   std::vector<std::int32_t> stream_rows;
+  std::vector<DraftRequest> requests;
   for (std::int32_t row = 0; row < n_rows; ++row) {
     stream_rows.push_back(row);
+    requests.push_back({.row = row, .n_drafts = 1});
   }
-  const Status ran = model.drafter()->Forward(next, stream_rows, StreamSource::kForward);
+  const Status ran = model.drafter()->Commit(next, stream_rows, StreamSource::kForward);
   if (!ran) return ran;
-  return ForTiles(n_rows, kLogitRows, [&](std::span<const std::int32_t> rows) -> Status {
-    const Result<Matrix<const float>> logits = model.drafter()->Logits(rows);
-    if (!logits) return Unexpected(logits.error());
-    return spool.Append(BytesOf(*logits));
+  return model.drafter()->Propose(requests, [&](const DraftLogits& found, std::span<Token>) {
+    return spool.Append(BytesOf(found.logits));
   });
 }
 

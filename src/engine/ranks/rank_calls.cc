@@ -66,6 +66,22 @@ void TakeRows(RankMessage& message, std::vector<std::int32_t>& rows) {
   }
 }
 
+void AddRequests(std::span<const DraftRequest> requests, RankMessage& message) {
+  message.Add(std::ssize(requests));
+  for (const DraftRequest& request : requests) {
+    message.Add(request.row);
+    message.Add(request.n_drafts);
+  }
+}
+
+void TakeRequests(RankMessage& message, std::vector<DraftRequest>& requests) {
+  requests.resize(message.TakeLength());
+  for (DraftRequest& request : requests) {
+    request.row = TakeSmall(message);
+    request.n_drafts = message.Take();
+  }
+}
+
 CacheShadow::CacheShadow(SequenceCache& cache)
     : cache_(cache), states_(static_cast<std::size_t>(cache.shape().n_sequences)) {
   const std::size_t width = cache.Table(BlockKind::kHistory, 0).size();

@@ -21,13 +21,13 @@ namespace fathom {
 
 // The first number of a message. The comments list the arguments.
 enum class RankCall : std::int64_t {
-  kEnd,           // none: the run ends
-  kLoad,          // options
-  kForward,       // changes of the caches, batch
-  kLogits,        // rows
-  kForwardDraft,  // changes of the caches, batch, stream rows, source
-  kDraftLogits,   // rows
-  kDisk,          // a DiskCall (engine/ranks/rank_disks.h) and its arguments
+  kEnd,      // none: the run ends
+  kLoad,     // options
+  kForward,  // changes of the caches, batch
+  kLogits,   // rows
+  kCommit,   // changes of the caches, batch, stream rows, source
+  kPropose,  // requests; messages with the chosen tokens follow where every rank needs them
+  kDisk,     // a DiskCall (engine/ranks/rank_disks.h) and its arguments
 };
 
 // Runs on every rank after each Forward, with the number of its tokens, the same on every rank.
@@ -42,6 +42,9 @@ void TakeBatch(RankMessage& message, Batch& batch);
 
 void AddRows(std::span<const std::int32_t> rows, RankMessage& message);
 void TakeRows(RankMessage& message, std::vector<std::int32_t>& rows);
+
+void AddRequests(std::span<const DraftRequest> requests, RankMessage& message);
+void TakeRequests(RankMessage& message, std::vector<DraftRequest>& requests);
 
 // The caches of the other ranks, as the first rank knows them.
 class CacheShadow {

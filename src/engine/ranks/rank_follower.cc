@@ -1,5 +1,7 @@
 #include "engine/ranks/rank_follower.h"
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "comm/rank_message.h"
@@ -14,6 +16,7 @@ class Follower {
   Follower(Model& model, Communicator& all, const AfterForward& after_forward,
            const std::function<void(const std::string&)>& warn)
       : model_(model),
+        all_(all),
         after_forward_(after_forward),
         disk_(
             model.cache(), all, warn ? warn : [](const std::string&) {}) {
@@ -30,16 +33,15 @@ class Follower {
       case RankCall::kLogits:
         TakeRows(message, rows_);
         return IfRead(message, [&] { return WithoutValue(model_.Logits(rows_)); });
-      case RankCall::kForwardDraft: {
-        TakeChanges(message, model_.cache());
-        TakeBatch(message, batch_);
-        TakeRows(message, rows_);
-        const auto source = static_cast<StreamSource>(message.Take());
-        return IfRead(message, [&] { return model_.drafter()->Forward(batch_, rows_, source); });
-      }
-      case RankCall::kDraftLogits:
-        TakeRows(message, rows_);
-        return IfRead(message, [&] { return WithoutValue(model_.drafter()->Logits(rows_)); });
+      case RankCall::kCommit:
+      case RankCall::kPropose:
+        if (model_.drafter() == nullptr) {
+          return MakeError(ErrorCode::kInvalidData,
+                           "message of rank 0: expected no call of a drafter, since this rank has "
+                           "loaded none, found call {}",
+                           static_cast<std::int64_t>(call));
+        }
+        return Draft(call, *model_.drafter(), message);
       case RankCall::kDisk: {
         const Status ran = disk_.Run(message);
         return ran ? IfRead(message, [] { return Status(); }) : ran;
@@ -54,6 +56,35 @@ class Follower {
   }
 
  private:
+  Status Draft(RankCall call, Drafter& drafter, RankMessage& message) {
+    if (call == RankCall::kCommit) {
+      TakeChanges(message, model_.cache());
+      TakeBatch(message, batch_);
+      TakeRows(message, rows_);
+      const auto source = static_cast<StreamSource>(message.Take());
+      return IfRead(message, [&] { return drafter.Commit(batch_, rows_, source); });
+    }
+    TakeRequests(message, requests_);
+    return IfRead(message, [&] {
+      return drafter.Propose(requests_, [this](const DraftLogits& found, std::span<Token> tokens) {
+        return found.every_rank_needs_tokens ? ReceiveTokens(tokens) : Status();
+      });
+    });
+  }
+  // The tokens that rank 0 has chosen.
+  Status ReceiveTokens(std::span<Token> tokens) {
+    if (Status told = tokens_message_.Broadcast(all_); !told) {
+      return told;
+    }
+    TakeRows(tokens_message_, rows_);
+    if (std::ssize(rows_) != std::ssize(tokens)) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "message of rank 0: expected {} drafted tokens, found {}", tokens.size(),
+                       rows_.size());
+    }
+    std::ranges::copy(rows_, tokens.begin());
+    return IfRead(tokens_message_, [] { return Status(); });
+  }
   Status Forward() {
     Status ran = model_.Forward(batch_);
     if (ran && after_forward_) {
@@ -75,10 +106,13 @@ class Follower {
   }
 
   Model& model_;
+  Communicator& all_;
   const AfterForward& after_forward_;
   FollowerDisk disk_;
   Batch batch_;
   std::vector<std::int32_t> rows_;
+  std::vector<DraftRequest> requests_;
+  RankMessage tokens_message_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "engine/ranks/rank_leader.h"
 
+#include <functional>
 #include <utility>
 
 #include "engine/ranks/rank_disks.h"
@@ -79,8 +80,8 @@ Result<Matrix<const float>> RankLeader::FinishLogits(int slot) {
   return Checked(model_.FinishLogits(slot));
 }
 
-Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                                StreamSource source) {
+Status RankLeader::CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                                   StreamSource source) {
   if (failure_) {
     return Unexpected(*failure_);
   }
@@ -88,14 +89,30 @@ Status RankLeader::ForwardDraft(const Batch& next, std::span<const std::int32_t>
     return prepared;
   }
   return Call(
-      RankCall::kForwardDraft,
+      RankCall::kCommit,
       [&](RankMessage& message) {
         shadow_.AddChanges(next.View(), message);
         AddBatch(next.View(), message);
         AddRows(stream_rows, message);
         message.Add(static_cast<std::int64_t>(source));
       },
-      [&] { return model_.drafter()->Forward(next, stream_rows, source); });
+      [&] { return model_.drafter()->Commit(next, stream_rows, source); });
+}
+
+Status RankLeader::ProposeDrafts(std::span<const DraftRequest> requests,
+                                 const ChooseDrafts& choose) {
+  const auto choose_for_all = [&](const DraftLogits& found, std::span<Token> tokens) {
+    const Status chosen = choose(found, tokens);
+    if (!chosen || !found.every_rank_needs_tokens) {
+      return chosen;
+    }
+    message_.Clear();
+    AddRows(tokens, message_);
+    return message_.Broadcast(all_);
+  };
+  return Call(
+      RankCall::kPropose, [&](RankMessage& message) { AddRequests(requests, message); },
+      [&] { return model_.drafter()->Propose(requests, std::cref(choose_for_all)); });
 }
 
 Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
@@ -106,17 +123,6 @@ Result<std::unique_ptr<BlockStore>> RankLeader::OpenDisk(
   };
   return LeaderDisks::Open(Cache(), options, root, std::move(warn), all_, tell,
                            [this](const Error& error) { Checked(Status(Unexpected(error))); });
-}
-
-Result<Matrix<const float>> RankLeader::DraftLogits(std::span<const std::int32_t> rows) {
-  Result<Matrix<const float>> logits = Matrix<const float>();
-  const Status ran = Call(
-      RankCall::kDraftLogits, [&](RankMessage& message) { AddRows(rows, message); },
-      [&] {
-        logits = model_.drafter()->Logits(rows);
-        return logits ? Status() : Unexpected(logits.error());
-      });
-  return ran ? logits : Unexpected(ran.error());
 }
 
 }  // namespace fathom

@@ -36,9 +36,9 @@ class RankLeader : public LanguageModel {
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
-  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) override;
-  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override;
+  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) override;
+  Status ProposeDrafts(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
   Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) override;

@@ -1,16 +1,16 @@
-// Drafter: proposes the tokens behind the next one, from the hidden streams of the model.
+// Drafter: drafts tokens behind the next one, from the hidden streams of the model.
 //
-// One round for sequences whose next tokens are known:
+// A step, for sequences whose next tokens are known after Model::Forward:
 //
-//   drafter.Forward(next tokens, rows of the last Forward, kForward);   // commits their keys
-//   drafter.Logits(rows) -> draft tokens
-//   drafter.Forward(drafts, rows of the last call, kDraft);             // as often as max_depth -
-//   1 drafter.Logits(rows) -> further drafts
+//   drafter.Commit(next tokens, rows of that Forward, StreamSource::kForward);
+//   drafter.Propose({row of the commit, number of drafts}, choose);  // for those that are drafted
 //
-// A rejected draft needs no call: the next Forward overwrites its keys.
+// A rejected draft needs no call that rolls it back: a draft writes behind the committed positions
+// only, and the next Commit overwrites what it wrote.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/result.h"
@@ -19,12 +19,32 @@
 
 namespace fathom {
 
-// Where a drafter finds the hidden streams of a position.
+// Where the hidden streams of committed positions are.
 enum class StreamSource {
-  kForward,  // in a row of the last Forward of the model
+  kForward,  // in rows of the last Forward of the model
   kKept,     // kept of the newest position of the sequence
-  kDraft,    // in a row of the drafter's last Forward: a draft after a draft
 };
+
+// Asks for drafts behind a token of the last Commit.
+struct DraftRequest {
+  std::int32_t row = 0;       // of the last Commit
+  std::int64_t n_drafts = 0;  // at most; a drafter may draft fewer
+};
+
+// Logits that choose drafts: row i those of the next draft for the request with the index
+// requests[i].
+struct DraftLogits {
+  std::span<const std::int32_t> requests;
+  Matrix<const float> logits;            // with several ranks: no rows, but on rank 0
+  bool every_rank_needs_tokens = false;  // the drafter computes further drafts from the tokens
+};
+
+// A request gets no more drafts.
+inline constexpr Token kNoDraft = -1;
+
+// Sets tokens[i] to the token that row i of the logits chooses, or to kNoDraft. Called on every
+// rank; if every rank needs the tokens, all set those that rank 0 chooses. An error ends Propose.
+using ChooseDrafts = std::function<Status(const DraftLogits& found, std::span<Token> tokens)>;
 
 // Uses the model's state, which owns its weights and caches and outlives it. One thread at a time;
 // with several ranks, all call the same functions in the same order.
@@ -34,17 +54,25 @@ class Drafter {
 
   // Tokens that can be drafted ahead of a verified one.
   virtual int max_depth() const = 0;
-  // The checks and errors of Forward, and room in the caches; the same call of Forward finds it.
+
+  // Called by Model::Forward behind each layer that this process has, before the batch counts as
+  // computed: reads what Commit will need of the layer's streams, those of the rows of `whole` that
+  // this process computes.
+  virtual void Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) = 0;
+
+  // The checks and errors of Commit, and room in the caches; the same call of Commit finds it.
   virtual Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) = 0;
   // Row i of `next` is the token that follows a position whose hidden streams are known, at that
   // position: the streams are those of row stream_rows[i] of the source (empty with kKept). Stores
   // the drafter's keys. Errors: positions that are not those of the streams; those of
   // Model::Forward.
-  virtual Status Forward(const Batch& next, std::span<const std::int32_t> stream_rows,
-                         StreamSource source) = 0;
-  // Logits of rows of the last Forward: they predict the token after the next.
-  virtual Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) = 0;
+  virtual Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
+                        StreamSource source) = 0;
+  // Drafts tokens behind rows of the last Commit, and has `choose` choose each of them from its
+  // logits. Afterwards these rows are gone, unless each request asked for one draft. Errors: those
+  // of `choose` and of Model::Forward.
+  virtual Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) = 0;
 };
 
 }  // namespace fathom

@@ -53,11 +53,44 @@ constinit const DrafterKind kMtpDrafter = {
     },
 };
 
+MtpDrafter::MtpDrafter(ModelState& model)
+    : model_(model),
+      rounds_(model.options.max_batch_tokens, model.options.max_sequences,
+              model.options.max_logit_rows),
+      passes_{.logits = [this](std::span<const std::int32_t> rows) { return Logits(rows); },
+              .forward =
+                  [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
+                    return DraftAgain(next, stream_rows);
+                  }} {
+  kept_streams_.reserve(static_cast<std::size_t>(model.options.max_batch_tokens));
+}
+
+// Keeps the streams behind the last layer that commits of later steps may need: those of the newest
+// position of each sequence, and of the last position of each block.
+void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) {
+  if (layer + 1 < model_.config.num_hidden_layers) {
+    return;
+  }
+  kept_streams_.clear();
+  for (const Segment& segment : whole.segments) {
+    if (!model_.parts.tensor->IsLocal(segment.sequence)) {
+      continue;
+    }
+    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
+      const std::int64_t position = segment.first_position + i;
+      if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
+        const std::int64_t row = model_.main.local.RowOf(segment.first_row + i);
+        kept_streams_.push_back({segment.sequence, position, streams.Row(row)});
+      }
+    }
+  }
+  model_.cache->KeepStreams(kept_streams_);
+}
+
 // Every row's streams must be those of its position.
 Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
                                 StreamSource source) const {
   const bool kept = source == StreamSource::kKept;
-  const bool again = source == StreamSource::kDraft;
   Check(std::ssize(stream_rows) == (kept ? 0 : next.n_tokens()),
         "one stream row per token of the MTP batch");
   for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
@@ -67,10 +100,9 @@ Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int3
     std::int32_t row = -1;
     if (!kept) {
       row = stream_rows[static_cast<std::size_t>(i)];
-      const std::vector<TokenPosition>& positions = (again ? model_.draft : model_.main).positions;
-      Check(row >= 0 && row < std::ssize(positions), "an MTP row that the last step did not have");
-      expected = positions[static_cast<std::size_t>(row)];
-      expected.position += again ? 1 : 0;
+      Check(row >= 0 && row < std::ssize(model_.main.positions),
+            "an MTP row that the last step did not have");
+      expected = model_.main.positions[static_cast<std::size_t>(row)];
     }
     if (expected != found || model_.cache->next_position(found.sequence) == 0) {
       return MakeError(ErrorCode::kInvalidArgument,
@@ -81,34 +113,6 @@ Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int3
     }
   }
   return {};
-}
-
-const void* MtpDrafter::StreamsOf(const BatchView& next, std::int64_t row,
-                                  std::span<const std::int32_t> stream_rows,
-                                  StreamSource source) const {
-  if (source == StreamSource::kKept) {
-    return model_.cache->Stream(next.SegmentOf(row).sequence);
-  }
-  const bool again = source == StreamSource::kDraft;
-  const PassRows& last = again ? model_.draft : model_.main;
-  const Activations& a = model_.workspace->activations();
-  const std::int64_t from = last.local.RowOf(stream_rows[static_cast<std::size_t>(row)]);
-  return (again ? a.draft_streams : a.streams).Row(from);
-}
-
-// Puts the streams of the local rows into a.draft_input.
-void MtpDrafter::CopyStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
-                             StreamSource source) {
-  const Matrix<Bf16> to = model_.workspace->activations().draft_input;
-  std::vector<PieceCopy>& copies = model_.copies;
-  copies.clear();
-  for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
-    if (model_.parts.tensor->IsLocal(next.SegmentOf(i).sequence)) {
-      copies.push_back({to.Row(std::ssize(copies)), StreamsOf(next, i, stream_rows, source),
-                        to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
-    }
-  }
-  model_.backend.CopyPieces(copies);
 }
 
 Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
@@ -132,22 +136,66 @@ Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stre
   return {};
 }
 
-Status MtpDrafter::Forward(const Batch& next, std::span<const std::int32_t> stream_rows,
-                           StreamSource source) {
+Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
+                          StreamSource source) {
   if (Status prepared = Prepare(next, stream_rows, source); !prepared) {
     return prepared;
   }
   const BatchView view = next.View();
+  if (source == StreamSource::kKept) {
+    return Forward(view, [&](std::int64_t i) -> const void* {
+      return model_.cache->Stream(view.SegmentOf(i).sequence);
+    });
+  }
+  const Matrix<const Bf16> streams = model_.workspace->activations().streams;
+  return Forward(view, [&](std::int64_t i) -> const void* {
+    return streams.Row(model_.main.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));
+  });
+}
+
+Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) {
+  return rounds_.Run(requests, model_.draft.positions, passes_, choose);
+}
+
+Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
+  const BatchView view = next.View();
+  if (Status status = CheckBatch(view, model_.config, model_.options); !status) {
+    return status;
+  }
+  const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
+  return Forward(view, [&](std::int64_t i) -> const void* {
+    return streams.Row(model_.draft.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));
+  });
+}
+
+// Runs the head where it is; streams_of(i): the streams of a local row.
+template <class StreamsOf>
+Status MtpDrafter::Forward(const BatchView& next, const StreamsOf& streams_of) {
   if (model_.stage().is_last) {
-    CopyStreams(view, stream_rows, source);  // by the rows of the last step
-    const Result<Step> step = model_.MakeStep(Pass::kDraft, view);
+    CopyStreams(next, streams_of);  // by the rows of the last step
+    const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
     if (Status ran = step ? RunHead(*step) : Unexpected(step.error()); !ran) {
-      model_.ResetSequences(view);
+      model_.ResetSequences(next);
       return ran;
     }
   }
-  ListPositions(view, model_.draft.positions);
+  ListPositions(next, model_.draft.positions);
   return {};
+}
+
+// Puts the streams of the local rows into a.draft_input.
+template <class StreamsOf>
+void MtpDrafter::CopyStreams(const BatchView& next, const StreamsOf& streams_of) {
+  const Matrix<Bf16> to = model_.workspace->activations().draft_input;
+  std::vector<PieceCopy>& copies = model_.copies;
+  copies.clear();
+  for (std::int64_t i = 0; i < next.n_tokens(); ++i) {
+    if (model_.parts.tensor->IsLocal(next.SegmentOf(i).sequence)) {
+      copies.push_back({to.Row(std::ssize(copies)), streams_of(i),
+                        to.cols * static_cast<std::int64_t>(sizeof(Bf16))});
+    }
+  }
+  model_.backend.CopyPieces(copies);
 }
 
 // a.draft_input -> a.draft_streams.

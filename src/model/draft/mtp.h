@@ -1,9 +1,13 @@
 // The MTP head (docs/spec/mtp.md 1): one block of ratio 0 behind the layers, and what feeds it.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
+#include "kv_cache/sequence_cache.h"
 #include "model/block.h"
+#include "model/draft/draft_rounds.h"
 #include "model/draft/drafter.h"
 #include "model/draft/drafters.h"
 
@@ -13,25 +17,31 @@ extern const DrafterKind kMtpDrafter;
 
 class MtpDrafter : public Drafter {
  public:
-  explicit MtpDrafter(ModelState& model) : model_(model) {}
+  explicit MtpDrafter(ModelState& model);
 
   int max_depth() const override { return kMtpDrafter.max_depth; }
+  void Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) override;
   Status Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                  StreamSource source) override;
-  Status Forward(const Batch& next, std::span<const std::int32_t> stream_rows,
-                 StreamSource source) override;
-  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows) override;
+  Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
+                StreamSource source) override;
+  Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
 
  private:
   Status CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
                       StreamSource source) const;
-  const void* StreamsOf(const BatchView& next, std::int64_t row,
-                        std::span<const std::int32_t> stream_rows, StreamSource source) const;
-  void CopyStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
-                   StreamSource source);
+  Status DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows);
+  template <class StreamsOf>
+  Status Forward(const BatchView& next, const StreamsOf& streams_of);
+  template <class StreamsOf>
+  void CopyStreams(const BatchView& next, const StreamsOf& streams_of);
   Status RunHead(const Step& step);
+  Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
 
   ModelState& model_;
+  DraftRounds rounds_;
+  const DraftRounds::Head passes_;
+  std::vector<KeptStream> kept_streams_;  // of one call of Tap
 };
 
 }  // namespace fathom

@@ -36,12 +36,13 @@ class RanksModel final : public LanguageModel {
   Result<Matrix<const float>> FinishLogits(int place) override {
     return leader_->FinishLogits(place);
   }
-  Status ForwardDraft(const Batch& next, std::span<const std::int32_t> stream_rows,
-                      StreamSource source) override {
-    return leader_->ForwardDraft(next, stream_rows, source);
+  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
+                         StreamSource source) override {
+    return leader_->CommitToDrafter(next, stream_rows, source);
   }
-  Result<Matrix<const float>> DraftLogits(std::span<const std::int32_t> rows) override {
-    return leader_->DraftLogits(rows);
+  Status ProposeDrafts(std::span<const DraftRequest> requests,
+                       const ChooseDrafts& choose) override {
+    return leader_->ProposeDrafts(requests, choose);
   }
   Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,

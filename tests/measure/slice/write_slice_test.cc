@@ -14,6 +14,7 @@
 #include "base/float_types.h"
 #include "measure/slice/tokenizer_json.h"
 #include "tests/measure/slice/tiny.h"
+#include "tests/model/draft_logits.h"
 #include "tests/model/test_model.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
@@ -147,9 +148,10 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   Batch next;
   next.Add(0, 0, std::span(tokens).subspan(1, 3));
   const Status drafted =
-      model.drafter()->Forward(next, std::vector<std::int32_t>{0, 1, 2}, StreamSource::kForward);
+      model.drafter()->Commit(next, std::vector<std::int32_t>{0, 1, 2}, StreamSource::kForward);
   ASSERT_TRUE(drafted) << drafted.error().message;
-  const Matrix<const float> draft = *model.drafter()->Logits(std::vector<std::int32_t>{2});
+  const Matrix<const float> draft =
+      testing::LogitsOfDrafts(*model.drafter(), std::vector<std::int32_t>{2});
   EXPECT_NEAR(RootMeanSquare<float>(draft.RowSpan(0)), 4, 1);
 }
 
