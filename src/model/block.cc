@@ -1,8 +1,5 @@
 #include "model/block.h"
 
-#include <span>
-#include <vector>
-
 namespace fathom {
 namespace {
 
@@ -112,20 +109,6 @@ Status SharedExpert(const Step& step, const SharedExpertWeights& weights) {
   return step.tensor.RowParallelLinear(gate, weights.w2, a.y);
 }
 
-// Tells the observer the experts of a block.
-Status ObserveRouting(const Step& step, Matrix<const std::int32_t> ids) {
-  if (!step.routing_observer) {
-    return {};
-  }
-  std::vector<std::int32_t> copy(static_cast<std::size_t>(ids.rows * ids.cols));
-  step.backend.Download(std::as_writable_bytes(std::span(copy)), ids.data);
-  if (Status done = step.backend.Synchronize(); !done) {
-    return done;
-  }
-  step.routing_observer({copy.data(), ids.rows, ids.cols});
-  return {};
-}
-
 // a.u -> a.y (docs/spec/model.md 7).
 Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
   Backend& backend = step.backend;
@@ -141,7 +124,7 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
-  if (Status told = ObserveRouting(step, routing.ids); !told) {
+  if (Status told = ObserveRouting(backend, routing.ids, step.routing_observer); !told) {
     return told;
   }
   return step.experts.Run(
