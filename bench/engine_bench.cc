@@ -19,7 +19,9 @@
 #include "base/check.h"
 #include "engine/engine.h"
 #include "engine/model_adapter.h"
+#include "engine/simulated_acceptance.h"
 #include "kernels/registry.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::bench {
 namespace {
@@ -60,13 +62,12 @@ std::vector<Token> Prompt(const Options& options, std::int64_t vocab_size, int s
   return prompt;
 }
 
+bool IsAutomatic(const Options& options) { return options.draft > GreatestDraftDepth(); }
+
 Row Measure(const Options& options, LanguageModel& model, int n_streams) {
   EngineOptions engine_options;
   engine_options.draft.enabled = options.draft > 0;
-  engine_options.draft.depth = options.draft > kMaxDraftDepth ? 0 : options.draft;
-  if (options.acceptance >= 0) {
-    engine_options.draft.simulated_acceptance = options.acceptance;
-  }
+  engine_options.draft.depth = IsAutomatic(options) ? 0 : options.draft;
   Result<std::unique_ptr<Engine>> made = Engine::Create(model, engine_options);
   Check(made.has_value(), made ? "" : made.error().message);
   Engine& engine = **made;
@@ -107,23 +108,26 @@ void Run(const Options& options) {
   Check(backend.has_value(), backend ? "" : backend.error().message);
   const int most = *std::max_element(options.streams.begin(), options.streams.end());
   const std::int64_t context = options.n_prompt + options.n_tokens + 1;
-  Result<std::unique_ptr<Model>> model =
-      Model::Load(options.model, **backend,
-                  {.max_sequences = most,
-                   .max_context = context,
-                   .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + kMaxDraftDepth)),
-                   .max_logit_rows = std::max<std::int64_t>(64, 1 + kMaxDraftDepth),
-                   .with_draft = options.draft > 0,
-                   .weights = {.preload = true},
-                   .n_load_threads = options.n_threads});
+  Result<std::unique_ptr<Model>> model = Model::Load(
+      options.model, **backend,
+      {.max_sequences = most,
+       .max_context = context,
+       .max_batch_tokens = std::max<std::int64_t>(512, most * (1 + GreatestDraftDepth())),
+       .max_logit_rows = std::max<std::int64_t>(64, 1 + GreatestDraftDepth()),
+       .with_draft = options.draft > 0,
+       .weights = {.preload = true},
+       .n_load_threads = options.n_threads});
   Check(model.has_value(), model ? "" : model.error().message);
-  ModelAdapter adapter(**model);
+  std::unique_ptr<LanguageModel> adapter = std::make_unique<ModelAdapter>(**model);
+  if (options.acceptance >= 0) {
+    adapter = std::make_unique<SimulatedAcceptance>(std::move(adapter), options.acceptance);
+  }
   fmt::print("{:>8} {:>6} {:>10} {:>9} {:>12} {:>12} {:>9} {:>9}\n", "streams", "draft", "tokens/s",
              "step ms", "engine us", "tokens/step", "accepted", "kv MB");
   for (const int n_streams : options.streams) {
-    const Row row = Measure(options, adapter, n_streams);
+    const Row row = Measure(options, *adapter, n_streams);
     fmt::print("{:>8} {:>6} {:>10.1f} {:>9.3f} {:>12.1f} {:>12.3f} {:>9.2f} {:>9.2f}\n", n_streams,
-               options.draft > kMaxDraftDepth ? "auto" : fmt::format("{}", options.draft),
+               IsAutomatic(options) ? "auto" : fmt::format("{}", options.draft),
                row.tokens_per_second, row.step_ms, row.engine_us, row.tokens_per_step, row.accepted,
                row.kv_mb);
   }

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -10,6 +11,7 @@
 
 #include "base/guarded.h"
 #include "engine/engine_core.h"
+#include "model/draft/drafters.h"
 
 namespace fathom {
 namespace {
@@ -20,7 +22,10 @@ constexpr std::chrono::milliseconds kLongestStall(1000);
 
 struct Engine::Impl {
   Impl(LanguageModel& model, EngineOptions engine_options)
-      : options(std::move(engine_options)), limits(model.Limits()) {}
+      : options(std::move(engine_options)),
+        limits(model.Limits()),
+        // The same counters with drafts and without.
+        metrics(std::max<std::int64_t>(limits.max_draft_depth, GreatestDraftDepth())) {}
 
   const EngineOptions options;
   const ModelLimits limits;

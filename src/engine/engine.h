@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,11 +29,8 @@ namespace fathom {
 // How many tokens are drafted ahead of every verified one (docs/spec/mtp.md).
 struct DraftOptions {
   bool enabled = false;
-  std::int64_t depth =
-      0;  // 1 to kMaxDraftDepth: always this many; 0: as many as measurement shows to pay
-  // For measurements only: accepts drafted tokens at this rate, right or wrong; they become part of
-  // the answer.
-  std::optional<double> simulated_acceptance;
+  // 1 to the depth of the drafter: always this many; 0: as many as measurement shows to pay.
+  std::int64_t depth = 0;
 };
 
 struct EngineOptions {

@@ -41,7 +41,6 @@ StepRunnerOptions RunnerOptions(const EngineOptions& options, const ModelLimits&
           .token_bytes = options.token_bytes,
           .drafts = options.draft.enabled,
           .draft_depth = options.draft.depth,
-          .simulated_acceptance = options.draft.simulated_acceptance,
           .max_step_tokens = StepTokens(options, limits)};
 }
 
@@ -80,11 +79,10 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   if (options.draft.enabled && limits.max_draft_depth == 0) {
     return MakeError(ErrorCode::kUnsupported, "drafts: the model was loaded without a draft head");
   }
-  const std::int64_t max_depth =
-      limits.max_draft_depth == 0 ? kMaxDraftDepth : limits.max_draft_depth;
-  if (options.draft.depth < 0 || options.draft.depth > max_depth) {
+  if (options.draft.enabled &&
+      (options.draft.depth < 0 || options.draft.depth > limits.max_draft_depth)) {
     return MakeError(ErrorCode::kInvalidArgument, "draft depth: expected 0 to {}, found {}",
-                     max_depth, options.draft.depth);
+                     limits.max_draft_depth, options.draft.depth);
   }
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
   const BlockKey root = RootOf(options, core->cache_.shape());

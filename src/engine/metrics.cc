@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "model/draft/drafters.h"
 
 namespace fathom {
 namespace {
@@ -159,7 +161,11 @@ struct EngineMetrics::Impl {
   }
 };
 
-EngineMetrics::EngineMetrics() : impl_(std::make_unique<Impl>()) {}
+EngineMetrics::EngineMetrics(std::int64_t max_draft_depth) : impl_(std::make_unique<Impl>()) {
+  impl_->now.drafted.resize(static_cast<std::size_t>(max_draft_depth));
+  impl_->now.accepted.resize(static_cast<std::size_t>(max_draft_depth));
+}
+EngineMetrics::EngineMetrics() : EngineMetrics(GreatestDraftDepth()) {}
 EngineMetrics::~EngineMetrics() = default;
 
 void EngineMetrics::CountSubmitted() { impl_->Add(&MetricsSnapshot::requests, 1); }
@@ -176,8 +182,8 @@ void EngineMetrics::CountCachedTokens(std::int64_t n_tokens) {
 }
 
 void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
-  Check(depth >= 0 && depth < kMaxDraftDepth, "depth of a drafted token");
   const std::lock_guard lock(impl_->mutex);
+  Check(depth >= 0 && depth < std::ssize(impl_->now.drafted), "depth of a drafted token");
   ++impl_->now.drafted[static_cast<std::size_t>(depth)];
   if (accepted) ++impl_->now.accepted[static_cast<std::size_t>(depth)];
 }

@@ -1,7 +1,6 @@
 // EngineMetrics: the engine's counters, for /metrics, for the summary of a batch, for tests.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,9 +11,6 @@ struct MetricFamily;
 }
 
 namespace fathom {
-
-// The greatest depth of any drafter (Drafter::max_depth): each depth has its counters.
-inline constexpr int kMaxDraftDepth = 4;
 
 // All values at one moment.
 struct MetricsSnapshot {
@@ -47,13 +43,15 @@ struct MetricsSnapshot {
   double imbalance_before = 0;
   double imbalance_after = 0;
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
-  std::array<std::int64_t, kMaxDraftDepth> drafted = {};
-  std::array<std::int64_t, kMaxDraftDepth> accepted = {};
+  std::vector<std::int64_t> drafted;
+  std::vector<std::int64_t> accepted;
 };
 
 // Written by the engine's thread, read by any thread.
 class EngineMetrics {
  public:
+  // Each depth of drafts has its counters; without max_draft_depth, as many as any drafter needs.
+  explicit EngineMetrics(std::int64_t max_draft_depth);
   EngineMetrics();
   ~EngineMetrics();
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/philox.h"
 
 namespace fathom {
 namespace {
@@ -155,16 +154,6 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   }
 }
 
-// For measurements: decides at random whether a draft passes.
-bool StepRunner::SimulatesRight(const Sequence& sequence) const {
-  constexpr std::uint32_t kPurpose = 2;  // differs from the purposes of the sampler
-  const std::uint64_t seed = sequence.request.seed;
-  const std::uint32_t bits =
-      Philox({static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-             {static_cast<std::uint32_t>(sequence.size()), sequence.choice, kPurpose, 0})[0];
-  return static_cast<double>(bits) * 0x1p-32 < *options_.simulated_acceptance;
-}
-
 StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
                                           std::span<const float> logits, std::optional<Token> draft,
                                           std::vector<Sequence*>& finished) {
@@ -176,10 +165,6 @@ StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
     return {.goes_on = false};
   }
   Sampled sampled = {.goes_on = true, .draft_is_right = draft == *token};
-  if (draft && options_.simulated_acceptance) {
-    sampled.draft_is_right = SimulatesRight(sequence);
-    *token = sampled.draft_is_right ? *draft : *token;
-  }
   ++step.n_generated;
   if (AppendToken(sequence, *token, logprobs_, state, options_.token_bytes)) {
     finished.push_back(&sequence);

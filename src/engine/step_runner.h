@@ -25,7 +25,6 @@ struct StepRunnerOptions {
   TokenBytes token_bytes;
   bool drafts = false;
   std::int64_t draft_depth = 0;  // 0: chosen by measurement
-  std::optional<double> simulated_acceptance;
   std::int64_t max_step_tokens = 1;
 };
 
@@ -101,7 +100,6 @@ class StepRunner {
               std::vector<Sequence*>& finished);
   Sampled SampleOne(RunningStep& step, Sequence& sequence, std::span<const float> logits,
                     std::optional<Token> draft, std::vector<Sequence*>& finished);
-  bool SimulatesRight(const Sequence& sequence) const;
   SamplerState& StateOf(Sequence& sequence);
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
   std::int64_t NextDepth(const StepPlan& plan);

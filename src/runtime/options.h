@@ -54,9 +54,10 @@ struct ServingOptions {
   std::filesystem::path kv_disk;                // where cached blocks are kept; empty: nowhere
   std::int64_t kv_disk_bytes = std::int64_t{16} << 30;
   bool prefix_cache = true;
-  // 0: no drafts; 1 to 4: always so many; missing: as many as pay if the checkpoint has a head.
+  // 0: no drafts; 1 to the depth of the drafter: always so many; missing: as many as pay if the
+  // checkpoint has a head.
   std::optional<std::int64_t> draft_depth;
-  std::optional<double> draft_acceptance;  // DraftOptions::simulated_acceptance
+  std::optional<double> draft_acceptance;  // SimulatedAcceptance (engine/simulated_acceptance.h)
   std::filesystem::path trace;             // empty: none
 };
 

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "checkpoint/head_kind.h"
 #include "engine/model_adapter.h"
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
+#include "engine/simulated_acceptance.h"
 #include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/model_path.h"
@@ -48,7 +50,7 @@ bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
 }
 
 LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
-  const std::int64_t rows_per_sequence = 1 + (drafts ? kMaxDraftDepth : 0);
+  const std::int64_t rows_per_sequence = 1 + (drafts ? GreatestDraftDepth() : 0);
   return {
       .sizes = {.max_sequences = serving.max_sequences,
                 .max_context = n_context,
@@ -135,14 +137,16 @@ Status Runtime::CreateEngine(const ModelFiles& files, const RuntimeOptions& opti
     adapter_ =
         std::make_unique<RankLeader>(loaded_->model(), ranks.all(), on_failure, balance.Hook());
   }
+  if (serving.draft_acceptance) {
+    adapter_ =
+        std::make_unique<SimulatedAcceptance>(std::move(adapter_), *serving.draft_acceptance);
+  }
   Result<std::unique_ptr<Engine>> created = Engine::Create(
       *adapter_,
       {.eos_tokens = files.EosTokens(),
        .token_bytes = [&files](Token token) { return files.tokenizer.TokenBytes(token); },
        .prefix_cache = serving.prefix_cache,
-       .draft = {.enabled = drafts,
-                 .depth = serving.draft_depth.value_or(0),
-                 .simulated_acceptance = serving.draft_acceptance},
+       .draft = {.enabled = drafts, .depth = serving.draft_depth.value_or(0)},
        .disk = {.directory = serving.kv_disk, .max_bytes = serving.kv_disk_bytes},
        .fingerprint = std::move(fingerprint),
        .max_waiting = serving.max_waiting,

@@ -5,21 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
 
-#include "engine/metrics.h"
-
 namespace fathom {
 namespace {
 
+constexpr int kMaxDepth = 4;
 constexpr std::int64_t kSteps = 5000;
 constexpr double kNoise = 0.1;
 
 struct World {
-  std::array<double, kMaxDraftDepth + 1> seconds;  // of a step, by depth
-  std::array<double, kMaxDraftDepth> right;        // share of right tokens, by index
+  std::array<double, kMaxDepth + 1> seconds;  // of a step, by depth
+  std::array<double, kMaxDepth> right;        // share of right tokens, by index
 };
 
 double Yield(const World& world, std::int64_t depth) {
@@ -38,7 +38,7 @@ double Rate(const World& world, std::int64_t depth) {
 
 double BestRate(const World& world) {
   double best = 0;
-  for (std::int64_t depth = 0; depth <= kMaxDraftDepth; ++depth) {
+  for (std::int64_t depth = 0; depth <= kMaxDepth; ++depth) {
     best = std::max(best, Rate(world, depth));
   }
   return best;
@@ -48,7 +48,7 @@ double BestRate(const World& world) {
 class Simulation {
  public:
   explicit Simulation(std::uint64_t seed, std::int64_t fixed_depth = 0)
-      : policy_(kMaxDraftDepth, fixed_depth), random_(seed) {}
+      : policy_(kMaxDepth, fixed_depth), random_(seed) {}
 
   // Tokens per second and sequence over n_steps, relative to the best fixed depth.
   double Run(const World& world, std::int64_t n_sequences, std::int64_t n_steps) {
@@ -91,7 +91,7 @@ class Simulation {
   std::vector<std::int64_t> depths_;
 };
 
-World Linear(double first, double slope, std::array<double, kMaxDraftDepth> right) {
+World Linear(double first, double slope, std::array<double, kMaxDepth> right) {
   World world{.seconds = {}, .right = right};
   for (std::size_t k = 0; k < world.seconds.size(); ++k) {
     world.seconds[k] = first * (1 + slope * static_cast<double>(k));
@@ -154,7 +154,7 @@ void ExpectFollowed(const World& before, const World& after, std::int64_t n_sequ
 }
 
 TEST(DraftPolicy, FollowsACostThatChanges) {
-  const std::array<double, kMaxDraftDepth> right = {0.8, 0.7, 0.6, 0.5};
+  const std::array<double, kMaxDepth> right = {0.8, 0.7, 0.6, 0.5};
   for (const std::int64_t n_sequences : {1, 16}) {
     ExpectFollowed(Linear(1, 0.15, right), Linear(1, 0.9, right), n_sequences);
     ExpectFollowed(Linear(1, 0.9, right), Linear(1, 0.15, right), n_sequences);
@@ -174,7 +174,7 @@ TEST(DraftPolicy, FollowsAnAcceptanceThatChanges) {
 
 // The context grows and with it the time of every step: no reason for another depth.
 TEST(DraftPolicy, ACostThatGrowsForAllDepthsChangesNothing) {
-  const std::array<double, kMaxDraftDepth> right = {0.8, 0.7, 0.6, 0.5};
+  const std::array<double, kMaxDepth> right = {0.8, 0.7, 0.6, 0.5};
   Simulation simulation(1);
   for (int i = 0; i < 100; ++i) {
     const World world = Linear(1 + 0.05 * i, 0.3, right);
@@ -231,7 +231,7 @@ TEST(DraftPolicy, NumbersOfSequencesThatAlternate) {
 }
 
 TEST(DraftPolicy, AFixedDepthIsConstant) {
-  for (std::int64_t fixed = 1; fixed <= kMaxDraftDepth; ++fixed) {
+  for (std::int64_t fixed = 1; fixed <= kMaxDepth; ++fixed) {
     Simulation simulation(1, fixed);
     simulation.Run(Linear(1, 2.0, {0.1, 0.1, 0.1, 0.1}), 3, 200);
     for (const std::int64_t depth : simulation.depths()) ASSERT_EQ(depth, fixed);
@@ -248,7 +248,7 @@ TEST(DraftPolicy, TheSameCallsGiveTheSameDepths) {
 }
 
 TEST(DraftPolicy, AcceptanceIsTheShareLately) {
-  const std::array<double, kMaxDraftDepth> right = {0.9, 0.7, 0.5, 0.3};
+  const std::array<double, kMaxDepth> right = {0.9, 0.7, 0.5, 0.3};
   Simulation simulation(1, 4);
   EXPECT_EQ(simulation.policy().Acceptance(0), 0);
   simulation.Run(Linear(1, 0.1, right), 16, 500);
@@ -262,7 +262,7 @@ TEST(DraftPolicy, AcceptanceIsTheShareLately) {
 
 // Without measurements (every step has prompts beside it) there are no drafts.
 TEST(DraftPolicy, NothingMeasuredNothingDrafted) {
-  DraftPolicy policy(kMaxDraftDepth, 0);
+  DraftPolicy policy(kMaxDepth, 0);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(policy.Depth(1), 0);
 }
 

@@ -8,11 +8,14 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace fathom {
 namespace {
 
 using ::testing::HasSubstr;
+
+constexpr int kDepths = 4;  // of drafts
 
 // "name{labels}" -> value, of every line that is not a comment.
 std::map<std::string, double> Parse(const std::string& text) {
@@ -58,7 +61,7 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
     EXPECT_DOUBLE_EQ(text.at(imbalance + "\"before\"}"), now.imbalance_before);
     EXPECT_DOUBLE_EQ(text.at(imbalance + "\"after\"}"), now.imbalance_after);
   }
-  for (std::size_t i = 0; i < kMaxDraftDepth; ++i) {
+  for (std::size_t i = 0; i < kDepths; ++i) {
     const std::string labels = "{depth=\"" + std::to_string(i + 1) + "\",result=";
     expect("fathom_draft_tokens_total" + labels + "\"accepted\"}", now.accepted[i]);
     expect("fathom_draft_tokens_total" + labels + "\"rejected\"}",
@@ -72,16 +75,17 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
 }
 
 TEST(EngineMetrics, StartsWithEverythingAtZero) {
-  const EngineMetrics metrics;
+  const EngineMetrics metrics(kDepths);
   const auto text = Parse(metrics.PrometheusText());
-  ExpectSame({}, text);
+  const std::vector<std::int64_t> zeros(kDepths);
+  ExpectSame({.drafted = zeros, .accepted = zeros}, text);
   EXPECT_EQ(text.at("fathom_time_to_first_token_seconds_count"), 0);
   EXPECT_EQ(text.at("fathom_inter_token_seconds_count"), 0);
 }
 
 // Every value is another one, so that none can stand in another's place.
 TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
-  EngineMetrics metrics;
+  EngineMetrics metrics(kDepths);
   const auto repeat = [](int n, const auto& count) {
     for (int i = 0; i < n; ++i) count();
   };
@@ -93,7 +97,7 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   repeat(13, [&] { metrics.CountPreemption(); });
   metrics.CountEvicted(17);
   metrics.CountCachedTokens(1000000007);
-  for (int depth = 0; depth < kMaxDraftDepth; ++depth) {
+  for (int depth = 0; depth < kDepths; ++depth) {
     repeat(20 - 3 * depth, [&] { metrics.CountDraft(depth, true); });
     repeat(1 + depth, [&] { metrics.CountDraft(depth, false); });
   }
@@ -124,8 +128,8 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EXPECT_EQ(now.cached_tokens, 1000000007);
   EXPECT_EQ(now.prompt_tokens, 100);
   EXPECT_EQ(now.generated_tokens, 17);
-  EXPECT_EQ(now.drafted, (std::array<std::int64_t, kMaxDraftDepth>{21, 19, 17, 15}));
-  EXPECT_EQ(now.accepted, (std::array<std::int64_t, kMaxDraftDepth>{20, 17, 14, 11}));
+  EXPECT_EQ(now.drafted, (std::vector<std::int64_t>{21, 19, 17, 15}));
+  EXPECT_EQ(now.accepted, (std::vector<std::int64_t>{20, 17, 14, 11}));
   EXPECT_EQ(now.steps, 3);
   EXPECT_NEAR(now.step_seconds, 0.34, 1e-12);
   EXPECT_NEAR(now.engine_seconds, 0.1001, 1e-12);  // a negative difference counts as none
@@ -142,7 +146,7 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
 }
 
 TEST(EngineMetrics, HistogramsAreCumulative) {
-  EngineMetrics metrics;
+  EngineMetrics metrics(kDepths);
   for (const double seconds : {0.004, 0.04, 0.04, 4.0, 400.0}) {
     metrics.ObserveInterToken(seconds);
   }
@@ -181,11 +185,11 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
 // Whatever is read while the engine counts is of one moment.
 TEST(EngineMetrics, ReadersSeeOneMoment) {
   constexpr int kStepsCounted = 3000;
-  EngineMetrics metrics;
+  EngineMetrics metrics(kDepths);
   std::jthread engine([&] {
     for (int i = 0; i < kStepsCounted; ++i) {
       metrics.CountStep({.generated_tokens = 2, .seconds = 0.5, .model_seconds = 0.25});
-      metrics.CountDraft(i % kMaxDraftDepth, i % 2 == 0);
+      metrics.CountDraft(i % kDepths, i % 2 == 0);
       metrics.SetGauges(i, i);
       metrics.SetMemory(3 * i, i, i);
     }

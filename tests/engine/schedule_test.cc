@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model_adapter.h"
+#include "model/draft/drafters.h"
 #include "tests/engine/fake_model.h"
 #include "tests/engine/schedule_checks.h"
 #include "tests/model/test_model.h"
@@ -26,7 +27,7 @@ std::unique_ptr<LanguageModel> MakeFake(const ScheduleSetup& setup, int n_data) 
                  .max_batch_tokens = setup.max_batch_tokens,
                  .max_logit_rows = setup.max_logit_rows,
                  .rollback_tokens = 8,
-                 .max_draft_depth = setup.engine.draft.enabled ? kMaxDraftDepth : 0,
+                 .max_draft_depth = setup.engine.draft.enabled ? GreatestDraftDepth() : 0,
                  .most_in_flight = setup.most_in_flight},
       .n_data = n_data};
   if (setup.small_memory) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "model/draft/drafters.h"
+
 namespace fathom::testing {
 namespace {
 
@@ -118,7 +120,7 @@ void Schedule::Choose(const std::filesystem::path& directory) {
   engine.token_bytes = limits_.token_bytes;
   engine.prefix_cache = !dice_.OneIn(4);
   engine.draft.enabled = dice_.OneIn(2);
-  engine.draft.depth = dice_.Below(kMaxDraftDepth + 1);
+  engine.draft.depth = dice_.Below(GreatestDraftDepth() + 1);
   engine.stream_events = dice_.Of<std::int64_t>({0, 3, 64});
   engine.target_step_seconds = 0;  // nothing may depend on the time
   engine.max_step_tokens =
@@ -361,7 +363,9 @@ void ScheduleCounts::Add(const MetricsSnapshot& s) {
   metrics.evicted_blocks += s.evicted_blocks;
   metrics.preemptions += s.preemptions;
   metrics.steps += s.steps;
-  for (std::size_t i = 0; i < metrics.drafted.size(); ++i) {
+  metrics.drafted.resize(s.drafted.size());
+  metrics.accepted.resize(s.accepted.size());
+  for (std::size_t i = 0; i < s.drafted.size(); ++i) {
     metrics.drafted[i] += s.drafted[i];
     metrics.accepted[i] += s.accepted[i];
   }

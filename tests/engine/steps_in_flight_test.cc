@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine_core.h"
+#include "model/draft/drafters.h"
 #include "tests/engine/one_request.h"
 
 namespace fathom {
@@ -107,7 +108,7 @@ TEST(StepsInFlight, StepsThatDraftRunAlone) {
   for (const std::int64_t depth : {0, 2}) {
     for (const int n_requests : {1, 4}) {
       ModelLimits limits = LimitsOf(3);
-      limits.max_draft_depth = kMaxDraftDepth;
+      limits.max_draft_depth = GreatestDraftDepth();
       Together together(limits, n_requests, {.draft = {.enabled = true, .depth = depth}});
       together.Finish();
       for (std::size_t i = 0; i < together.answers.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "cli/options/option_values.h"
 #include "engine/sampling_fields.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::cli {
 namespace {
@@ -155,8 +156,10 @@ void AddServing(Command& command, ServingOptions& serving) {
        Integer(1, 4096, serving.max_sequences)});
   AddKvMemory(command, serving);
   command.Add({"--draft", "DEPTH",
-               "Tokens that the MTP head of the checkpoint drafts, 1 to 4; auto: as many as "
-               "measurement shows to pay; off (default: auto if there is a head)",
+               fmt::format("Tokens that the MTP head of the checkpoint drafts, 1 to {}; auto: as "
+                           "many as measurement shows to pay; off (default: auto if there is a "
+                           "head)",
+                           GreatestDraftDepth()),
                DraftDepth(serving.draft_depth)});
   // Hidden, for measurements: the text is not the model's.
   command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "engine/metrics.h"
+#include "model/draft/drafters.h"
 
 namespace fathom::cli {
 namespace {
@@ -163,8 +163,12 @@ ReadValue MemorySize(std::function<void(std::int64_t)> store) {
 }
 
 ReadValue DraftDepth(std::optional<std::int64_t>& depth) {
-  static_assert(kMaxDraftDepth == 4);
-  return ReadName({"off", "auto", "1", "2", "3", "4"}, [&depth](std::size_t i) {
+  static constexpr std::string_view kDigits = "123456789";
+  std::vector<std::string_view> names = {"off", "auto"};
+  for (std::size_t i = 0; i < static_cast<std::size_t>(GreatestDraftDepth()); ++i) {
+    names.push_back(kDigits.substr(i, 1));
+  }
+  return ReadName(std::move(names), [&depth](std::size_t i) {
     depth = i == 1 ? std::nullopt : std::optional(static_cast<std::int64_t>(i == 0 ? 0 : i - 1));
   });
 }

@@ -85,7 +85,7 @@ ReadValue Seed(std::function<void(std::uint64_t)> store);
 // Bytes: a whole number of at least 1, with K, M, G or T behind it for powers of 1024.
 ReadValue MemorySize(std::function<void(std::int64_t)> store);
 
-// off (0), auto (none) or 1 to 4
+// off (0), auto (none) or 1 to the greatest depth of a drafter
 ReadValue DraftDepth(std::optional<std::int64_t>& depth);
 
 // ID=VALUE, appended
