@@ -200,8 +200,8 @@ double SecondsToRead(const std::string& unit, std::size_t bytes, bool in_pieces)
 }
 
 // Reads texts that make a parser quadratic if it rescans what it has read: eight times the text may
-// take up to 24 times as long, while 64 times would be quadratic. Times below a tenth of a second are
-// too short to compare.
+// take up to 24 times as long, while 64 times would be quadratic. Times below a tenth of a second
+// are too short to compare.
 TEST(AnswerProperties, HostileTextTakesLinearTime) {
   constexpr std::size_t kBytes = 64 * 1024;
   const std::string call = "<｜DSML｜invoke name=\"f\">";
