@@ -74,20 +74,24 @@ void Conformance::SetUp() {
     GTEST_SKIP() << "this machine does not have " << Name(GetParam());
   }
   for (const int n_threads : {1, 2, 3}) {
-    Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(GetParam(), n_threads);
-    ASSERT_TRUE(backend) << backend.error().message;
-    const Status reserved = (*backend)->Reserve({.max_tokens = 300,
-                                                 .max_linear_inputs = 2048,
-                                                 .hidden = 1024,
-                                                 .head_dim = 512,
-                                                 .experts_per_token = 6,
-                                                 .n_experts = 384,
-                                                 .moe_intermediate = 512,
-                                                 .sliding_window = 128,
-                                                 .max_compressed_rows = 2048});
-    ASSERT_TRUE(reserved) << reserved.error().message;
-    backends_.push_back(std::move(*backend));
+    ASSERT_NO_FATAL_FAILURE(AddBackend(n_threads));
   }
+}
+
+void Conformance::AddBackend(int n_threads) {
+  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(GetParam(), n_threads);
+  ASSERT_TRUE(backend) << backend.error().message;
+  const Status reserved = (*backend)->Reserve({.max_tokens = 300,
+                                               .max_linear_inputs = 2048,
+                                               .hidden = 1024,
+                                               .head_dim = 512,
+                                               .experts_per_token = 6,
+                                               .n_experts = 384,
+                                               .moe_intermediate = 512,
+                                               .sliding_window = 128,
+                                               .max_compressed_rows = 2048});
+  ASSERT_TRUE(reserved) << reserved.error().message;
+  backends_.push_back(std::move(*backend));
 }
 
 void Conformance::ExpectSame(const std::string& what,

@@ -72,6 +72,9 @@ class Conformance : public ::testing::TestWithParam<Isa> {
  protected:
   void SetUp() override;
 
+  // Adds a backend with n_threads threads to those that are compared.
+  void AddBackend(int n_threads);
+
   // Runs `compute` on every backend and expects the bytes that the reference returns.
   void ExpectSame(const std::string& what,
                   const std::function<std::vector<std::byte>(Backend&)>& compute);

@@ -51,32 +51,57 @@ TEST_P(ConformanceRows, SwiGlu) {
   }
 }
 
+// The weights of hyper-connections of width d.
+struct HyperData {
+  HyperData(Data& data, std::int64_t width)
+      : d(width), fn(data.Floats(24 * 4 * d)), base(data.Floats(24)), scale(data.Floats(3)) {}
+  HcWeights weights() const { return {fn.data(), base.data(), scale.data()}; }
+
+  // Runs all operations of hyper-connections on random rows.
+  auto Operations(Data& data, std::int64_t t, Kind kind) const {
+    return [this, t, streams = data.Bf16s(t * 4 * d, kind),
+            y = data.Bf16s(t * d, kind)](Backend& backend) {
+      Array<Bf16> pre(t * d);
+      Array<Bf16> head(t * d);
+      Array<float> post(t * 4);
+      Array<float> comb(t * 16);
+      const HcMix mix = {post.As(t, 4), comb.As(t, 16)};
+      Array<Bf16> mixed = streams;
+      Array<Bf16> added = streams;
+      backend.HcPre(streams.As(t, 4 * d), weights(), {}, pre.As(t, d), mix);
+      backend.HcHead(streams.As(t, 4 * d), weights(), {}, head.As(t, d));
+      backend.HcPost(y.As(t, d), mix, mixed.As(t, 4 * d));
+      backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
+      return BytesOf(pre, head, post, comb, mixed, added);
+    };
+  }
+
+  std::int64_t d;
+  Array<float> fn;
+  Array<float> base;
+  Array<float> scale;
+};
+
 TEST_P(ConformanceRows, HyperConnections) {
   Data data(3);
   for (const Kind kind : {Kind::kNormal, Kind::kTiny, Kind::kLarge}) {
     for (const std::int64_t d : {1, 4, 13, 20, 100, 256, 1020}) {
-      const Array<float> fn = data.Floats(24 * 4 * d);
-      const Array<float> base = data.Floats(24);
-      const Array<float> scale = data.Floats(3);
-      const HcWeights w = {fn.data(), base.data(), scale.data()};
+      const HyperData hyper(data, d);
       for (const std::int64_t t : kRowCounts) {
-        const Array<Bf16> streams = data.Bf16s(t * 4 * d, kind);
-        const Array<Bf16> y = data.Bf16s(t * d, kind);
-        ExpectSame(fmt::format("d {} t {}", d, t), [&](Backend& backend) {
-          Array<Bf16> pre(t * d);
-          Array<Bf16> head(t * d);
-          Array<float> post(t * 4);
-          Array<float> comb(t * 16);
-          const HcMix mix = {post.As(t, 4), comb.As(t, 16)};
-          Array<Bf16> mixed = streams;
-          Array<Bf16> added = streams;
-          backend.HcPre(streams.As(t, 4 * d), w, {}, pre.As(t, d), mix);
-          backend.HcHead(streams.As(t, 4 * d), w, {}, head.As(t, d));
-          backend.HcPost(y.As(t, d), mix, mixed.As(t, 4 * d));
-          backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
-          return BytesOf(pre, head, post, comb, mixed, added);
-        });
+        ExpectSame(fmt::format("d {} t {}", d, t), hyper.Operations(data, t, kind));
       }
+    }
+  }
+}
+
+// The chains of a few rows are divided among the threads.
+TEST_P(ConformanceRows, HyperConnectionsOfFewerRowsThanThreads) {
+  AddBackend(17);
+  Data data(13);
+  for (const std::int64_t d : {256, 1020}) {
+    const HyperData hyper(data, d);
+    for (const std::int64_t t : {1, 2, 7, 8, 9, 11, 15, 16, 24, 31}) {
+      ExpectSame(fmt::format("d {} t {}", d, t), hyper.Operations(data, t, Kind::kNormal));
     }
   }
 }

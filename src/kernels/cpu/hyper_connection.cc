@@ -16,9 +16,11 @@ constexpr int64_t kRowStride = kChain + 4;       // rows of fn in different sets
 constexpr int kTokenTile = 8;                    // tokens that share a transposed vector of gates
 constexpr int64_t kTokens = cpu::kHyperFewRows;  // tokens whose gates are computed together
 constexpr int64_t kTile = 32;                    // and with many tokens, which are lanes then
+// Chains of squares that are computed together: in two registers, for the latency of one.
+constexpr int64_t kSquareChains = 2 * kLanes;
 
-// 128 columns of the gates' rows and of the tokens' streams.
-struct MixBlock {
+// kChain columns of the gates' rows and of the tokens' streams.
+struct alignas(64) MixBlock {
   float fn[kGateVectors * kLanes][kRowStride];
   float x[kTokens][kChain];
   int64_t columns;  // fewer in the last block
@@ -102,6 +104,48 @@ void ClearSums(int64_t count, MixSums& sums) {
   }
 }
 
+// Computes the chains of the squares of x [n], at most kSquareChains blocks of columns; chains of
+// blocks that are not there are 0. The lanes are blocks, since a token is one row.
+void ComputeSquareChains(const uint16_t* x, int64_t n, float (&chains)[kSquareChains]) {
+  uint16_t padded[kSquareChains * kChain];
+  if (n < kSquareChains * kChain) {
+    __builtin_memcpy(padded, x, static_cast<size_t>(n) * sizeof(uint16_t));
+    __builtin_memset(padded + n, 0, sizeof(padded) - static_cast<size_t>(n) * sizeof(uint16_t));
+    x = padded;
+  }
+  const auto add_columns = [](const uint16_t* first, F32 sum) {
+    F32 columns[8];
+    LoadBf16Columns(first, kChain, columns);
+    for (const F32 column : columns) {
+      sum = MulAdd(column, column, sum);
+    }
+    return sum;
+  };
+  F32 low = Zero();
+  F32 high = Zero();
+  for (int64_t k = 0; k < kChain; k += 8) {
+    low = add_columns(x + k, low);
+    high = add_columns(x + kLanes * kChain + k, high);
+  }
+  Store(chains, low);
+  Store(chains + kLanes, high);
+}
+
+// Calls add(block, chain) with the chains of the squares of column blocks [first, end) of the
+// streams x [width] of one token.
+template <class Add>
+void ForSquareChains(const uint16_t* x, int64_t width, int64_t first, int64_t end, const Add& add) {
+  for (int64_t block = first; block < end; block += kSquareChains) {
+    const int64_t last = end - block < kSquareChains ? end : block + kSquareChains;
+    const int64_t columns = last * kChain < width ? last * kChain : width;
+    float chains[kSquareChains];
+    ComputeSquareChains(x + block * kChain, columns - block * kChain, chains);
+    for (int64_t i = block; i < last; ++i) {
+      add(i, chains[i - block]);
+    }
+  }
+}
+
 // Computes the sums of the chains over column blocks, for `count` tokens. Calls after_block(index)
 // after each.
 template <class AfterBlock>
@@ -120,9 +164,9 @@ void SumBlocks(const cpu::HyperWeights& w, int64_t width, const uint16_t* stream
   }
 }
 
-// Adds chains that were computed before; `first_row` is a token.
+// Adds chains that were computed before; `first_row` is a token. squares [count]: 0 on entry.
 void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int64_t first_row,
-               int64_t count, MixSums& sums) {
+               int64_t count, MixSums& sums, float* squares) {
   ClearSums(count, sums);
   for (int64_t i = 0; i < blocks; ++i) {
     const float* chains = rows.chains + (i * rows.count + first_row) * cpu::kHyperLanes;
@@ -130,21 +174,23 @@ void SumChains(const cpu::HyperRows& rows, int64_t blocks, int64_t vectors, int6
       for (int64_t v = 0; v < vectors; ++v) {
         sums[t][v] = sums[t][v] + Load(chains + t * cpu::kHyperLanes + v * kLanes);
       }
+      squares[t] += chains[t * cpu::kHyperLanes + kGates];
     }
   }
 }
 
 // A block of columns (at most kChain, a multiple of 16) for many tokens. The copy is needed because
 // rows that are a power of two apart share a few sets of the first-level cache.
-struct TileBlock {
+struct alignas(64) TileBlock {
   float fn[kGates][kRowStride];
   uint16_t x[kTile][kChain + 8];
   float columns[kChain][kTile];  // x, transposed
 };
 
-// Copies with Kept and through fp32: GCC would turn plain copies into slow string instructions.
+// Adds the chains of the squares to squares [count]. Copies with Kept and through fp32: GCC would
+// turn plain copies into slow string instructions.
 void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams, int64_t count,
-              int64_t first, int64_t n, TileBlock& block, SquareLanes* squares) {
+              int64_t first, int64_t n, TileBlock& block, float* squares) {
   for (int64_t gate = 0; gate < w.gates; ++gate) {
     for (int64_t k = 0; k < n; k += kLanes) {
       Store(block.fn[gate] + k, Kept(Load(w.fn + gate * width + first + k)));
@@ -155,16 +201,24 @@ void LoadTile(const cpu::HyperWeights& w, int64_t width, const uint16_t* streams
     for (int64_t k = 0; k < n; k += kLanes) {
       StoreHigh16(block.x[t] + k, Bits(LoadBf16(x + k)));
     }
-    AddSquares(x, n, squares[t]);
+  }
+  F32 chains[kTile / kLanes];
+  for (F32& chain : chains) {
+    chain = Zero();
   }
   for (int64_t k = 0; k < n; k += 8) {
     for (int64_t t = 0; t < count; t += kLanes) {
       F32 values[8];
       LoadBf16Columns(block.x[t] + k, kChain + 8, values);
+      F32& chain = chains[t / kLanes];
       for (int64_t c = 0; c < 8; ++c) {
         Store(block.columns[k + c] + t, values[c]);
+        chain = MulAdd(values[c], values[c], chain);
       }
     }
+  }
+  for (int64_t t = 0; t < count; t += kLanes) {
+    Store(squares + t, Load(squares + t) + chains[t / kLanes]);
   }
 }
 
@@ -173,10 +227,7 @@ void MixTile(const cpu::HyperWeights& w, int64_t d, const uint16_t* streams, int
              float (*m)[kGates]) {
   const int64_t width = kStreams * d;
   float sums[kGates][kTile] = {};
-  SquareLanes squares[kTile];
-  for (SquareLanes& one : squares) {
-    Clear(one);
-  }
+  float squares[kTile] = {};
   TileBlock block;
   for (int64_t first = 0; first < width; first += kChain) {
     const int64_t n = width - first < kChain ? width - first : kChain;
@@ -200,13 +251,18 @@ void Mix(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first_r
   const int64_t vectors = VectorsOf(w);
   const uint16_t* streams = rows.streams + first_row * width;
   MixSums sums;
+  float squares[kTokens] = {};
   if (rows.chains != nullptr) {
-    SumChains(rows, blocks, vectors, first_row, count, sums);
+    SumChains(rows, blocks, vectors, first_row, count, sums, squares);
   } else {
     SumBlocks(w, width, streams, count, 0, blocks, sums, [](int64_t) {});
+    for (int64_t t = 0; t < count; ++t) {
+      ForSquareChains(streams + t * width, width, 0, blocks,
+                      [&](int64_t, float chain) { squares[t] += chain; });
+    }
   }
   for (int64_t t = 0; t < count; ++t) {
-    const F32 r = Set(InverseNorm(streams + t * width, width, w.norm_eps));
+    const F32 r = Set(InverseNorm(squares[t], width, w.norm_eps));
     float products[kGateVectors * kLanes];
     for (int64_t v = 0; v < vectors; ++v) {
       Store(products + v * kLanes, sums[t][v] * r);
@@ -318,9 +374,10 @@ void MixDown(const uint16_t* x, int64_t d, const float* pre, uint16_t* out) {
 // A chain that is -0 is stored as +0, which adds the same to a sum that started from +0.
 void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first,
                  int64_t end) {
+  const int64_t width = kStreams * rows.d;
   const int64_t vectors = VectorsOf(w);
   MixSums sums;
-  SumBlocks(w, kStreams * rows.d, rows.streams, rows.count, first, end, sums, [&](int64_t block) {
+  SumBlocks(w, width, rows.streams, rows.count, first, end, sums, [&](int64_t block) {
     float* chains = rows.chains + block * rows.count * cpu::kHyperLanes;
     for (int64_t t = 0; t < rows.count; ++t) {
       for (int64_t v = 0; v < vectors; ++v) {
@@ -329,6 +386,11 @@ void HyperChains(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t
     }
     ClearSums(rows.count, sums);
   });
+  for (int64_t t = 0; t < rows.count; ++t) {
+    ForSquareChains(rows.streams + t * width, width, first, end, [&](int64_t block, float chain) {
+      rows.chains[(block * rows.count + t) * cpu::kHyperLanes + kGates] = chain;
+    });
+  }
 }
 
 void HyperPre(const cpu::HyperWeights& w, const cpu::HyperRows& rows, int64_t first, int64_t end) {

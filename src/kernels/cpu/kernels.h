@@ -79,7 +79,7 @@ struct HyperWeights {
 
 // The chains of the mixes of a few rows may be computed beforehand, on several threads.
 inline constexpr int64_t kHyperBlock = 192;   // columns per chain
-inline constexpr int64_t kHyperLanes = 32;    // gates, padded
+inline constexpr int64_t kHyperLanes = 32;    // gates; lane 24 is the sum of squares
 inline constexpr int64_t kHyperFewRows = 16;  // at most
 struct HyperRows {
   const uint16_t* streams = nullptr;  // [rows, 4 d]
@@ -88,7 +88,7 @@ struct HyperRows {
   float* post = nullptr;    // [rows, 4]; null for the head
   float* comb = nullptr;    // [rows, 16]
   int64_t count = 0;        // of rows; read where there are chains
-  float* chains = nullptr;  // [4 d / 128 rounded up, rows, kHyperLanes]; null: none
+  float* chains = nullptr;  // [4 d / kHyperBlock rounded up, rows, kHyperLanes]; or null
 };
 
 // Up to 64 heads of one token against a list of keys. Unpacking and transposing keys costs less per

@@ -86,7 +86,7 @@ I32 E2m1Codes(F32 x) {
 }  // namespace
 
 void RmsNormRow(const uint16_t* x, const uint16_t* weight, float eps, int64_t d, uint16_t* out) {
-  const F32 r = Set(InverseNorm(x, d, eps));
+  const F32 r = Set(InverseNorm(SumOfSquares(x, d), d, eps));
   ForVectors(d, [&](int64_t i, int n) {
     StoreBf16Some(out + i, LoadBf16Some(weight + i, n) * (LoadBf16Some(x + i, n) * r), n);
   });

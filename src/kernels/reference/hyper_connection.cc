@@ -13,16 +13,20 @@ namespace {
 
 constexpr std::int64_t kMixChain = 192;  // numbers per fma chain
 
+// The product of the streams x [width] of one token with w [width], a row of fn or x itself.
+template <class W>
+float MixProduct(const Bf16* x, std::int64_t width, const W& w) {
+  return ChainProduct(
+      width, kMixChain, [&](std::int64_t k) { return ToFloat(x[k]); }, w);
+}
+
 // m[i] of the first n rows of fn; x [width] are the streams of one token.
 void MixRow(const Bf16* x, std::int64_t width, const float* fn, float norm_eps, std::int64_t n,
             float* m) {
-  const float sum = SumOfSquares(width, [&](std::int64_t k) { return ToFloat(x[k]); });
+  const float sum = MixProduct(x, width, [&](std::int64_t k) { return ToFloat(x[k]); });
   const float r = 1.0f / std::sqrt(sum / static_cast<float>(width) + norm_eps);
   for (std::int64_t i = 0; i < n; ++i) {
-    const float product = ChainProduct(
-        width, kMixChain, [&](std::int64_t k) { return ToFloat(x[k]); },
-        [&](std::int64_t k) { return fn[i * width + k]; });
-    m[i] = product * r;
+    m[i] = MixProduct(x, width, [&](std::int64_t k) { return fn[i * width + k]; }) * r;
   }
 }
 

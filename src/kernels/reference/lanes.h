@@ -40,7 +40,7 @@ static inline float LaneProduct(std::int64_t n, const X& x, const W& w) {
   return TreeSum(lane, 2 * kLanes);  // whose first step adds lane i + 16 to lane i
 }
 
-// The sum of the squares of value(0) ... value(n - 1).
+// The sum of the squares of value(0) ... value(n - 1), as RMS norms need it.
 template <class Value>
 static inline float SumOfSquares(std::int64_t n, const Value& value) {
   return LaneProduct(n, value, value);
