@@ -1,8 +1,10 @@
 #include "engine/logprobs.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "engine/portable_math.h"
+#include "engine/probability_weight.h"
 
 namespace fathom {
 namespace {
@@ -24,12 +26,13 @@ void CollectTop(std::span<const float> logits, std::size_t count, std::vector<To
 }  // namespace
 
 void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out) {
+  const double largest_weight = LargestWeight(logits.size());
   const double largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
-  double sum = 0;
+  std::uint64_t sum = 0;
   for (const float logit : logits) {
-    sum += PortableExp(static_cast<double>(logit) - largest);
+    sum += ProbabilityWeight(static_cast<double>(logit) - largest, largest_weight);
   }
-  const double log_sum = PortableLog(sum);
+  const double log_sum = PortableLog(static_cast<double>(sum) / largest_weight);
   const auto logprob = [&](float logit) {
     return static_cast<float>((static_cast<double>(logit) - largest) - log_sum);
   };

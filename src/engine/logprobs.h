@@ -7,9 +7,11 @@
 
 namespace fathom {
 
-// log-softmax of `logits` (finite, not empty) at `chosen`, and its `count` largest values; the
-// normaliser is summed in double, by ascending id. Allocates nothing if out.top has room for
-// `count` entries.
+// log-softmax of `logits` (not empty) at `chosen`, and its `count` largest values. A logit may be
+// -inf, whose log-probability is -inf, but not all of them; none is NaN or +inf. The normaliser is
+// a sum of fixed-point weights (probability_weight.h): any permutation of the logits gives the same
+// bits. The log-probabilities of n < 2^19 logits are at most n 2^-45 + 2^-46 from the exact ones,
+// and then rounded to fp32. Allocates nothing if out.top has room for `count` entries.
 void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, TokenLogprobs& out);
 
 }  // namespace fathom

@@ -68,7 +68,6 @@ class SamplerState {
 // at a time.
 class Sampler {
  public:
-  // vocab_size at most 2^18.
   explicit Sampler(std::int64_t vocab_size);
 
   // Returns the token for `position` of the sequence of `state`, which is not changed (call

@@ -6,22 +6,13 @@
 
 #include "base/check.h"
 #include "engine/portable_math.h"
+#include "engine/probability_weight.h"
 
 namespace fathom {
 namespace {
 
-constexpr std::size_t kMaxCandidates = std::size_t{1} << 18;
-// Weight of the best candidate. The sum of 2^18 such weights fits into 64 bits; weights rounded to
-// 0 are below 2^-45 of the best candidate's probability.
-constexpr double kWeightOfBest = 0x1p44;
-
 bool Better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-}
-
-std::uint64_t Weight(const Candidate& candidate) {
-  const double probability = PortableExp(static_cast<double>(candidate.logit));
-  return static_cast<std::uint64_t>(probability * kWeightOfBest + 0.5);
 }
 
 // p >= min_p * p_max is logit >= 0 + ln(min_p).
@@ -43,17 +34,21 @@ void KeepTopK(std::int64_t top_k, std::vector<Candidate>& candidates) {
 // Bins of logits, the best first. The number of bins changes the time, not the result.
 constexpr std::size_t kBins = 1024;
 std::size_t BinOf(const Candidate& candidate) {
-  constexpr float kBinsPerUnit = 32;  // weights in the last bin are 0
+  constexpr float kBinsPerUnit = 32;  // weights in the last bin are 0: below 2^-46 of the largest
   return static_cast<std::size_t>(std::min(-candidate.logit * kBinsPerUnit, float{kBins - 1}));
 }
 
 // Sums the weights of each bin to find the bin in which top_p is reached: better bins are kept,
 // worse bins dropped, and only this bin is sorted.
 void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
+  const double largest = LargestWeight(candidates.size());
+  const auto weight_of = [largest](const Candidate& candidate) {
+    return ProbabilityWeight(static_cast<double>(candidate.logit), largest);
+  };
   std::array<std::uint64_t, kBins> bin_weights = {};
   std::uint64_t total = 0;
   for (const Candidate& candidate : candidates) {
-    const std::uint64_t weight = Weight(candidate);
+    const std::uint64_t weight = weight_of(candidate);
     bin_weights[BinOf(candidate)] += weight;
     total += weight;
   }
@@ -69,7 +64,7 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
   std::sort(first, candidates.end(), Better);
   auto end = first;
   while (end != candidates.end() && sum < wanted) {
-    sum += Weight(*end++);
+    sum += weight_of(*end++);
   }
   candidates.erase(end, candidates.end());
 }
@@ -81,7 +76,7 @@ bool Truncates(const SamplingParameters& parameters) {
 }
 
 void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates) {
-  Check(!candidates.empty() && candidates.size() <= kMaxCandidates, "1 to 2^18 candidates");
+  Check(!candidates.empty(), "a candidate");
   if (parameters.min_p > 0) KeepMinP(parameters.min_p, candidates);
   if (parameters.top_k > 0) KeepTopK(parameters.top_k, candidates);
   if (parameters.top_p < 1) KeepTopP(parameters.top_p, candidates);

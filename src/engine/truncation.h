@@ -21,8 +21,7 @@ struct Candidate {
 bool Truncates(const SamplingParameters& parameters);
 
 // Removes the tokens that min-p, top-k and top-p exclude, in this order; at least one candidate
-// stays. Takes at most 2^18 candidates, one of them with logit 0. Leaves them in an unspecified
-// order. Allocates nothing.
+// stays. One of the candidates has logit 0. Leaves them in an unspecified order. Allocates nothing.
 void Truncate(const SamplingParameters& parameters, std::vector<Candidate>& candidates);
 
 }  // namespace fathom

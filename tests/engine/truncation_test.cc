@@ -95,6 +95,20 @@ TEST(Truncate, LargeVocabulary) {
   }
 }
 
+// With weights of 2^44 this sum would not fit into 64 bits.
+TEST(Truncate, SumsOfLargeVocabulariesDoNotOverflow) {
+  constexpr int kCount = 1 << 22;  // the most tokens that a configuration may have
+  std::vector<Candidate> candidates;
+  for (Token token = 0; token < kCount; ++token) {
+    candidates.push_back({.logit = 0, .token = token});
+  }
+  Truncate({.top_p = 0.75}, candidates);
+  ASSERT_EQ(candidates.size(), static_cast<std::size_t>(3 * (kCount / 4)));
+  for (const Candidate& candidate : candidates) {
+    ASSERT_LT(candidate.token, 3 * (kCount / 4));
+  }
+}
+
 // Probabilities 0.5, 0.25, 0.125, 0.125.
 const std::vector<Candidate> kHalves = {{.logit = std::log(0.25f), .token = 0},
                                         {.logit = 0, .token = 1},
