@@ -117,8 +117,6 @@ class Backend {
   // Where the backend reads these bytes of the checkpoint, which stay where they are: at the same
   // address if it can use them in place. Error: kOutOfMemory.
   virtual Result<const std::byte*> Import(std::span<const std::byte> bytes) = 0;
-  // Imports a matrix, which the backend may lay out in its own way.
-  virtual Result<Weight> Import(const Weight& weight) = 0;
   // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;
 

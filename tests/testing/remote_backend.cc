@@ -72,24 +72,6 @@ Result<const std::byte*> RemoteBackend::Import(std::span<const std::byte> bytes)
   return imported_.back()->address();
 }
 
-Result<Weight> RemoteBackend::Import(const Weight& weight) {
-  Weight imported = weight;
-  if (weight.data == nullptr) {
-    return imported;
-  }
-  for (const auto& [data, bytes] : {std::pair(&imported.data, weight.Bytes()),
-                                    std::pair(&imported.scales, weight.ScaleBytes())}) {
-    if (!bytes.empty()) {
-      const Result<const std::byte*> there = Import(bytes);
-      if (!there) {
-        return Unexpected(there.error());
-      }
-      *data = *there;
-    }
-  }
-  return imported;
-}
-
 std::byte* RemoteBackend::Find(const void* address, std::int64_t bytes, bool host_allowed) const {
   const auto* begin = static_cast<const std::byte*>(address);
   auto range = ranges_.upper_bound(begin);

@@ -36,7 +36,6 @@ class RemoteBackend final : public Backend {
   bool OnHost() const override { return false; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
   Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
-  Result<Weight> Import(const Weight& weight) override;
   Status Reserve(const StepLimits& limits) override { return host_->Reserve(limits); }
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;

@@ -27,7 +27,6 @@ class ReferenceBackend : public Backend {
   bool OnHost() const override { return true; }
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
   Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
-  Result<Weight> Import(const Weight& weight) override { return weight; }
   Status Reserve(const StepLimits& limits) override;
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
