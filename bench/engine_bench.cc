@@ -104,7 +104,7 @@ Row Measure(const Options& options, LanguageModel& model, int n_streams) {
 }
 
 void Run(const Options& options) {
-  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, options.n_threads);
+  Result<std::unique_ptr<Backend>> backend = MakeBackend("cpu", {.n_threads = options.n_threads});
   Check(backend.has_value(), backend ? "" : backend.error().message);
   const int most = *std::max_element(options.streams.begin(), options.streams.end());
   const std::int64_t context = options.n_prompt + options.n_tokens + 1;

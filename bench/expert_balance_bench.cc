@@ -290,7 +290,7 @@ class Run {
     const std::int64_t k = config_.num_experts_per_tok;
     const std::int64_t d = config_.hidden_size;
     const std::unique_ptr<Communicator> ranks = MakeShapedCommunicator(rank, network_);
-    const std::unique_ptr<Backend> backend = Must(MakeCpuBackend({}, 1));
+    const std::unique_ptr<Backend> backend = Must(MakeBackend("cpu", {}));
     Must(backend->Reserve({.max_tokens = n_tokens_,
                            .max_linear_inputs = d,
                            .hidden = d,

@@ -151,7 +151,7 @@ class Rank {
         experts_(experts),
         ranks_(ranks),
         set_rate_(std::move(set_rate)),
-        backend_(Must(MakeCpuBackend({}, 1))),
+        backend_(Must(MakeBackend("cpu", {}))),
         paced_({1e9 * options.memory_gb, 1e12 * options.tera_flops}, options.n_experts,
                kMultiplyAdds, kMultiplyAdds * (0.5 + 1.0 / kFp4Block)) {}
 

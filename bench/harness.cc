@@ -12,20 +12,26 @@ namespace {
 
 constexpr std::chrono::seconds kRooflineAge{5};
 
-std::unique_ptr<Backend> MakeBackend(const Setting& setting) {
-  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(setting.isa, setting.n_threads);
+std::unique_ptr<Backend> BackendOf(const Setting& setting) {
+  Result<std::unique_ptr<Backend>> backend =
+      MakeBackend("cpu", {.n_threads = setting.n_threads, .cpu_isa = setting.isa});
   Check(backend.has_value(), "a backend for an instruction set that is there");
-  const Status reserved = (*backend)->Reserve({.max_tokens = kMaxTokens,
-                                               .max_linear_inputs = 2 * kHidden,
-                                               .hidden = kHidden,
-                                               .head_dim = kHeadDim,
-                                               .experts_per_token = kExpertsPerToken,
-                                               .n_experts = kExperts,
-                                               .moe_intermediate = kExpertWidth,
-                                               .sliding_window = kWindow,
-                                               .max_compressed_rows = 1 << 17});
-  Check(reserved.has_value(), "memory for the scratch of a backend");
   return *std::move(backend);
+}
+
+std::unique_ptr<Backend> ReservedBackend(const Setting& setting) {
+  std::unique_ptr<Backend> backend = BackendOf(setting);
+  const Status reserved = backend->Reserve({.max_tokens = kMaxTokens,
+                                            .max_linear_inputs = 2 * kHidden,
+                                            .hidden = kHidden,
+                                            .head_dim = kHeadDim,
+                                            .experts_per_token = kExpertsPerToken,
+                                            .n_experts = kExperts,
+                                            .moe_intermediate = kExpertWidth,
+                                            .sliding_window = kWindow,
+                                            .max_compressed_rows = 1 << 17});
+  Check(reserved.has_value(), "memory for the scratch of a backend");
+  return backend;
 }
 
 void SetCounters(benchmark::State& state, const Work& work, const Roofline& roofline) {
@@ -49,8 +55,8 @@ void SetCounters(benchmark::State& state, const Work& work, const Roofline& roof
 Roofline Rooflines::Of(const Setting& setting) {
   Entry& entry = entries_[setting];
   if (entry.probe == nullptr) {
-    auto probe = RooflineProbe::Create(
-        {.isa = setting.isa, .n_threads = setting.n_threads, .buffer_bytes = kPoolBytes});
+    entry.backend = BackendOf(setting);
+    auto probe = entry.backend->MakeRooflineProbe({.buffer_bytes = kPoolBytes});
     Check(probe.has_value(), "memory to measure the bandwidth with");
     entry.probe = *std::move(probe);
   }
@@ -68,7 +74,7 @@ void Registrar::Add(const std::string& name, Body body) const {
   benchmark::RegisterBenchmark(full.c_str(), [setting = setting_, &rooflines = rooflines_,
                                               body = std::move(body)](benchmark::State& state) {
     const Roofline roofline = rooflines.Of(setting);
-    const std::unique_ptr<Backend> backend = MakeBackend(setting);
+    const std::unique_ptr<Backend> backend = ReservedBackend(setting);
     SetCounters(state, body(state, *backend), roofline);
   })->UseRealTime();
 }

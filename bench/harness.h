@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/roofline.h"
 
 namespace fathom::bench {
@@ -55,6 +56,7 @@ class Rooflines {
 
  private:
   struct Entry {
+    std::unique_ptr<Backend> backend;
     std::unique_ptr<RooflineProbe> probe;
     std::chrono::steady_clock::time_point measured;
   };

@@ -104,6 +104,9 @@ struct ExpertSet {
   bool is_uniform = false;                 // one shape and one format for all
 };
 
+class RooflineProbe;
+struct RooflineOptions;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -119,6 +122,11 @@ class Backend {
   virtual Result<const std::byte*> Import(std::span<const std::byte> bytes) = 0;
   // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;
+  // Makes a probe of the hardware that the operations run on, as they use it (roofline.h). The
+  // backend must outlive the probe; no operation may run while the probe measures. Error:
+  // kOutOfMemory.
+  virtual Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
+      const RooflineOptions& options) const = 0;
 
   // Copies to the memory of the backend. `from` is read before the call returns.
   virtual void Upload(void* to, std::span<const std::byte> from) = 0;

@@ -8,6 +8,34 @@
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom {
+namespace {
+
+struct NamedBackend {
+  std::string_view name;
+  Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
+};
+
+constexpr NamedBackend kBackends[] = {
+    {"cpu",
+     [](const BackendOptions& options) {
+       return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
+     }},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options) {
+  std::string names;
+  for (const NamedBackend& backend : kBackends) {
+    if (backend.name == name) {
+      return backend.make(options);
+    }
+    names += names.empty() ? "" : ", ";
+    names += backend.name;
+  }
+  return MakeError(ErrorCode::kInvalidArgument, "backend \"{}\" is not known; expected one of: {}",
+                   name, names);
+}
 
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
                                                 std::span<const int> processors) {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/backend.h"
@@ -11,11 +13,20 @@
 
 namespace fathom {
 
-// Makes the backend for this machine's processor with n_threads >= 1 threads (including the
-// caller's), bound to the n_threads `processors` if these are given (ThreadTeam). `isa` forces an
-// instruction set; by default the widest present is used. kScalar is the reference backend, on one
-// thread. Errors: the machine does not have `isa` (the message names what it has), or n_threads <
-// 1.
+// What the backends need to know; each takes the options that concern it.
+struct BackendOptions {
+  int n_threads = 1;              // of the host, including the caller's; >= 1
+  std::vector<int> processors{};  // to which these threads are bound (ThreadTeam); empty: not bound
+  std::optional<Isa> cpu_isa{};   // missing: the widest of this machine
+};
+
+// Makes the backend of this name: "cpu". Errors: a name that is not known (the message lists the
+// names), and those of the backend.
+Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options);
+
+// Makes the backend "cpu" for this machine's processor, with the arguments of BackendOptions. `isa`
+// forces an instruction set; kScalar is the reference backend, on one thread. Errors: the machine
+// does not have `isa` (the message names what it has), or n_threads < 1.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,
                                                 std::span<const int> processors = {});
 

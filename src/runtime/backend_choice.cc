@@ -44,7 +44,10 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                const RuntimeEvents& events) {
   const Result<Isa> isa = ChooseIsa(run);
   if (!isa) return Unexpected(isa.error());
-  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(*isa, run.n_threads, processors);
+  Result<std::unique_ptr<Backend>> backend =
+      MakeBackend(run.backend, {.n_threads = run.n_threads,
+                                .processors = {processors.begin(), processors.end()},
+                                .cpu_isa = *isa});
   if (backend) {
     events.Info("backend {}, {} threads{}", (*backend)->Name(), run.n_threads,
                 processors.empty() ? std::string()

@@ -20,8 +20,8 @@ Result<Isa> ChooseIsa(const RunOptions& run);
 // processor was named that this process may not use.
 Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
 
-// The CPU backend with the threads and the instruction set asked for. Error: this machine or this
-// build does not have the instruction set.
+// Makes the backend asked for, with the threads and the instruction set asked for. Errors: those of
+// MakeBackend.
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors,
                                                const RuntimeEvents& events);

@@ -36,13 +36,11 @@ class LoadedModel {
                                   LoadPlan plan, RankProcess& ranks, const RuntimeEvents& events);
 
   Model& model() const { return *model_; }
+  const Backend& backend() const { return *backend_; }
   ExpertBalance& balance() const { return *balance_; }
   // This rank's part of the model; nullptr: all of it.
   const ModelRanks* ranks() const { return ranks_; }
   double load_seconds() const { return load_seconds_; }
-  // The processors that the threads of the backend are bound to, the one that runs the model first;
-  // empty: not bound.
-  const std::vector<int>& processors() const { return processors_; }
 
   // Binds the calling thread to the first of the processors. Threads started afterwards inherit
   // that.
@@ -60,6 +58,8 @@ class LoadedModel {
   std::unique_ptr<Model> model_;
   std::unique_ptr<ExpertBalance> balance_;
   const ModelRanks* ranks_ = nullptr;
+  // The processors that the threads of the backend are bound to, the one that runs the model first;
+  // empty: not bound.
   std::vector<int> processors_;
   double load_seconds_ = 0;
   RuntimeEvents events_;

@@ -36,6 +36,7 @@ struct RankOptions {
 // On what a model runs.
 struct RunOptions {
   std::filesystem::path model;            // empty: the embedded one
+  std::string backend = "cpu";            // kernels/registry.h has the names
   int n_threads = 1;                      // >= 1
   std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
   std::optional<std::int64_t> n_context;  // tokens; missing: the caller's default (ContextLength)

@@ -33,6 +33,16 @@ TEST(Registry, MakesEveryBackendOfTheMachine) {
   }
 }
 
+TEST(Registry, MakesBackendsByName) {
+  const std::unique_ptr<Backend> cpu = MakeBackend("cpu", {.cpu_isa = Isa::kScalar}).value();
+  EXPECT_EQ(cpu->Name(), "reference");
+  EXPECT_EQ(MakeBackend("cpu", {.n_threads = 0}).error().code, ErrorCode::kInvalidArgument);
+  const Result<std::unique_ptr<Backend>> unknown = MakeBackend("cpus", {});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(unknown.error().message, "backend \"cpus\" is not known; expected one of: cpu");
+}
+
 TEST(Registry, TakesTheWidestWithoutAChoice) {
   const Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(std::nullopt, 1);
   ASSERT_TRUE(backend);

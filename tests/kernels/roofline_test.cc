@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "base/pages.h"
 #include "kernels/cpu/kernel_tables.h"
+#include "kernels/registry.h"
 
 namespace fathom {
 namespace {
@@ -42,10 +44,11 @@ TEST(Roofline, EveryPatternReadsEveryByteOnce) {
 
 TEST(Roofline, BestAndMedianAreOfAllMeasurements) {
   for (const Isa isa : AvailableIsas()) {
+    const std::unique_ptr<Backend> backend = MakeCpuBackend(isa, 2).value();
     const Result<std::unique_ptr<RooflineProbe>> probe =
-        RooflineProbe::Create({.isa = isa, .n_threads = 2, .buffer_bytes = 1'000'001});
+        backend->MakeRooflineProbe({.buffer_bytes = 1'000'001});
     ASSERT_TRUE(probe) << probe.error().message;
-    EXPECT_EQ((*probe)->options().n_threads, isa == Isa::kScalar ? 1 : 2);
+    EXPECT_EQ((*probe)->n_threads(), isa == Isa::kScalar ? 1 : 2);
     double best = 0;
     for (int i = 1; i <= 3; ++i) {
       const Roofline one = (*probe)->Measure();
@@ -61,20 +64,22 @@ TEST(Roofline, BestAndMedianAreOfAllMeasurements) {
 }
 
 TEST(Roofline, SaysWhichPagesTheKernelGave) {
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(Isa::kScalar, 1).value();
   RooflineOptions options = {.buffer_bytes = 2 * kHugePageBytes};
-  EXPECT_EQ((*RooflineProbe::Create(options).value()).page_bytes(), ::sysconf(_SC_PAGESIZE));
+  EXPECT_EQ(backend->MakeRooflineProbe(options).value()->page_bytes(), ::sysconf(_SC_PAGESIZE));
   options.huge_pages = true;
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
   if (setting.empty() || setting.find("[never]") != std::string::npos) {
     GTEST_SKIP() << "the system gives no huge pages";
   }
-  EXPECT_EQ((*RooflineProbe::Create(options).value()).page_bytes(), kHugePageBytes);
+  EXPECT_EQ(backend->MakeRooflineProbe(options).value()->page_bytes(), kHugePageBytes);
 }
 
 TEST(Roofline, MemoryThatIsNotThereIsAnError) {
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(Isa::kScalar, 1).value();
   const Result<std::unique_ptr<RooflineProbe>> probe =
-      RooflineProbe::Create({.buffer_bytes = std::int64_t{1} << 60});
+      backend->MakeRooflineProbe({.buffer_bytes = std::int64_t{1} << 60});
   ASSERT_FALSE(probe);
   EXPECT_EQ(probe.error().code, ErrorCode::kOutOfMemory);
 }

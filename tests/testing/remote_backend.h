@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/roofline.h"
 
 namespace fathom::testing {
 
@@ -37,6 +38,10 @@ class RemoteBackend final : public Backend {
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
   Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
   Status Reserve(const StepLimits& limits) override { return host_->Reserve(limits); }
+  Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
+      const RooflineOptions& options) const override {
+    return host_->MakeRooflineProbe(options);
+  }
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void CopyPieces(std::span<const PieceCopy> pieces) override;

@@ -103,11 +103,8 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
   const Result<Isa> isa = ChooseIsa(command.run);
   if (!isa) return Unexpected(isa.error());
   const Result<std::unique_ptr<RooflineProbe>> probe =
-      RooflineProbe::Create({.isa = *isa,
-                             .n_threads = command.run.n_threads,
-                             .buffer_bytes = command.bandwidth_mib * kMebibyte,
-                             .huge_pages = command.run.weights.huge_pages,
-                             .processors = loaded->processors()});
+      loaded->backend().MakeRooflineProbe({.buffer_bytes = command.bandwidth_mib * kMebibyte,
+                                           .huge_pages = command.run.weights.huge_pages});
   if (!probe) return Unexpected(probe.error());
 
   Result<std::vector<bench::RowResult>> rows = [&] {
@@ -132,7 +129,7 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
       .weight_gb = 1e-9 * measured->weight_bytes,
       .isa = std::string(Name(*isa)),
       .n_ranks = ranks.all().size(),
-      .n_threads = (*probe)->options().n_threads,
+      .n_threads = (*probe)->n_threads(),
       .page_bytes = (*probe)->page_bytes(),
       .chunk = plan->chunk,
       .n_repetitions = plan->n_repetitions,

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
+#include "kernels/host_roofline.h"
 #include "kernels/shape_checks.h"
 
 namespace fathom {
@@ -24,7 +25,9 @@ void CheckMix(const HcMix& mix, std::int64_t rows) {
 }  // namespace
 
 CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
-    : kernels_(cpu::TableOf(isa)),
+    : isa_(isa),
+      kernels_(cpu::TableOf(isa)),
+      processors_(processors.begin(), processors.end()),
       team_(n_threads, processors),
       name_(fmt::format("cpu {}, {} thread{}", fathom::Name(isa), n_threads,
                         n_threads == 1 ? "" : "s")) {}
@@ -36,6 +39,11 @@ Status CpuBackend::Reserve(const StepLimits& limits) {
   }
   scratch_ = std::move(*scratch);
   return {};
+}
+
+Result<std::unique_ptr<RooflineProbe>> CpuBackend::MakeRooflineProbe(
+    const RooflineOptions& options) const {
+  return MakeHostRooflineProbe(isa_, team_.n_threads(), processors_, options);
 }
 
 void CpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/thread_team.h"
 #include "kernels/cpu/isa.h"
@@ -32,6 +34,8 @@ class CpuBackend final : public ReferenceBackend {
   CpuBackend(Isa isa, int n_threads, std::span<const int> processors = {});
   std::string_view Name() const override { return name_; }
   Status Reserve(const StepLimits& limits) override;
+  Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
+      const RooflineOptions& options) const override;
 
   // cpu_linear.cc
   void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
@@ -121,7 +125,9 @@ class CpuBackend final : public ReferenceBackend {
   // waking.
   static constexpr std::int64_t kShareWork = 256 * 1024;
 
+  const Isa isa_;
   const cpu::Kernels& kernels_;
+  const std::vector<int> processors_;  // of the threads; empty: not bound
   ThreadTeam team_;
   std::string name_;
   Scratch scratch_;

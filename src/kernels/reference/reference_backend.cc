@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/host_buffer.h"
+#include "kernels/host_roofline.h"
 #include "kernels/rope.h"
 
 namespace fathom {
@@ -17,6 +18,11 @@ Result<const std::byte*> ReferenceBackend::Import(std::span<const std::byte> byt
 }
 
 Status ReferenceBackend::Reserve(const StepLimits&) { return {}; }
+
+Result<std::unique_ptr<RooflineProbe>> ReferenceBackend::MakeRooflineProbe(
+    const RooflineOptions& options) const {
+  return MakeHostRooflineProbe(Isa::kScalar, 1, {}, options);
+}
 
 void ReferenceBackend::Upload(void* to, std::span<const std::byte> from) {
   if (to != from.data() && !from.empty()) {

@@ -28,6 +28,9 @@ class ReferenceBackend : public Backend {
   Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
   Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
   Status Reserve(const StepLimits& limits) override;
+  // On one thread.
+  Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
+      const RooflineOptions& options) const override;
   void Upload(void* to, std::span<const std::byte> from) override;
   void Download(std::span<std::byte> to, const void* from) override;
   void CopyPieces(std::span<const PieceCopy> pieces) override;

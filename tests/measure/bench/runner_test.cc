@@ -40,7 +40,7 @@ class RunnerTest : public ::testing::Test {
     const Checkpoint checkpoint = Checkpoint::Open(fairy).value();
     const ModelCosts costs(model->config(), FindStoredFormats(checkpoint));
     const std::unique_ptr<RooflineProbe> probe =
-        RooflineProbe::Create({.isa = Isa::kScalar, .buffer_bytes = 1 << 20}).value();
+        backend->MakeRooflineProbe({.buffer_bytes = 1 << 20}).value();
     std::size_t n_begun = 0;
     const auto results =
         RunRows(*model, costs, plan, *probe,
