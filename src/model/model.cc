@@ -18,6 +18,7 @@ namespace fathom {
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
 
+  void ResetLastStep();
   void Finish(const BatchView& whole);
 };
 
@@ -148,8 +149,22 @@ int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight()
 
 Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
   Impl& m = *impl_;
-  return m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows,
-                       {.hc = m.weights.hc_head, .norm = m.weights.norm}, slot);
+  Status started = m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows,
+                                 {.hc = m.weights.hc_head, .norm = m.weights.norm}, slot);
+  if (!started) {
+    m.ResetLastStep();
+  }
+  return started;
+}
+
+// A fault in the operations of a step may be found only when its logits are awaited: after Forward
+// has returned and counted the positions of the step as computed.
+void Model::Impl::ResetLastStep() {
+  for (const TokenPosition& last : main.positions) {
+    cache->Release(last.sequence);
+  }
+  main.positions.clear();
+  draft.positions.clear();
 }
 
 Result<Matrix<const float>> Model::FinishLogits(int slot) {

@@ -95,7 +95,8 @@ class Model {
   // Logits in two parts, between which rank 0 may run the next steps while the pipeline stages
   // behind it compute this one: Forward, then StartLogits into a slot (0 to most_in_flight() - 1)
   // that is free until FinishLogits. The other ranks call Logits where rank 0 calls StartLogits.
-  // Drafter::Propose needs slot 0 to be free.
+  // Drafter::Propose needs slot 0 to be free. After an error of StartLogits, or of Logits, the
+  // sequences of the last Forward must begin at position 0 again, as after an error of Forward.
   Status StartLogits(std::span<const std::int32_t> rows, int slot);
   Result<Matrix<const float>> FinishLogits(int slot);
   // Steps whose logits can be awaited at once: as many as there are pipeline stages.
