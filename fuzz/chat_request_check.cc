@@ -1,8 +1,7 @@
 #include "fuzz/chat_request_check.h"
 
 #include "api/anthropic/messages_request.h"
-#include "api/openai/chat_completion_request.h"
-#include "api/openai/completion_request.h"
+#include "api/openai/openai_requests.h"
 #include "fuzz/request_checks.h"
 
 namespace fathom::fuzz {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "http/byte_budget.h"
 #include "http/http_request_parser.h"
 
 namespace fathom::fuzz {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "api/openai/chat_completion_request.h"
+#include "api/openai/openai_requests.h"
 #include "base/result.h"
 
 namespace fathom::fuzz {

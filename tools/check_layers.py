@@ -51,7 +51,7 @@ BOXES = [
     (r"mpi\.h$", r"comm/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
-    (r"xxh", r"(kv_cache/block_key|api/common/turn_key)\.cc$", "xxHash"),
+    (r"xxh", r"(kv_cache/block_key|api/common/generated_turn_store)\.cc$", "xxHash"),
 ]
 
 # Word of the source, the files of src/ where it is allowed, what to do instead.

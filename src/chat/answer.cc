@@ -1,11 +1,9 @@
 #include "chat/answer.h"
 
-#include <fmt/format.h>
-
-#include <cstddef>
 #include <utility>
 
 #include "chat/literals.h"
+#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -48,22 +46,17 @@ Answer ParseAnswer(std::string_view text, AnswerParserOptions options, AnswerEnd
 
 std::string AnswerToJson(const Answer& answer) {
   const bool has_content = !answer.content.empty() || answer.tool_calls.empty();
-  std::string json = R"({"role": "assistant", "content": )";
-  json += has_content ? PythonJsonString(answer.content) : "null";
-  if (!answer.reasoning_content.empty()) {
-    json += ", \"reasoning_content\": ";
-    json += PythonJsonString(answer.reasoning_content);
+  JsonValue json = {{"role", "assistant"},
+                    {"content", has_content ? JsonValue(answer.content) : JsonValue(nullptr)}};
+  if (!answer.reasoning_content.empty()) json["reasoning_content"] = answer.reasoning_content;
+  for (const ToolCall& call : answer.tool_calls) {
+    json["tool_calls"].push_back(
+        {{"id", call.id},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
   }
-  for (std::size_t i = 0; i < answer.tool_calls.size(); ++i) {
-    const ToolCall& call = answer.tool_calls[i];
-    json += i == 0 ? ", \"tool_calls\": [" : ", ";
-    json += fmt::format(
-        R"({{"id": {}, "type": "function", "function": {{"name": {}, "arguments": {}}}}})",
-        PythonJsonString(call.id), PythonJsonString(call.name), PythonJsonString(call.arguments));
-  }
-  if (!answer.tool_calls.empty()) json += "]";
-  json += fmt::format(", \"finish_reason\": \"{}\"}}", ChatFinishReasonName(answer.finish_reason));
-  return json;
+  json["finish_reason"] = ChatFinishReasonName(answer.finish_reason);
+  return PythonJson(json);
 }
 
 }  // namespace fathom

@@ -16,12 +16,6 @@
 namespace fathom {
 namespace {
 
-const TaskToken* FindTask(std::string_view task) {
-  const auto* found = std::find_if(std::begin(kTaskTokens), std::end(kTaskTokens),
-                                   [&](const TaskToken& entry) { return entry.task == task; });
-  return found == std::end(kTaskTokens) ? nullptr : found;
-}
-
 // Collects the spans of one prompt and keeps the first error.
 class Writer {
  public:
@@ -248,19 +242,29 @@ class Renderer {
 Status CheckTasks(const std::vector<Message>& messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].task || FindTask(*messages[i].task) != nullptr) continue;
-    std::string known;
-    for (const TaskToken& entry : kTaskTokens) {
-      known += known.empty() ? "" : ", ";
-      known += entry.task;
-    }
     return MakeError(ErrorCode::kInvalidArgument,
-                     "messages[{}].task: expected one of {}, found \"{}\"", i, known,
+                     "messages[{}].task: expected one of {}, found \"{}\"", i, TaskNames(),
                      *messages[i].task);
   }
   return {};
 }
 
 }  // namespace
+
+const TaskToken* FindTask(std::string_view task) {
+  const auto* found = std::find_if(std::begin(kTaskTokens), std::end(kTaskTokens),
+                                   [&](const TaskToken& entry) { return entry.task == task; });
+  return found == std::end(kTaskTokens) ? nullptr : found;
+}
+
+std::string TaskNames() {
+  std::string names;
+  for (const TaskToken& entry : kTaskTokens) {
+    names += names.empty() ? "" : ", ";
+    names += entry.task;
+  }
+  return names;
+}
 
 std::string EncodedPrompt::Text() const {
   std::string text;

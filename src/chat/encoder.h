@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "chat/chat.h"
+#include "chat/literals.h"
 #include "chat/profile.h"
 
 namespace fathom {
@@ -35,6 +36,11 @@ struct EncodedPrompt {
 // developer message, tools or a response format that are not JSON.
 Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& options,
                                  const PromptProfile& profile);
+
+// Returns the task of that name, or nullptr.
+const TaskToken* FindTask(std::string_view task);
+// Returns the names of all tasks, for messages.
+std::string TaskNames();
 
 // Renders the calls of an assistant turn as the model writes them, without the two newlines in
 // front.

@@ -1,6 +1,7 @@
 #include "chat/messages.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "chat/encoder.h"
 #include "chat/literals.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -26,54 +28,54 @@ class MessageReader {
   const std::optional<Error>& error() const { return error_; }
 
   std::vector<Message> ReadMessages(const JsonValue& list, const std::string& path) {
-    std::vector<Message> messages;
-    if (!list.IsArray()) {
-      Fail(path, "a list of messages", list.Describe());
-      return messages;
-    }
-    for (std::size_t i = 0; i < list.items.size() && !error_; ++i) {
-      messages.push_back(ReadMessage(list.items[i], fmt::format("{}[{}]", path, i)));
-    }
-    return messages;
+    return ReadItems(list, path, "a list of messages", &MessageReader::ReadMessage);
   }
 
   std::vector<ToolSpec> ReadTools(const JsonValue* list, const std::string& path) {
-    std::vector<ToolSpec> tools;
-    if (list == nullptr || list->IsNull()) return tools;
-    if (!list->IsArray()) {
-      Fail(path, "a list of tools", list->Describe());
-      return tools;
-    }
-    for (std::size_t i = 0; i < list->items.size() && !error_; ++i) {
-      tools.push_back(ReadTool(list->items[i], fmt::format("{}[{}]", path, i)));
-    }
-    return tools;
+    if (list == nullptr || list->IsNull()) return {};
+    return ReadItems(*list, path, "a list of tools", &MessageReader::ReadTool);
   }
 
   // Returns the JSON text; nothing if there is none to show.
   std::optional<std::string> ReadResponseFormat(const JsonValue* format, const std::string& path) {
     if (format == nullptr || !format->Truthy()) return std::nullopt;
     if (!format->IsObject()) {
-      Fail(path, "an object", format->Describe());
+      Fail(path, "an object", format);
       return std::nullopt;
     }
     return Source(*format);
   }
 
-  void Fail(const std::string& path, std::string_view expected, std::string_view found) {
+  // `found`: nullptr where there is nothing.
+  void Fail(const std::string& path, std::string_view expected, const JsonValue* found) {
+    Fail(path, expected, found == nullptr ? "nothing" : found->Describe());
+  }
+  void Fail(const std::string& path, std::string_view expected, const std::string& found) {
     if (error_) return;
     error_ = Error{ErrorCode::kInvalidArgument,
                    fmt::format("{}: expected {}, found {}", path, expected, found)};
   }
 
  private:
+  template <class Item>
+  std::vector<Item> ReadItems(const JsonValue& list, const std::string& path,
+                              std::string_view expected,
+                              Item (MessageReader::*read)(const JsonValue&, const std::string&)) {
+    std::vector<Item> items;
+    if (!list.IsArray()) Fail(path, expected, &list);
+    for (std::size_t i = 0; list.IsArray() && i < list.items.size() && !error_; ++i) {
+      items.push_back((this->*read)(list.items[i], fmt::format("{}[{}]", path, i)));
+    }
+    return items;
+  }
+
   std::string Source(const JsonValue& value) const { return std::string(value.SourceIn(source_)); }
 
   // A string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return "";
-    if (!value->IsString()) Fail(fmt::format("{}.{}", path, key), "a string", value->Describe());
+    if (!value->IsString()) Fail(fmt::format("{}.{}", path, key), "a string", value);
     return value->text;
   }
 
@@ -81,7 +83,7 @@ class MessageReader {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return false;
     if (value->kind != JsonValue::Kind::kBool) {
-      Fail(fmt::format("{}.{}", path, key), "true or false", value->Describe());
+      Fail(fmt::format("{}.{}", path, key), "true or false", value);
     }
     return value->boolean;
   }
@@ -89,7 +91,7 @@ class MessageReader {
   Message ReadMessage(const JsonValue& value, const std::string& path) {
     Message message;
     if (!value.IsObject()) {
-      Fail(path, "an object", value.Describe());
+      Fail(path, "an object", &value);
       return message;
     }
     message.role = ReadRole(value.Find("role"), path + ".role");
@@ -123,23 +125,13 @@ class MessageReader {
         return is_system ? Role::kSystem : role;
       }
     }
-    std::string known;
-    for (const std::string_view name : kRoleNames) {
-      known += known.empty() ? "" : ", ";
-      known += name;
-    }
-    Fail(path, "one of " + known, value == nullptr ? "nothing" : value->Describe());
+    Fail(path, fmt::format("one of {}", fmt::join(kRoleNames, ", ")), value);
     return Role::kUser;
   }
 
   std::string ReadTask(const JsonValue& value, const std::string& path) {
-    std::string known;
-    for (const TaskToken& entry : kTaskTokens) {
-      if (value.IsString() && value.text == entry.task) return value.text;
-      known += known.empty() ? "" : ", ";
-      known += entry.task;
-    }
-    Fail(path, "one of " + known, value.Describe());
+    if (value.IsString() && FindTask(value.text) != nullptr) return value.text;
+    Fail(path, "one of " + TaskNames(), &value);
     return "";
   }
 
@@ -152,7 +144,7 @@ class MessageReader {
       return;
     }
     if (!content->IsArray()) {
-      Fail(path, "a string, a list of parts or null", content->Describe());
+      Fail(path, "a string, a list of parts or null", content);
       return;
     }
     bool is_first = true;
@@ -180,7 +172,7 @@ class MessageReader {
 
   std::string ReadPartType(const JsonValue& part, const std::string& path) {
     if (!part.IsObject()) {
-      Fail(path, "an object", part.Describe());
+      Fail(path, "an object", &part);
       return "";
     }
     return ReadText(part, "type", path);
@@ -218,23 +210,15 @@ class MessageReader {
   }
 
   std::vector<ToolCall> ReadToolCalls(const JsonValue* list, const std::string& path) {
-    std::vector<ToolCall> calls;
-    if (list == nullptr || list->IsNull()) return calls;
-    if (!list->IsArray()) {
-      Fail(path, "a list of tool calls", list->Describe());
-      return calls;
-    }
-    for (std::size_t i = 0; i < list->items.size() && !error_; ++i) {
-      calls.push_back(ReadToolCall(list->items[i], fmt::format("{}[{}]", path, i)));
-    }
-    return calls;
+    if (list == nullptr || list->IsNull()) return {};
+    return ReadItems(*list, path, "a list of tool calls", &MessageReader::ReadToolCall);
   }
 
   ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
     ToolCall call;
     const JsonValue* function = value.Find("function");
     if (function == nullptr || !function->IsObject()) {
-      Fail(path + ".function", "an object", function == nullptr ? "nothing" : function->Describe());
+      Fail(path + ".function", "an object", function);
       return call;
     }
     call.id = ReadText(value, "id", path);
@@ -245,13 +229,9 @@ class MessageReader {
   }
 
   std::string ReadName(const JsonValue& function, const std::string& path) {
-    const JsonValue* name = function.Find("name");
-    if (name == nullptr || !name->IsString() || name->text.empty()) {
-      Fail(path + ".name", "a string that is not empty",
-           name == nullptr ? "nothing" : name->Describe());
-      return "";
-    }
-    return name->text;
+    const std::string_view name = function.TextOf("name");
+    if (name.empty()) Fail(path + ".name", "a string that is not empty", function.Find("name"));
+    return std::string(name);
   }
 
   // Returns JSON text; a value that is not an object in any of the accepted forms is returned
@@ -271,20 +251,16 @@ class MessageReader {
 
   ToolSpec ReadTool(const JsonValue& value, const std::string& path) {
     if (!value.IsObject()) {
-      Fail(path, "an object", value.Describe());
+      Fail(path, "an object", &value);
       return {};
     }
     const JsonValue* type = value.Find("type");
     if (type != nullptr && (!type->IsString() || type->text != "function")) {
-      Fail(path + ".type", "\"function\"", type->Describe());
+      Fail(path + ".type", "\"function\"", type);
     }
     const JsonValue* function = value.Find("function");
-    if (function == nullptr) {
-      Fail(path + ".function", "an object", "nothing");
-      return {};
-    }
-    if (!function->IsObject()) {
-      Fail(path + ".function", "an object", function->Describe());
+    if (function == nullptr || !function->IsObject()) {
+      Fail(path + ".function", "an object", function);
       return {};
     }
     return {.name = ReadName(*function, path + ".function"), .function_json = Source(*function)};
@@ -302,8 +278,7 @@ bool ForbidsTools(const JsonValue* tool_choice) {
 
 // {"type": "text"} asks for no particular form.
 bool AsksForText(const JsonValue* response_format) {
-  const JsonValue* type = response_format == nullptr ? nullptr : response_format->Find("type");
-  return type != nullptr && type->IsString() && type->text == "text";
+  return response_format != nullptr && response_format->TextOf("type") == "text";
 }
 
 Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) {
@@ -331,7 +306,7 @@ Result<ChatRequest> ReadChatRequest(const JsonValue& root, std::string_view json
   } else {
     const JsonValue* messages = root.Find("messages");
     if (messages == nullptr) {
-      reader.Fail("messages", "a list of messages", "nothing");
+      reader.Fail("messages", "a list of messages", nullptr);
     } else {
       request.messages = reader.ReadMessages(*messages, "messages");
     }

@@ -77,26 +77,45 @@ void AnswerParser::Run() {
 // Parses some of the rest, which is not empty. False: more text is needed first; never after the
 // end.
 bool AnswerParser::Step() {
-  switch (state_) {
-    case State::kInvoke:
-      return StepInvoke();
-    case State::kValue:
-      return StepValue();
-    case State::kBody:
-      return StepBody();
-    default:
-      return StepText();
-  }
-}
-
-bool AnswerParser::StepText() {
   const std::size_t text = std::min(rest().find('<'), rest().size());
   if (text > 0) {
-    EmitText(rest().substr(0, text));
+    TakeText(rest().substr(0, text));
     position_ += text;
     return true;
   }
   const TagScan scan = ScanTag(rest());
+  if (scan.outcome == Outcome::kIncomplete && !end_) return false;
+  switch (state_) {
+    case State::kInvoke:
+      StepInvoke(scan);
+      return true;
+    case State::kValue:
+      StepValue(scan);
+      return true;
+    case State::kBody:
+      StepBody(scan);
+      return true;
+    default:
+      return StepText(scan);
+  }
+}
+
+// Takes text up to the next '<'.
+void AnswerParser::TakeText(std::string_view text) {
+  switch (state_) {
+    case State::kInvoke:
+      return DropText(text);
+    case State::kValue:
+      return EmitValue(text);
+    case State::kBody:
+      body_.append(text);
+      return;
+    default:
+      return EmitText(text);
+  }
+}
+
+bool AnswerParser::StepText(const TagScan& scan) {
   if (scan.outcome == Outcome::kTag) {
     if (reads_calls_ && MayStartCall(scan.tag)) {
       const Look look = TryStartCall(scan.tag);
@@ -112,7 +131,6 @@ bool AnswerParser::StepText() {
     return true;
   }
   if (scan.outcome == Outcome::kIncomplete) {
-    if (!end_) return false;
     FinishTail();
     return true;
   }
@@ -231,20 +249,12 @@ void AnswerParser::EndCall(bool is_complete) {
 }
 
 // Parses the text between the parameters of a call.
-bool AnswerParser::StepInvoke() {
-  const std::size_t text = std::min(rest().find('<'), rest().size());
-  if (text > 0) {
-    DropText(rest().substr(0, text));
-    position_ += text;
-    return true;
-  }
-  const TagScan scan = ScanTag(rest());
-  if (scan.outcome == Outcome::kIncomplete && !end_) return false;
+void AnswerParser::StepInvoke(const TagScan& scan) {
   if (scan.outcome != Outcome::kTag) {
     const std::size_t dropped = scan.outcome == Outcome::kIncomplete ? rest().size() : 1;
     DropText(rest().substr(0, dropped));
     position_ += dropped;
-    return true;
+    return;
   }
   switch (scan.tag.kind) {
     case TagKind::kParameterOpen:
@@ -260,29 +270,20 @@ bool AnswerParser::StepInvoke() {
       [[fallthrough]];
     case TagKind::kBlockClose:
       EndCall(true);  // the closer is missing; what comes next is read from its tag on
-      return true;
+      return;
     default:  // a stray closer or think tag
       break;
   }
   position_ += scan.tag.bytes;
-  return true;
 }
 
 // Inside a value, only markup of its own family is structure: the closer or, if that is missing,
 // the tag of the next parameter or call.
-bool AnswerParser::StepValue() {
-  const std::size_t text = std::min(rest().find('<'), rest().size());
-  if (text > 0) {
-    EmitValue(rest().substr(0, text));
-    position_ += text;
-    return true;
-  }
-  const TagScan scan = ScanTag(rest());
+void AnswerParser::StepValue(const TagScan& scan) {
   if (scan.outcome == Outcome::kIncomplete) {
-    if (!end_) return false;
     if (end_ == AnswerEnd::kStop && IsPlainTail(rest())) EmitValue(rest());
     position_ = buffer_.size();
-    return true;
+    return;
   }
   const TagKind kind = scan.tag.kind;
   const bool is_text = scan.outcome == Outcome::kNoTag || kind == TagKind::kThinkOpen ||
@@ -292,7 +293,7 @@ bool AnswerParser::StepValue() {
   if (is_text) {
     EmitValue("<");
     ++position_;
-    return true;
+    return;
   }
   if (kind == TagKind::kParameterClose) {
     if (value_newline_) calls_.Value("\n");
@@ -301,35 +302,25 @@ bool AnswerParser::StepValue() {
   value_newline_ = false;
   calls_.EndParameter();
   state_ = State::kInvoke;
-  return true;
 }
 
 // Parses a JSON object in place of parameters; it ends at the first tag that ends or begins a call
 // or block.
-bool AnswerParser::StepBody() {
-  const std::size_t text = std::min(rest().find('<'), rest().size());
-  if (text > 0) {
-    body_.append(rest().substr(0, text));
-    position_ += text;
-    return true;
-  }
-  const TagScan scan = ScanTag(rest());
+void AnswerParser::StepBody(const TagScan& scan) {
   if (scan.outcome == Outcome::kIncomplete) {
-    if (!end_) return false;
     if (end_ == AnswerEnd::kStop && IsPlainTail(rest())) body_.append(rest());
     position_ = buffer_.size();
-    return true;
+    return;
   }
   const TagKind kind = scan.tag.kind;
   if (scan.outcome == Outcome::kTag &&
       (kind == TagKind::kInvokeClose || kind == TagKind::kInvokeOpen ||
        kind == TagKind::kBlockClose)) {
     EndBody();
-    return true;
+    return;
   }
   body_.push_back('<');
   ++position_;
-  return true;
 }
 
 // The tag that ended the body is left, to be read as the end of a call or as text.

@@ -94,11 +94,12 @@ class AnswerParser {
   std::string_view rest() const { return std::string_view(buffer_).substr(position_); }
   void Run();
   bool Step();
-  bool StepText();
+  void TakeText(std::string_view text);
+  bool StepText(const TagScan& scan);
   std::size_t TakeTextTag(const Tag& tag);
-  bool StepInvoke();
-  bool StepValue();
-  bool StepBody();
+  void StepInvoke(const TagScan& scan);
+  void StepValue(const TagScan& scan);
+  void StepBody(const TagScan& scan);
 
   Look TryStartCall(const Tag& tag);
   Look TryStartInvoke(std::size_t offset, const Tag& invoke, bool in_block);

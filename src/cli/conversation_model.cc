@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "api/common/chat_tokens.h"
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "cli/chat_profile.h"

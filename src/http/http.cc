@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "http/connection_table.h"
-#include "http/field_name.h"
 #include "http/http_connection.h"
 #include "http/http_response_text.h"
 #include "http/listener.h"
@@ -166,13 +165,6 @@ class Server : public HttpServer {
 };
 
 }  // namespace
-
-std::string_view HttpRequest::Field(std::string_view name) const {
-  for (const auto& [key, value] : fields) {
-    if (SameFieldName(key, name)) return value;
-  }
-  return "";
-}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::Listen(HttpServerOptions options,
                                                        HttpHandler handler) {

@@ -1,12 +1,17 @@
 #include "http/http_connection.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <chrono>
+#include <ctime>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "http/http_exchange.h"
+#include "base/check.h"
 #include "http/http_request_parser.h"
+#include "http/http_response_text.h"
 
 namespace fathom {
 namespace {
@@ -15,7 +20,8 @@ using std::chrono::milliseconds;
 using State = HttpRequestParser::State;
 
 constexpr std::size_t kReadBytes = std::size_t{16} << 10;
-// How long a client may take to read the last response, and how much it may send meanwhile.
+// Limits the time that a client may take to read the last response, and the bytes that it may send
+// meanwhile.
 constexpr std::chrono::seconds kLingerTime(2);
 constexpr std::size_t kLingerBytes = std::size_t{16} << 20;
 
@@ -47,6 +53,104 @@ class Input {
  private:
   std::string buffer_;
   std::size_t begin_ = 0;
+};
+
+// An iovec serves both directions and is not const; sendmsg only reads.
+iovec Part(std::string_view text) { return {const_cast<char*>(text.data()), text.size()}; }
+
+// The properties of a request that shape its response.
+struct AnswerStyle {
+  bool is_http_1_0 = false;
+  bool is_head = false;  // the header of the response only
+  bool keeps_alive = true;
+};
+
+// One response, written to a socket. Borrows the socket and the table.
+class SocketExchange : public HttpExchange {
+ public:
+  SocketExchange(Socket& socket, const ConnectionTable& table, AnswerStyle style)
+      : socket_(socket), table_(table), style_(style) {}
+
+  void Send(HttpResponse response) override {
+    Check(!has_started_, "a request is answered twice");
+    has_started_ = true;
+    const std::string header =
+        ResponseHeader(response, BodyFraming::kLength, persistence(), std::time(nullptr));
+    const bool has_body = !style_.is_head && !HasNoBody(response.status);
+    std::array parts = {Part(header), Part(has_body ? response.body : std::string_view())};
+    is_whole_ = WriteAll(parts);
+  }
+
+  bool StartStream(HttpResponse head) override {
+    Check(!has_started_, "a request is answered twice");
+    has_started_ = true;
+    is_streaming_ = true;
+    has_body_ = !style_.is_head && !HasNoBody(head.status);
+    framing_ = style_.is_http_1_0 ? BodyFraming::kUntilClose : BodyFraming::kChunked;
+    if (style_.is_http_1_0) style_.keeps_alive = false;
+    const std::string header = ResponseHeader(head, framing_, persistence(), std::time(nullptr));
+    return WritePiece(header, head.body);
+  }
+
+  bool Write(std::string_view piece) override {
+    Check(is_streaming_, "a piece is written to no stream");
+    return WritePiece("", piece);
+  }
+
+  bool ClientIsGone() override {
+    const bool is_gone = is_broken_ || socket_.PeerIsGone();
+    if (is_gone) style_.keeps_alive = false;  // a further request of this client is of no use
+    return is_gone;
+  }
+
+  // Ends a stream as the client expects it.
+  void Finish() {
+    if (!is_streaming_ || is_broken_) return;
+    const bool has_end = has_body_ && framing_ == BodyFraming::kChunked;
+    std::array parts = {Part(has_end ? "0\r\n\r\n" : "")};
+    is_whole_ = WriteAll(parts);
+  }
+
+  bool has_started() const { return has_started_; }
+  bool is_broken() const { return is_broken_; }
+  // Whether the response is complete and the connection can take another request.
+  bool is_reusable() const { return is_whole_ && style_.keeps_alive; }
+
+ private:
+  // Evaluated when the header is written: a draining connection takes no other request.
+  Persistence persistence() {
+    style_.keeps_alive = style_.keeps_alive && !table_.is_draining();
+    if (!style_.keeps_alive) return Persistence::kClose;
+    return style_.is_http_1_0 ? Persistence::kKeepHttp1_0 : Persistence::kKeep;
+  }
+
+  bool WritePiece(std::string_view header, std::string_view piece) {
+    // The first write after the client's close succeeds; only the client's reset reveals it.
+    is_broken_ = ClientIsGone();
+    if (is_broken_) return false;
+    // An empty chunk would end the stream.
+    const bool has_piece = has_body_ && !piece.empty();
+    const bool is_chunk = has_piece && framing_ == BodyFraming::kChunked;
+    const std::string size = is_chunk ? fmt::format("{:x}\r\n", piece.size()) : "";
+    std::array parts = {Part(header), Part(size), Part(has_piece ? piece : ""),
+                        Part(is_chunk ? "\r\n" : "")};
+    return WriteAll(parts);
+  }
+
+  bool WriteAll(std::span<iovec> parts) {
+    is_broken_ = is_broken_ || !socket_.WriteAll(parts);
+    return !is_broken_;
+  }
+
+  Socket& socket_;
+  const ConnectionTable& table_;
+  AnswerStyle style_;
+  BodyFraming framing_ = BodyFraming::kLength;  // of the stream
+  bool has_started_ = false;
+  bool is_streaming_ = false;
+  bool has_body_ = true;
+  bool is_broken_ = false;
+  bool is_whole_ = false;
 };
 
 // Counts a running handler.

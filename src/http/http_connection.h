@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "http/byte_budget.h"
 #include "http/connection_table.h"
 #include "http/http.h"
+#include "http/http_request_parser.h"
 #include "http/socket.h"
 
 namespace fathom {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "http/field_name.h"
 
 namespace fathom {
 namespace {
@@ -19,6 +18,15 @@ using boost::beast::error_code;
 using BeastString = boost::beast::string_view;
 
 std::string_view View(BeastString text) { return {text.data(), text.size()}; }
+
+// Compares the names of fields, which ignore case.
+bool SameFieldName(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
 
 bool IsDigits(std::string_view text) {
   return !text.empty() &&
@@ -47,6 +55,13 @@ HttpRefusal RefusalFor(const error_code& error, const HttpLimits& limits) {
 }
 
 }  // namespace
+
+std::string_view HttpRequest::Field(std::string_view name) const {
+  for (const auto& [key, value] : fields) {
+    if (SameFieldName(key, name)) return value;
+  }
+  return "";
+}
 
 // Beast parses; this class stores the parts, and refuses what Beast lets through.
 class HttpRequestParser::Reader : public http::basic_parser<true> {

@@ -1,5 +1,6 @@
 #include "http/http_response_text.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,17 +61,9 @@ std::string_view ReasonOf(int status) {
   return found == kReasons.end() ? "" : found->text;
 }
 
-// Writes the date as RFC 9110 demands; strftime would write the names in the user's language.
+// Writes the date as RFC 9110 demands, in English: fmt takes no notice of the user's language.
 std::string DateText(std::time_t now) {
-  constexpr std::array kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-  constexpr std::array kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-  std::tm utc = {};
-  ::gmtime_r(&now, &utc);
-  return fmt::format("{}, {:02} {} {} {:02}:{:02}:{:02} GMT",
-                     kDays[static_cast<std::size_t>(utc.tm_wday)], utc.tm_mday,
-                     kMonths[static_cast<std::size_t>(utc.tm_mon)], utc.tm_year + 1900, utc.tm_hour,
-                     utc.tm_min, utc.tm_sec);
+  return fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(now));
 }
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -20,6 +21,27 @@ void SetOption(int fd, int level, int name, int value) {
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK; }
+
+// Converts for poll(2) and socket options, rounded up so that a wait never ends too early.
+int WholeMilliseconds(std::chrono::nanoseconds time) {
+  const auto rounded = std::chrono::ceil<milliseconds>(time).count();
+  return static_cast<int>(std::clamp<milliseconds::rep>(rounded, 0, 1 << 30));
+}
+
+// Waits until `fd` has one of the events of poll(2), or is broken: the next system call returns the
+// error. False: the deadline has come; an event at the deadline counts.
+bool WaitFor(int fd, short events, Deadline deadline) {
+  for (;;) {
+    pollfd watched = {.fd = fd, .events = events, .revents = 0};
+    const auto left = deadline - std::chrono::steady_clock::now();
+    const int n_ready = ::poll(&watched, 1, WholeMilliseconds(left));
+    const bool has_failed = n_ready < 0 && errno != EINTR;
+    if (n_ready > 0) return true;
+    // Checked after an error too: repeated attempts come to an end.
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (has_failed) return true;
+  }
+}
 
 // Returns the parts without their first n_bytes.
 std::span<iovec> Behind(std::span<iovec> parts, std::size_t n_bytes) {
@@ -48,9 +70,7 @@ Socket::Socket(Descriptor descriptor, milliseconds write_time)
   SetOption(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, WholeMilliseconds(2 * write_time));
 }
 
-bool Socket::WaitForInput(Deadline deadline) {
-  return WaitFor(fd(), POLLIN, deadline) == Waited::kReady;
-}
+bool Socket::WaitForInput(Deadline deadline) { return WaitFor(fd(), POLLIN, deadline); }
 
 Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
   for (;;) {
@@ -82,8 +102,7 @@ bool Socket::WriteAll(std::span<iovec> parts) {
       // A socket is called writable once a third of its buffer is free; a slow peer may have made
       // progress without that. So the outcome of the wait does not matter, only that of another
       // attempt.
-      has_waited =
-          WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_) != Waited::kReady;
+      has_waited = !WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_);
     } else if (errno != EINTR) {
       return false;
     }

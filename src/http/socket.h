@@ -9,9 +9,10 @@
 #include <string_view>
 
 #include "base/descriptor.h"
-#include "http/descriptor_wait.h"
 
 namespace fathom {
+
+using Deadline = std::chrono::steady_clock::time_point;
 
 // Owns a non-blocking descriptor. One thread at a time; another thread may call ::shutdown on the
 // descriptor while it is open, which ends every wait here.

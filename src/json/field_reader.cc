@@ -1,7 +1,9 @@
 #include "json/field_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace fathom {
@@ -27,6 +29,16 @@ std::string DescribeFound(const JsonValue& value) {
   return fmt::format("{}...", std::string_view(value.text).substr(0, kShown));
 }
 
+FieldReader::FieldReader(const JsonValue& object, std::string path,
+                         std::initializer_list<std::string_view> known)
+    : FieldReader(object, std::move(path)) {
+  for (const std::string& key : object.keys) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    Fail(key, fmt::format("one of the fields {}", fmt::join(known, ", ")),
+         fmt::format("\"{}\"", key));
+  }
+}
+
 const JsonValue* FieldReader::Find(std::string_view key) const {
   const JsonValue* value = object_.Find(key);
   return value == nullptr || value->IsNull() ? nullptr : value;
@@ -37,6 +49,12 @@ const JsonValue* FieldReader::FindObject(std::string_view key) {
   if (value == nullptr || value->IsObject()) return value;
   Fail(key, "an object", *value);
   return nullptr;
+}
+
+const JsonValue* FieldReader::Require(std::string_view key) {
+  const JsonValue* value = Find(key);
+  if (value == nullptr) Fail(key, "a value", value);
+  return value;
 }
 
 void FieldReader::ReadBool(std::string_view key, bool* value) {
@@ -71,6 +89,28 @@ void FieldReader::ReadString(std::string_view key, std::string* value) {
   *value = found->text;
 }
 
+bool FieldReader::Flag(std::string_view key) {
+  bool value = false;
+  ReadBool(key, &value);
+  return value;
+}
+
+std::string FieldReader::Text(std::string_view key) {
+  std::string value;
+  ReadString(key, &value);
+  return value;
+}
+
+std::string FieldReader::RequireText(std::string_view key) {
+  std::string text = Text(key);
+  if (text.empty()) Fail(key, "a string that is not empty", Find(key));
+  return text;
+}
+
+void FieldReader::RequireNumber(std::string_view key, NumberRange range, double* value) {
+  if (Require(key) != nullptr) ReadNumber(key, range, value);
+}
+
 std::optional<std::int64_t> FieldReader::IntegerOf(const JsonValue& value, const std::string& path,
                                                    IntegerRange range) {
   const std::optional<std::int64_t> number = value.AsInteger();
@@ -95,15 +135,32 @@ void FieldReader::Fail(std::string_view path, std::string_view expected, const J
   FailText(path, expected, DescribeFound(found));
 }
 
+void FieldReader::Fail(std::string_view path, std::string_view expected, const JsonValue* found) {
+  FailText(path, expected, found == nullptr ? "nothing" : DescribeFound(*found));
+}
+
+std::string FieldReader::PathOf(std::string_view key) const {
+  return fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", key);
+}
+
 void FieldReader::FailText(std::string_view path, std::string_view expected,
                            std::string_view found) {
   Fail(Error{ErrorCode::kInvalidArgument,
-             fmt::format("{}{}{}: expected {}, found {}", path_, path_.empty() ? "" : ".", path,
-                         expected, found)});
+             fmt::format("{}: expected {}, found {}", PathOf(path), expected, found)});
 }
 
 void FieldReader::Fail(Error error) {
   if (!error_) error_ = std::move(error);
+}
+
+Result<JsonValue> ParseJsonObject(std::string_view text, std::string_view file_name) {
+  Result<JsonValue> json = ParseJson(text, {.python_constants = false});
+  if (!json) return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, json.error().message);
+  if (!json->IsObject()) {
+    return MakeError(ErrorCode::kInvalidData, "{}: expected a JSON object, found {}", file_name,
+                     json->Describe());
+  }
+  return json;
 }
 
 }  // namespace fathom

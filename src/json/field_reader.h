@@ -1,12 +1,15 @@
 // FieldReader: the fields of a JSON object, each read as what it may be.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "base/result.h"
 #include "json/json_value.h"
@@ -33,11 +36,42 @@ class FieldReader {
  public:
   explicit FieldReader(const JsonValue& object, std::string path = "")
       : object_(object), path_(std::move(path)) {}
+  // Fields that are not `known` fail: a misspelt field would silently be a default.
+  FieldReader(const JsonValue& object, std::string path,
+              std::initializer_list<std::string_view> known);
 
   // The field, or nullptr if it is absent or null.
   const JsonValue* Find(std::string_view key) const;
   // Likewise, if it is an object; any other value fails.
   const JsonValue* FindObject(std::string_view key);
+  // Likewise; a field that is absent fails.
+  const JsonValue* Require(std::string_view key);
+
+  // Calls read(FieldReader&) for the fields of a field that is an object.
+  template <class Read>
+  void ReadObject(std::string_view key, const Read& read) {
+    const JsonValue* object = FindObject(key);
+    if (object == nullptr) return;
+    FieldReader inner(*object, PathOf(key));
+    read(inner);
+    if (inner.error()) Fail(*inner.error());
+  }
+  // Calls read(item, path) for each item of a field that is a list, until one fails; any other
+  // value fails. `path` names the item from this object on.
+  template <class Read>
+  void ReadList(std::string_view key, std::string_view expected, const Read& read) {
+    const JsonValue* list = Find(key);
+    if (list != nullptr) ReadItems(*list, std::string(key), expected, read);
+  }
+  // ReadList for a value inside a field, which `path` names.
+  template <class Read>
+  void ReadItems(const JsonValue& list, const std::string& path, std::string_view expected,
+                 const Read& read) {
+    if (!list.IsArray()) Fail(path, expected, list);
+    for (std::size_t i = 0; list.IsArray() && i < list.items.size() && !error_; ++i) {
+      read(list.items[i], path + "[" + std::to_string(i) + "]");
+    }
+  }
 
   void ReadBool(std::string_view key, bool* value);
   // 5.0 is 5; 5.5 is refused.
@@ -45,6 +79,12 @@ class FieldReader {
   // NaN and the infinities are in no range.
   void ReadNumber(std::string_view key, NumberRange range, double* value);
   void ReadString(std::string_view key, std::string* value);
+  // Return the field, or false and "" if it is absent.
+  bool Flag(std::string_view key);
+  std::string Text(std::string_view key);
+  // Likewise; an empty text fails, too.
+  std::string RequireText(std::string_view key);
+  void RequireNumber(std::string_view key, NumberRange range, double* value);
   // Integer for a value inside a field; `path` names the value from this object on.
   std::optional<std::int64_t> IntegerOf(const JsonValue& value, const std::string& path,
                                         IntegerRange range);
@@ -52,6 +92,8 @@ class FieldReader {
                                  NumberRange range);
 
   void Fail(std::string_view path, std::string_view expected, const JsonValue& found);
+  // `found`: a value; nullptr: nothing.
+  void Fail(std::string_view path, std::string_view expected, const JsonValue* found);
   // `found`: a text.
   template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string_view>>>
   void Fail(std::string_view path, std::string_view expected, const Text& found) {
@@ -62,6 +104,7 @@ class FieldReader {
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  std::string PathOf(std::string_view key) const;
   void FailText(std::string_view path, std::string_view expected, std::string_view found);
 
   const JsonValue& object_;
@@ -71,5 +114,8 @@ class FieldReader {
 
 // Returns the value for an error message: JsonValue::Describe, but numbers with their digits.
 std::string DescribeFound(const JsonValue& value);
+
+// Parses the one object of a file. Errors (kInvalidData) name the file.
+Result<JsonValue> ParseJsonObject(std::string_view text, std::string_view file_name);
 
 }  // namespace fathom

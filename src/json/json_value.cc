@@ -369,6 +369,11 @@ const JsonValue* JsonValue::Find(std::string_view key) const {
   return found == keys.end() ? nullptr : &items[static_cast<std::size_t>(found - keys.begin())];
 }
 
+std::string_view JsonValue::TextOf(std::string_view key) const {
+  const JsonValue* member = Find(key);
+  return member != nullptr && member->IsString() ? std::string_view(member->text) : "";
+}
+
 bool JsonValue::Truthy() const {
   switch (kind) {
     case Kind::kNull:

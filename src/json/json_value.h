@@ -56,6 +56,8 @@ struct JsonValue {
 
   // The member of that key, or nullptr; also nullptr if this is not an object.
   const JsonValue* Find(std::string_view key) const;
+  // The member of that key if it is a string, or "".
+  std::string_view TextOf(std::string_view key) const;
 
   // The member of that key, appended if it is new. This must be an object, or null, which becomes
   // an empty object.

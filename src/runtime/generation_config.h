@@ -22,7 +22,6 @@ struct GenerationConfig {
 
 // Reads the file of a model's directory; the defaults if there is none. "do_sample": false is
 // temperature 0. Errors name the field: not a number, out of the range that sampling allows.
-// 0. Errors name the field: not a number, out of the range that sampling allows.
 Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory);
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);
 

@@ -29,11 +29,11 @@ class Access {
   bool HasKey(const HttpRequest& request) const;
   // Checks the admin keys in the same way; API keys are not admin keys.
   bool HasAdminKey(const HttpRequest& request) const;
-  // Whether there are admin keys.
+  // Returns whether there are admin keys.
   bool has_admins() const { return !options_.admin_keys.empty(); }
-  // Whether Host is a name of this server.
+  // Returns whether Host is a name of this server.
   bool KnowsHost(const HttpRequest& request) const;
-  // Whether the page that sends the request belongs to this server or to an allowed origin.
+  // Returns whether the page that sends the request belongs to this server or to an allowed origin.
   // Browsers always name the origin; other clients never do.
   bool MayAsk(const HttpRequest& request) const;
 

@@ -1,7 +1,11 @@
-// The files that are part of the program, as the build writes them (fathom_embed). Constant.
+// The files that are part of the program, as the build writes them (fathom_embed), and the
+// responses with those of the chat page (docs/chat_page.md). Constant.
 #pragma once
 
+#include <optional>
 #include <string_view>
+
+#include "http/http.h"
 
 namespace fathom {
 
@@ -19,5 +23,9 @@ std::string_view MarkdownInlineJs();
 std::string_view MessageViewJs();
 std::string_view ServerApiJs();
 std::string_view StorageJs();
+
+// The response to GET of `request.path`: "/" is the page, "/web/NAME" one of its scripts or its
+// style; 304 if the client has it already. None: there is no such file. Any thread.
+std::optional<HttpResponse> WebFileResponse(const HttpRequest& request);
 
 }  // namespace fathom

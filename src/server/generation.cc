@@ -6,18 +6,18 @@
 #include <utility>
 #include <vector>
 
+#include "api/common/answer_format.h"
 #include "api/common/forced_call.h"
-#include "api/common/generated_turn.h"
-#include "api/common/sse.h"
+#include "api/common/generated_turn_store.h"
 
 namespace fathom {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Where a call has several prompts, how long nobody looks at the others while one is waited for.
+// The longest wait for one request of a call that has several.
 constexpr auto kTurn = std::chrono::milliseconds(2);
-// Events that are there are told in one write, up to so many bytes.
+// Events that are ready are sent in one write, up to this size.
 constexpr std::size_t kWriteBytes = std::size_t{32} << 10;
 constexpr int kClientClosedRequest = 499;
 
@@ -25,7 +25,7 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One call while it is answered.
+// Answers one call.
 class Run {
  public:
   Run(const ApiCall& call, const ApiModel& model, const GenerationOptions& options,
@@ -39,7 +39,7 @@ class Run {
             call, model, static_cast<std::int64_t>(std::time(nullptr)), options.random_bits)),
         format_(call.api->make_format()) {}
 
-  // False: the client has been told why.
+  // Submits all requests. False: the client has received the error.
   bool Submit(RequestRunner& runner) {
     for (const Request& request : call_.requests) {
       Result<std::unique_ptr<RunningRequest>> running = SubmitForced(runner, call_, request);
@@ -54,7 +54,7 @@ class Run {
     return true;
   }
 
-  // Until the last event has been taken, or there is nobody left to tell.
+  // Sends events until all requests have ended, or the client is gone.
   void Follow() {
     while (n_open_ > 0 && !failed_) {
       has_written_ = false;
@@ -85,7 +85,7 @@ class Run {
       record_->finish = "error";
       return;
     }
-    // Before the end of the answer is told: the client may come back at once.
+    // Stores before it sends the end of the answer: the client may come back at once.
     RememberTurns(*answer_);
     if (call_.api->store != nullptr) call_.api->store(*answer_);
     record_->finish = ChatFinishReasonName(answer_->choices()[0].collected().answer.finish_reason);
@@ -98,8 +98,8 @@ class Run {
   }
 
  private:
-  // Whatever has happened since, in one write; waits for the first request that is open. False:
-  // nothing has happened.
+  // Sends all events that are ready in one write; waits for the first open request. False: there
+  // was no event.
   bool TakeEvents() {
     bool has_taken = false;
     auto patience = n_open_ > 1 ? kTurn : options_.watch;
@@ -131,7 +131,7 @@ class Run {
       record_->first_token_seconds = SecondsSince(start_);
     }
     if (!answer_->HasStarted(i)) answer_->Start(i, running_[i]->stats());
-    // After an error nothing more is told; Finish says what happened.
+    // Nothing more is sent after an error; Finish sends the error.
     if (event_.error || event_.finish == FinishReason::kCancelled) has_error_ = true;
     if (call_.stream && !has_error_ && !has_begun_) {
       has_begun_ = true;
@@ -164,7 +164,7 @@ class Run {
     Abandon();
   }
 
-  // Not a status that clients take for a reason to ask again.
+  // Clients do not repeat a request after this status.
   void Abort() {
     SendError({.status = 403,
                .message = "the request was ended by those who run the server (POST /abort)",
@@ -173,7 +173,7 @@ class Run {
     Abandon();
   }
 
-  // Nobody listens: what still runs is cancelled.
+  // The client is gone: cancels the requests that still run.
   void Abandon() {
     failed_ = true;
     running_.clear();

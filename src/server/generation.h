@@ -14,29 +14,29 @@
 namespace fathom {
 
 struct GenerationOptions {
-  // How long a stream may say nothing before it shows that it lives.
+  // A stream that sends nothing for this time sends a comment, which shows that it lives.
   std::chrono::milliseconds keep_alive{10000};
-  // For the whole answer; none: as long as it takes.
+  // Limits the whole answer; none: no limit.
   std::optional<std::chrono::milliseconds> time_limit;
-  // A client that is gone is noticed at the next event, and after so long where there is none.
+  // A client that is gone is noticed at the next event, or after this time without an event.
   std::chrono::milliseconds watch{100};
   RandomBits random_bits;  // required
 };
 
-// Whom the answer is for, and where it is kept account of.
+// The receiver of the answer, its record, and its entry in the table of running requests.
 struct GenerationClient {
   HttpExchange& exchange;
   ServedRequest& record;
   GenerationTable::Entry& entry;
 };
 
-// Submits the requests of a call and answers the exchange, whole or as a stream. Blocks until that
-// is done; the engine's work is cancelled when the client is gone or the entry aborted. What is to
-// be kept of an answer is kept before its end is told, so that the client finds it.
+// Submits the requests of a call and answers the exchange, whole or as a stream. Blocks until the
+// answer is sent; cancels the requests when the client is gone or the entry is aborted. Stores the
+// answer before it sends the end, so that the client's next request finds it.
 void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
               const GenerationOptions& options, const GenerationClient& client);
 
-// An error as the API writes it, with Retry-After where trying again makes sense.
+// Returns an error as the API writes it, with Retry-After if the client should try again.
 HttpResponse ErrorResponse(const Api& api, const ApiError& error);
 
 }  // namespace fathom

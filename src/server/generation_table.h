@@ -1,4 +1,4 @@
-// GenerationTable: the requests that generate now, for whoever runs the server.
+// GenerationTable: the requests that generate now, for the administrators.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,12 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace fathom {
 
-// Any thread.
+// Any thread may call.
 class GenerationTable {
  public:
   // One request, in the table as long as it lives. Belongs to the thread of its request; the table,
@@ -20,14 +21,24 @@ class GenerationTable {
   class Entry {
    public:
     // `id`: X-Request-Id; clients choose it, so that several requests may have the same.
-    Entry(GenerationTable& table, std::string id, std::string path);
-    ~Entry();
+    Entry(GenerationTable& table, std::string id, std::string path)
+        : table_(table), id_(std::move(id)), path_(std::move(path)) {
+      const std::lock_guard lock(table_.mutex_);
+      table_.entries_.push_back(this);
+    }
+    ~Entry() {
+      const std::lock_guard lock(table_.mutex_);
+      std::erase(table_.entries_, this);
+    }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
     // Sets the tokens of all prompts and choices so far.
-    void SetTokens(std::int64_t prompt, std::int64_t output);
-    // Whether somebody wants it to end.
+    void SetTokens(std::int64_t prompt, std::int64_t output) {
+      prompt_tokens_ = prompt;
+      output_tokens_ = output;
+    }
+    // Returns whether an administrator has ended the request.
     bool is_aborted() const { return is_aborted_; }
 
    private:
@@ -50,11 +61,38 @@ class GenerationTable {
     double seconds = 0;  // since it began
   };
 
-  // The oldest first.
-  std::vector<Row> List() const;
-  std::size_t size() const;
-  // Asks those of that id to end, which they do within a step of the engine. Returns how many.
-  std::size_t Abort(std::string_view id);
+  // Returns the oldest first.
+  std::vector<Row> List() const {
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard lock(mutex_);
+    std::vector<Row> rows;
+    for (const Entry* entry : entries_) {
+      rows.push_back({.id = entry->id_,
+                      .path = entry->path_,
+                      .prompt_tokens = entry->prompt_tokens_,
+                      .output_tokens = entry->output_tokens_,
+                      .seconds = std::chrono::duration<double>(now - entry->start_).count()});
+    }
+    return rows;
+  }
+
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return entries_.size();
+  }
+
+  // Tells the requests of that id to end, which they do within a step of the engine. Returns their
+  // number.
+  std::size_t Abort(std::string_view id) {
+    const std::lock_guard lock(mutex_);
+    std::size_t n_found = 0;
+    for (Entry* entry : entries_) {
+      if (entry->id_ != id) continue;
+      entry->is_aborted_ = true;
+      ++n_found;
+    }
+    return n_found;
+  }
 
  private:
   mutable std::mutex mutex_;

@@ -27,7 +27,7 @@ struct ServedRequest {
   double queue_seconds = 0;
   double first_token_seconds = 0;
   std::string finish;  // of the first choice; or "cancelled"
-  int turn_stops = 0;  // choices that a turn token ended (chat_tokens.h)
+  int turn_stops = 0;  // choices that a turn token ended (prompt_tokens.h)
   std::string error;   // the message that the client received, if any
 
   // Only if content is logged.

@@ -32,6 +32,11 @@ prometheus::Histogram& AddHistogram(prometheus::Registry& registry, const char* 
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, bounds);
 }
 
+prometheus::Family<prometheus::Counter>& AddCounters(prometheus::Registry& registry,
+                                                     const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
 prometheus::Gauge& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
@@ -111,20 +116,13 @@ void AppendDerived(const MetricsSnapshot& now, const Label& model,
 struct ServerMetrics::Impl {
   prometheus::Registry registry;
   prometheus::Family<prometheus::Counter>& requests =
-      prometheus::BuildCounter()
-          .Name("fathom_http_requests_total")
-          .Help("Requests by path and status; 499: the client went away before there was one.")
-          .Register(registry);
-  prometheus::Family<prometheus::Counter>& finished =
-      prometheus::BuildCounter()
-          .Name("fathom_request_success_total")
-          .Help("Answers that were generated, by how they ended.")
-          .Register(registry);
+      AddCounters(registry, "fathom_http_requests_total",
+                  "Requests by path and status; 499: the client went away before there was one.");
+  prometheus::Family<prometheus::Counter>& finished = AddCounters(
+      registry, "fathom_request_success_total", "Answers that were generated, by how they ended.");
   prometheus::Counter& turn_stops =
-      prometheus::BuildCounter()
-          .Name("fathom_turn_token_stops_total")
-          .Help("Answers of chats that ended because the model began somebody's turn.")
-          .Register(registry)
+      AddCounters(registry, "fathom_turn_token_stops_total",
+                  "Answers of chats that ended because the model began somebody's turn.")
           .Add({});
   prometheus::Histogram& latency =
       AddHistogram(registry, "fathom_request_latency_seconds",
@@ -137,10 +135,8 @@ struct ServerMetrics::Impl {
       AddHistogram(registry, "fathom_request_generated_tokens",
                    "Tokens of answers, of all choices of a request.", kTokenBounds);
   prometheus::Counter& replays =
-      prometheus::BuildCounter()
-          .Name("fathom_exact_replay_hits_total")
-          .Help("Earlier answers that prompts had token by token as they were written.")
-          .Register(registry)
+      AddCounters(registry, "fathom_exact_replay_hits_total",
+                  "Earlier answers that prompts had token by token as they were written.")
           .Add({});
   prometheus::Gauge& connections =
       AddGauge(registry, "fathom_http_connections", "Connections that are open.");

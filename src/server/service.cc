@@ -8,11 +8,9 @@
 #include <utility>
 
 #include "api/common/api.h"
-#include "server/admin_endpoints.h"
 #include "server/embedded_files.h"
-#include "server/model_endpoints.h"
+#include "server/endpoints.h"
 #include "server/recorded_exchange.h"
-#include "server/web_files.h"
 
 namespace fathom {
 namespace {
@@ -69,9 +67,10 @@ struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
-  const Api& api;                // of errors and model cards
-  const Route* route = nullptr;  // from Dispatch on
-  std::string_view rest{};       // of the path, where the route leaves it open
+  const Api& api;                      // of errors and model cards
+  const Route* route = nullptr;        // from Dispatch on
+  const ServedModel* model = nullptr;  // for routes that need it
+  std::string_view rest{};             // of the path, where the route leaves it open
 
   void Fail(ApiError error) {
     error.request_id = record.id;
@@ -91,6 +90,7 @@ struct Service::Route {
   std::string_view path;
   Answer answer;
   Key key = Key::kAlways;
+  bool needs_model = false;
   const ApiRoute* api_route = nullptr;  // of AnswerApiRoute
 
   // Returns the text in the open part of the path, "" if there is none; nullopt: another path.
@@ -114,36 +114,97 @@ struct Service::Route {
   }
 };
 
-std::vector<Service::Route> Service::Routes() {
+std::vector<Service::Route> Service::StateRoutes() {
   using Key = Route::Key;
-  std::vector<Route> routes = {
-      Route{"GET", "/", &Service::ShowWebFile, Key::kNever},
-      Route{"GET", "/web/", &Service::ShowWebFile, Key::kNever},
-      Route{"GET", "/openapi.json", &Service::ShowOpenApi, Key::kNever},
-      Route{"GET", "/health", &Service::ShowHealth, Key::kNever},
-      Route{"GET", "/ping", &Service::ShowHealth, Key::kNever},
-      Route{"GET", "/v1/health", &Service::ShowHealth, Key::kNever},
-      Route{"GET", "/health/live", &Service::ShowLiveness, Key::kNever},
-      Route{"GET", "/version", &Service::ShowVersion, Key::kNever},
-      Route{"GET", "/metrics", &Service::ShowMetrics, Key::kMetrics},
-      Route{"GET", "/load", &Service::ShowLoad},
-      Route{"GET", "/v1/models", &Service::ListModels},
-      Route{"GET", "/models", &Service::ListModels},
-      Route{"GET", "/v1/models/", &Service::ShowModel},
-      Route{"POST", "/tokenize", &Service::Tokenize},
-      Route{"POST", "/detokenize", &Service::Detokenize},
-      Route{"GET", "/slots", &Service::ShowSlots, Key::kAdmin},
-      Route{"POST", "/abort", &Service::Abort, Key::kAdmin},
+  const Answer show_file = [](Service&, RequestContext& context) {
+    std::optional<HttpResponse> response = WebFileResponse(context.request);
+    if (!response) return context.Fail(NoSuchPath(context.request.path));
+    context.exchange.Send(std::move(*response));
   };
+  const Answer show_health = [](Service& service, RequestContext& context) {
+    const bool is_draining = service.draining_;
+    const bool is_ready = service.ready_ != nullptr && !is_draining;
+    context.exchange.Send(HealthResponse(is_ready, is_draining, service.load_progress_));
+  };
+  return {
+      {"GET", "/", show_file, Key::kNever},
+      {"GET", "/web/", show_file, Key::kNever},
+      {"GET", "/openapi.json",
+       [](Service&, RequestContext& context) {
+         context.exchange.Send({.body = std::string(OpenApiJson())});
+       },
+       Key::kNever},
+      {"GET", "/health", show_health, Key::kNever},
+      {"GET", "/ping", show_health, Key::kNever},
+      {"GET", "/v1/health", show_health, Key::kNever},
+      {"GET", "/health/live",
+       [](Service&, RequestContext& context) {
+         context.exchange.Send(JsonResponse({{"status", "ok"}}));
+       },
+       Key::kNever},
+      {"GET", "/version",
+       [](Service& service, RequestContext& context) {
+         context.exchange.Send(JsonResponse({{"version", service.options_.version}}));
+       },
+       Key::kNever},
+      {"GET", "/metrics",
+       [](Service& service, RequestContext& context) {
+         context.exchange.Send({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                                .body = service.MetricsText()});
+       },
+       Key::kMetrics},
+      {"GET", "/load",
+       [](Service& service, RequestContext& context) {
+         context.exchange.Send(JsonResponse({{"server_load", service.generating_.size()}}));
+       }},
+      {"GET", "/slots",
+       [](Service& service, RequestContext& context) {
+         context.exchange.Send(SlotsResponse(service.generating_));
+       },
+       Key::kAdmin},
+      {"POST", "/abort",
+       [](Service& service, RequestContext& context) {
+         context.Send(AbortResponse(service.generating_, context.request.body));
+       },
+       Key::kAdmin},
+  };
+}
+
+std::vector<Service::Route> Service::Routes() {
+  const Answer list_models = [](Service&, RequestContext& context) {
+    context.exchange.Send(ModelListResponse(*context.model, context.api));
+  };
+  std::vector<Route> routes = StateRoutes();
+  const Route model_routes[] = {
+      {"GET", "/v1/models", list_models, Route::Key::kAlways, true},
+      {"GET", "/models", list_models, Route::Key::kAlways, true},
+      {"GET", "/v1/models/",
+       [](Service&, RequestContext& context) {
+         context.Send(ModelResponse(*context.model, context.rest, context.api));
+       },
+       Route::Key::kAlways, true},
+      {"POST", "/tokenize",
+       [](Service&, RequestContext& context) {
+         context.Send(TokenizeResponse(*context.model->api, context.request.body));
+       },
+       Route::Key::kAlways, true},
+      {"POST", "/detokenize",
+       [](Service&, RequestContext& context) {
+         context.Send(DetokenizeResponse(*context.model->api, context.request.body));
+       },
+       Route::Key::kAlways, true},
+  };
+  routes.insert(routes.end(), std::begin(model_routes), std::end(model_routes));
   for (const Api* api : Apis()) {
     for (const std::string_view path : api->paths) {
-      routes.push_back({"POST", path, &Service::Complete});
+      routes.push_back(
+          {"POST", path,
+           [](Service& service, RequestContext& context) { service.Complete(context); },
+           Route::Key::kAlways, true});
     }
     for (const ApiRoute& route : api->routes) {
-      routes.push_back({.method = route.method,
-                        .path = route.path,
-                        .answer = &Service::AnswerApiRoute,
-                        .api_route = &route});
+      routes.push_back(
+          {route.method, route.path, AnswerApiRoute, Route::Key::kAlways, true, &route});
     }
   }
   return routes;
@@ -213,7 +274,9 @@ void Service::Dispatch(RequestContext& context) {
     context.record.endpoint = route.path;
     context.route = &route;
     context.rest = *rest;
-    if (Authorize(context, route)) (this->*route.answer)(context);
+    if (Authorize(context, route) && (!route.needs_model || FindModel(context))) {
+      route.answer(*this, context);
+    }
     return;
   }
   if (allowed.empty()) {
@@ -275,88 +338,34 @@ bool Service::Authorize(RequestContext& context, const Route& route) {
   return false;
 }
 
-const ServedModel* Service::Model(RequestContext& context) {
-  const ServedModel* model = ready_;
-  if (model == nullptr) {
-    context.Fail({.status = 503,
-                  .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
-                  .type = "overloaded_error",
-                  .code = "loading"});
-  }
-  return model;
+bool Service::FindModel(RequestContext& context) {
+  context.model = ready_;
+  if (context.model != nullptr) return true;
+  context.Fail({.status = 503,
+                .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
+                .type = "overloaded_error",
+                .code = "loading"});
+  return false;
 }
 
-void Service::ShowWebFile(RequestContext& context) {
-  std::optional<HttpResponse> response = WebFileResponse(context.request);
-  if (!response) return context.Fail(NoSuchPath(context.request.path));
-  context.exchange.Send(std::move(*response));
-}
-
-void Service::ShowOpenApi(RequestContext& context) {
-  context.exchange.Send({.body = std::string(OpenApiJson())});
-}
-
-void Service::ShowHealth(RequestContext& context) {
-  const bool is_ready = ready_ != nullptr && !draining_;
-  context.exchange.Send(HealthResponse(is_ready, draining_, load_progress_));
-}
-
-void Service::ShowLiveness(RequestContext& context) {
-  context.exchange.Send({.body = R"({"status":"ok"})"});
-}
-
-void Service::ShowVersion(RequestContext& context) {
-  context.exchange.Send(VersionResponse(options_.version));
-}
-
-void Service::ShowMetrics(RequestContext& context) {
+std::string Service::MetricsText() const {
   const ServedModel* model = ready_;
   HttpCounts counts;
   {
     const std::lock_guard lock(mutex_);
     if (http_counts_) counts = http_counts_();
   }
-  context.exchange.Send(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-       .body = metrics_.PrometheusText(counts, model == nullptr ? nullptr : model->metrics,
-                                       model == nullptr ? "" : model->names.front())});
+  return metrics_.PrometheusText(counts, model == nullptr ? nullptr : model->metrics,
+                                 model == nullptr ? "" : model->names.front());
 }
 
-void Service::ShowLoad(RequestContext& context) {
-  context.exchange.Send(LoadResponse(static_cast<std::int64_t>(generating_.size())));
-}
-
-void Service::ListModels(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model != nullptr) context.exchange.Send(ModelListResponse(*model, context.api));
-}
-
-void Service::ShowModel(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model != nullptr) context.Send(ModelResponse(*model, context.rest, context.api));
-}
-
-void Service::Tokenize(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model != nullptr) context.Send(TokenizeResponse(*model->api, context.request.body));
-}
-
-void Service::Detokenize(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model != nullptr) context.Send(DetokenizeResponse(*model->api, context.request.body));
-}
-
-void Service::AnswerApiRoute(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model == nullptr) return;
+void Service::AnswerApiRoute(Service&, RequestContext& context) {
   ApiResult<std::string> body =
-      context.route->api_route->answer(*model->api, context.rest, context.request.body);
+      context.route->api_route->answer(*context.model->api, context.rest, context.request.body);
   body ? context.exchange.Send({.body = *std::move(body)}) : context.Fail(std::move(body.error()));
 }
 
 void Service::Complete(RequestContext& context) {
-  const ServedModel* model = Model(context);
-  if (model == nullptr) return;
   if (draining_) {
     context.Fail({.status = 503,
                   .message = "the server is shutting down",
@@ -365,12 +374,12 @@ void Service::Complete(RequestContext& context) {
     return;
   }
   if (options_.log_content) context.record.body = context.request.body;
-  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *model->api);
+  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *context.model->api);
   if (!call) {
     context.Fail(call.error());
     return;
   }
-  const auto& names = model->names;
+  const auto& names = context.model->names;
   if (options_.strict_model_names &&
       std::find(names.begin(), names.end(), call->model) == names.end()) {
     context.Fail(UnknownModel(call->model));
@@ -380,16 +389,8 @@ void Service::Complete(RequestContext& context) {
     context.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
   GenerationTable::Entry entry(generating_, context.record.id, context.record.path);
-  Generate(*call, *model->api, *model->runner, options_.generation,
+  Generate(*call, *context.model->api, *context.model->runner, options_.generation,
            {.exchange = context.exchange, .record = context.record, .entry = entry});
-}
-
-void Service::ShowSlots(RequestContext& context) {
-  context.exchange.Send(SlotsResponse(generating_));
-}
-
-void Service::Abort(RequestContext& context) {
-  context.Send(AbortResponse(generating_, context.request.body));
 }
 
 }  // namespace fathom

@@ -13,9 +13,9 @@
 
 #include "http/http.h"
 #include "server/access.h"
+#include "server/endpoints.h"
 #include "server/generation.h"
 #include "server/generation_table.h"
-#include "server/model_endpoints.h"
 #include "server/served_request.h"
 #include "server/server_metrics.h"
 
@@ -53,29 +53,18 @@ class Service {
  private:
   struct RequestContext;
   struct Route;
-  using Answer = void (Service::*)(RequestContext&);
+  using Answer = void (*)(Service&, RequestContext&);
 
+  // All routes; StateRoutes are those that need no model.
   static std::vector<Route> Routes();
+  static std::vector<Route> StateRoutes();
   void Dispatch(RequestContext& context);
   bool Authorize(RequestContext& context, const Route& route);
-  // The model, or nullptr after it has told the client that there is none.
-  const ServedModel* Model(RequestContext& context);
-
-  void ShowWebFile(RequestContext& context);
-  void ShowOpenApi(RequestContext& context);
-  void ShowHealth(RequestContext& context);
-  void ShowLiveness(RequestContext& context);
-  void ShowVersion(RequestContext& context);
-  void ShowMetrics(RequestContext& context);
-  void ShowLoad(RequestContext& context);
-  void ListModels(RequestContext& context);
-  void ShowModel(RequestContext& context);
-  void Tokenize(RequestContext& context);
-  void Detokenize(RequestContext& context);
+  // Sets context.model. False: the client has been told that there is none.
+  bool FindModel(RequestContext& context);
+  std::string MetricsText() const;
+  static void AnswerApiRoute(Service& service, RequestContext& context);
   void Complete(RequestContext& context);
-  void AnswerApiRoute(RequestContext& context);
-  void ShowSlots(RequestContext& context);
-  void Abort(RequestContext& context);
 
   const ServiceOptions options_;
   const std::vector<Route> routes_;

@@ -1,4 +1,4 @@
-#include "server/web_files.h"
+#include "server/embedded_files.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,6 @@
 #include <array>
 #include <functional>
 #include <string>
-
-#include "server/embedded_files.h"
 
 namespace fathom {
 namespace {

@@ -1,11 +1,12 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
+#include <bitset>
 #include <system_error>
 #include <utility>
 
 #include "base/mapped_file.h"
 #include "base/utf8.h"
-#include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer_file.h"
@@ -13,6 +14,82 @@
 
 namespace fathom {
 namespace {
+
+struct AddedTokenMatch {
+  std::size_t begin;  // bytes of the searched text
+  std::size_t end;
+  Token token;
+};
+
+// Finds the added tokens (control tokens and markers) in text. Owns a copy of the texts; immutable
+// after construction, movable.
+class AddedTokenFinder {
+ public:
+  explicit AddedTokenFinder(std::span<const AddedToken> tokens) {
+    for (const AddedToken& token : tokens) {
+      entries_.push_back({token.text, token.token});
+      first_bytes_.set(static_cast<std::uint8_t>(token.text.front()));
+    }
+    std::sort(entries_.begin(), entries_.end(),
+              [](const Entry& a, const Entry& b) { return a.text < b.text; });
+  }
+
+  // Returns the first match at or after `start`: leftmost, then longest. Reads no byte outside
+  // text.
+  //
+  // Narrows the sorted entries to those that agree with the text in one more byte at each step. An
+  // entry that ends here sorts before longer ones, so it is the first of the range.
+  std::optional<AddedTokenMatch> FindNext(std::string_view text, std::size_t start) const {
+    for (std::size_t begin = start; begin < text.size(); ++begin) {
+      if (!first_bytes_.test(static_cast<std::uint8_t>(text[begin]))) {
+        continue;
+      }
+      std::optional<AddedTokenMatch> longest;
+      auto low = entries_.begin();
+      auto high = entries_.end();
+      for (std::size_t end = begin; low != high; ++end) {
+        if (low->text.size() == end - begin) {
+          longest = {begin, end, low->token};
+          ++low;
+        }
+        if (end == text.size()) {
+          break;
+        }
+        // Compares unsigned bytes, as std::string does.
+        const auto byte = static_cast<std::uint8_t>(text[end]);
+        const auto byte_of = [depth = end - begin](const Entry& entry) {
+          return static_cast<std::uint8_t>(entry.text[depth]);
+        };
+        low = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) < byte; });
+        high = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) == byte; });
+      }
+      if (longest) {
+        return longest;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Returns the token with this text.
+  std::optional<Token> Find(std::string_view text) const {
+    const auto found =
+        std::lower_bound(entries_.begin(), entries_.end(), text,
+                         [](const Entry& entry, std::string_view key) { return entry.text < key; });
+    if (found == entries_.end() || found->text != text) {
+      return std::nullopt;
+    }
+    return found->token;
+  }
+
+ private:
+  struct Entry {
+    std::string text;
+    Token token;
+  };
+
+  std::vector<Entry> entries_;  // sorted by text
+  std::bitset<256> first_bytes_;
+};
 
 // Bytes [begin, end) of a prompt.
 struct ByteRange {

@@ -28,12 +28,6 @@ bool IsBool(const JsonValue& value) { return value.kind == JsonValue::Kind::kBoo
 bool IsFalse(const JsonValue& value) { return IsBool(value) && !value.boolean; }
 bool IsFalseOrAbsent(const JsonValue* value) { return IsNullOrAbsent(value) || IsFalse(*value); }
 
-// The string under `key`, or "" if it is something else or absent.
-std::string_view StringMember(const JsonValue& object, const char* key) {
-  const JsonValue* value = object.Find(key);
-  return value != nullptr && value->IsString() ? std::string_view(value->text) : "";
-}
-
 std::optional<Token> ToToken(const JsonValue& value) {
   const std::optional<std::int64_t> id = value.AsInteger();
   const bool is_token =
@@ -52,7 +46,7 @@ class Reader {
                        file_name_, root.error().message);
     }
     if (!root->IsObject()) {
-      return Unexpected(Wrong("the file", "a JSON object", &*root));
+      return Wrong("the file", "a JSON object", &*root);
     }
     for (const auto step :
          {&Reader::ReadAddedTokens, &Reader::ReadNormalizer, &Reader::ReadPreTokenizer,
@@ -64,16 +58,16 @@ class Reader {
   }
 
  private:
-  Error Wrong(std::string_view field, std::string_view expected, const JsonValue* found,
-              ErrorCode code = ErrorCode::kInvalidData) const {
-    return {code, fmt::format("{}: {}: expected {}, found {}", file_name_, field, expected,
-                              Shown(found))};
+  tl::unexpected<Error> Wrong(std::string_view field, std::string_view expected,
+                              const JsonValue* found) const {
+    return MakeError(ErrorCode::kInvalidData, "{}: {}: expected {}, found {}", file_name_, field,
+                     expected, Shown(found));
   }
 
-  Error Unsupported(std::string_view field, std::string_view supported,
-                    const JsonValue* found) const {
-    return {ErrorCode::kUnsupported, fmt::format("{}: {}: only {} is supported, found {}",
-                                                 file_name_, field, supported, Shown(found))};
+  tl::unexpected<Error> Unsupported(std::string_view field, std::string_view supported,
+                                    const JsonValue* found) const {
+    return MakeError(ErrorCode::kUnsupported, "{}: {}: only {} is supported, found {}", file_name_,
+                     field, supported, Shown(found));
   }
 
   Status ReadAddedTokens(const JsonValue& root) {
@@ -82,7 +76,7 @@ class Reader {
       return {};
     }
     if (!tokens->IsArray()) {
-      return Unexpected(Wrong("added_tokens", "an array", tokens));
+      return Wrong("added_tokens", "an array", tokens);
     }
     for (std::size_t i = 0; i < tokens->items.size(); ++i) {
       Status status = ReadAddedToken(tokens->items[i], fmt::format("added_tokens[{}]", i));
@@ -93,26 +87,26 @@ class Reader {
 
   Status ReadAddedToken(const JsonValue& entry, const std::string& field) {
     if (!entry.IsObject()) {
-      return Unexpected(Wrong(field, "an object", &entry));
+      return Wrong(field, "an object", &entry);
     }
     const JsonValue* id = entry.Find("id");
     const std::optional<Token> token = id == nullptr ? std::nullopt : ToToken(*id);
     if (!token) {
-      return Unexpected(Wrong(field + ".id", IdRange(), id));
+      return Wrong(field + ".id", IdRange(), id);
     }
-    const std::string_view text = StringMember(entry, "content");
+    const std::string_view text = entry.TextOf("content");
     if (text.empty()) {
-      return Unexpected(Wrong(field + ".content", "a non-empty string", entry.Find("content")));
+      return Wrong(field + ".content", "a non-empty string", entry.Find("content"));
     }
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
       const JsonValue* flag = entry.Find(key);
       if (!IsFalseOrAbsent(flag)) {
-        return Unexpected(Unsupported(fmt::format("{}.{}", field, key), "false", flag));
+        return Unsupported(fmt::format("{}.{}", field, key), "false", flag);
       }
     }
     const JsonValue* special = entry.Find("special");
     if (special != nullptr && !IsBool(*special)) {
-      return Unexpected(Wrong(field + ".special", "true or false", special));
+      return Wrong(field + ".special", "true or false", special);
     }
     file_.added_tokens.push_back(
         {std::string(text), *token, special != nullptr && special->boolean});
@@ -124,30 +118,29 @@ class Reader {
     if (IsNullOrAbsent(normalizer)) {
       return {};
     }
-    if (StringMember(*normalizer, "type") == "Sequence") {
+    if (normalizer->TextOf("type") == "Sequence") {
       const JsonValue* steps = normalizer->Find("normalizers");
       if (steps != nullptr && steps->IsArray() && steps->items.empty()) {
         return {};
       }
     }
-    return Unexpected(Unsupported("normalizer", "null or an empty Sequence", normalizer));
+    return Unsupported("normalizer", "null or an empty Sequence", normalizer);
   }
 
   Status ReadPreTokenizer(const JsonValue& root) {
     const JsonValue* stage = root.Find("pre_tokenizer");
     if (stage == nullptr || !stage->IsObject()) {
-      return Unexpected(Wrong("pre_tokenizer", "an object", stage));
+      return Wrong("pre_tokenizer", "an object", stage);
     }
-    if (StringMember(*stage, "type") == "ByteLevel") {
+    if (stage->TextOf("type") == "ByteLevel") {
       return ReadByteLevel(*stage, "pre_tokenizer");
     }
-    if (StringMember(*stage, "type") != "Sequence") {
-      return Unexpected(
-          Unsupported("pre_tokenizer.type", "Sequence or ByteLevel", stage->Find("type")));
+    if (stage->TextOf("type") != "Sequence") {
+      return Unsupported("pre_tokenizer.type", "Sequence or ByteLevel", stage->Find("type"));
     }
     const JsonValue* steps = stage->Find("pretokenizers");
     if (steps == nullptr || !steps->IsArray() || steps->items.empty()) {
-      return Unexpected(Wrong("pre_tokenizer.pretokenizers", "a non-empty array", steps));
+      return Wrong("pre_tokenizer.pretokenizers", "a non-empty array", steps);
     }
     for (std::size_t i = 0; i < steps->items.size(); ++i) {
       const std::string field = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
@@ -160,22 +153,21 @@ class Reader {
   }
 
   Status ReadSplit(const JsonValue& step, const std::string& field) {
-    if (StringMember(step, "type") != "Split") {
-      return Unexpected(Unsupported(field, "a list of Split with one ByteLevel at its end", &step));
+    if (step.TextOf("type") != "Split") {
+      return Unsupported(field, "a list of Split with one ByteLevel at its end", &step);
     }
-    if (StringMember(step, "behavior") != "Isolated") {
-      return Unexpected(Unsupported(field + ".behavior", "\"Isolated\"", step.Find("behavior")));
+    if (step.TextOf("behavior") != "Isolated") {
+      return Unsupported(field + ".behavior", "\"Isolated\"", step.Find("behavior"));
     }
     const JsonValue* invert = step.Find("invert");
     if (!IsFalseOrAbsent(invert)) {
-      return Unexpected(Unsupported(field + ".invert", "false", invert));
+      return Unsupported(field + ".invert", "false", invert);
     }
     const JsonValue* pattern = step.Find("pattern");
     const std::string_view regex =
-        pattern == nullptr ? std::string_view() : StringMember(*pattern, "Regex");
+        pattern == nullptr ? std::string_view() : pattern->TextOf("Regex");
     if (regex.empty()) {
-      return Unexpected(
-          Unsupported(field + ".pattern", "{\"Regex\": a non-empty string}", pattern));
+      return Unsupported(field + ".pattern", "{\"Regex\": a non-empty string}", pattern);
     }
     file_.patterns.emplace_back(regex);
     return {};
@@ -183,13 +175,13 @@ class Reader {
 
   // Both flags are required: their absence means true.
   Status ReadByteLevel(const JsonValue& step, const std::string& field) {
-    if (StringMember(step, "type") != "ByteLevel") {
-      return Unexpected(Unsupported(field, "ByteLevel as the last step", &step));
+    if (step.TextOf("type") != "ByteLevel") {
+      return Unsupported(field, "ByteLevel as the last step", &step);
     }
     for (const char* key : {"add_prefix_space", "use_regex"}) {
       const JsonValue* flag = step.Find(key);
       if (flag == nullptr || !IsFalse(*flag)) {
-        return Unexpected(Unsupported(fmt::format("{}.{}", field, key), "false", flag));
+        return Unsupported(fmt::format("{}.{}", field, key), "false", flag);
       }
     }
     return {};
@@ -199,9 +191,9 @@ class Reader {
   Status ReadSilentStages(const JsonValue& root) {
     for (const char* key : {"post_processor", "decoder"}) {
       const JsonValue* stage = root.Find(key);
-      if (!IsNullOrAbsent(stage) && StringMember(*stage, "type") != "ByteLevel") {
-        return Unexpected(
-            Unsupported(key, "null or ByteLevel", stage->IsObject() ? stage->Find("type") : stage));
+      if (!IsNullOrAbsent(stage) && stage->TextOf("type") != "ByteLevel") {
+        return Unsupported(key, "null or ByteLevel",
+                           stage->IsObject() ? stage->Find("type") : stage);
       }
     }
     return {};
@@ -210,21 +202,21 @@ class Reader {
   Status ReadModel(const JsonValue& root) {
     const JsonValue* model = root.Find("model");
     if (model == nullptr || !model->IsObject()) {
-      return Unexpected(Wrong("model", "an object", model));
+      return Wrong("model", "an object", model);
     }
-    if (StringMember(*model, "type") != "BPE") {
-      return Unexpected(Unsupported("model.type", "\"BPE\"", model->Find("type")));
+    if (model->TextOf("type") != "BPE") {
+      return Unsupported("model.type", "\"BPE\"", model->Find("type"));
     }
     for (const char* key :
          {"byte_fallback", "dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
       const JsonValue* value = model->Find(key);
       if (!IsNullOrAbsent(value) && value->Truthy()) {
-        return Unexpected(Unsupported(fmt::format("model.{}", key), "none", value));
+        return Unsupported(fmt::format("model.{}", key), "none", value);
       }
     }
     const JsonValue* ignore_merges = model->Find("ignore_merges");
     if (!IsNullOrAbsent(ignore_merges) && !IsBool(*ignore_merges)) {
-      return Unexpected(Wrong("model.ignore_merges", "true or false", ignore_merges));
+      return Wrong("model.ignore_merges", "true or false", ignore_merges);
     }
     file_.ignore_merges = !IsFalseOrAbsent(ignore_merges);
     Status status = ReadVocabulary(model->Find("vocab"));
@@ -234,7 +226,7 @@ class Reader {
 
   Status ReadVocabulary(const JsonValue* vocabulary) {
     if (vocabulary == nullptr || !vocabulary->IsObject() || vocabulary->items.empty()) {
-      return Unexpected(Wrong("model.vocab", "a non-empty object", vocabulary));
+      return Wrong("model.vocab", "a non-empty object", vocabulary);
     }
     file_.vocabulary.reserve(vocabulary->items.size());
     for (std::size_t i = 0; i < vocabulary->items.size(); ++i) {
@@ -242,8 +234,8 @@ class Reader {
       const std::optional<Token> token = ToToken(vocabulary->items[i]);
       if (text.empty() || !token) {
         const JsonValue key(text);
-        return Unexpected(Wrong(fmt::format("model.vocab[{}]", Shown(&key)),
-                                "a non-empty string with " + IdRange(), &vocabulary->items[i]));
+        return Wrong(fmt::format("model.vocab[{}]", Shown(&key)),
+                     "a non-empty string with " + IdRange(), &vocabulary->items[i]);
       }
       file_.vocabulary.push_back({text, *token});
     }
@@ -252,15 +244,15 @@ class Reader {
 
   Status ReadMerges(const JsonValue* merges) {
     if (merges == nullptr || !merges->IsArray()) {
-      return Unexpected(Wrong("model.merges", "an array", merges));
+      return Wrong("model.merges", "an array", merges);
     }
     file_.merges.reserve(merges->items.size());
     for (std::size_t i = 0; i < merges->items.size(); ++i) {
       const JsonValue& entry = merges->items[i];
       std::optional<MergeEntry> merge = ReadMerge(entry);
       if (!merge) {
-        return Unexpected(Wrong(fmt::format("model.merges[{}]", i),
-                                R"("left right" or ["left", "right"])", &entry));
+        return Wrong(fmt::format("model.merges[{}]", i), R"("left right" or ["left", "right"])",
+                     &entry);
       }
       file_.merges.push_back(std::move(*merge));
     }

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "api/common/token_sections.h"
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
 

@@ -1,4 +1,4 @@
-#include "api/common/chat_tokens.h"
+#include "api/common/prompt_tokens.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "api/common/custom_input.h"
+#include "api/responses/responses_tools.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

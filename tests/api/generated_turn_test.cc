@@ -1,5 +1,5 @@
 // Answers that come back in the next request, through each API.
-#include "api/common/generated_turn.h"
+#include "api/common/generated_turn_store.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,4 +1,4 @@
-#include "server/admin_endpoints.h"
+#include "server/endpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The files of the chat page, and what protects them.
-#include "server/web_files.h"
+#include "server/embedded_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

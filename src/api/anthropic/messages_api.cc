@@ -5,7 +5,7 @@
 #include <ctime>
 #include <utility>
 
-#include "api/anthropic/messages_error.h"
+#include "api/anthropic/messages_format.h"
 #include "api/anthropic/messages_request.h"
 #include "json/json_writer.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
 #include "api/common/api.h"
@@ -10,9 +9,6 @@
 namespace fathom {
 
 extern const Api kMessages;
-
-// Writes the responses, whole and streamed (messages_format.cc).
-std::unique_ptr<AnswerFormat> MakeMessagesFormat();
 
 // Returns the length in tokens of the prompt that a body of POST /v1/messages becomes; the prompt
 // may be longer than limits.max_context.

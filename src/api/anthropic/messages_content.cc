@@ -1,17 +1,63 @@
-#include "api/anthropic/messages_content.h"
+#include "api/anthropic/messages_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
-#include "api/common/stable_system.h"
 #include "chat/literals.h"
 #include "json/json_writer.h"
 
 namespace fathom {
 namespace {
+
+constexpr std::string_view kBillingHeader = "x-anthropic-billing-header:";
+constexpr std::string_view kTokensOpen = "<total_tokens>";
+constexpr std::string_view kTokensClose = " tokens left</total_tokens>";
+
+std::string WithoutBillingHeader(std::string_view text) {
+  std::string kept;
+  while (!text.empty()) {
+    std::size_t line = std::min(text.find('\n'), text.size());
+    if (text.starts_with(kBillingHeader)) {
+      line = std::min(text.find_first_not_of('\n', line), text.size());
+    } else {
+      line = std::min(line + 1, text.size());
+      kept.append(text.substr(0, line));
+    }
+    text.remove_prefix(line);
+  }
+  return kept;
+}
+
+// Returns the length in bytes of the marker that `text` begins with, or 0.
+std::size_t TokensMarker(std::string_view text) {
+  const std::size_t end =
+      std::min(text.find_first_not_of("0123456789,", kTokensOpen.size()), text.size());
+  const bool is_marker = end > kTokensOpen.size() && text.substr(end).starts_with(kTokensClose);
+  return is_marker ? end + kTokensClose.size() : 0;
+}
+
+std::string WithoutTokensMarkers(std::string_view text) {
+  std::string kept;
+  while (true) {
+    const std::size_t open = text.find(kTokensOpen);
+    kept.append(text.substr(0, open));
+    if (open == std::string_view::npos) return kept;
+    text.remove_prefix(open);
+    const std::size_t marker = TokensMarker(text);
+    if (marker > 0) {
+      kept.erase(kept.find_last_not_of('\n') + 1);
+      text.remove_prefix(marker);
+    } else {
+      kept.append(kTokensOpen);
+      text.remove_prefix(kTokensOpen.size());
+    }
+  }
+}
 
 // The blocks of one message by kind.
 struct Blocks {
@@ -22,12 +68,7 @@ struct Blocks {
 };
 
 std::string Join(const std::vector<std::string>& texts) {
-  std::string joined;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i > 0) joined += kBlockJoiner;
-    joined += texts[i];
-  }
-  return joined;
+  return fmt::format("{}", fmt::join(texts, kBlockJoiner));
 }
 
 // Calls of tools that Anthropic runs, and their results: server_tool_use, mcp_tool_use,
@@ -57,13 +98,13 @@ class ConversationReader {
     const JsonValue* system = reader_.Find("system");
     if (system != nullptr) AddSystem(ReadContent(*system, Role::kSystem, "system").texts);
     const JsonValue* messages = reader_.Find("messages");
-    if (messages == nullptr || !messages->IsArray() || messages->items.empty()) {
-      reader_.Fail("messages", "a list of at least one message", Found(messages));
-      return {};
+    constexpr std::string_view kExpected = "a list of at least one message";
+    if (messages == nullptr || (messages->IsArray() && messages->items.empty())) {
+      reader_.Fail("messages", kExpected, messages == nullptr ? "nothing" : "an empty list");
     }
-    for (std::size_t i = 0; i < messages->items.size() && !reader_.error(); ++i) {
-      AddMessage(messages->items[i], fmt::format("messages[{}]", i));
-    }
+    reader_.ReadList("messages", kExpected, [&](const JsonValue& message, const std::string& path) {
+      AddMessage(message, path);
+    });
     if (!messages_.empty() && messages_.back().role == Role::kAssistant) {
       messages_.back().wo_eos = true;
     }
@@ -79,8 +120,7 @@ class ConversationReader {
   // Returns a string, or "" if the key is absent or null.
   std::string ReadText(const JsonValue& object, std::string_view key, const std::string& path) {
     FieldReader fields(object, path);
-    std::string text;
-    fields.ReadString(key, &text);
+    std::string text = fields.Text(key);
     if (fields.error()) reader_.Fail(*fields.error());
     return text;
   }
@@ -92,19 +132,18 @@ class ConversationReader {
       return "";
     }
     std::string type = ReadText(block, "type", path);
-    if (type.empty())
-      reader_.Fail(path + ".type", "the type of a block", Found(block.Find("type")));
+    if (type.empty()) reader_.Fail(path + ".type", "the type of a block", block.Find("type"));
     return type;
   }
 
   void AddMessage(const JsonValue& value, const std::string& path) {
     const JsonValue* role = value.Find("role");
     const JsonValue* content = value.Find("content");
-    const std::string name = role != nullptr && role->IsString() ? role->text : "";
+    const std::string_view name = value.TextOf("role");
     if (!value.IsObject()) {
       reader_.Fail(path, "an object", value);
     } else if (content == nullptr || content->IsNull()) {
-      reader_.Fail(path + ".content", "a string or a list of blocks", Found(content));
+      reader_.Fail(path + ".content", "a string or a list of blocks", content);
     } else if (name == "user") {
       AddUser(ReadContent(*content, Role::kUser, path + ".content"));
     } else if (name == "assistant") {
@@ -150,13 +189,12 @@ class ConversationReader {
     Blocks blocks;
     if (content.IsString()) {
       blocks.texts.push_back(content.text);
-    } else if (!content.IsArray()) {
-      reader_.Fail(path, "a string or a list of blocks", content);
+      return blocks;
     }
-    for (std::size_t i = 0; i < content.items.size() && content.IsArray() && !reader_.error();
-         ++i) {
-      ReadBlock(content.items[i], role, fmt::format("{}[{}]", path, i), &blocks);
-    }
+    reader_.ReadItems(content, path, "a string or a list of blocks",
+                      [&](const JsonValue& block, const std::string& place) {
+                        ReadBlock(block, role, place, &blocks);
+                      });
     return blocks;
   }
 
@@ -183,7 +221,7 @@ class ConversationReader {
   ToolCall ReadToolUse(const JsonValue& block, const std::string& path) {
     ToolCall call = {.id = ReadText(block, "id", path), .name = ReadText(block, "name", path)};
     if (call.name.empty()) {
-      reader_.Fail(path + ".name", "a string that is not empty", Found(block.Find("name")));
+      reader_.Fail(path + ".name", "a string that is not empty", block.Find("name"));
     }
     const JsonValue* input = block.Find("input");
     if (input == nullptr || input->IsNull()) return call;
@@ -197,30 +235,25 @@ class ConversationReader {
     const JsonValue* content = block.Find("content");
     if (content == nullptr || content->IsNull()) return "";
     if (content->IsString()) return content->text;
-    if (!content->IsArray()) {
-      reader_.Fail(path + ".content", "a string or a list of blocks", *content);
-      return "";
-    }
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < content->items.size() && !reader_.error(); ++i) {
-      const JsonValue& part = content->items[i];
-      const std::string part_path = fmt::format("{}.content[{}]", path, i);
-      const std::string type = ReadType(part, part_path);
-      if (type == "text") {
-        texts.push_back(ReadText(part, "text", part_path));
-      } else if (type == "document" && IsTextDocument(part)) {
-        texts.push_back(ReadDocument(part, part_path));
-      } else {
-        texts.push_back(fmt::format("[Unsupported {}]", type));
-      }
-    }
+    reader_.ReadItems(*content, path + ".content", "a string or a list of blocks",
+                      [&](const JsonValue& part, const std::string& place) {
+                        const std::string type = ReadType(part, place);
+                        if (type == "text") {
+                          texts.push_back(ReadText(part, "text", place));
+                        } else if (type == "document" && IsTextDocument(part)) {
+                          texts.push_back(ReadDocument(part, place));
+                        } else {
+                          texts.push_back(fmt::format("[Unsupported {}]", type));
+                        }
+                      });
     return Join(texts);
   }
 
   static bool IsTextDocument(const JsonValue& block) {
     const JsonValue* source = block.Find("source");
-    const JsonValue* type = source == nullptr ? nullptr : source->Find("type");
-    return type != nullptr && type->IsString() && (type->text == "text" || type->text == "content");
+    const std::string_view type = source == nullptr ? "" : source->TextOf("type");
+    return type == "text" || type == "content";
   }
 
   // Returns the title, the client's context, and the text of a document.
@@ -254,6 +287,10 @@ class ConversationReader {
 std::vector<Message> ReadConversation(FieldReader& reader, std::string_view body,
                                       bool stable_system) {
   return ConversationReader(reader, body, stable_system).Read();
+}
+
+std::string StableSystemText(std::string_view text) {
+  return WithoutTokensMarkers(WithoutBillingHeader(text));
 }
 
 }  // namespace fathom

@@ -1,19 +1,51 @@
+#include "api/anthropic/messages_format.h"
+
 #include <fmt/format.h>
 
-#include <optional>
 #include <string_view>
-#include <utility>
 
-#include "api/anthropic/messages_api.h"
-#include "api/anthropic/messages_blocks.h"
-#include "api/anthropic/messages_error.h"
-#include "api/common/sse.h"
+#include "api/common/answer_format.h"
 #include "base/check.h"
-#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {
 namespace {
+
+constexpr int kOverloaded = 529;
+
+std::string_view ErrorType(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case kOverloaded:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+std::string MessageOf(const ApiError& error) {
+  if (error.overflow) {
+    return fmt::format("prompt is too long: {} tokens > {} maximum", error.overflow->prompt_tokens,
+                       error.overflow->max_context);
+  }
+  const bool names_field = error.param.empty() || error.message.starts_with(error.param);
+  return names_field ? error.message : fmt::format("{}: {}", error.param, error.message);
+}
+
+void AppendEvent(std::string_view type, JsonValue fields, std::string* out) {
+  JsonValue json = {{"type", type}};
+  json.Update(std::move(fields));
+  AppendSse(type, json, out);
+}
 
 // Input tokens are the computed ones; cached tokens are counted apart.
 JsonValue MessagesUsage(const Usage& usage) {
@@ -92,9 +124,8 @@ class MessagesFormat final : public AnswerFormat {
 
   void Begin(const ApiAnswer& answer, std::string* out) override {
     blocks_.emplace(SignatureOf(answer));
-    AppendSse("message_start", {{"type", "message_start"}, {"message", StartedMessage(answer)}},
-              out);
-    AppendSse("ping", {{"type", "ping"}}, out);
+    AppendEvent("message_start", {{"message", StartedMessage(answer)}}, out);
+    AppendEvent("ping", JsonValue::Object(), out);
   }
 
   void Add(const ApiAnswer&, const AnswerPiece& piece, std::string* out) override {
@@ -104,12 +135,11 @@ class MessagesFormat final : public AnswerFormat {
   void End(const ApiAnswer& answer, std::string* out) override {
     blocks_->End(out);
     const StopReason stop = StopReasonOf(CollectedOf(answer));
-    AppendSse("message_delta",
-              {{"type", "message_delta"},
-               {"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
-               {"usage", MessagesUsage(answer.usage())}},
-              out);
-    AppendSse("message_stop", {{"type", "message_stop"}}, out);
+    AppendEvent("message_delta",
+                {{"delta", {{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}}},
+                 {"usage", MessagesUsage(answer.usage())}},
+                out);
+    AppendEvent("message_stop", JsonValue::Object(), out);
   }
 
   void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
@@ -121,6 +151,89 @@ class MessagesFormat final : public AnswerFormat {
 };
 
 }  // namespace
+
+int MessagesStatus(const ApiError& error) {
+  return error.status == 503 ? kOverloaded : error.status;
+}
+
+JsonValue MessagesErrorJson(const ApiError& error) {
+  JsonValue json = {
+      {"type", "error"},
+      {"error", {{"type", ErrorType(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+  if (!error.request_id.empty()) json["request_id"] = error.request_id;
+  return json;
+}
+
+void MessageBlocks::Add(const AnswerEvent& event, std::string* out) {
+  const bool is_of_call =
+      event.kind == AnswerEvent::Kind::kArgumentsDelta || event.kind == AnswerEvent::Kind::kCallEnd;
+  if (open_ == AnswerEvent::Kind::kCallBegin && !(is_of_call && event.call == call_)) {
+    waiting_.push_back(event);
+    return;
+  }
+  Write(event, out);
+  if (event.kind != AnswerEvent::Kind::kCallEnd) return;
+  for (const AnswerEvent& next : std::exchange(waiting_, {})) Add(next, out);
+}
+
+void MessageBlocks::End(std::string* out) {
+  Close(out);
+  // Happens only if a call never ended; the parser ends all calls.
+  for (const AnswerEvent& next : std::exchange(waiting_, {})) Write(next, out);
+  Close(out);
+}
+
+void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
+  switch (event.kind) {
+    case AnswerEvent::Kind::kReasoningDelta:
+      if (open_ != event.kind) {
+        Open(event.kind, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, out);
+      }
+      Delta({{"type", "thinking_delta"}, {"thinking", event.text}}, out);
+      break;
+    case AnswerEvent::Kind::kContentDelta:
+      if (open_ != event.kind) Open(event.kind, {{"type", "text"}, {"text", ""}}, out);
+      Delta({{"type", "text_delta"}, {"text", event.text}}, out);
+      break;
+    case AnswerEvent::Kind::kCallBegin:
+      call_ = event.call;
+      Open(event.kind,
+           {{"type", "tool_use"},
+            {"id", event.id},
+            {"name", event.name},
+            {"input", JsonValue::Object()}},
+           out);
+      break;
+    case AnswerEvent::Kind::kArgumentsDelta:
+      Delta({{"type", "input_json_delta"}, {"partial_json", event.text}}, out);
+      break;
+    case AnswerEvent::Kind::kCallEnd:
+      Close(out);
+      break;
+    case AnswerEvent::Kind::kFinish:
+      break;
+  }
+}
+
+void MessageBlocks::Open(AnswerEvent::Kind kind, const JsonValue& block, std::string* out) {
+  Close(out);
+  open_ = kind;
+  AppendEvent("content_block_start", {{"index", index_}, {"content_block", block}}, out);
+}
+
+void MessageBlocks::Delta(const JsonValue& delta, std::string* out) const {
+  AppendEvent("content_block_delta", {{"index", index_}, {"delta", delta}}, out);
+}
+
+void MessageBlocks::Close(std::string* out) {
+  if (!open_) return;
+  if (open_ == AnswerEvent::Kind::kReasoningDelta) {
+    Delta({{"type", "signature_delta"}, {"signature", signature_}}, out);
+  }
+  AppendEvent("content_block_stop", {{"index", index_}}, out);
+  open_.reset();
+  ++index_;
+}
 
 std::unique_ptr<AnswerFormat> MakeMessagesFormat() { return std::make_unique<MessagesFormat>(); }
 

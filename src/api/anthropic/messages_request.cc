@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/anthropic/messages_content.h"
-#include "api/common/reasoning_fields.h"
+#include "api/common/generation_fields.h"
 #include "json/json_value.h"
 
 namespace fathom {
@@ -26,29 +25,28 @@ void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
   fields->sampling.top_logprobs.reset();  // the response has no field for them
 }
 
-void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path) {
-  if (format == nullptr || format->IsNull()) return;
+// `path` is the field's name in errors.
+void RefuseMessagesFormat(FieldReader& reader, std::string_view key, std::string_view path) {
+  const JsonValue* format = reader.Find(key);
+  if (format == nullptr) return;
   const JsonValue* type = format->Find("type");
   if (type == nullptr || !type->IsString()) {
-    reader.Fail(path, "an object with a type", *format);
+    reader.Fail(key, "an object with a type", *format);
   } else if (type->text == "json_schema") {
     reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", path)});
   } else if (type->text != "text") {
-    reader.Fail(fmt::format("{}.type", path), "text or json_schema", *type);
+    reader.Fail(fmt::format("{}.type", key), "text or json_schema", *type);
   }
 }
 
 void ReadOutput(FieldReader& reader, EncodeOptions* encoding) {
   ReasoningFields reasoning;
   reasoning.thinks = ReadThinkingType(reader);
-  const JsonValue* output = reader.FindObject("output_config");
-  if (output != nullptr) {
-    FieldReader inner(*output, "output_config");
-    inner.ReadString("effort", &reasoning.effort);
-    if (inner.error()) reader.Fail(*inner.error());
-    RefuseFormat(reader, output->Find("format"), "output_config.format");
-  }
-  RefuseFormat(reader, reader.Find("output_format"), "output_format");  // its older name
+  reader.ReadObject("output_config", [&](FieldReader& output) {
+    reasoning.effort = output.Text("effort");
+    RefuseMessagesFormat(output, "format", "output_config.format");
+  });
+  RefuseMessagesFormat(reader, "output_format", "output_format");  // its older name
   ApplyReasoning(reasoning, encoding);
 }
 
@@ -84,11 +82,9 @@ void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& pat
   }
   if (!IsFunction(tool)) return;
   FieldReader fields(tool, path);
-  std::string name;
-  fields.ReadString("name", &name);
+  std::string name = fields.Text("name");
   if (name.empty()) fields.Fail("name", "a string that is not empty", "nothing");
-  std::string description;
-  fields.ReadString("description", &description);
+  static_cast<void>(fields.Text("description"));  // only its type is checked
   const JsonValue* schema = fields.Find("input_schema");
   if (schema == nullptr || !schema->IsObject()) {
     fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());
@@ -105,12 +101,9 @@ void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& pat
 void ReadMessagesTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
                        ChatCompletionRequest* request) {
   CheckToolCount(reader, "tools", limits);
-  const JsonValue* list = reader.Find("tools");
-  if (list == nullptr) return;
-  if (!list->IsArray()) reader.Fail("tools", "a list of tools", *list);
-  for (std::size_t i = 0; i < list->items.size() && !reader.error(); ++i) {
-    ReadTool(reader, list->items[i], fmt::format("tools[{}]", i), body, request);
-  }
+  reader.ReadList("tools", "a list of tools", [&](const JsonValue& tool, const std::string& path) {
+    ReadTool(reader, tool, path, body, request);
+  });
 }
 
 // Reads tool_choice. The tools must have been read.
@@ -118,11 +111,8 @@ void ReadMessagesToolChoice(FieldReader& reader, ChatCompletionRequest* request)
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return;
   FieldReader fields(*choice, "tool_choice");
-  std::string type;
-  fields.ReadString("type", &type);
-  bool disable_parallel = false;
-  fields.ReadBool("disable_parallel_tool_use", &disable_parallel);
-  request->parallel_tool_calls = !disable_parallel;
+  const std::string type = fields.Text("type");
+  request->parallel_tool_calls = !fields.Flag("disable_parallel_tool_use");
   std::vector<ToolSpec>& tools = request->chat.tools;
   ToolChoice& read = request->tool_choice;
   if (type == "none") {

@@ -1,11 +1,13 @@
 // AnswerFormat: writes the answers to a call as one API wants them, whole or as a stream of
-// server-sent events.
+// server-sent events; and the framing of such events.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "api/common/api_answer.h"
 #include "api/common/api_error.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -19,7 +21,7 @@ class AnswerFormat {
   virtual std::string Whole(const ApiAnswer& answer) = 0;
 
   // A stream is Begin, then Add for each piece, then End or Fail. Each appends whole events
-  // (sse.h). Begin comes before the first piece, when the usage of the prompt is known.
+  // (AppendSse). Begin comes before the first piece, when the usage of the prompt is known.
   virtual void Begin(const ApiAnswer& answer, std::string* out) = 0;
   virtual void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) = 0;
   // All choices must have finished without errors.
@@ -27,5 +29,15 @@ class AnswerFormat {
   // Ends a stream after an error.
   virtual void Fail(const ApiAnswer& answer, const ApiError& error, std::string* out) = 0;
 };
+
+// Appends "data: {...}\n\n" to `out`.
+void AppendSse(const JsonValue& json, std::string* out);
+// Appends the same with "event: name" before it.
+void AppendSse(std::string_view event, const JsonValue& json, std::string* out);
+
+// Ends a stream of OpenAI's chat completions and completions.
+inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
+// A comment, which clients skip; shows proxies and clients that the connection is alive.
+inline constexpr std::string_view kSseKeepAlive = ": keep-alive\n\n";
 
 }  // namespace fathom

@@ -11,7 +11,6 @@
 #include "api/common/answer_collector.h"
 #include "api/common/api_call.h"
 #include "api/common/api_error.h"
-#include "api/common/token_sections.h"
 #include "chat/answer_event.h"
 #include "chat/call_ids.h"
 #include "engine/token_stream.h"

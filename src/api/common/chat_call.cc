@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "api/common/api.h"
-#include "api/common/chat_tokens.h"
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"

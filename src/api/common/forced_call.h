@@ -24,7 +24,7 @@ namespace fathom {
 struct ApiCall;  // api/common/api_call.h
 
 struct ForcedCall {
-  // How a call of one tool begins.
+  // The beginning of a call of one tool.
   struct Opener {
     std::string text;
     std::vector<Token> tokens;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <vector>
 
 #include "engine/sampling_fields.h"
@@ -42,20 +41,6 @@ void RefuseUnsupported(FieldReader& reader) {
     if (value != nullptr && (value->Truthy() || key == "web_search_options")) {
       reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", key)});
     }
-  }
-}
-
-void ReadResponseFormat(FieldReader& reader) {
-  const JsonValue* format = reader.Find("response_format");
-  if (format == nullptr) return;
-  const JsonValue* type = format->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail("response_format", "an object with a type", *format);
-  } else if (type->text == "json_object" || type->text == "json_schema") {
-    reader.Fail({ErrorCode::kUnsupported,
-                 fmt::format("response_format: {} is not supported yet", type->text)});
-  } else if (type->text != "text") {
-    reader.Fail("response_format.type", "text, json_object or json_schema", *type);
   }
 }
 
@@ -128,12 +113,10 @@ void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sam
 
 void ReadStream(FieldReader& reader, GenerationFields* fields) {
   reader.ReadBool("stream", &fields->stream);
-  const JsonValue* options = reader.FindObject("stream_options");
-  if (options == nullptr) return;
-  FieldReader inner(*options, "stream_options");
-  inner.ReadBool("include_usage", &fields->include_usage);
-  inner.ReadBool("continuous_usage_stats", &fields->continuous_usage);
-  if (inner.error()) reader.Fail(*inner.error());
+  reader.ReadObject("stream_options", [&](FieldReader& options) {
+    options.ReadBool("include_usage", &fields->include_usage);
+    options.ReadBool("continuous_usage_stats", &fields->continuous_usage);
+  });
 }
 
 }  // namespace
@@ -218,8 +201,21 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   reader.ReadInteger("priority", {.low = -kMaxPriority, .high = kMaxPriority}, &priority);
   fields->priority = static_cast<int>(-priority);
   ReadStream(reader, fields);
-  ReadResponseFormat(reader);
+  RefuseFormat(reader, reader.Find("response_format"), "response_format");
   RefuseUnsupported(reader);
+}
+
+void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path) {
+  if (format == nullptr) return;
+  const JsonValue* type = format->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail(path, "an object with a type", *format);
+  } else if (type->text == "json_object" || type->text == "json_schema") {
+    reader.Fail(
+        {ErrorCode::kUnsupported, fmt::format("{}: {} is not supported yet", path, type->text)});
+  } else if (type->text != "text") {
+    reader.Fail(fmt::format("{}.type", path), "text, json_object or json_schema", *type);
+  }
 }
 
 bool IsStrict(const JsonValue& function) {
@@ -235,6 +231,31 @@ Result<JsonValue> ParseBody(std::string_view body) {
                      DescribeFound(*json));
   }
   return json;
+}
+
+std::optional<bool> ReadThinkingType(FieldReader& reader) {
+  const JsonValue* thinking = reader.Find("thinking");
+  if (thinking == nullptr) return std::nullopt;
+  const JsonValue* type = thinking->Find("type");
+  if (type == nullptr || !type->IsString()) {
+    reader.Fail("thinking", "an object with a type", *thinking);
+    return std::nullopt;
+  }
+  if (type->text != "enabled" && type->text != "disabled" && type->text != "adaptive") {
+    reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
+  }
+  return type->text != "disabled";
+}
+
+void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding) {
+  if (!fields.effort.empty()) {
+    encoding->effort = fields.effort;
+    encoding->thinking = ThinkingMode::kThinking;  // unless the effort is none
+  }
+  if (fields.thinks) {
+    encoding->thinking = *fields.thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
+    if (*fields.thinks && encoding->effort == "none") encoding->effort.clear();
+  }
 }
 
 }  // namespace fathom

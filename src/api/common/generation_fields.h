@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,7 +32,7 @@ struct RequestDefaults {
   SamplingParameters sampling;
   EncodeOptions encoding;  // for chats
   // For messages: drop what Claude Code changes in the system prompt from request to request
-  // (stable_system.h).
+  // (StableSystemText).
   bool stable_system = true;
 };
 
@@ -60,6 +61,8 @@ void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLim
                      SamplingParameters* sampling);
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);
+// Checks the form that an answer shall have, if one is given: only text is supported.
+void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path);
 // Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
@@ -68,5 +71,18 @@ bool IsStrict(const JsonValue& function);
 
 // Parses the body of a request. Errors: not JSON, not an object.
 Result<JsonValue> ParseBody(std::string_view body);
+
+// The reasoning fields that several APIs share. docs/spec/encoding.md section 5.
+struct ReasoningFields {
+  std::optional<bool> thinks;  // none: the effort decides, then the default
+  std::string effort;          // "" if absent
+};
+
+// Reads thinking: {"type": "enabled" | "disabled" | "adaptive"}. "adaptive" leaves the choice to
+// the model, which thinks.
+std::optional<bool> ReadThinkingType(FieldReader& reader);
+
+// `encoding` holds the defaults.
+void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding);
 
 }  // namespace fathom

@@ -1,5 +1,10 @@
 #include "api/common/prompt_tokens.h"
 
+#include <optional>
+#include <string_view>
+
+#include "chat/literals.h"
+
 namespace fathom {
 namespace {
 
@@ -11,6 +16,11 @@ Status AppendText(const Tokenizer& tokenizer, std::vector<TextSpan>* spans,
   tokens->insert(tokens->end(), encoded->begin(), encoded->end());
   spans->clear();
   return {};
+}
+
+void AddToken(const Tokenizer& tokenizer, std::string_view text, std::vector<Token>* tokens) {
+  const std::optional<Token> token = tokenizer.Find(text);
+  if (token) tokens->push_back(*token);
 }
 
 }  // namespace
@@ -30,6 +40,23 @@ Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const Encode
   const Status status = AppendText(tokenizer, &text, &tokens);
   if (!status) return Unexpected(status.error());
   return tokens;
+}
+
+std::vector<Token> TurnTokens(const Tokenizer& tokenizer) {
+  std::vector<Token> tokens;
+  for (const std::string_view text : kTurnTokens) AddToken(tokenizer, text, &tokens);
+  return tokens;
+}
+
+void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling) {
+  const std::vector<Token> turns = TurnTokens(tokenizer);
+  if (!sampling->ignore_eos) {
+    sampling->stop_tokens.insert(sampling->stop_tokens.end(), turns.begin(), turns.end());
+  }
+  std::vector<Token>& silent = sampling->silent_tokens;
+  silent.insert(silent.end(), turns.begin(), turns.end());
+  for (const std::string_view text : kControlTokens) AddToken(tokenizer, text, &silent);
+  for (const TaskToken& task : kTaskTokens) AddToken(tokenizer, task.token, &silent);
 }
 
 }  // namespace fathom

@@ -1,4 +1,5 @@
-// Encodes a prompt into tokens: joins the chat encoder and the tokenizer.
+// The tokens of prompts: encodes them, and names those of the chat format that users must not see
+// (docs/spec/encoding.md section 7).
 #pragma once
 
 #include <vector>
@@ -6,6 +7,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "chat/encoder.h"
+#include "engine/request.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
@@ -13,5 +15,13 @@ namespace fathom {
 // Returns the tokens of a prompt. Text of a client never becomes special tokens, and replayed turns
 // keep their tokens.
 Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
+
+// Returns the tokens that begin a turn and so end an answer, as far as the model has them.
+std::vector<Token> TurnTokens(const Tokenizer& tokenizer);
+
+// Adds what the sampling of every chat needs: turn tokens end the answer unless ignore_eos is set,
+// and control tokens have no text. <think>, </think> and the token of calls keep their text, which
+// answers are parsed by.
+void AddChatTokens(const Tokenizer& tokenizer, SamplingParameters* sampling);
 
 }  // namespace fathom

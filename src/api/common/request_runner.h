@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "engine/engine.h"
 #include "engine/request.h"
 #include "engine/token_stream.h"
 
@@ -28,6 +29,16 @@ class RequestRunner {
   virtual ~RequestRunner() = default;
   // Submits as Engine::Submit.
   virtual Result<std::unique_ptr<RunningRequest>> Submit(Request request) = 0;
+};
+
+// Runs requests on an engine, which must outlive the runner and its requests. Any thread may call.
+class EngineRunner final : public RequestRunner {
+ public:
+  explicit EngineRunner(Engine& engine) : engine_(engine) {}
+  Result<std::unique_ptr<RunningRequest>> Submit(Request request) override;
+
+ private:
+  Engine& engine_;
 };
 
 }  // namespace fathom

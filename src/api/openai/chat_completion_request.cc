@@ -1,4 +1,4 @@
-#include "api/openai/chat_completion_request.h"
+#include "api/openai/openai_requests.h"
 
 #include <fmt/format.h>
 
@@ -7,22 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "api/common/reasoning_fields.h"
+#include "api/common/generation_fields.h"
 #include "chat/messages.h"
 #include "json/json_value.h"
 
 namespace fathom {
 namespace {
-
-Error NotYet(std::string_view field, std::string_view what) {
-  return {ErrorCode::kUnsupported, fmt::format("{}: {}", field, what)};
-}
-
-void CheckTools(FieldReader& reader, const RequestLimits& limits) {
-  for (const std::string_view key : {"tools", "functions"}) {
-    CheckToolCount(reader, key, limits);
-  }
-}
 
 // Reads the name in {"function": {"name": ...}}, or in {"name": ...} for the legacy form.
 std::string ReadChosenName(FieldReader& reader, std::string_view key, const JsonValue& choice,
@@ -31,7 +21,7 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
   const JsonValue* name = function == nullptr ? nullptr : function->Find("name");
   if (name != nullptr && name->IsString()) return name->text;
   reader.Fail(fmt::format("{}{}", key, is_legacy ? ".name" : ".function.name"),
-              "the name of a tool", name == nullptr ? "nothing" : DescribeFound(*name));
+              "the name of a tool", name);
   return "";
 }
 
@@ -41,23 +31,18 @@ void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* c
   const std::string path = "tool_choice.allowed_tools";
   const JsonValue* allowed = value.Find("allowed_tools");
   const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
-  if (mode != nullptr && mode->IsString() && mode->text == "auto") return;
-  if (mode == nullptr || !mode->IsString() || mode->text != "required") {
-    reader.Fail(path + ".mode", "auto or required",
-                mode == nullptr ? "nothing" : DescribeFound(*mode));
-    return;
-  }
+  const std::string_view name = mode == nullptr ? "" : allowed->TextOf("mode");
+  if (name == "auto") return;
+  if (name != "required") return reader.Fail(path + ".mode", "auto or required", mode);
   const JsonValue* tools = allowed->Find("tools");
   if (tools == nullptr || !tools->IsArray() || tools->items.empty()) {
-    reader.Fail(path + ".tools", "a list of tools",
-                tools == nullptr ? "nothing" : DescribeFound(*tools));
-    return;
+    return reader.Fail(path + ".tools", "a list of tools", tools);
   }
   choice->kind = ToolChoice::Kind::kRequired;
-  for (std::size_t i = 0; i < tools->items.size(); ++i) {
-    choice->allowed.push_back(
-        ReadChosenName(reader, fmt::format("{}.tools[{}]", path, i), tools->items[i], false));
-  }
+  reader.ReadItems(*tools, path + ".tools", "a list of tools",
+                   [&](const JsonValue& tool, const std::string& place) {
+                     choice->allowed.push_back(ReadChosenName(reader, place, tool, false));
+                   });
 }
 
 // Reads tool_choice, or function_call, its older name, which has no "required".
@@ -67,8 +52,7 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return;
   using Kind = ToolChoice::Kind;
-  const JsonValue* type = is_legacy ? nullptr : value->Find("type");
-  if (type != nullptr && type->IsString() && type->text == "allowed_tools") {
+  if (!is_legacy && value->TextOf("type") == "allowed_tools") {
     ReadAllowedTools(reader, *value, choice);
   } else if (value->IsObject()) {
     *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
@@ -153,25 +137,20 @@ void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
 
 std::optional<bool> ReadFlag(FieldReader& reader, std::string_view key) {
   if (reader.Find(key) == nullptr) return std::nullopt;
-  bool value = false;
-  reader.ReadBool(key, &value);
-  return value;
+  return reader.Flag(key);
 }
 
 void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
                            EncodeOptions* encoding) {
-  const JsonValue* arguments = reader.FindObject("chat_template_kwargs");
-  if (arguments == nullptr) return;
-  FieldReader inner(*arguments, "chat_template_kwargs");
-  for (const std::string_view key : {"thinking", "enable_thinking"}) {
-    const std::optional<bool> thinks = ReadFlag(inner, key);
-    if (!reasoning->thinks) reasoning->thinks = thinks;
-  }
-  std::string effort;
-  inner.ReadString("reasoning_effort", &effort);
-  if (reasoning->effort.empty()) reasoning->effort = effort;
-  inner.ReadBool("drop_thinking", &encoding->drop_thinking);
-  if (inner.error()) reader.Fail(*inner.error());
+  reader.ReadObject("chat_template_kwargs", [&](FieldReader& arguments) {
+    for (const std::string_view key : {"thinking", "enable_thinking"}) {
+      const std::optional<bool> thinks = ReadFlag(arguments, key);
+      if (!reasoning->thinks) reasoning->thinks = thinks;
+    }
+    const std::string effort = arguments.Text("reasoning_effort");
+    if (reasoning->effort.empty()) reasoning->effort = effort;
+    arguments.ReadBool("drop_thinking", &encoding->drop_thinking);
+  });
 }
 
 void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
@@ -180,17 +159,11 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
   reader.ReadString("reasoning_effort", &reasoning.effort);
-  const JsonValue* object = reader.FindObject("reasoning");
-  if (object != nullptr) {
-    std::string effort;
-    FieldReader inner(*object, "reasoning");
-    inner.ReadString("effort", &effort);
-    bool exclude = false;
-    inner.ReadBool("exclude", &exclude);
-    if (exclude) request->include_reasoning = false;
-    if (inner.error()) reader.Fail(*inner.error());
+  reader.ReadObject("reasoning", [&](FieldReader& object) {
+    const std::string effort = object.Text("effort");
+    if (object.Flag("exclude")) request->include_reasoning = false;
     if (reasoning.effort.empty()) reasoning.effort = effort;
-  }
+  });
   ReadTemplateArguments(reader, &reasoning, &request->encoding);
   reader.ReadBool("include_reasoning", &request->include_reasoning);
   ApplyReasoning(reasoning, &request->encoding);
@@ -198,8 +171,7 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
 
 // The model continues the last message, which must be its own.
 void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
-  bool continues = false;
-  reader.ReadBool("continue_final_message", &continues);
+  const bool continues = reader.Flag("continue_final_message");
   if (continues && !chat->messages.empty()) {
     if (chat->messages.back().role != Role::kAssistant) {
       reader.Fail("continue_final_message", "an assistant message at the end", "another role");
@@ -208,7 +180,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
   }
   const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
   if (!continues && add_prompt == false) {
-    reader.Fail(NotYet("add_generation_prompt", "false is not supported"));
+    reader.Fail({ErrorCode::kUnsupported, "add_generation_prompt: false is not supported"});
   }
 }
 
@@ -222,7 +194,8 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGenerationFields(reader, limits, &request.generation);
-  CheckTools(reader, limits);
+  CheckToolCount(reader, "tools", limits);
+  CheckToolCount(reader, "functions", limits);
   CheckModalities(reader);
   ReadLogprobs(reader, &request.generation.sampling);
   ReadReasoning(reader, &request);

@@ -1,4 +1,4 @@
-#include "api/openai/completion_request.h"
+#include "api/openai/openai_requests.h"
 
 #include <fmt/format.h>
 
@@ -17,12 +17,11 @@ std::vector<Token> ReadTokens(FieldReader& reader, const JsonValue& list, const 
                               const RequestLimits& limits) {
   std::vector<Token> tokens;
   tokens.reserve(list.items.size());
-  for (std::size_t i = 0; i < list.items.size() && !reader.error(); ++i) {
-    const JsonValue& item = list.items[i];
+  reader.ReadItems(list, path, kPromptKinds, [&](const JsonValue& item, const std::string& place) {
     const std::optional<std::int64_t> token =
-        reader.IntegerOf(item, fmt::format("{}[{}]", path, i), {0, limits.vocab_size - 1});
+        reader.IntegerOf(item, place, {0, limits.vocab_size - 1});
     tokens.push_back(static_cast<Token>(token.value_or(0)));
-  }
+  });
   if (list.items.empty()) reader.Fail(path, "at least one token", "none");
   return tokens;
 }
@@ -51,9 +50,7 @@ std::vector<CompletionPrompt> ReadPrompts(FieldReader& reader, const RequestLimi
     reader.Fail("prompt", fmt::format("at most {} prompts", limits.max_prompts),
                 fmt::format("{}", prompt->items.size()));
   }
-  for (std::size_t i = 0; i < prompt->items.size() && !reader.error(); ++i) {
-    const JsonValue& item = prompt->items[i];
-    const std::string path = fmt::format("prompt[{}]", i);
+  reader.ReadList("prompt", kPromptKinds, [&](const JsonValue& item, const std::string& path) {
     if (item.IsString()) {
       prompts.emplace_back(item.text);
     } else if (item.IsArray()) {
@@ -61,7 +58,7 @@ std::vector<CompletionPrompt> ReadPrompts(FieldReader& reader, const RequestLimi
     } else {
       reader.Fail(path, "a string or a list of token ids", item);
     }
-  }
+  });
   return prompts;
 }
 
@@ -86,8 +83,7 @@ Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const Re
   ReadGenerationFields(reader, limits, &request.generation);
   ReadLogprobCount(reader, &request.generation.sampling);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);
-  std::string suffix;
-  reader.ReadString("suffix", &suffix);
+  std::string suffix = reader.Text("suffix");
   if (!suffix.empty()) request.suffix = std::move(suffix);
   if (request.echo && request.generation.sampling.top_logprobs) {
     reader.Fail({ErrorCode::kUnsupported,

@@ -6,7 +6,6 @@
 #include <span>
 
 #include "api/common/answer_collector.h"
-#include "api/common/token_sections.h"
 #include "base/utf8.h"
 #include "json/json_value.h"
 #include "tokenizer/tokenizer.h"

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "api/common/chat_call.h"
-#include "api/openai/chat_completion_request.h"
-#include "api/openai/completion_request.h"
+#include "api/openai/openai_requests.h"
 #include "chat/literals.h"
 
 namespace fathom {

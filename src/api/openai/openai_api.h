@@ -11,7 +11,7 @@ namespace fathom {
 extern const Api kChatCompletions;
 extern const Api kCompletions;
 
-// Write the responses, whole and streamed (chat_format.cc, completion_format.cc).
+// Write the responses, whole and streamed (openai_format.cc).
 std::unique_ptr<AnswerFormat> MakeChatFormat();
 std::unique_ptr<AnswerFormat> MakeCompletionFormat();
 

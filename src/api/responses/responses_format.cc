@@ -1,4 +1,4 @@
-// How the events of one answer follow each other:
+// The order of the events of one answer:
 //
 //   response.created, response.in_progress
 //   output_item.added                      an item, empty
@@ -25,10 +25,10 @@
 #include <string_view>
 #include <utility>
 
-#include "api/common/custom_input.h"
-#include "api/common/sse.h"
+#include "api/common/answer_format.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/responses_json.h"
+#include "api/responses/responses_tools.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -74,14 +74,14 @@ class ResponsesFormat final : public AnswerFormat {
     for (const AnswerEvent& event : piece.events) {
       switch (event.kind) {
         case AnswerEvent::Kind::kReasoningDelta:
-          TellReasoning(answer, event, out);
+          SendReasoning(answer, event, out);
           break;
         case AnswerEvent::Kind::kContentDelta:
-          TellContent(answer, event, out);
+          SendContent(answer, event, out);
           break;
         case AnswerEvent::Kind::kCallBegin:
         case AnswerEvent::Kind::kArgumentsDelta:
-          TellCall(answer, event, out);
+          SendCall(answer, event, out);
           break;
         case AnswerEvent::Kind::kCallEnd:  // what follows shows whether the call is complete
         case AnswerEvent::Kind::kFinish:
@@ -127,7 +127,7 @@ class ResponsesFormat final : public AnswerFormat {
     return true;
   }
 
-  void TellReasoning(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+  void SendReasoning(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
     const ReasoningEvents& names = NamesOf(answer);
     if (OpenItem(answer, OutputItem::Kind::kReasoning, 0, out)) {
       EmitOfItem(answer, names.part_added, ReasoningPart(names, ""), out);
@@ -135,7 +135,7 @@ class ResponsesFormat final : public AnswerFormat {
     EmitOfItem(answer, names.delta, {{names.index, 0}, {"delta", event.text}}, out);
   }
 
-  void TellContent(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+  void SendContent(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
     if (OpenItem(answer, OutputItem::Kind::kMessage, 0, out)) {
       EmitOfItem(answer, "response.content_part.added",
                  {{"content_index", 0}, {"part", TextPart("", JsonValue::Array())}}, out);
@@ -149,7 +149,7 @@ class ResponsesFormat final : public AnswerFormat {
                {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
   }
 
-  void TellCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
+  void SendCall(const ApiAnswer& answer, const AnswerEvent& event, std::string* out) {
     if (OpenItem(answer, KindOfCall(answer, event.call), event.call, out)) {
       input_ = {};
       n_input_told_ = 0;

@@ -1,10 +1,16 @@
 #include "api/responses/responses_items.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/common/reasoning_token.h"
 #include "api/responses/responses_tools.h"
@@ -35,18 +41,16 @@ std::string PartText(FieldReader& reader, const JsonValue& part, const std::stri
     return "";
   }
   const JsonValue* type = part.Find("type");
-  const std::string name = type != nullptr && type->IsString() ? type->text : "";
+  const std::string_view name = part.TextOf("type");
   const bool is_refusal = name == "refusal";
   if (is_refusal ||
       std::find(std::begin(kTextTypes), std::end(kTextTypes), name) != std::end(kTextTypes)) {
     const std::string key = is_refusal ? "refusal" : "text";
     const JsonValue* text = part.Find(key);
     if (text != nullptr && text->IsString()) return text->text;
-    reader.Fail(fmt::format("{}.{}", path, key), "a string",
-                text == nullptr ? "nothing" : DescribeFound(*text));
+    reader.Fail(fmt::format("{}.{}", path, key), "a string", text);
   } else if (others == OtherParts::kRefuse) {
-    reader.Fail(path + ".type", "input_text or output_text (this model reads text only)",
-                type == nullptr ? "nothing" : DescribeFound(*type));
+    reader.Fail(path + ".type", "input_text or output_text (this model reads text only)", type);
   }
   return fmt::format("[Unsupported {}]", name);
 }
@@ -56,34 +60,17 @@ std::string ReadText(FieldReader& reader, std::string_view key, OtherParts other
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return "";
   if (value->IsString()) return value->text;
-  if (!value->IsArray()) {
-    reader.Fail(key, "a string or a list of parts", *value);
-    return "";
-  }
-  std::string text;
-  for (std::size_t i = 0; i < value->items.size() && !reader.error(); ++i) {
-    if (i > 0) text += kBlockJoiner;
-    text += PartText(reader, value->items[i], fmt::format("{}[{}]", key, i), others);
-  }
-  return text;
-}
-
-std::string ReadRequired(FieldReader& reader, std::string_view key) {
-  std::string text;
-  reader.ReadString(key, &text);
-  if (text.empty()) {
-    const JsonValue* found = reader.Find(key);
-    reader.Fail(key, "a string that is not empty",
-                found == nullptr ? "nothing" : DescribeFound(*found));
-  }
-  return text;
+  std::vector<std::string> texts;
+  reader.ReadList(key, "a string or a list of parts",
+                  [&](const JsonValue& part, const std::string& path) {
+                    texts.push_back(PartText(reader, part, path, others));
+                  });
+  return fmt::format("{}", fmt::join(texts, kBlockJoiner));
 }
 
 // Reads reasoning in the fullest form that the client kept.
 std::string ReadReasoningText(FieldReader& reader) {
-  std::string token;
-  reader.ReadString("encrypted_content", &token);
-  std::optional<std::string> reasoning = ReadReasoningToken(token);
+  std::optional<std::string> reasoning = ReadReasoningToken(reader.Text("encrypted_content"));
   if (reasoning) return *std::move(reasoning);
   std::string text = ReadText(reader, "content", OtherParts::kRefuse);
   if (text.empty()) text = ReadText(reader, "summary", OtherParts::kRefuse);
@@ -92,199 +79,247 @@ std::string ReadReasoningText(FieldReader& reader) {
 
 // Clients leave out the types of messages and their parts.
 std::string ItemType(FieldReader& reader) {
-  std::string type;
-  reader.ReadString("type", &type);
+  std::string type = reader.Text("type");
   if (!type.empty()) return type;
   if (reader.Find("role") != nullptr) return "message";
   return reader.Find("id") != nullptr ? "item_reference" : "";
 }
 
-}  // namespace
+// Reads one item after another. Keeps the first error, which names the field as the client knows
+// it: input[2].content[0].type. Used by one thread; `store` may be null and must outlive the
+// object.
+//
+// The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
+// neighbouring system messages become one. Custom tools and the local shell are functions to the
+// model. Items of tools that only OpenAI runs are dropped.
+class ResponsesItems {
+ public:
+  explicit ResponsesItems(ResponseStore* store) : store_(store) {}
 
-struct ResponsesItems::Kind {
-  std::string_view type;
-  void (ResponsesItems::*read)(FieldReader&, std::string_view);
-};
-
-void ResponsesItems::Add(const JsonValue& item, std::string_view source, const std::string& path) {
-  static constexpr Kind kKinds[] = {
-      {"message", &ResponsesItems::ReadMessage},
-      {"reasoning", &ResponsesItems::ReadReasoning},
-      {"function_call", &ResponsesItems::ReadFunctionCall},
-      {"function_call_output", &ResponsesItems::ReadOutput},
-      {"custom_tool_call", &ResponsesItems::ReadCustomCall},
-      {"custom_tool_call_output", &ResponsesItems::ReadOutput},
-      {"local_shell_call", &ResponsesItems::ReadShellCall},
-      {"local_shell_call_output", &ResponsesItems::ReadOutput},
-      {"compaction", &ResponsesItems::ReadCompaction},
-      {"compaction_summary", &ResponsesItems::ReadCompaction},
-      {"code_interpreter_call", &ResponsesItems::ReadNothing},
-      {"computer_call", &ResponsesItems::ReadNothing},
-      {"computer_call_output", &ResponsesItems::ReadNothing},
-      {"file_search_call", &ResponsesItems::ReadNothing},
-      {"ghost_snapshot", &ResponsesItems::ReadNothing},
-      {"image_generation_call", &ResponsesItems::ReadNothing},
-      {"mcp_approval_request", &ResponsesItems::ReadNothing},
-      {"mcp_approval_response", &ResponsesItems::ReadNothing},
-      {"mcp_call", &ResponsesItems::ReadNothing},
-      {"mcp_list_tools", &ResponsesItems::ReadNothing},
-      {"tool_search_call", &ResponsesItems::ReadNothing},
-      {"tool_search_output", &ResponsesItems::ReadNothing},
-      {"web_search_call", &ResponsesItems::ReadNothing},
-  };
-  if (error_) return;
-  if (!item.IsObject()) {
-    error_ = Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
-    return;
-  }
-  FieldReader reader(item, path);
-  const std::string type = ItemType(reader);
-  std::string id;
-  reader.ReadString("id", &id);
-  if (type == "item_reference") {
-    const std::optional<ResponseItem> stored =
-        store_ == nullptr ? std::nullopt : store_->FindItem(id);
-    if (stored) return AddJson(*stored, path);
-    reader.Fail("id", "the id of an item of a stored response", PythonJsonString(id));
-  } else {
-    const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                    [&](const Kind& entry) { return entry.type == type; });
-    if (kind != std::end(kKinds)) {
-      (this->*kind->read)(reader, source);
-      items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
+  // `source` is the text that the item was read from, `path` its name in errors.
+  void Add(const JsonValue& item, std::string_view source, const std::string& path) {
+    static constexpr Kind kKinds[] = {
+        {"message", &ResponsesItems::ReadMessage},
+        {"reasoning", &ResponsesItems::ReadReasoning},
+        {"function_call", &ResponsesItems::ReadFunctionCall},
+        {"function_call_output", &ResponsesItems::ReadOutput},
+        {"custom_tool_call", &ResponsesItems::ReadCustomCall},
+        {"custom_tool_call_output", &ResponsesItems::ReadOutput},
+        {"local_shell_call", &ResponsesItems::ReadShellCall},
+        {"local_shell_call_output", &ResponsesItems::ReadOutput},
+        {"compaction", &ResponsesItems::ReadCompaction},
+        {"compaction_summary", &ResponsesItems::ReadCompaction},
+        {"code_interpreter_call", &ResponsesItems::ReadNothing},
+        {"computer_call", &ResponsesItems::ReadNothing},
+        {"computer_call_output", &ResponsesItems::ReadNothing},
+        {"file_search_call", &ResponsesItems::ReadNothing},
+        {"ghost_snapshot", &ResponsesItems::ReadNothing},
+        {"image_generation_call", &ResponsesItems::ReadNothing},
+        {"mcp_approval_request", &ResponsesItems::ReadNothing},
+        {"mcp_approval_response", &ResponsesItems::ReadNothing},
+        {"mcp_call", &ResponsesItems::ReadNothing},
+        {"mcp_list_tools", &ResponsesItems::ReadNothing},
+        {"tool_search_call", &ResponsesItems::ReadNothing},
+        {"tool_search_output", &ResponsesItems::ReadNothing},
+        {"web_search_call", &ResponsesItems::ReadNothing},
+    };
+    if (error_) return;
+    if (!item.IsObject()) {
+      error_ = Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
+      return;
+    }
+    FieldReader reader(item, path);
+    const std::string type = ItemType(reader);
+    std::string id = reader.Text("id");
+    if (type == "item_reference") {
+      const std::optional<ResponseItem> stored =
+          store_ == nullptr ? std::nullopt : store_->FindItem(id);
+      if (stored) return AddJson(*stored, path);
+      reader.Fail("id", "the id of an item of a stored response", PythonJsonString(id));
     } else {
-      reader.Fail("type", "message, function_call, function_call_output or another kind of item",
-                  type.empty() ? "nothing" : PythonJsonString(type));
+      const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                      [&](const Kind& entry) { return entry.type == type; });
+      if (kind != std::end(kKinds)) {
+        (this->*kind->read)(reader, source);
+        items_.push_back({.id = std::move(id), .json = std::string(item.SourceIn(source))});
+      } else {
+        reader.Fail("type", "message, function_call, function_call_output or another kind of item",
+                    type.empty() ? "nothing" : PythonJsonString(type));
+      }
+    }
+    error_ = reader.error();
+  }
+
+  // Adds items that TakeItems returned.
+  void AddStored(const std::vector<ResponseItem>& items, const std::string& path) {
+    for (const ResponseItem& item : items) AddJson(item, path);
+  }
+
+  void AddUserText(std::string_view text) {
+    messages_.push_back({.role = Role::kUser, .content = std::string(text)});
+    items_.push_back({.json = fmt::format(R"({{"type": "message", "role": "user", "content": {}}})",
+                                          PythonJsonString(text))});
+  }
+
+  // Returns the messages. The model answers a user's turn: if none is open, as in a request without
+  // items, an empty one is added.
+  std::vector<Message> TakeMessages() {
+    const bool is_open = !messages_.empty() && (messages_.back().role == Role::kUser ||
+                                                messages_.back().role == Role::kTool);
+    if (!is_open) messages_.push_back({.role = Role::kUser});
+    return std::move(messages_);
+  }
+
+  // Returns all items, with references replaced by the items.
+  std::vector<ResponseItem> TakeItems() { return std::move(items_); }
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  struct Kind {
+    std::string_view type;
+    void (ResponsesItems::*read)(FieldReader&, std::string_view);
+  };
+
+  void AddJson(const ResponseItem& item, const std::string& path) {
+    if (error_) return;
+    const Result<JsonValue> json = ParseJson(item.json);
+    if (!json) {
+      error_ = json.error();
+      return;
+    }
+    Add(*json, item.json, path);
+  }
+
+  void ReadMessage(FieldReader& reader, std::string_view) {
+    const std::string role = reader.Text("role");
+    std::string text = ReadText(reader, "content", OtherParts::kRefuse);
+    if (role == "assistant") {
+      AppendParagraph(text, &AssistantTurn().content);
+    } else if (role == "system" || role == "developer") {
+      const bool goes_on = !messages_.empty() && messages_.back().role == Role::kSystem;
+      if (!goes_on) messages_.push_back({.role = Role::kSystem});
+      AppendParagraph(text, &messages_.back().content);
+    } else if (role == "user") {
+      messages_.push_back({.role = Role::kUser, .content = std::move(text)});
+    } else {
+      reader.Fail("role", "one of user, assistant, system, developer",
+                  role.empty() ? "nothing" : PythonJsonString(role));
     }
   }
-  error_ = reader.error();
-}
 
-void ResponsesItems::AddStored(const std::vector<ResponseItem>& items, const std::string& path) {
-  for (const ResponseItem& item : items) AddJson(item, path);
-}
-
-void ResponsesItems::AddJson(const ResponseItem& item, const std::string& path) {
-  if (error_) return;
-  const Result<JsonValue> json = ParseJson(item.json);
-  if (!json) {
-    error_ = json.error();
-    return;
+  void ReadReasoning(FieldReader& reader, std::string_view) {
+    // The model reasons before it speaks, so reasoning begins another of its turns.
+    const Message& open = AssistantTurn();
+    if (!open.content.empty() || !open.tool_calls.empty()) {
+      messages_.push_back({.role = Role::kAssistant});
+    }
+    AppendParagraph(ReadReasoningText(reader), &messages_.back().reasoning_content);
   }
-  Add(*json, item.json, path);
-}
 
-void ResponsesItems::AddUserText(std::string_view text) {
-  messages_.push_back({.role = Role::kUser, .content = std::string(text)});
-  items_.push_back({.json = fmt::format(R"({{"type": "message", "role": "user", "content": {}}})",
-                                        PythonJsonString(text))});
-}
-
-std::vector<Message> ResponsesItems::TakeMessages() {
-  const bool is_open = !messages_.empty() && (messages_.back().role == Role::kUser ||
-                                              messages_.back().role == Role::kTool);
-  if (!is_open) messages_.push_back({.role = Role::kUser});
-  return std::move(messages_);
-}
-
-void ResponsesItems::ReadMessage(FieldReader& reader, std::string_view) {
-  std::string role;
-  reader.ReadString("role", &role);
-  std::string text = ReadText(reader, "content", OtherParts::kRefuse);
-  if (role == "assistant") {
-    AppendParagraph(text, &AssistantTurn().content);
-  } else if (role == "system" || role == "developer") {
-    const bool goes_on = !messages_.empty() && messages_.back().role == Role::kSystem;
-    if (!goes_on) messages_.push_back({.role = Role::kSystem});
-    AppendParagraph(text, &messages_.back().content);
-  } else if (role == "user") {
-    messages_.push_back({.role = Role::kUser, .content = std::move(text)});
-  } else {
-    reader.Fail("role", "one of user, assistant, system, developer",
-                role.empty() ? "nothing" : PythonJsonString(role));
+  void ReadFunctionCall(FieldReader& reader, std::string_view source) {
+    const std::string space = reader.Text("namespace");
+    ToolCall call = {.id = reader.RequireText("call_id"),
+                     .name = FlatToolName(space, reader.RequireText("name"))};
+    const JsonValue* arguments = reader.Find("arguments");
+    if (arguments != nullptr) {
+      call.arguments =
+          arguments->IsString() ? arguments->text : std::string(arguments->SourceIn(source));
+    }
+    if (call.arguments.empty()) call.arguments = "{}";
+    AddCall(std::move(call));
   }
-}
 
-void ResponsesItems::ReadReasoning(FieldReader& reader, std::string_view) {
-  // The model reasons before it speaks, so reasoning begins another of its turns.
-  const Message& open = AssistantTurn();
-  if (!open.content.empty() || !open.tool_calls.empty()) {
-    messages_.push_back({.role = Role::kAssistant});
+  void ReadCustomCall(FieldReader& reader, std::string_view) {
+    const std::string space = reader.Text("namespace");
+    const std::string input = reader.Text("input");
+    AddCall({.id = reader.RequireText("call_id"),
+             .name = FlatToolName(space, reader.RequireText("name")),
+             .arguments = fmt::format("{{\"{}\": {}}}", kCustomInput, PythonJsonString(input))});
   }
-  AppendParagraph(ReadReasoningText(reader), &messages_.back().reasoning_content);
-}
 
-void ResponsesItems::ReadFunctionCall(FieldReader& reader, std::string_view source) {
-  std::string space;
-  reader.ReadString("namespace", &space);
-  ToolCall call = {.id = ReadRequired(reader, "call_id"),
-                   .name = FlatToolName(space, ReadRequired(reader, "name"))};
-  const JsonValue* arguments = reader.Find("arguments");
-  if (arguments != nullptr) {
-    call.arguments =
-        arguments->IsString() ? arguments->text : std::string(arguments->SourceIn(source));
+  void ReadShellCall(FieldReader& reader, std::string_view source) {
+    const JsonValue* action = reader.Find("action");
+    if (action == nullptr || !action->IsObject()) return reader.Fail("action", "an object", action);
+    const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
+    AddCall({.id = reader.RequireText(id_key),
+             .name = "local_shell",
+             .arguments = std::string(action->SourceIn(source))});
   }
-  if (call.arguments.empty()) call.arguments = "{}";
-  AddCall(std::move(call));
-}
 
-void ResponsesItems::ReadCustomCall(FieldReader& reader, std::string_view) {
-  std::string space;
-  reader.ReadString("namespace", &space);
-  std::string input;
-  reader.ReadString("input", &input);
-  AddCall({.id = ReadRequired(reader, "call_id"),
-           .name = FlatToolName(space, ReadRequired(reader, "name")),
-           .arguments = fmt::format("{{\"{}\": {}}}", kCustomInput, PythonJsonString(input))});
-}
-
-void ResponsesItems::ReadShellCall(FieldReader& reader, std::string_view source) {
-  const JsonValue* action = reader.Find("action");
-  if (action == nullptr || !action->IsObject()) {
-    reader.Fail("action", "an object", action == nullptr ? "nothing" : DescribeFound(*action));
-    return;
+  void ReadOutput(FieldReader& reader, std::string_view) {
+    const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
+    std::string call_id = reader.Text(id_key);
+    if (call_ids_.find(call_id) == call_ids_.end()) {
+      reader.Fail("call_id", "the call_id of a call before it",
+                  call_id.empty() ? "nothing" : PythonJsonString(call_id));
+    }
+    const JsonValue* output = reader.Find("output");
+    const bool is_text = output == nullptr || output->IsString() || output->IsArray();
+    messages_.push_back(
+        {.role = Role::kTool,
+         .content = is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output),
+         .tool_call_id = std::move(call_id)});
   }
-  const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-  AddCall({.id = ReadRequired(reader, id_key),
-           .name = "local_shell",
-           .arguments = std::string(action->SourceIn(source))});
-}
 
-void ResponsesItems::ReadOutput(FieldReader& reader, std::string_view) {
-  const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-  std::string call_id;
-  reader.ReadString(id_key, &call_id);
-  if (call_ids_.find(call_id) == call_ids_.end()) {
-    reader.Fail("call_id", "the call_id of a call before it",
-                call_id.empty() ? "nothing" : PythonJsonString(call_id));
+  // The compaction of another server cannot be read; a text can.
+  void ReadCompaction(FieldReader& reader, std::string_view) {
+    std::string text = ReadReasoningText(reader);
+    if (!text.empty()) messages_.push_back({.role = Role::kUser, .content = std::move(text)});
   }
-  const JsonValue* output = reader.Find("output");
-  const bool is_text = output == nullptr || output->IsString() || output->IsArray();
-  messages_.push_back(
-      {.role = Role::kTool,
-       .content = is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output),
-       .tool_call_id = std::move(call_id)});
-}
 
-// The compaction of another server cannot be read; a text can.
-void ResponsesItems::ReadCompaction(FieldReader& reader, std::string_view) {
-  std::string text = ReadReasoningText(reader);
-  if (!text.empty()) messages_.push_back({.role = Role::kUser, .content = std::move(text)});
-}
+  void ReadNothing(FieldReader&, std::string_view) {}
 
-void ResponsesItems::ReadNothing(FieldReader&, std::string_view) {}
-
-void ResponsesItems::AddCall(ToolCall call) {
-  call_ids_.insert(call.id);
-  AssistantTurn().tool_calls.push_back(std::move(call));
-}
-
-Message& ResponsesItems::AssistantTurn() {
-  if (messages_.empty() || messages_.back().role != Role::kAssistant) {
-    messages_.push_back({.role = Role::kAssistant});
+  void AddCall(ToolCall call) {
+    call_ids_.insert(call.id);
+    AssistantTurn().tool_calls.push_back(std::move(call));
   }
-  return messages_.back();
+
+  Message& AssistantTurn() {
+    if (messages_.empty() || messages_.back().role != Role::kAssistant) {
+      messages_.push_back({.role = Role::kAssistant});
+    }
+    return messages_.back();
+  }
+
+  ResponseStore* const store_;
+  std::vector<Message> messages_;
+  std::vector<ResponseItem> items_;
+  std::set<std::string, std::less<>> call_ids_;
+  std::optional<Error> error_;
+};
+
+void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* items) {
+  const std::string id = reader.Text("previous_response_id");
+  if (id.empty()) return;
+  const std::optional<std::vector<ResponseItem>> conversation =
+      store == nullptr ? std::nullopt : store->FindConversation(id);
+  if (conversation) return items->AddStored(*conversation, "previous_response_id");
+  reader.Fail("previous_response_id",
+              "the id of a stored response (only the latest are kept, and none with store: false)",
+              PythonJsonString(id));
+}
+
+}  // namespace
+
+void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStore* store,
+                        ResponsesRequest* request) {
+  ResponsesItems items(store);
+  ReadPrevious(reader, store, &items);
+  const JsonValue* input = reader.Find("input");
+  if (input != nullptr && input->IsString()) {
+    items.AddUserText(input->text);
+  } else if (input != nullptr && input->IsArray()) {
+    for (std::size_t i = 0; i < input->items.size() && !items.error(); ++i) {
+      items.Add(input->items[i], body, fmt::format("input[{}]", i));
+    }
+  } else if (input != nullptr || reader.Find("previous_response_id") == nullptr) {
+    reader.Fail("input", "a string or a list of items", input);
+  }
+  if (items.error()) reader.Fail(*items.error());
+  request->chat.chat.messages = items.TakeMessages();
+  if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
 }
 
 }  // namespace fathom

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "api/common/custom_input.h"
+#include "api/common/answer_format.h"
 #include "api/common/reasoning_token.h"
-#include "api/common/sse.h"
+#include "api/responses/responses_tools.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -17,19 +17,7 @@ const CollectedAnswer& Collected(const ApiAnswer& answer) {
   return answer.choices().front().collected();
 }
 
-std::string_view IdPrefix(OutputItem::Kind kind) {
-  switch (kind) {
-    case OutputItem::Kind::kReasoning:
-      return "rs_";
-    case OutputItem::Kind::kMessage:
-      return "msg_";
-    case OutputItem::Kind::kFunctionCall:
-      return "fc_";
-    case OutputItem::Kind::kCustomCall:
-      break;
-  }
-  return "ctc_";
-}
+constexpr std::string_view kIdPrefixes[] = {"rs_", "msg_", "fc_", "ctc_"};  // by OutputItem::Kind
 
 const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
   return Collected(answer).answer.tool_calls[item.call];
@@ -138,7 +126,8 @@ OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call) {
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
   const std::string_view id = answer.head().id;
   const std::string_view unique = id.substr(id.find('_') + 1);
-  return fmt::format("{}{}{}", IdPrefix(item.kind), unique, item.index);
+  return fmt::format("{}{}{}", kIdPrefixes[static_cast<std::size_t>(item.kind)], unique,
+                     item.index);
 }
 
 JsonValue TextPart(std::string_view text, JsonValue logprobs) {

@@ -12,7 +12,7 @@
 #include "api/common/api_error.h"
 #include "api/openai/logprobs_json.h"
 #include "api/responses/response_store.h"
-#include "api/responses/responses_context.h"
+#include "api/responses/responses_request.h"
 #include "json/json_value.h"
 
 namespace fathom {

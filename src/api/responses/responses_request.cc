@@ -40,18 +40,15 @@ void ReadResponsesGeneration(FieldReader& reader, const RequestLimits& limits,
 // ignored.
 void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
   bool includes_logprobs = false;
-  const JsonValue* include = reader.Find("include");
-  if (include != nullptr && !include->IsArray()) reader.Fail("include", "a list", *include);
-  for (std::size_t i = 0; include != nullptr && i < include->items.size(); ++i) {
-    const JsonValue& entry = include->items[i];
+  reader.ReadList("include", "a list", [&](const JsonValue& entry, const std::string& path) {
     if (!entry.IsString()) {
-      reader.Fail(fmt::format("include[{}]", i), "a string", entry);
+      reader.Fail(path, "a string", entry);
     } else if (entry.text == "reasoning.encrypted_content") {
       request->context.includes_encrypted_reasoning = true;
     } else if (entry.text == "message.output_text.logprobs") {
       includes_logprobs = true;
     }
-  }
+  });
   std::int64_t top_logprobs = 0;
   reader.ReadInteger("top_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &top_logprobs);
   SamplingParameters& sampling = request->chat.generation.sampling;
@@ -60,36 +57,12 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
 }
 
 void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
-  const JsonValue* reasoning = reader.FindObject("reasoning");
-  if (reasoning == nullptr) return;
-  FieldReader inner(*reasoning, "reasoning");
-  std::string effort;
-  inner.ReadString("effort", &effort);
-  if (!effort.empty()) {
-    request->chat.encoding.effort = effort;
-    request->chat.encoding.thinking = ThinkingMode::kThinking;  // unless the effort is none
-  }
-  std::string summary;
-  inner.ReadString("summary", &summary);
-  if (summary.empty()) inner.ReadString("generate_summary", &summary);  // its older name
-  request->context.summarizes = !summary.empty() && summary != "none";
-  if (inner.error()) reader.Fail(*inner.error());
-}
-
-void CheckTextFormat(FieldReader& reader) {
-  const JsonValue* text = reader.FindObject("text");
-  if (text == nullptr) return;
-  const JsonValue* format = FieldReader(*text).Find("format");
-  if (format == nullptr) return;
-  const JsonValue* type = format->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail("text.format", "an object with a type", *format);
-  } else if (type->text == "json_schema" || type->text == "json_object") {
-    reader.Fail(
-        {ErrorCode::kUnsupported, fmt::format("text.format: {} is not supported yet", type->text)});
-  } else if (type->text != "text") {
-    reader.Fail("text.format.type", "text, json_object or json_schema", *type);
-  }
+  reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
+    ApplyReasoning({.thinks = {}, .effort = reasoning.Text("effort")}, &request->chat.encoding);
+    std::string summary = reasoning.Text("summary");
+    if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
+    request->context.summarizes = !summary.empty() && summary != "none";
+  });
 }
 
 void ReadResponsesTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
@@ -103,42 +76,9 @@ void ReadResponsesTools(FieldReader& reader, std::string_view body, const Reques
   request->context.client_tools = std::move(tools.client_tools);
 }
 
-void ReadPrevious(FieldReader& reader, ResponseStore* store, ResponsesItems* items) {
-  std::string id;
-  reader.ReadString("previous_response_id", &id);
-  if (id.empty()) return;
-  const std::optional<std::vector<ResponseItem>> conversation =
-      store == nullptr ? std::nullopt : store->FindConversation(id);
-  if (conversation) return items->AddStored(*conversation, "previous_response_id");
-  reader.Fail("previous_response_id",
-              "the id of a stored response (only the latest are kept, and none with store: false)",
-              PythonJsonString(id));
-}
-
-void ReadInput(FieldReader& reader, std::string_view body, ResponseStore* store,
-               ResponsesRequest* request) {
-  ResponsesItems items(store);
-  ReadPrevious(reader, store, &items);
-  const JsonValue* input = reader.Find("input");
-  if (input != nullptr && input->IsString()) {
-    items.AddUserText(input->text);
-  } else if (input != nullptr && input->IsArray()) {
-    for (std::size_t i = 0; i < input->items.size() && !items.error(); ++i) {
-      items.Add(input->items[i], body, fmt::format("input[{}]", i));
-    }
-  } else if (input != nullptr || reader.Find("previous_response_id") == nullptr) {
-    reader.Fail("input", "a string or a list of items",
-                input == nullptr ? "nothing" : DescribeFound(*input));
-  }
-  if (items.error()) reader.Fail(*items.error());
-  request->chat.chat.messages = items.TakeMessages();
-  if (request->context.store && store != nullptr) request->context.input = items.TakeItems();
-}
-
 // Puts the instructions before all messages and the tools.
 void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
-  std::string instructions;
-  reader.ReadString("instructions", &instructions);
+  std::string instructions = reader.Text("instructions");
   if (instructions.empty()) return;
   if (messages->front().role == Role::kSystem) {
     std::string& content = messages->front().content;
@@ -204,10 +144,12 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
   RefuseUnsupportedFields(reader);
   ReadInclude(reader, &request);
   ReadResponsesReasoning(reader, &request);
-  CheckTextFormat(reader);
+  if (const JsonValue* text = reader.FindObject("text")) {
+    RefuseFormat(reader, FieldReader(*text).Find("format"), "text.format");
+  }
   ReadResponsesTools(reader, body, limits, &request);
   reader.ReadBool("store", &request.context.store);
-  ReadInput(reader, body, store, &request);
+  ReadResponsesInput(reader, body, store, &request);
   if (reader.error()) return Unexpected(*reader.error());
   AddInstructions(reader, &request.chat.chat.messages);
   if (reader.error()) return Unexpected(*reader.error());

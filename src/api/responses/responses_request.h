@@ -1,14 +1,37 @@
 // The body of POST /v1/responses. docs/spec/serving.md section 10.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/common/chat_call.h"
 #include "api/responses/response_store.h"
-#include "api/responses/responses_context.h"
 #include "base/result.h"
+#include "json/json_value.h"
 
 namespace fathom {
+
+// A tool under the client's name, where the model knows another name.
+struct ClientTool {
+  std::string name{};
+  std::string space{};     // its namespace; may be empty
+  bool is_custom = false;  // takes a text; the model knows a function with one parameter, "input"
+};
+
+using ClientTools = std::map<std::string, ClientTool, std::less<>>;  // by the model's name
+
+// The parts of a request that its answer needs.
+struct ResponsesContext {
+  JsonValue echo;  // an object: the fields that the response repeats
+  ClientTools client_tools;
+  bool summarizes = false;  // send reasoning as a summary (responses_format.cc)
+  bool includes_encrypted_reasoning = false;
+  bool store = true;
+  std::vector<ResponseItem> input{};  // the conversation before the answer, if it is stored
+};
 
 struct ResponsesRequest {
   ChatCompletionRequest chat;

@@ -3,31 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "json/json_value.h"
 #include "json/json_writer.h"
 
 namespace fathom {
 namespace {
-
-// Returns the text of a member, or "".
-std::string TextOf(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = object.Find(key);
-  return value != nullptr && value->IsString() ? value->text : "";
-}
 
 class ToolReader {
  public:
   ToolReader(FieldReader& reader, std::string_view source) : reader_(reader), source_(source) {}
 
   void ReadList(const JsonValue& list, const std::string& path, const std::string& space) {
-    if (!list.IsArray()) {
-      reader_.Fail(path, "a list of tools", list);
-      return;
-    }
-    for (std::size_t i = 0; i < list.items.size() && !reader_.error(); ++i) {
-      ReadTool(list.items[i], fmt::format("{}[{}]", path, i), space);
-    }
+    reader_.ReadItems(
+        list, path, "a list of tools",
+        [&](const JsonValue& tool, const std::string& place) { ReadTool(tool, place, space); });
   }
 
   ResponsesTools Take() { return std::move(result_); }
@@ -60,13 +52,11 @@ class ToolReader {
   }
 
   std::string ReadName(const JsonValue& tool, const std::string& path) {
-    const JsonValue* name = tool.Find("name");
-    if (name == nullptr || !name->IsString() || name->text.empty()) {
-      reader_.Fail(path + ".name", "a string that is not empty",
-                   name == nullptr ? "nothing" : DescribeFound(*name));
-      return "";
+    const std::string_view name = tool.TextOf("name");
+    if (name.empty()) {
+      reader_.Fail(path + ".name", "a string that is not empty", tool.Find("name"));
     }
-    return name->text;
+    return std::string(name);
   }
 
   // Returns the function object of chat completions: the client's text without the type.
@@ -88,15 +78,15 @@ class ToolReader {
   std::string CustomFunction(const JsonValue& tool, const std::string& name) const {
     std::string input = "The whole input of the tool, as plain text.";
     const JsonValue* format = tool.Find("format");
-    const std::string definition = format == nullptr ? "" : TextOf(*format, "definition");
+    const std::string_view definition = format == nullptr ? "" : format->TextOf("definition");
     if (!definition.empty()) {
       input +=
-          fmt::format(" It must match this {} grammar:\n{}", TextOf(*format, "syntax"), definition);
+          fmt::format(" It must match this {} grammar:\n{}", format->TextOf("syntax"), definition);
     }
     return fmt::format(
         R"({{"name": {}, "description": {}, "parameters": {{"type": "object", "properties": )"
         R"({{"{}": {{"type": "string", "description": {}}}}}, "required": ["{}"]}}}})",
-        PythonJsonString(name), PythonJsonString(TextOf(tool, "description")), kCustomInput,
+        PythonJsonString(name), PythonJsonString(tool.TextOf("description")), kCustomInput,
         PythonJsonString(input), kCustomInput);
   }
 
@@ -107,7 +97,7 @@ class ToolReader {
 
 // Returns the model's name of a tool that a choice names.
 std::string FlatNameOf(const JsonValue& tool) {
-  return FlatToolName(TextOf(tool, "namespace"), TextOf(tool, "name"));
+  return FlatToolName(tool.TextOf("namespace"), tool.TextOf("name"));
 }
 
 bool HasTool(const ResponsesTools& tools, std::string_view flat_name) {
@@ -120,8 +110,7 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
                                       const ResponsesTools& tools) {
   const JsonValue* list = choice.Find("tools");
   if (list == nullptr || !list->IsArray()) {
-    reader.Fail("tool_choice.tools", "a list of tools",
-                list == nullptr ? "nothing" : DescribeFound(*list));
+    reader.Fail("tool_choice.tools", "a list of tools", list);
     return {};
   }
   std::vector<std::string> names;
@@ -131,6 +120,19 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
   }
   if (names.empty()) reader.Fail("tool_choice.tools", "the name of one of the tools", "none");
   return names;
+}
+
+// Returns the number of bytes of a JSON string's inside that stand for whole characters, up to its
+// closing quote or the end.
+std::size_t WholeCharacters(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && text[end] != '"') {
+    std::size_t bytes = 1;
+    if (text[end] == '\\') bytes = text.substr(end + 1).starts_with('u') ? 6 : 2;
+    if (end + bytes > text.size()) break;
+    end += bytes;
+  }
+  return end;
 }
 
 }  // namespace
@@ -157,11 +159,9 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   using Kind = ToolChoice::Kind;
   const JsonValue* choice = reader.Find("tool_choice");
   if (choice == nullptr) return {};
-  const std::string type = TextOf(*choice, "type");
+  const std::string_view type = choice->TextOf("type");
   const bool is_allowed = type == "allowed_tools";
-  const std::string mode = is_allowed           ? TextOf(*choice, "mode")
-                           : choice->IsString() ? choice->text
-                                                : "";
+  const std::string_view mode = is_allowed ? choice->TextOf("mode") : choice->text;
   // The model may call any tool or none. The list of tools stays, and with it the beginning of the
   // prompt.
   if (mode == "auto") return {};
@@ -178,9 +178,39 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   std::string name = FlatNameOf(*choice);
   if (!HasTool(tools, name)) {
     reader.Fail("tool_choice.name", "the name of one of the tools",
-                PythonJsonString(TextOf(*choice, "name")));
+                PythonJsonString(choice->TextOf("name")));
   }
   return {.kind = Kind::kNamed, .name = std::move(name)};
+}
+
+std::string CustomInput(std::string_view arguments) {
+  const Result<JsonValue> json = ParseJson(arguments);
+  if (!json || !json->IsObject() || json->items.empty()) return "";
+  // A model may give the parameter another name.
+  const JsonValue* input = json->Find(kCustomInput);
+  const JsonValue& value = input == nullptr ? json->items.front() : *input;
+  return value.IsString() ? value.text : PythonJson(value);
+}
+
+std::string CustomInputStream::Feed(std::string_view arguments) {
+  if (state_ == State::kBehind) return "";
+  pending_ += arguments;
+  if (state_ == State::kBefore) {
+    const std::string opening = fmt::format("{{\"{}\": \"", kCustomInput);
+    if (std::string_view(opening).starts_with(pending_)) return "";
+    // A complete object is what the model wrote, and may have two values for one key.
+    if (!pending_.starts_with(opening) || ParseJson(pending_)) {
+      state_ = State::kBehind;
+      return "";
+    }
+    state_ = State::kInside;
+    pending_.erase(0, opening.size());
+  }
+  const std::size_t end = WholeCharacters(pending_);
+  const Result<JsonValue> text = ParseJson('"' + pending_.substr(0, end) + '"');
+  pending_.erase(0, end);
+  if (pending_.starts_with('"')) state_ = State::kBehind;
+  return text ? text->text : "";
 }
 
 }  // namespace fathom

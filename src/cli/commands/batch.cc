@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "api/common/engine_runner.h"
+#include "api/common/request_runner.h"
 #include "cli/api_model.h"
 #include "cli/batch/batch_output.h"
 #include "cli/batch/batch_report.h"

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "api/common/engine_runner.h"
 #include "api/common/generated_turn_store.h"
+#include "api/common/request_runner.h"
 #include "api/responses/response_store.h"
 #include "base/line_reader.h"
 #include "base/pages.h"

@@ -24,11 +24,6 @@ const JsonValue* ObjectOf(const JsonValue& object, std::string_view key) {
   return value != nullptr && value->IsObject() ? value : nullptr;
 }
 
-std::string_view StringOf(const JsonValue& object, std::string_view key) {
-  const JsonValue* value = object.Find(key);
-  return value != nullptr && value->IsString() ? std::string_view(value->text) : "";
-}
-
 std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view key) {
   const JsonValue* value = object.Find(key);
   if (value == nullptr || value->IsNull()) return std::nullopt;
@@ -38,7 +33,7 @@ std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view ke
 }
 
 std::string MessageOf(const JsonValue& error) {
-  return OneLine(error.IsString() ? error.text : StringOf(error, "message"));
+  return OneLine(error.IsString() ? error.text : error.TextOf("message"));
 }
 
 std::string FailureOf(const JsonValue* error) {
@@ -76,12 +71,12 @@ StreamUsage MessagesUsage(const JsonValue& usage) {
 
 void TakeChoices(const JsonValue& choices, StreamEvent* event) {
   for (const JsonValue& choice : choices.items) {
-    event->has_text = event->has_text || !StringOf(choice, "text").empty();
+    event->has_text = event->has_text || !choice.TextOf("text").empty();
     const JsonValue* delta = choice.Find("delta");
     if (delta == nullptr) continue;
-    event->content += StringOf(*delta, "content");
+    event->content += delta->TextOf("content");
     for (const char* key : {"content", "reasoning_content", "reasoning"}) {
-      event->has_text = event->has_text || !StringOf(*delta, key).empty();
+      event->has_text = event->has_text || !delta->TextOf(key).empty();
     }
     const JsonValue* calls = delta->Find("tool_calls");
     event->has_text = event->has_text || (calls != nullptr && !calls->items.empty());
@@ -100,9 +95,9 @@ void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
 }
 
 void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
-  const std::string_view type = StringOf(json, "type");
+  const std::string_view type = json.TextOf("type");
   if (type.ends_with(".delta")) {
-    const std::string_view delta = StringOf(json, "delta");
+    const std::string_view delta = json.TextOf("delta");
     event->has_text = !delta.empty();
     if (type == "response.output_text.delta") event->content = delta;
     return;
@@ -116,13 +111,13 @@ void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {
 }
 
 void ReadMessagesEvent(const JsonValue& json, StreamEvent* event) {
-  const std::string_view type = StringOf(json, "type");
+  const std::string_view type = json.TextOf("type");
   const JsonValue* delta = ObjectOf(json, "delta");
   if (type == "content_block_delta" && delta != nullptr) {
     for (const char* key : {"text", "thinking", "partial_json"}) {
-      event->has_text = event->has_text || !StringOf(*delta, key).empty();
+      event->has_text = event->has_text || !delta->TextOf(key).empty();
     }
-    event->content = StringOf(*delta, "text");
+    event->content = delta->TextOf("text");
   }
   event->ends = type == "message_stop";
   const JsonValue* holder = type == "message_start"   ? ObjectOf(json, "message")
@@ -159,7 +154,7 @@ StreamEvent ReadStreamEvent(LoadEndpoint endpoint, std::string_view data) {
   const JsonValue* error = json->Find("error");
   if (error != nullptr && !error->IsNull()) {
     event.error = FailureOf(error);
-  } else if (StringOf(*json, "type") == "error") {
+  } else if (json->TextOf("type") == "error") {
     event.error = FailureOf(&*json);  // the Responses API has the message in the event itself
   } else if (endpoint == LoadEndpoint::kResponses) {
     ReadResponsesEvent(*json, &event);

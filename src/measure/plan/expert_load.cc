@@ -9,8 +9,8 @@
 #include <random>
 #include <string>
 
+#include "json/field_reader.h"
 #include "json/json_value.h"
-#include "measure/plan/json_fields.h"
 
 namespace fathom::plan {
 namespace {
@@ -63,27 +63,26 @@ class TraceReader {
       : config_(config), counts_(Layers(config), std::vector<double>(Experts(config), 0.0)) {}
 
   Status ReadLoads(const JsonValue& file) {
-    JsonFields fields(file, "", {"loads", "source"});
+    FieldReader fields(file, "", {"loads", "source"});
     const JsonValue* loads = fields.Require("loads");
-    if (loads == nullptr) return Finish(fields.reader());
+    if (loads == nullptr) return Finish(fields);
     const std::size_t n = loads->items.size();
     if (!loads->IsArray() || (n != 1 && n != counts_.size())) {
-      fields.reader().Fail("loads", fmt::format("{} lists, one for each layer", counts_.size()),
-                           loads->IsArray() ? fmt::format("{} lists", n) : loads->Describe());
+      fields.Fail("loads", fmt::format("{} lists, one for each layer", counts_.size()),
+                  loads->IsArray() ? fmt::format("{} lists", n) : loads->Describe());
     }
-    for (std::size_t i = 0; i < counts_.size() && !fields.reader().error(); ++i) {
-      ReadLayer(fields.reader(), loads->items[n == 1 ? 0 : i], fmt::format("loads[{}]", i), i);
+    for (std::size_t i = 0; i < counts_.size() && !fields.error(); ++i) {
+      ReadLayer(fields, loads->items[n == 1 ? 0 : i], fmt::format("loads[{}]", i), i);
     }
-    return Finish(fields.reader());
+    return Finish(fields);
   }
 
   Status ReadChoice(const JsonValue& line) {
-    JsonFields fields(line, "", {"layer", "experts"});
-    FieldReader& reader = fields.reader();
+    FieldReader reader(line, "", {"layer", "experts"});
     std::int64_t layer = 0;
-    fields.Require("layer");
+    reader.Require("layer");
     reader.ReadInteger("layer", {0, config_.num_hidden_layers - 1}, &layer);
-    const JsonValue* experts = fields.Require("experts");
+    const JsonValue* experts = reader.Require("experts");
     if (experts != nullptr && !experts->IsArray()) reader.Fail("experts", "a list", *experts);
     for (std::size_t i = 0; !reader.error() && i < experts->items.size(); ++i) {
       const std::optional<std::int64_t> expert = reader.IntegerOf(
@@ -134,7 +133,7 @@ Status ReadLines(std::string_view text, TraceReader& trace) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string name = fmt::format("line {}", number);
-    const Result<JsonValue> json = ParseJsonFile(line, name);
+    const Result<JsonValue> json = ParseJsonObject(line, name);
     if (!json) return Unexpected(json.error());
     if (const Status read = trace.ReadChoice(*json); !read) {
       return MakeError(ErrorCode::kInvalidData, "{}: {}", name, read.error().message);

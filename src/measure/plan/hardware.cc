@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "json/field_reader.h"
 #include "json/json_value.h"
-#include "measure/plan/json_fields.h"
 #include "measure/plan/units.h"
 
 namespace fathom::plan {
@@ -18,23 +18,21 @@ constexpr IntegerRange kCount = {1, 4096};
 class HardwareReader {
  public:
   Result<Hardware> Read(const JsonValue& file) {
-    JsonFields fields(file, "",
-                      {"name", "source", "nodes", "devices_per_node", "device", "efficiency",
-                       "links", "step_us", "layer_us"});
-    FieldReader& reader = fields.reader();
-    std::string source;  // comment of the file, not used
+    FieldReader reader(file, "",
+                       {"name", "source", "nodes", "devices_per_node", "device", "efficiency",
+                        "links", "step_us", "layer_us"});
     reader.ReadString("name", &hardware_.name);
-    reader.ReadString("source", &source);
+    static_cast<void>(reader.Text("source"));  // a comment
     reader.ReadInteger("nodes", kCount, &hardware_.n_nodes);
     reader.ReadInteger("devices_per_node", kCount, &hardware_.devices_per_node);
     hardware_.step_seconds = Microseconds(reader, "step_us");
     hardware_.layer_seconds = Microseconds(reader, "layer_us");
-    fields.Require("device");
+    reader.Require("device");
     if (const JsonValue* device = reader.FindObject("device")) ReadDevice(*device);
     if (const JsonValue* efficiency = reader.FindObject("efficiency")) ReadEfficiency(*efficiency);
     const bool has_links = hardware_.n_devices() > 1;
     const JsonValue* links = reader.FindObject("links");
-    if (has_links && !reader.error()) fields.Require("links");
+    if (has_links && !reader.error()) reader.Require("links");
     if (links != nullptr) ReadLinks(*links);
     Keep(reader);
     if (error_) return Unexpected(*error_);
@@ -53,27 +51,28 @@ class HardwareReader {
   }
 
   void ReadDevice(const JsonValue& json) {
-    JsonFields fields(json, "device", {"memory_bytes", "reserved_bytes", "memory_gb_s", "gflop_s"});
+    FieldReader fields(json, "device",
+                       {"memory_bytes", "reserved_bytes", "memory_gb_s", "gflop_s"});
     Device& device = hardware_.device;
     fields.RequireNumber("memory_bytes", {1, 1e18}, &device.memory_bytes);
-    fields.reader().ReadNumber("reserved_bytes", {0, device.memory_bytes}, &device.reserved_bytes);
+    fields.ReadNumber("reserved_bytes", {0, device.memory_bytes}, &device.reserved_bytes);
     fields.RequireNumber("memory_gb_s", kRate, &device.bytes_per_second);
     device.bytes_per_second *= kGiga;
-    if (const JsonValue* rates = fields.Require("gflop_s")) ReadRates(*rates, fields.reader());
-    Keep(fields.reader());
+    if (const JsonValue* rates = fields.Require("gflop_s")) ReadRates(*rates, fields);
+    Keep(fields);
   }
 
   // Reads one number for all formats, or one for each.
   void ReadRates(const JsonValue& json, FieldReader& device) {
     double fp4 = 0, fp8 = 0, bf16 = 0;
     if (json.IsObject()) {
-      JsonFields fields(json, "device.gflop_s", {"fp4", "fp8", "bf16"});
+      FieldReader fields(json, "device.gflop_s", {"fp4", "fp8", "bf16"});
       fields.RequireNumber("bf16", kRate, &bf16);
       fp8 = bf16;
-      fields.reader().ReadNumber("fp8", kRate, &fp8);
+      fields.ReadNumber("fp8", kRate, &fp8);
       fp4 = fp8;
-      fields.reader().ReadNumber("fp4", kRate, &fp4);
-      Keep(fields.reader());
+      fields.ReadNumber("fp4", kRate, &fp4);
+      Keep(fields);
     } else {
       bf16 = device.NumberOf(json, "gflop_s", kRate).value_or(0);
       fp4 = fp8 = bf16;
@@ -84,36 +83,36 @@ class HardwareReader {
   }
 
   void ReadEfficiency(const JsonValue& json) {
-    JsonFields fields(json, "efficiency", {"memory", "compute"});
+    FieldReader fields(json, "efficiency", {"memory", "compute"});
     constexpr NumberRange kShare = {0.001, 10};  // products of FP4 can exceed an fp32 peak
-    fields.reader().ReadNumber("memory", kShare, &hardware_.memory_efficiency);
-    fields.reader().ReadNumber("compute", kShare, &hardware_.compute_efficiency);
-    Keep(fields.reader());
+    fields.ReadNumber("memory", kShare, &hardware_.memory_efficiency);
+    fields.ReadNumber("compute", kShare, &hardware_.compute_efficiency);
+    Keep(fields);
   }
 
   void ReadLinks(const JsonValue& json) {
-    JsonFields fields(json, "links", {"node", "network"});
+    FieldReader fields(json, "links", {"node", "network"});
     if (hardware_.devices_per_node > 1) fields.Require("node");
     if (hardware_.n_nodes > 1) fields.Require("network");
     for (const std::string_view key : {"node", "network"}) {
-      if (const JsonValue* link = fields.reader().FindObject(key)) {
+      if (const JsonValue* link = fields.FindObject(key)) {
         (key == "node" ? hardware_.node : hardware_.network) =
             ReadLink(*link, "links." + std::string(key));
       }
     }
-    Keep(fields.reader());
+    Keep(fields);
   }
 
   Link ReadLink(const JsonValue& json, const std::string& path) {
-    JsonFields fields(json, path, {"gb_s", "latency_us", "message_us"});
+    FieldReader fields(json, path, {"gb_s", "latency_us", "message_us"});
     Link link;
     fields.RequireNumber("gb_s", kRate, &link.bytes_per_second);
     link.bytes_per_second *= kGiga;
     double latency = 0;
     fields.RequireNumber("latency_us", kTime, &latency);
     link.latency = latency * kMicro;
-    link.per_message = Microseconds(fields.reader(), "message_us");
-    Keep(fields.reader());
+    link.per_message = Microseconds(fields, "message_us");
+    Keep(fields);
     return link;
   }
 
@@ -136,7 +135,7 @@ double Device::Flops(NumberFormat format) const {
 }
 
 Result<Hardware> ParseHardware(std::string_view text, std::string_view file_name) {
-  const Result<JsonValue> json = ParseJsonFile(text, file_name);
+  const Result<JsonValue> json = ParseJsonObject(text, file_name);
   if (!json) return Unexpected(json.error());
   Result<Hardware> hardware = HardwareReader().Read(*json);
   if (!hardware) {

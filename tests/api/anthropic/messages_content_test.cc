@@ -1,4 +1,4 @@
-#include "api/anthropic/messages_content.h"
+#include "api/anthropic/messages_request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

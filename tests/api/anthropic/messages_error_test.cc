@@ -1,9 +1,9 @@
-#include "api/anthropic/messages_error.h"
+#include <gtest/gtest.h>
+
 #include "api/anthropic/messages_api.h"
+#include "api/anthropic/messages_format.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/responses_api.h"
-
-#include <gtest/gtest.h>
 
 namespace fathom {
 namespace {

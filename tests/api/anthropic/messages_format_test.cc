@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "api/anthropic/messages_api.h"
-#include "api/anthropic/messages_blocks.h"
+#include "api/anthropic/messages_format.h"
 #include "api/common/api.h"
 #include "json/json_writer.h"
 #include "tests/api/api_model.h"

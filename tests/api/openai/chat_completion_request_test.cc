@@ -1,4 +1,4 @@
-#include "api/openai/chat_completion_request.h"
+#include "api/openai/openai_requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,21 +1,36 @@
-// MessageBlocks: writes the events of an answer as the content blocks of a streamed message.
-//
-//   content_block_start  content_block_delta ...  content_block_stop      one block after the other
-//
-// docs/spec/serving.md section 9.
+// Writes messages of Anthropic's API: whole, streamed block by block, and errors.
+// docs/spec/serving.md sections 7 and 9.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "api/common/answer_format.h"
+#include "api/common/api_error.h"
 #include "chat/answer_event.h"
 #include "json/json_value.h"
 
 namespace fathom {
 
+std::unique_ptr<AnswerFormat> MakeMessagesFormat();
+
+// Returns the HTTP status: error.status, but 529 for an overloaded server.
+int MessagesStatus(const ApiError& error);
+
+// Writes {"type": "error", "error": {"type": ..., "message": ...}, "request_id": ...}; the request
+// id only if it is known. The type follows from the status. The message names the field, which has
+// no place of its own; for a prompt that is too long it says "prompt is too long: X tokens > Y
+// maximum", which Claude Code looks for.
+JsonValue MessagesErrorJson(const ApiError& error);
+
+// Writes the events of an answer as the content blocks of a streamed message.
+//
+//   content_block_start  content_block_delta ...  content_block_stop      one block after the other
+//
 // Serves one message in one thread. The joined deltas of a block are its text, or the JSON of a
 // call's arguments. Only the block of a call may be empty.
 class MessageBlocks {

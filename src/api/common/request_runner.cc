@@ -1,4 +1,4 @@
-#include "api/common/engine_runner.h"
+#include "api/common/request_runner.h"
 
 #include <utility>
 

@@ -1,4 +1,5 @@
-// The body of POST /v1/completions: texts or tokens that the model continues.
+// The bodies of POST /v1/chat/completions and POST /v1/completions. docs/spec/serving.md sections 5
+// and 8, docs/spec/encoding.md 5.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/common/chat_call.h"
 #include "api/common/generation_fields.h"
 #include "base/result.h"
 #include "base/tensor.h"
@@ -16,6 +18,7 @@ namespace fathom {
 // Special tokens written in a text become tokens, because the client writes the whole prompt.
 using CompletionPrompt = std::variant<std::string, std::vector<Token>>;
 
+// Texts or tokens that the model continues.
 struct CompletionRequest {
   GenerationFields generation;
   std::vector<CompletionPrompt> prompts;  // at least one
@@ -25,7 +28,11 @@ struct CompletionRequest {
   std::optional<std::string> suffix;  // fill the gap between each prompt and this text
 };
 
-// Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
+// Errors of both name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot
+// do it.
+Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+                                                         const RequestLimits& limits,
+                                                         const RequestDefaults& defaults);
 Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const RequestLimits& limits,
                                                  const RequestDefaults& defaults);
 

@@ -1,4 +1,4 @@
-#include "server/model_endpoints.h"
+#include "server/endpoints.h"
 
 #include <fmt/format.h>
 
@@ -13,10 +13,6 @@
 
 namespace fathom {
 namespace {
-
-HttpResponse JsonResponse(const JsonValue& json, int status = 200) {
-  return {.status = status, .body = WriteJson(json)};
-}
 
 ModelCard CardOf(const ServedModel& model, const std::string& name) {
   return {.name = name,
@@ -45,21 +41,25 @@ std::string Decode(std::string_view text) {
   return decoded;
 }
 
+ApiError NotRunning(const std::string& id) {
+  return {.status = 404,
+          .message = fmt::format("no request \"{}\" generates now", id),
+          .type = "invalid_request_error",
+          .param = "request_id",
+          .code = "not_found"};
+}
+
 }  // namespace
+
+HttpResponse JsonResponse(const JsonValue& json, int status) {
+  return {.status = status, .body = WriteJson(json)};
+}
 
 HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress) {
   constexpr int kServiceUnavailable = 503;
   if (is_ready) return JsonResponse({{"status", "ok"}});
   if (is_draining) return JsonResponse({{"status", "draining"}}, kServiceUnavailable);
   return JsonResponse({{"status", "loading"}, {"progress", load_progress}}, kServiceUnavailable);
-}
-
-HttpResponse VersionResponse(const std::string& version) {
-  return JsonResponse({{"version", version}});
-}
-
-HttpResponse LoadResponse(std::int64_t n_generating) {
-  return JsonResponse({{"server_load", n_generating}});
 }
 
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api) {
@@ -91,8 +91,7 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);
-  bool return_strings = false;
-  reader.ReadBool("return_token_strs", &return_strings);
+  const bool return_strings = reader.Flag("return_token_strs");
   if (reader.error()) return UnexpectedApiError(*reader.error());
   const bool is_chat = reader.Find("messages") != nullptr;
   const ApiResult<ApiCall> call = (is_chat ? kChatCompletions : kCompletions).prepare(body, model);
@@ -120,21 +119,40 @@ ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_vi
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);
-  const JsonValue* tokens = reader.Find("tokens");
-  if (tokens == nullptr || !tokens->IsArray()) {
-    reader.Fail("tokens", "a list of token ids",
-                tokens == nullptr ? "nothing" : DescribeFound(*tokens));
-    return UnexpectedApiError(*reader.error());
-  }
+  if (reader.Find("tokens") == nullptr) reader.Fail("tokens", "a list of token ids", "nothing");
   std::string text;
-  for (std::size_t i = 0; i < tokens->items.size() && !reader.error(); ++i) {
-    const std::optional<std::int64_t> token =
-        reader.IntegerOf(tokens->items[i], fmt::format("tokens[{}]", i),
-                         {.low = 0, .high = model.limits.vocab_size - 1});
-    if (token) text += model.tokenizer->TokenBytes(static_cast<Token>(*token));
-  }
+  reader.ReadList("tokens", "a list of token ids",
+                  [&](const JsonValue& item, const std::string& path) {
+                    const std::optional<std::int64_t> token =
+                        reader.IntegerOf(item, path, {0, model.limits.vocab_size - 1});
+                    if (token) text += model.tokenizer->TokenBytes(static_cast<Token>(*token));
+                  });
   if (reader.error()) return UnexpectedApiError(*reader.error());
   return JsonResponse({{"prompt", text}});
+}
+
+HttpResponse SlotsResponse(const GenerationTable& table) {
+  JsonValue slots = JsonValue::Array();
+  for (const GenerationTable::Row& row : table.List()) {
+    slots.push_back({{"id", row.id},
+                     {"path", row.path},
+                     {"prompt_tokens", row.prompt_tokens},
+                     {"output_tokens", row.output_tokens},
+                     {"seconds", row.seconds}});
+  }
+  return JsonResponse(slots);
+}
+
+ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body) {
+  const Result<JsonValue> json = ParseBody(body);
+  if (!json) return UnexpectedApiError(json.error());
+  FieldReader reader(*json);
+  const std::string id = reader.Text("request_id");
+  if (!reader.error() && id.empty()) reader.Fail("request_id", "the id of a request", "nothing");
+  if (reader.error()) return UnexpectedApiError(*reader.error());
+  const std::size_t n_aborted = table.Abort(id);
+  if (n_aborted == 0) return tl::unexpected<ApiError>(NotRunning(id));
+  return JsonResponse({{"request_id", id}, {"aborted", n_aborted}});
 }
 
 }  // namespace fathom

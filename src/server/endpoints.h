@@ -1,5 +1,5 @@
-// Endpoints that generate nothing: models, health, tokens of a text. docs/spec/serving.md section
-// 4.
+// Endpoints that generate nothing: models, health, tokens of a text, and those of administrators.
+// docs/spec/serving.md section 4.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include "api/common/request_runner.h"
 #include "engine/metrics.h"
 #include "http/http.h"
+#include "json/json_value.h"
+#include "server/generation_table.h"
 
 namespace fathom {
 
@@ -23,15 +25,15 @@ struct ServedModel {
   std::int64_t created = 0;        // seconds since 1970, UTC
 };
 
-// 200 if it can generate, else 503: loading (with the share that is done) or draining.
+HttpResponse JsonResponse(const JsonValue& json, int status = 200);
+
+// Returns 200 if the server can generate, else 503: loading (with the share that is done) or
+// draining.
 HttpResponse HealthResponse(bool is_ready, bool is_draining, double load_progress);
-HttpResponse VersionResponse(const std::string& version);
-// How many requests generate now.
-HttpResponse LoadResponse(std::int64_t n_generating);
 
 // Returns the list of models in the form of the API.
 HttpResponse ModelListResponse(const ServedModel& model, const Api& api);
-// `encoded_name`: as it stands in the path.
+// `encoded_name`: the name as the path has it.
 ApiResult<HttpResponse> ModelResponse(const ServedModel& model, std::string_view encoded_name,
                                       const Api& api);
 ApiError UnknownModel(const std::string& name);
@@ -41,5 +43,14 @@ ApiError UnknownModel(const std::string& name);
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body);
 // {"tokens": [...]} -> {"prompt"}
 ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body);
+
+// For holders of an admin key: [{"id", "path", "prompt_tokens", "output_tokens", "seconds"}, ...],
+// the oldest first.
+HttpResponse SlotsResponse(const GenerationTable& table);
+
+// For holders of an admin key: {"request_id"} -> {"request_id", "aborted"}, how many requests of
+// that id are told to end. Errors: a body that is none; 404 if there is no such request, or not any
+// more.
+ApiResult<HttpResponse> AbortResponse(GenerationTable& table, std::string_view body);
 
 }  // namespace fathom

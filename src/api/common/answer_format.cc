@@ -1,4 +1,4 @@
-#include "api/common/sse.h"
+#include "api/common/answer_format.h"
 
 #include "json/json_writer.h"
 
