@@ -221,9 +221,7 @@ std::string_view Name(ExpertDType dtype) { return dtype == ExpertDType::kFp4 ? "
 
 Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view file_name) {
   Result<ConfigFields> fields = ConfigFields::Parse(text, file_name);
-  if (!fields) {
-    return Unexpected(std::move(fields.error()));
-  }
+  if (!fields) return Unexpected(std::move(fields.error()));
   if (const Status known = CheckModelType(*fields, file_name); !known) {
     return Unexpected(known.error());
   }
@@ -244,9 +242,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
 
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path) {
   const Result<MappedFile> file = MappedFile::Open(path);
-  if (!file) {
-    return Unexpected(file.error());
-  }
+  if (!file) return Unexpected(file.error());
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                               file->bytes().size());
   return ParseModelConfig(text, path.string());

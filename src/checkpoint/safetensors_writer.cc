@@ -86,9 +86,7 @@ class SafetensorsWriter::Impl {
 
   Status Open(std::span<const Declaration> tensors) {
     Result<Layout> layout = MakeLayout(path_, tensors);
-    if (!layout) {
-      return Unexpected(std::move(layout.error()));
-    }
+    if (!layout) return Unexpected(std::move(layout.error()));
     expected_bytes_ = layout->data_bytes;
     // A process with the number of a dead one replaces its partial file.
     constexpr int kReadableByAll = 0666;
@@ -102,9 +100,7 @@ class SafetensorsWriter::Impl {
   }
 
   Status Append(std::span<const std::byte> bytes) {
-    if (const Status open = CheckOpen(); !open) {
-      return open;
-    }
+    if (const Status open = CheckOpen(); !open) return open;
     const auto n_bytes = static_cast<std::int64_t>(bytes.size());
     if (n_bytes > expected_bytes_ - appended_bytes_) {
       return MakeError(ErrorCode::kInvalidArgument,
@@ -116,17 +112,13 @@ class SafetensorsWriter::Impl {
   }
 
   Status Finish() {
-    if (const Status open = CheckOpen(); !open) {
-      return open;
-    }
+    if (const Status open = CheckOpen(); !open) return open;
     if (appended_bytes_ != expected_bytes_) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "{}: the declared tensors have {} bytes, found only {}", path_,
                        expected_bytes_, appended_bytes_);
     }
-    if (const Status flushed = Flush(); !flushed) {
-      return flushed;
-    }
+    if (const Status flushed = Flush(); !flushed) return flushed;
     if (::fsync(fd_) != 0) {
       return Failure("cannot write to disk");
     }
@@ -160,9 +152,7 @@ class SafetensorsWriter::Impl {
                      bytes.begin() + static_cast<std::ptrdiff_t>(piece));
       bytes = bytes.subspan(piece);
       if (buffer_.size() == kBufferBytes) {
-        if (const Status flushed = Flush(); !flushed) {
-          return flushed;
-        }
+        if (const Status flushed = Flush(); !flushed) return flushed;
       }
     }
     return {};
@@ -226,9 +216,7 @@ class SafetensorsWriter::Impl {
 Result<SafetensorsWriter> SafetensorsWriter::Create(const std::filesystem::path& path,
                                                     std::span<const Declaration> tensors) {
   auto impl = std::make_unique<Impl>(path);
-  if (const Status opened = impl->Open(tensors); !opened) {
-    return Unexpected(opened.error());
-  }
+  if (const Status opened = impl->Open(tensors); !opened) return Unexpected(opened.error());
   return SafetensorsWriter(std::move(impl));
 }
 

@@ -23,9 +23,7 @@ Result<ChannelGroup> SplitGroup(Communicator& whole, const ChannelGroup& group, 
   };
   const Choice mine = {color, key, next_channel};
   const Result<std::vector<Choice>> gathered = whole.GatherEach(mine);
-  if (!gathered) {
-    return Unexpected(gathered.error());
-  }
+  if (!gathered) return Unexpected(gathered.error());
   const std::vector<Choice>& all = *gathered;
   ChannelGroup part;
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -59,9 +59,7 @@ void SumByHalves(Matrix<float> rows) {
 
 Status Communicator::Run(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming) {
   Result<std::unique_ptr<Exchange>> exchange = Start(outgoing, incoming);
-  if (!exchange) {
-    return Unexpected(exchange.error());
-  }
+  if (!exchange) return Unexpected(exchange.error());
   return (*exchange)->Wait();
 }
 
@@ -177,9 +175,7 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
     pieces_.push_back(std::as_writable_bytes(
         std::span(terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
   }
-  if (Status moved = AllToAll(outgoing_, pieces_); !moved) {
-    return moved;
-  }
+  if (Status moved = AllToAll(outgoing_, pieces_); !moved) return moved;
   SumByHalves(terms);
   std::copy_n(terms.data, mine.count, sum.data() + mine.first);
   pieces_.clear();

@@ -86,9 +86,7 @@ class Communicator {
     std::vector<T> all(static_cast<std::size_t>(size()));
     const Status gathered =
         AllGather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-    if (!gathered) {
-      return Unexpected(gathered.error());
-    }
+    if (!gathered) return Unexpected(gathered.error());
     return all;
   }
   // Receives in incoming[r] what rank r has sent to this rank. The ranks know the sizes, which may

@@ -107,9 +107,7 @@ class MpiExchange : public Exchange {
   }
 
   Result<bool> Poll() override {
-    if (Status moved = Progress(); !moved) {
-      return Unexpected(moved.error());
-    }
+    if (Status moved = Progress(); !moved) return Unexpected(moved.error());
     return n_open_ == 0;
   }
   Status WaitForAny() override {
@@ -137,9 +135,7 @@ class MpiExchange : public Exchange {
   Status WaitUntil(const Condition& is_met) {
     constexpr int kEagerTurns = 2000;
     for (int turn = 0;; ++turn) {
-      if (Status moved = Progress(); !moved) {
-        return moved;
-      }
+      if (Status moved = Progress(); !moved) return moved;
       if (is_met()) {
         return {};
       }
@@ -218,9 +214,7 @@ class MpiCommunicator : public Communicator {
   // MPI_Comm_split is not used: ranks that wait in it for a rank that hangs could not be ended.
   Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
     Result<ChannelGroup> part = SplitGroup(*this, group_, color, key, world_->next_channel);
-    if (!part) {
-      return Unexpected(part.error());
-    }
+    if (!part) return Unexpected(part.error());
     return std::make_unique<MpiCommunicator>(world_, *std::move(part));
   }
 

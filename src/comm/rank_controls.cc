@@ -146,9 +146,7 @@ Result<std::vector<Descriptor>> ConnectControls(Communicator& all) {
     is_missing = control.get() < 0 ? 1 : is_missing;
   }
   const Result<std::vector<std::int8_t>> missing = all.GatherEach(is_missing);
-  if (!missing) {
-    return Unexpected(missing.error());
-  }
+  if (!missing) return Unexpected(missing.error());
   for (std::size_t rank = missing->size(); rank-- > 0;) {
     if ((*missing)[rank] != 0) {
       return MakeError(ErrorCode::kUnsupported, "rank {} has no connection over TCP to {}", rank,

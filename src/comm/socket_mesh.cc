@@ -245,14 +245,10 @@ Status Mesh::Read(int rank) {
     }
     (in_header ? peer.n_header : peer.n_body) += static_cast<std::size_t>(n_read);
     if (in_header && peer.reads()) {
-      if (Status begun = BeginMessage(rank); !begun) {
-        return begun;
-      }
+      if (Status begun = BeginMessage(rank); !begun) return begun;
     }
     if (peer.reads() && peer.n_body == peer.body.size()) {
-      if (Status ended = EndMessage(rank); !ended) {
-        return ended;
-      }
+      if (Status ended = EndMessage(rank); !ended) return ended;
       if (!peer.awaits()) {
         return {};  // the next bytes belong to a later message
       }
@@ -286,14 +282,10 @@ Status Mesh::Progress(int wait_ms) {
     const short ready = polled_[i].revents;
     // Bytes that a peer sent before it ended are still read.
     if ((ready & (POLLIN | POLLHUP | POLLERR)) != 0 && (polled_[i].events & POLLIN) != 0) {
-      if (Status read = Read(rank); !read) {
-        return read;
-      }
+      if (Status read = Read(rank); !read) return read;
     }
     if ((ready & (POLLOUT | POLLHUP | POLLERR)) != 0 && (polled_[i].events & POLLOUT) != 0) {
-      if (Status written = Write(rank); !written) {
-        return written;
-      }
+      if (Status written = Write(rank); !written) return written;
     }
   }
   return {};
@@ -318,26 +310,20 @@ class SocketExchange : public Exchange {
 
   Result<bool> Poll() override {
     if (!IsDone()) {
-      if (Status moved = mesh_->Progress(0); !moved) {
-        return Unexpected(moved.error());
-      }
+      if (Status moved = mesh_->Progress(0); !moved) return Unexpected(moved.error());
     }
     return IsDone();
   }
   Status WaitForAny() override {
     while (!IsDone() && Arrived() == n_told_) {
-      if (Status moved = mesh_->Progress(kAlarmMs); !moved) {
-        return moved;
-      }
+      if (Status moved = mesh_->Progress(kAlarmMs); !moved) return moved;
     }
     n_told_ = Arrived();
     return {};
   }
   Status Wait() override {
     while (!IsDone()) {
-      if (Status moved = mesh_->Progress(kAlarmMs); !moved) {
-        return moved;
-      }
+      if (Status moved = mesh_->Progress(kAlarmMs); !moved) return moved;
     }
     return {};
   }
@@ -390,17 +376,13 @@ class SocketCommunicator : public Communicator {
       sending.header = {group_.channel, outgoing[i].bytes.size()};
       mesh_->Post(group_.MemberOf(outgoing[i].to), &sending);
     }
-    if (Result<bool> begun = exchange->Poll(); !begun) {
-      return Unexpected(begun.error());
-    }
+    if (Result<bool> begun = exchange->Poll(); !begun) return Unexpected(begun.error());
     return exchange;
   }
 
   Result<std::unique_ptr<Communicator>> Split(int color, int key) override {
     Result<ChannelGroup> part = SplitGroup(*this, group_, color, key, mesh_->next_channel());
-    if (!part) {
-      return Unexpected(part.error());
-    }
+    if (!part) return Unexpected(part.error());
     return std::make_unique<SocketCommunicator>(mesh_, *std::move(part));
   }
 

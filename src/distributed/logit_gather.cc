@@ -51,9 +51,7 @@ Status LogitGather::Receive(std::int64_t n, int slot) {
     }
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.all->Start({}, incoming_);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   slots_[static_cast<std::size_t>(slot)].exchange = *std::move(started);
   return {};
 }

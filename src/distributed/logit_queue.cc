@@ -9,9 +9,7 @@ LogitQueue::LogitQueue(Model& model, Take take) : model_(model), take_(std::move
 Status LogitQueue::MakeRoom() { return FinishUntil(model_.most_in_flight() - 1); }
 
 Status LogitQueue::Start(std::span<const std::int32_t> rows) {
-  if (Status room = MakeRoom(); !room) {
-    return room;
-  }
+  if (Status room = MakeRoom(); !room) return room;
   return model_.StartLogits(rows, SlotOf(n_started_++));
 }
 
@@ -24,12 +22,8 @@ int LogitQueue::SlotOf(std::int64_t i) const {
 Status LogitQueue::FinishUntil(std::int64_t n_left) {
   while (n_started_ - n_finished_ > n_left) {
     const Result<Matrix<const float>> logits = model_.FinishLogits(SlotOf(n_finished_++));
-    if (!logits) {
-      return Unexpected(logits.error());
-    }
-    if (Status taken = take_(*logits); !taken) {
-      return taken;
-    }
+    if (!logits) return Unexpected(logits.error());
+    if (Status taken = take_(*logits); !taken) return taken;
   }
   return {};
 }

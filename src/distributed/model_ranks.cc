@@ -184,15 +184,9 @@ ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts) {
 }
 
 Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
-  if (Status fits = CheckProduct(counts, n_ranks); !fits) {
-    return fits;
-  }
-  if (Status possible = CheckPath(config, counts, n_ranks); !possible) {
-    return possible;
-  }
-  if (Status possible = CheckContextParallel(counts); !possible) {
-    return possible;
-  }
+  if (Status fits = CheckProduct(counts, n_ranks); !fits) return fits;
+  if (Status possible = CheckPath(config, counts, n_ranks); !possible) return possible;
+  if (Status possible = CheckContextParallel(counts); !possible) return possible;
   if (counts.n_stages > config.num_hidden_layers) {
     return MakeError(ErrorCode::kInvalidArgument, "--pp: expected at most {} (layers), found {}",
                      config.num_hidden_layers, counts.n_stages);
@@ -282,13 +276,9 @@ Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const Mo
   ModelShard shard = ShardOfRank(all.rank(), counts, weights);
   shard.expert_path = PathOf(config, counts);
   Result<std::unique_ptr<Communicator>> stage = all.Split(shard.stage, shard.stage_rank());
-  if (!stage) {
-    return Unexpected(stage.error());
-  }
+  if (!stage) return Unexpected(stage.error());
   Result<std::unique_ptr<Communicator>> stages = all.Split(shard.stage_rank(), shard.stage);
-  if (!stages) {
-    return Unexpected(stages.error());
-  }
+  if (!stages) return Unexpected(stages.error());
   groups->stage_ = std::move(*stage);
   groups->stages_ = std::move(*stages);
   groups->ranks_ = {.shard = shard,

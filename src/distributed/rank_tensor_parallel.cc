@@ -57,13 +57,9 @@ void RankTensorParallel::ShardWeights(ModelWeights& weights) const {
 Result<CacheShape> RankTensorParallel::ShardCache(CacheShape whole) const {
   CacheShape shape = fathom::ShardCache(std::move(whole), shard());
   const Result<std::int64_t> mine = SequenceCache::SlabsFor(shape);
-  if (!mine) {
-    return Unexpected(mine.error());
-  }
+  if (!mine) return Unexpected(mine.error());
   const Result<std::vector<std::int64_t>> all = ranks_.all->GatherEach(*mine);
-  if (!all) {
-    return Unexpected(all.error());
-  }
+  if (!all) return Unexpected(all.error());
   shape.most_slabs = *std::min_element(all->begin(), all->end());
   return shape;
 }
@@ -89,17 +85,13 @@ Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> tabl
   const auto owner = [&](std::int64_t row) { return static_cast<int>(token(row) / table.rows); };
   const Matrix<Bf16> packed = buffers_.packed_rows;
   const PackedRows places(batch.n_tokens(), ranks_.tensor->size(), owner);
-  if (Status done = backend_.Synchronize(); !done) {
-    return done;
-  }
+  if (Status done = backend_.Synchronize(); !done) return done;
   for (std::int64_t row = 0; row < batch.n_tokens(); ++row) {
     if (owner(row) == shard().tensor_rank) {
       std::copy_n(table.Row(token(row) % table.rows), table.cols, packed.Row(places.PlaceOf(row)));
     }
   }
-  if (Status shared = places.Share(*ranks_.tensor, packed); !shared) {
-    return shared;
-  }
+  if (Status shared = places.Share(*ranks_.tensor, packed); !shared) return shared;
   const std::int64_t n_copies = out.cols / packed.cols;
   copies_.clear();
   for (std::int64_t i = 0; i < out.rows * n_copies; ++i) {
@@ -152,9 +144,7 @@ Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowPara
     backend_.CopyPieces(copies_);
     backend_.Linear(input, part, Matrix<float>{parts.Row(p), t, n});
   }
-  if (Status done = backend_.Synchronize(); !done) {
-    return done;
-  }
+  if (Status done = backend_.Synchronize(); !done) return done;
   const std::span<float> sum(buffers_.sum.data, static_cast<std::size_t>(t * n));
   if (Status added = ranks_.tensor->AllReduceParts(parts, weight.whole.k_parts, sum); !added) {
     return added;
@@ -206,9 +196,7 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
       StageForHost(backend_, a.selected, buffers_.staged_selected);
   std::int64_t n = 0;
   for (std::int64_t first = 0; first < out.rows; first += n) {
-    if (Status done = backend_.Synchronize(); !done) {
-      return done;
-    }
+    if (Status done = backend_.Synchronize(); !done) return done;
     n = rows_.Gather(batch, selected, first);
     UnstageFromHost(backend_, selected.Rows(first, n), a.selected.Rows(first, n));
     const auto rows_of = [&](int rank) {
@@ -220,9 +208,7 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
     if (shared) {
       shared = SharePieces(*ranks_.tensor, [&](int rank) { return BytesOf(rows_of(rank)); });
     }
-    if (!shared) {
-      return shared;
-    }
+    if (!shared) return shared;
     AttentionInput some = input;
     some.q = input.q.Rows(first, n);
     some.selected = input.selected.Rows(first, n);

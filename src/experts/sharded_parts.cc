@@ -17,14 +17,10 @@ Status MakeExperts(Backend& backend, const ModelConfig& config, const ModelRanks
   }
   Result<std::unique_ptr<PlacedExperts>> store =
       PlacedExperts::Create(backend, config, ranks, experts);
-  if (!store) {
-    return Unexpected(store.error());
-  }
+  if (!store) return Unexpected(store.error());
   Result<std::unique_ptr<ExpertLayer>> layer =
       ExchangedExperts::Create(backend, **store, config, options.max_batch_tokens);
-  if (!layer) {
-    return Unexpected(layer.error());
-  }
+  if (!layer) return Unexpected(layer.error());
   parts.store = *std::move(store);
   parts.experts = *std::move(layer);
   return {};
@@ -41,9 +37,7 @@ MakeModelParts ShardedParts(const ModelRanks* ranks, ExpertOptions options) {
     ModelParts parts;
     Result<std::unique_ptr<TensorParallel>> tensor =
         RankTensorParallel::Create(backend, config, *ranks, model);
-    if (!tensor) {
-      return Unexpected(tensor.error());
-    }
+    if (!tensor) return Unexpected(tensor.error());
     parts.tensor = *std::move(tensor);
     if (Status made = MakeExperts(backend, config, *ranks, experts, model, parts); !made) {
       return Unexpected(made.error());

@@ -37,9 +37,7 @@ Result<std::unique_ptr<DiskBlocks>> DiskBlocks::Open(SequenceCache& cache,
                       .history_bytes = cache.BlockBytes(BlockKind::kHistory),
                       .window_bytes = cache.BlockBytes(BlockKind::kWindow)},
                      std::move(warn));
-  if (!disk) {
-    return Unexpected(disk.error());
-  }
+  if (!disk) return Unexpected(disk.error());
   return std::unique_ptr<DiskBlocks>(new DiskBlocks(cache, *std::move(disk)));
 }
 

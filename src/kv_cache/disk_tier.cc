@@ -267,13 +267,9 @@ Result<std::unique_ptr<DiskTier>> DiskTier::Open(const DiskTierOptions& options,
                                                  const DiskTierIdentity& identity,
                                                  std::function<void(const std::string&)> warn) {
   Result<BlockDirectory> directory = BlockDirectory::Make(options.directory, identity.fingerprint);
-  if (!directory) {
-    return Unexpected(std::move(directory.error()));
-  }
+  if (!directory) return Unexpected(std::move(directory.error()));
   Result<BlockDirectory::Listing> listing = directory->List();
-  if (!listing) {
-    return Unexpected(std::move(listing.error()));
-  }
+  if (!listing) return Unexpected(std::move(listing.error()));
   auto impl = std::make_unique<Impl>(std::move(*directory), options, identity, std::move(warn));
   if (listing->n_foreign > 0) {
     impl->warn(fmt::format("{}: {} files or folders are not blocks of Fathom and left alone",

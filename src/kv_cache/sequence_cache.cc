@@ -125,22 +125,16 @@ std::int32_t SequenceCache::OwnSlot(std::int32_t sequence) const {
 Status SequenceCache::Allocate(Backend& backend) {
   const std::int64_t tail_bytes = TailBytes();
   const Result<ArenaSize> size = SizeArena(tail_bytes);
-  if (!size) {
-    return Unexpected(size.error());
-  }
+  if (!size) return Unexpected(size.error());
   backend_ = &backend;
   const auto allocate = [&](std::int64_t bytes, std::unique_ptr<Buffer>& memory) -> Status {
     Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(bytes, MemoryKind::kDevice);
-    if (!buffer) {
-      return Unexpected(buffer.error());
-    }
+    if (!buffer) return Unexpected(buffer.error());
     memory = std::move(*buffer);
     bytes_ += bytes;
     return {};
   };
-  if (Status allocated = allocate(tail_bytes, tails_); !allocated) {
-    return allocated;
-  }
+  if (Status allocated = allocate(tail_bytes, tails_); !allocated) return allocated;
   if (Status allocated = allocate(size->n_slabs * slab_bytes_, blocks_); !allocated) {
     return allocated;
   }
@@ -148,9 +142,7 @@ Status SequenceCache::Allocate(Backend& backend) {
   arenas_.assign(n_ranks, BlockArena(size->n_slabs, size->per_slab, size->history_slabs));
   states_.resize(static_cast<std::size_t>(shape_.n_sequences));
   pieces_.reserve(4 * layers_.size() + 2 * states_.size() + 1);  // tails, or streams of a step
-  if (Status allocated = AllocateTables(); !allocated) {
-    return allocated;
-  }
+  if (Status allocated = AllocateTables(); !allocated) return allocated;
   BufferLayout memory(tails_->address(), tails_->bytes());
   streams_ = LayOutTails(memory, shape_, layers_);
   MakeViews();
@@ -162,9 +154,7 @@ Status SequenceCache::AllocateTables() {
       static_cast<std::size_t>(2 * shape_.data.n * SlotsHere(shape_) * table_width_);
   const auto bytes = static_cast<std::int64_t>(n_entries * sizeof(std::int32_t));
   Result<std::unique_ptr<Buffer>> buffer = backend_->Allocate(bytes, MemoryKind::kDevice);
-  if (!buffer) {
-    return Unexpected(buffer.error());
-  }
+  if (!buffer) return Unexpected(buffer.error());
   backend_tables_ = std::move(*buffer);
   if (const std::span<std::byte> host = backend_tables_->host(); !host.empty()) {
     tables_ = {reinterpret_cast<std::int32_t*>(host.data()), n_entries};
@@ -551,9 +541,7 @@ void SequenceCache::FollowEntry(BlockKind kind, std::int32_t sequence, std::int6
 Result<std::int64_t> SequenceCache::SlabsFor(const CacheShape& shape) {
   SequenceCache cache(shape);
   const Result<ArenaSize> size = cache.SizeArena(cache.TailBytes());
-  if (!size) {
-    return Unexpected(size.error());
-  }
+  if (!size) return Unexpected(size.error());
   return size->n_slabs;
 }
 

@@ -14,9 +14,7 @@ Result<ExpertLoads> ExpertLoads::Create(std::int64_t n_blocks, std::int64_t n_ex
   const std::int64_t n_counts = n_blocks * n_experts;
   Result<PageMemory> memory =
       PageMemory::Allocate(n_steps * n_counts * static_cast<std::int64_t>(sizeof(std::uint32_t)));
-  if (!memory) {
-    return Unexpected(memory.error());
-  }
+  if (!memory) return Unexpected(memory.error());
   loads.n_experts_ = n_experts;
   loads.n_steps_ = n_steps;
   loads.memory_ = *std::move(memory);

@@ -42,9 +42,7 @@ std::string PlacementText(const BlockPlacements& placements, const PlacementOwne
 Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view file,
                                        const PlacementOwner& owner) {
   Result<ConfigFields> parsed = ConfigFields::Parse(text, file);
-  if (!parsed) {
-    return Unexpected(parsed.error());
-  }
+  if (!parsed) return Unexpected(parsed.error());
   ConfigFields& fields = *parsed;
   const auto require = [&](std::string_view name, std::int64_t value) {
     fields.Integer(name, {value, value});
@@ -55,9 +53,7 @@ Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view f
   require("physical_experts", owner.counts.n_physical);
   require("expert_ranks", owner.counts.n_ranks);
   require("blocks", owner.n_blocks);
-  if (Status status = FirstProblem(fields, file); !status) {
-    return Unexpected(status.error());
-  }
+  if (Status status = FirstProblem(fields, file); !status) return Unexpected(status.error());
   BlockPlacements placements;
   for (std::int64_t block = 0; block < owner.n_blocks; ++block) {
     const std::vector<std::int64_t> row =
@@ -65,9 +61,7 @@ Result<BlockPlacements> ParsePlacement(std::string_view text, std::string_view f
                         owner.counts.n_physical);
     placements.emplace_back(row.begin(), row.end());
   }
-  if (Status status = FirstProblem(fields, file); !status) {
-    return Unexpected(status.error());
-  }
+  if (Status status = FirstProblem(fields, file); !status) return Unexpected(status.error());
   if (Status status = CheckPlacements(placements, owner.n_blocks, owner.counts); !status) {
     return MakeError(status.error().code, "{}: {}", file, status.error().message);
   }

@@ -38,9 +38,7 @@ BlockKey KeyOf(const ReplicaMap& map) {
 // Error: a rank whose `mine` is not that of rank 0.
 Status CheckSame(Communicator& ranks, const BlockKey& mine, std::string_view what) {
   const Result<std::vector<BlockKey>> all = ranks.GatherEach(mine);
-  if (!all) {
-    return Unexpected(all.error());
-  }
+  if (!all) return Unexpected(all.error());
   const auto other = std::find_if(all->begin(), all->end(),
                                   [&](const BlockKey& key) { return key != all->front(); });
   if (other != all->end()) {
@@ -81,9 +79,7 @@ Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
   std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(ranks.size()));
   const Status gathered =
       ranks.AllGather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
-  if (!gathered) {
-    return Unexpected(gathered.error());
-  }
+  if (!gathered) return Unexpected(gathered.error());
   std::vector<std::int64_t> sums(mine.size(), 0);
   for (std::size_t i = 0; i < all.size(); ++i) {
     sums[i % sums.size()] += all[i];
@@ -102,9 +98,7 @@ Status ExpertRebalancer::CountSteps() {
     mine += std::max<std::int64_t>(n_steps, 1);
   }
   const Result<std::vector<std::int64_t>> all = experts_.ranks().all->GatherEach(mine);
-  if (!all) {
-    return Unexpected(all.error());
-  }
+  if (!all) return Unexpected(all.error());
   n_steps_left_ = *std::max_element(all->begin(), all->end());
   return {};
 }
@@ -117,21 +111,15 @@ Status ExpertRebalancer::Start() {
   move_ = 0;
   busiest_before_ = busiest_after_ = average_ = 0;
 
-  if (Status same = CheckMaps(); !same) {
-    return same;
-  }
+  if (Status same = CheckMaps(); !same) return same;
   const Result<std::vector<std::int64_t>> sums = SumLoads();
-  if (!sums) {
-    return Unexpected(sums.error());
-  }
+  if (!sums) return Unexpected(sums.error());
   Decide(*sums);
   busiest_after_ = busiest_before_;
   if (average_ > 0) {
     report_.imbalance_before = report_.imbalance_after = busiest_before_ / average_;
   }
-  if (Status counted = CountSteps(); !counted) {
-    return counted;
-  }
+  if (Status counted = CountSteps(); !counted) return counted;
   return BeginMove();
 }
 
@@ -199,9 +187,7 @@ Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
     status = FinishMove();
     if (status) status = BeginMove();
   }
-  if (!status) {
-    return status;
-  }
+  if (!status) return status;
   n_steps_left_ = n_steps_left;
   if (!is_running()) {
     experts_.memory().ReleaseFree();
@@ -213,9 +199,7 @@ Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
 Status ExpertRebalancer::BeginMove() {
   for (; move_ < moves_.size(); ++move_) {
     const Result<bool> prepared = Prepare(moves_[move_]);
-    if (!prepared) {
-      return Unexpected(prepared.error());
-    }
+    if (!prepared) return Unexpected(prepared.error());
     if (*prepared) {
       experts_.shipment().Load(moves_[move_].rounds, bytes_per_block_);
       return {};
@@ -233,9 +217,7 @@ Result<bool> ExpertRebalancer::Prepare(Move& move) {
   const Status taken = TakeMemory(move);
   const Answer mine = taken ? Answer() : AnswerOf(taken.error());
   const Result<std::vector<Answer>> all = experts_.ranks().expert->GatherEach(mine);
-  if (!all) {
-    return Unexpected(all.error());
-  }
+  if (!all) return Unexpected(all.error());
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
     if ((*all)[rank].failure[0] != '\0') {
       report_.failure = fmt::format("expert rank {}: {}", rank, (*all)[rank].failure.data());
@@ -253,9 +235,7 @@ Status ExpertRebalancer::TakeMemory(Move& move) {
       }
       const Result<std::span<std::byte>> memory =
           experts_.memory().Allocate(BytesOf(expert_move.weights));
-      if (!memory) {
-        return Unexpected(memory.error());
-      }
+      if (!memory) return Unexpected(memory.error());
       expert_move.memory = *memory;
     }
   }
@@ -279,9 +259,7 @@ std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& mov
 Status ExpertRebalancer::FinishMove() {
   ExpertShipment& shipment = experts_.shipment();
   report_.seconds += shipment.seconds();  // of the steps; the rest is waited for here
-  if (Status arrived = shipment.Finish(); !arrived) {
-    return arrived;
-  }
+  if (Status arrived = shipment.Finish(); !arrived) return arrived;
   return Commit(moves_[move_++]);
 }
 

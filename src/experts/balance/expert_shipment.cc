@@ -68,9 +68,7 @@ Status ExpertShipment::Start() {
     return {};
   }
   Result<std::unique_ptr<Exchange>> started = ranks_->Start(outgoing_, incoming_);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   exchange_ = *std::move(started);
   return {};
 }

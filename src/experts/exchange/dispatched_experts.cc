@@ -52,9 +52,7 @@ Result<std::unique_ptr<ExpertExchange>> DispatchedExperts::Create(Backend& backe
   Result<LaidOutBuffer<Views>> memory = AllocateLayout(
       backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
       MemoryKind::kShared);
-  if (!memory) {
-    return Unexpected(memory.error());
-  }
+  if (!memory) return Unexpected(memory.error());
   return std::unique_ptr<ExpertExchange>(
       new DispatchedExperts(backend, ranks, shape, *std::move(memory)));
 }
@@ -78,12 +76,8 @@ Status DispatchedExperts::Run(const ExpertWork& work) {
   Check(std::ssize(work.tokens_of_rank) == ranks_.size() &&
             work.tokens_of_rank[static_cast<std::size_t>(ranks_.rank())] == work.x.rows,
         "the tokens of every rank");
-  if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) {
-    return fits;
-  }
-  if (Status done = backend_.Synchronize(); !done) {
-    return done;
-  }
+  if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) return fits;
+  if (Status done = backend_.Synchronize(); !done) return done;
   order_.ById(ExpertChunks(n_all, shape_.experts_per_token, ranks_.size()));
   sender_.Begin();
   Status status = SendTokens(work);
@@ -126,9 +120,7 @@ Status DispatchedExperts::SendTokens(const ExpertWork& work) {
     }
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.Start(counts, incoming);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   counts_ = std::move(*started);
   return outbox_.Send(tokens);
 }
@@ -183,9 +175,7 @@ Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
     Status status = work.local(work.x, {.ids = ids, .weights = work.routing.weights}, work.rows);
     if (status) status = backend_.Synchronize();  // before the next ids
     if (status) status = PollArrivals(work);
-    if (!status) {
-      return status;
-    }
+    if (!status) return status;
   }
   return {};
 }
@@ -204,9 +194,7 @@ Status DispatchedExperts::PollArrivals(const ExpertWork& work) {
     return moved ? Status() : Unexpected(moved.error());
   }
   const Result<bool> have_come = counts_->Poll();
-  if (!have_come) {
-    return Unexpected(have_come.error());
-  }
+  if (!have_come) return Unexpected(have_come.error());
   return *have_come ? TakeCounts(work) : Status();
 }
 
@@ -238,9 +226,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
     }
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.Start({}, incoming);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   tokens_ = std::move(*started);
   const std::int64_t t = work.x.rows;
   peers_[static_cast<std::size_t>(ranks_.rank())] = {
@@ -269,9 +255,7 @@ Status DispatchedExperts::ComputeArrived(const ExpertWork& work) {
     if (status && !group_.empty()) {
       status = ComputeGroup(work, group_);
     }
-    if (!status) {
-      return status;
-    }
+    if (!status) return status;
   }
   return {};
 }
@@ -282,9 +266,7 @@ Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   for (std::size_t i = 0; status && i < sources_.size(); ++i) {
     status = Unpack(sources_[i]);
   }
-  if (!status) {
-    return status;
-  }
+  if (!status) return status;
   const std::int64_t t = work.x.rows;
   const std::int64_t k = shape_.experts_per_token;
   const std::int64_t first = peers_[static_cast<std::size_t>(ranks_.rank())].first_token;
@@ -359,9 +341,7 @@ Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const i
     }
     if (status) status = receiver_.Poll();
     if (status) status = outbox_.Poll();
-    if (!status) {
-      return status;
-    }
+    if (!status) return status;
   }
   return {};
 }

@@ -30,9 +30,7 @@ Result<std::unique_ptr<ExpertLayer>> ExchangedExperts::Create(Backend& backend,
         return LayOut(memory, config, backend.OnHost() ? 0 : max_tokens);
       },
       MemoryKind::kShared);
-  if (!staging) {
-    return Unexpected(staging.error());
-  }
+  if (!staging) return Unexpected(staging.error());
   return std::unique_ptr<ExpertLayer>(new ExchangedExperts(
       backend, store, config.swiglu_limit, *std::move(exchange), *std::move(staging)));
 }

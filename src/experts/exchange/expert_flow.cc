@@ -52,18 +52,14 @@ Status CheckTokens(std::int64_t n_tokens, std::int64_t max_tokens) {
 
 Status Outbox::Send(std::span<const Outgoing> messages) {
   Result<std::unique_ptr<Exchange>> started = ranks_.Start(messages, {});
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   on_their_way_.push_back(std::move(*started));
   return {};
 }
 
 Status Outbox::Poll() {
   for (const std::unique_ptr<Exchange>& exchange : on_their_way_) {
-    if (Result<bool> moved = exchange->Poll(); !moved) {
-      return Unexpected(moved.error());
-    }
+    if (Result<bool> moved = exchange->Poll(); !moved) return Unexpected(moved.error());
   }
   return {};
 }
@@ -120,9 +116,7 @@ Status RowReceiver::Begin(Matrix<const std::int32_t> ids, Matrix<const std::int3
     incoming_.push_back({message.from, BytesOf(memory_.Rows(message.first, message.count))});
   }
   Result<std::unique_ptr<Exchange>> started = ranks_.Start({}, incoming_);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   exchange_ = std::move(*started);
   PlaceArrived();
   return {};
@@ -149,26 +143,20 @@ void RowReceiver::PlaceArrived() {
 }
 
 Status RowReceiver::Poll() {
-  if (Result<bool> moved = exchange_->Poll(); !moved) {
-    return Unexpected(moved.error());
-  }
+  if (Result<bool> moved = exchange_->Poll(); !moved) return Unexpected(moved.error());
   PlaceArrived();
   return {};
 }
 
 Status RowReceiver::WaitForMore() {
-  if (Status waited = exchange_->WaitForAny(); !waited) {
-    return waited;
-  }
+  if (Status waited = exchange_->WaitForAny(); !waited) return waited;
   PlaceArrived();
   return {};
 }
 
 Status RowReceiver::Finish() {
   while (n_complete_ < order_->n_chunks()) {
-    if (Status waited = WaitForMore(); !waited) {
-      return waited;
-    }
+    if (Status waited = WaitForMore(); !waited) return waited;
   }
   exchange_.reset();
   return {};

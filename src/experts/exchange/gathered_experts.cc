@@ -29,9 +29,7 @@ Result<std::unique_ptr<ExpertExchange>> GatheredExperts::Create(Backend& backend
                                                                 const ExchangeShape& shape) {
   Result<LaidOutBuffer<Views>> memory = AllocateLayout(
       backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape); }, MemoryKind::kShared);
-  if (!memory) {
-    return Unexpected(memory.error());
-  }
+  if (!memory) return Unexpected(memory.error());
   return std::unique_ptr<ExpertExchange>(
       new GatheredExperts(backend, ranks, shape, *std::move(memory)));
 }
@@ -54,19 +52,13 @@ Status GatheredExperts::Run(const ExpertWork& work) {
     n_all = std::accumulate(begin, work.tokens_of_rank.end(), std::int64_t{0});
     first = std::accumulate(begin, begin + ranks_.rank(), std::int64_t{0});
   }
-  if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) {
-    return fits;
-  }
-  if (Status done = backend_.Synchronize(); !done) {
-    return done;
-  }
+  if (Status fits = CheckTokens(n_all, shape_.max_tokens); !fits) return fits;
+  if (Status done = backend_.Synchronize(); !done) return done;
   FindHomes(work.routing.ids, work.positions, work.home, views_.homes.Rows(first, t));
   Tokens all = {.x = work.x, .routing = work.routing, .rows = work.rows};
   if (shape_.own_tokens) {
     Result<Tokens> gathered = GatherTokens(work, n_all, first);
-    if (!gathered) {
-      return Unexpected(gathered.error());
-    }
+    if (!gathered) return Unexpected(gathered.error());
     all = *gathered;
   }
   const Matrix<std::int32_t> here = views_.here.Rows(0, n_all);
@@ -101,9 +93,7 @@ Result<GatheredExperts::Tokens> GatheredExperts::GatherTokens(const ExpertWork& 
   add(views_.ids);
   add(views_.weights);
   add(views_.homes);
-  if (Status moved = ranks_.ShareInPlace(pieces_); !moved) {
-    return Unexpected(moved.error());
-  }
+  if (Status moved = ranks_.ShareInPlace(pieces_); !moved) return Unexpected(moved.error());
   return Tokens{
       .x = views_.x.Rows(0, n_all),
       .routing = {.ids = views_.ids.Rows(0, n_all), .weights = views_.weights.Rows(0, n_all)},

@@ -26,19 +26,13 @@ SlicedExperts::Views SlicedExperts::LayOut(BufferLayout& memory, const ExchangeS
 Result<std::unique_ptr<ExpertExchange>> SlicedExperts::Create(Backend& backend, Communicator& ranks,
                                                               const ExchangeShape& shape) {
   Result<Ranks> row_ranks = ranks.Split(0, ranks.rank());
-  if (!row_ranks) {
-    return Unexpected(row_ranks.error());
-  }
+  if (!row_ranks) return Unexpected(row_ranks.error());
   Result<Ranks> sum_ranks = ranks.Split(0, ranks.rank());
-  if (!sum_ranks) {
-    return Unexpected(sum_ranks.error());
-  }
+  if (!sum_ranks) return Unexpected(sum_ranks.error());
   Result<LaidOutBuffer<Views>> memory = AllocateLayout(
       backend, [&](BufferLayout& buffer) { return LayOut(buffer, shape, ranks.size()); },
       MemoryKind::kShared);
-  if (!memory) {
-    return Unexpected(memory.error());
-  }
+  if (!memory) return Unexpected(memory.error());
   return std::unique_ptr<ExpertExchange>(new SlicedExperts(
       backend, *std::move(row_ranks), *std::move(sum_ranks), shape, *std::move(memory)));
 }
@@ -63,12 +57,8 @@ SlicedExperts::SlicedExperts(Backend& backend, Ranks row_ranks, Ranks sum_ranks,
 Status SlicedExperts::Run(const ExpertWork& work) {
   n_tokens_ = work.x.rows;
   const std::int64_t k = work.routing.ids.cols;
-  if (Status fits = CheckTokens(n_tokens_, shape_.max_tokens); !fits) {
-    return fits;
-  }
-  if (Status done = backend_.Synchronize(); !done) {
-    return done;
-  }
+  if (Status fits = CheckTokens(n_tokens_, shape_.max_tokens); !fits) return fits;
+  if (Status done = backend_.Synchronize(); !done) return done;
   n_summed_ = 0;
   OrderExperts(work);
   OrderTokens(work);
@@ -144,9 +134,7 @@ Status SlicedExperts::ExpectSums() {
     }
   }
   Result<std::unique_ptr<Exchange>> started = sum_ranks_->Start({}, incoming_);
-  if (!started) {
-    return Unexpected(started.error());
-  }
+  if (!started) return Unexpected(started.error());
   sums_ = std::move(*started);
   return {};
 }
@@ -191,9 +179,7 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
 Status SlicedExperts::RunShared(const ExpertWork& work) {
   Status ran = work.shared();
   if (ran) ran = backend_.Synchronize();
-  if (!ran) {
-    return ran;
-  }
+  if (!ran) return ran;
   const Piece mine = SliceOf(ranks_->rank());
   for (std::int64_t row = mine.first; row < mine.first + mine.count; ++row) {
     const std::int64_t token = tokens_[static_cast<std::size_t>(row)];
@@ -211,9 +197,7 @@ Status SlicedExperts::SendSums(const ExpertWork& work, int n_computed) {
     }
     const Matrix<Bf16> sums = views_.sums.Rows(complete.first, complete.count);
     backend_.CombineExperts(work.rows.Rows(complete.first * k, complete.count * k), sums, sums);
-    if (Status done = backend_.Synchronize(); !done) {
-      return done;
-    }
+    if (Status done = backend_.Synchronize(); !done) return done;
     for (int step = 1; step < ranks_->size(); ++step) {
       const Outgoing message = {(ranks_->rank() + step) % ranks_->size(), BytesOf(sums)};
       if (Status sent = sum_outbox_.Send({&message, 1}); !sent) {

@@ -23,9 +23,7 @@ Result<std::unique_ptr<PlacedExperts>> PlacedExperts::Create(Backend& backend,
     }
   }
   Result<std::unique_ptr<Communicator>> own = ranks.expert->Split(0, ranks.expert->rank());
-  if (!own) {
-    return Unexpected(own.error());
-  }
+  if (!own) return Unexpected(own.error());
   return std::unique_ptr<PlacedExperts>(
       new PlacedExperts(backend, config, ranks, std::move(options), *std::move(own)));
 }
@@ -69,16 +67,12 @@ void PlacedExperts::ShardWeights(ModelWeights& weights) const {
 }
 
 Status PlacedExperts::Bind(ModelWeights& weights, const Checkpoint* mapped, bool lock) {
-  if (Status bound = MappedExperts::Bind(weights, mapped, lock); !bound) {
-    return bound;
-  }
+  if (Status bound = MappedExperts::Bind(weights, mapped, lock); !bound) return bound;
   memory_.emplace(backend_, options_.max_moved_bytes,
                   lock ? std::optional(WeightBytes(weights)) : std::nullopt);
   Result<ExpertLoads> loads =
       ExpertLoads::Create(n_layers() + 1, n_experts(), options_.window_steps);
-  if (!loads) {
-    return Unexpected(loads.error());
-  }
+  if (!loads) return Unexpected(loads.error());
   loads_ = *std::move(loads);
   if (const std::span<std::byte> memory = weights.memory.bytes(); !memory.empty()) {
     for (const std::int64_t block : Blocks()) {
@@ -97,9 +91,7 @@ Status PlacedExperts::BeginBlock(std::int64_t block) {
 }
 
 Result<ExpertLease> PlacedExperts::Acquire(std::int64_t block, Matrix<const std::int32_t> ids) {
-  if (Status polled = shipment_.Poll(); !polled) {
-    return Unexpected(polled.error());
-  }
+  if (Status polled = shipment_.Poll(); !polled) return Unexpected(polled.error());
   Count(block, ids);
   return MappedExperts::Acquire(block, ids);
 }
