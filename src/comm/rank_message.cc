@@ -6,7 +6,7 @@
 namespace fathom {
 namespace {
 
-// What a step that decodes says goes in one piece of this many numbers, their count among them.
+// The message of a decoding step fits into one piece of this many numbers, the count included.
 constexpr std::size_t kPieceNumbers = 128;
 
 }  // namespace
@@ -16,18 +16,13 @@ void RankMessage::Clear() {
   next_ = 0;
 }
 
-void RankMessage::AddList(const std::vector<std::int64_t>& list) {
-  Add(std::ssize(list));
-  numbers_.insert(numbers_.end(), list.begin(), list.end());
-}
-
-std::int64_t RankMessage::Take() {
+std::int64_t RankMessage::Read() {
   const std::size_t at = next_++;
   return at < numbers_.size() ? numbers_[at] : 0;
 }
 
-std::size_t RankMessage::TakeLength() {
-  const auto length = static_cast<std::size_t>(std::max<std::int64_t>(Take(), 0));
+std::size_t RankMessage::ReadLength() {
+  const auto length = static_cast<std::size_t>(std::max<std::int64_t>(Read(), 0));
   return std::min(length, numbers_.size() - std::min(next_, numbers_.size()));
 }
 

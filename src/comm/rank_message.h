@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "base/result.h"
@@ -10,24 +11,42 @@
 
 namespace fathom {
 
-// Written by the first rank number by number, read by the others in the same order. Keeps its
-// memory. One thread at a time.
+// The first rank writes number by number; the others read in the same order. Keeps its memory. One
+// thread at a time.
 class RankMessage {
  public:
   void Clear();
-  void Add(std::int64_t number) { numbers_.push_back(number); }
-  // The number of what follows, then each.
-  void AddList(const std::vector<std::int64_t>& list);
+  // Appends the numbers in this order; enums count as numbers.
+  template <class... Numbers>
+  void Write(Numbers... numbers) {
+    (numbers_.push_back(static_cast<std::int64_t>(numbers)), ...);
+  }
+  // Appends the length of the list, then its numbers.
+  template <class List>
+  void WriteList(const List& list) {
+    Write(std::size(list));
+    numbers_.insert(numbers_.end(), std::begin(list), std::end(list));
+  }
 
-  // 0 where there is none.
-  std::int64_t Take();
-  // Of a list that Take has told the length of: no more than there can be.
-  std::size_t TakeLength();
-  // Everything has been taken, and nothing that was not there.
+  // Returns the next number; 0 if none is left.
+  std::int64_t Read();
+  // Reads the next numbers in this order.
+  template <class... Numbers>
+  void Read(Numbers&... numbers) {
+    ((numbers = static_cast<Numbers>(Read())), ...);
+  }
+  // Reads the length of a list: at most the count of the numbers that are left.
+  std::size_t ReadLength();
+  // Reads a list of WriteList; `list` keeps its memory.
+  template <class List>
+  void ReadList(List& list) {
+    list.resize(ReadLength());
+    for (typename List::value_type& number : list) Read(number);
+  }
+  // Returns true if every number has been read, and none that was not there.
   bool IsRead() const { return next_ == numbers_.size(); }
 
-  // Called by all ranks: afterwards the others have the numbers of rank 0, to be read from the
-  // first.
+  // Called by all ranks. Gives the other ranks the numbers of rank 0, to be read from the first.
   Status Broadcast(Communicator& ranks);
 
  private:

@@ -155,7 +155,7 @@ Status RankProcess::Conclude(Status status) {
 void RankProcess::End() {
   if (is_alone() || alarm_.raised()) return;
   RankMessage end;
-  end.Add(static_cast<std::int64_t>(RankCall::kEnd));
+  end.Write(RankCall::kEnd);
   static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
 }
 
@@ -219,8 +219,7 @@ Result<const ModelRanks*> RankProcess::Partition(const ModelConfig& config,
                      "--ep: expected 1 or {} (the ranks of a stage), found {}", n_stage_ranks,
                      options_.n_expert);
   }
-  const Status agreed = CheckAgreement(checkpoint);
-  if (!agreed) return Unexpected(agreed.error());
+  if (Status agreed = CheckAgreement(checkpoint); !agreed) return Unexpected(agreed.error());
   Result<std::unique_ptr<RankGroups>> groups =
       RankGroups::Join(*all_, config, WeighStages(checkpoint, config), counts);
   if (!groups) return Unexpected(groups.error());

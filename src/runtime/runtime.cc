@@ -64,23 +64,22 @@ LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, boo
 
 Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
   RankMessage message;
-  message.Add(static_cast<std::int64_t>(RankCall::kLoad));
-  AddSizes(plan.sizes, message);
-  message.Add(std::int64_t{plan.prefix_cache});
+  message.Write(RankCall::kLoad);
+  WriteSizes(plan.sizes, message);
+  message.Write(plan.prefix_cache);
   return message.Broadcast(all);
 }
 
 // None: the first rank has nothing to load.
 Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   RankMessage message;
-  const Status received = message.Broadcast(all);
-  if (!received) return Unexpected(received.error());
-  if (static_cast<RankCall>(message.Take()) == RankCall::kEnd) {
+  if (Status received = message.Broadcast(all); !received) return Unexpected(received.error());
+  if (static_cast<RankCall>(message.Read()) == RankCall::kEnd) {
     return std::optional<LoadPlan>();
   }
   LoadPlan plan;
-  TakeSizes(message, plan.sizes);
-  plan.prefix_cache = message.Take() != 0;
+  ReadSizes(message, plan.sizes);
+  message.Read(plan.prefix_cache);
   if (!message.IsRead()) {
     return MakeError(ErrorCode::kInvalidData,
                      "rank 0 told something else than what to load: it is another program");
@@ -93,8 +92,7 @@ Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
 Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
                                                const RuntimeOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Status valid = CheckOptions(options);
-  if (!valid) return Unexpected(valid.error());
+  if (Status valid = CheckOptions(options); !valid) return Unexpected(valid.error());
   const Result<std::int64_t> n_context = ContextLength(options.run, kDefaultContext, files.config);
   if (!n_context) return Unexpected(n_context.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(files.directory);
@@ -108,8 +106,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
   std::unique_ptr<Runtime> runtime(new Runtime());
   if (options.ranks == nullptr) {
     runtime->alone_ = std::make_unique<RankProcess>(RankOptions());
-    const Status joined = runtime->alone_->Join();
-    if (!joined) return Unexpected(joined.error());
+    if (Status joined = runtime->alone_->Join(); !joined) return Unexpected(joined.error());
     with_ranks.ranks = runtime->alone_.get();
   }
   const Status sent = BroadcastLoadPlan(plan, with_ranks.ranks->all());

@@ -124,10 +124,10 @@ void FakeModel::TellChanges(const BatchView& view) {
     return;
   }
   RankMessage message;
-  shadow_->AddChanges(view, message);
+  shadow_->WriteChanges(view, message);
   for (std::size_t rank = 1; rank < caches_.size(); ++rank) {
     RankMessage heard = message;
-    TakeChanges(heard, caches_[rank]);
+    ReadChanges(heard, caches_[rank]);
     Check(heard.IsRead(), "what was told and not heard");
   }
 }

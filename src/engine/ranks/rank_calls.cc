@@ -3,82 +3,48 @@
 #include <algorithm>
 
 namespace fathom {
-namespace {
 
-std::int32_t TakeSmall(RankMessage& message) { return static_cast<std::int32_t>(message.Take()); }
-
-}  // namespace
-
-void AddSizes(const ModelOptions& options, RankMessage& message) {
-  for (const std::int64_t size :
-       {options.max_sequences, options.max_context, options.max_batch_tokens,
-        options.max_logit_rows, std::int64_t{options.with_draft}, options.kv_memory_bytes}) {
-    message.Add(size);
-  }
+void WriteSizes(const ModelOptions& options, RankMessage& message) {
+  message.Write(options.max_sequences, options.max_context, options.max_batch_tokens,
+                options.max_logit_rows, options.with_draft, options.kv_memory_bytes);
 }
 
-void TakeSizes(RankMessage& message, ModelOptions& options) {
-  options.max_sequences = message.Take();
-  options.max_context = message.Take();
-  options.max_batch_tokens = message.Take();
-  options.max_logit_rows = message.Take();
-  options.with_draft = message.Take() != 0;
-  options.kv_memory_bytes = message.Take();
+void ReadSizes(RankMessage& message, ModelOptions& options) {
+  message.Read(options.max_sequences, options.max_context, options.max_batch_tokens,
+               options.max_logit_rows, options.with_draft, options.kv_memory_bytes);
 }
 
-void AddBatch(const BatchView& batch, RankMessage& message) {
-  message.Add(std::ssize(batch.segments));
+void WriteBatch(const BatchView& batch, RankMessage& message) {
+  message.Write(batch.segments.size());
   for (const Segment& segment : batch.segments) {
-    message.Add(segment.sequence);
-    message.Add(segment.first_position);
-    message.Add(segment.n_tokens);
-    for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
-      message.Add(batch.tokens[static_cast<std::size_t>(segment.first_row + i)]);
-    }
+    message.Write(segment.sequence, segment.first_position);
+    message.WriteList(batch.tokens.subspan(static_cast<std::size_t>(segment.first_row),
+                                           static_cast<std::size_t>(segment.n_tokens)));
   }
 }
 
-void TakeBatch(RankMessage& message, Batch& batch) {
+void ReadBatch(RankMessage& message, Batch& batch) {
   batch.Clear();
   std::vector<Token> tokens;
-  for (std::size_t n = message.TakeLength(); n > 0; --n) {
-    const std::int32_t sequence = TakeSmall(message);
-    const std::int32_t first_position = TakeSmall(message);
-    tokens.resize(message.TakeLength());
-    for (Token& token : tokens) {
-      token = static_cast<Token>(message.Take());
-    }
+  for (std::size_t n = message.ReadLength(); n > 0; --n) {
+    std::int32_t sequence = 0, first_position = 0;
+    message.Read(sequence, first_position);
+    message.ReadList(tokens);
     batch.Add(sequence, first_position, tokens);
   }
 }
 
-void AddRows(std::span<const std::int32_t> rows, RankMessage& message) {
-  message.Add(std::ssize(rows));
-  for (const std::int32_t row : rows) {
-    message.Add(row);
-  }
-}
-
-void TakeRows(RankMessage& message, std::vector<std::int32_t>& rows) {
-  rows.resize(message.TakeLength());
-  for (std::int32_t& row : rows) {
-    row = TakeSmall(message);
-  }
-}
-
-void AddRequests(std::span<const DraftRequest> requests, RankMessage& message) {
-  message.Add(std::ssize(requests));
+void WriteRequests(std::span<const DraftRequest> requests, RankMessage& message) {
+  message.Write(requests.size());
   for (const DraftRequest& request : requests) {
-    message.Add(request.row);
-    message.Add(request.n_drafts);
+    message.Write(request.row, request.n_drafts);
   }
 }
 
-void TakeRequests(RankMessage& message, std::vector<DraftRequest>& requests) {
-  requests.resize(message.TakeLength());
+void ReadRequests(RankMessage& message, std::vector<DraftRequest>& requests) {
+  requests.resize(message.ReadLength());
   for (DraftRequest& request : requests) {
-    request.row = TakeSmall(message);
-    request.n_drafts = message.Take();
+    message.Read(request.row, request.n_drafts);
   }
 }
 
@@ -93,9 +59,9 @@ CacheShadow::CacheShadow(SequenceCache& cache)
 
 CacheShadow::~CacheShadow() { cache_.NoteCopies(nullptr); }
 
-// Adds the entries before `end` that have changed.
-void CacheShadow::AddEntries(BlockKind kind, std::int32_t sequence, std::int64_t end,
-                             RankMessage& message) {
+// Writes the entries before `end` that have changed.
+void CacheShadow::WriteEntries(BlockKind kind, std::int32_t sequence, std::int64_t end,
+                               RankMessage& message) {
   const std::span<const std::int32_t> found = cache_.Table(kind, sequence);
   const std::span<std::int32_t> known =
       std::span(tables_[static_cast<std::size_t>(kind)])
@@ -107,53 +73,46 @@ void CacheShadow::AddEntries(BlockKind kind, std::int32_t sequence, std::int64_t
       changed_.insert(changed_.end(), {static_cast<std::int64_t>(i), found[i]});
     }
   }
-  message.AddList(changed_);
+  message.WriteList(changed_);
 }
 
-void CacheShadow::AddChanges(const BatchView& batch, RankMessage& message) {
-  message.Add(std::ssize(copies_));
+void CacheShadow::WriteChanges(const BatchView& batch, RankMessage& message) {
+  message.Write(copies_.size());
   for (const CacheCopy& copy : copies_) {
-    message.Add(static_cast<std::int64_t>(copy.what));
-    message.Add(copy.data_rank);
-    message.Add(copy.from);
-    message.Add(copy.to);
+    message.Write(copy.what, copy.data_rank, copy.from, copy.to);
   }
   copies_.clear();
-  message.Add(std::ssize(batch.segments));
+  message.Write(batch.segments.size());
   for (const Segment& segment : batch.segments) {
     const SequenceState& state = cache_.state(segment.sequence);
     SequenceState& known = states_[static_cast<std::size_t>(segment.sequence)];
-    message.Add(segment.sequence);
-    message.Add(state.next_position);
-    message.Add(state.earliest_next);
-    message.Add(state.first_window);
-    message.Add(state.end_block);
+    message.Write(segment.sequence, state.next_position, state.earliest_next, state.first_window,
+                  state.end_block);
     const std::int64_t end = std::max(known.end_block, state.end_block);
-    AddEntries(BlockKind::kHistory, segment.sequence, end, message);
-    AddEntries(BlockKind::kWindow, segment.sequence, end, message);
+    WriteEntries(BlockKind::kHistory, segment.sequence, end, message);
+    WriteEntries(BlockKind::kWindow, segment.sequence, end, message);
     known = state;
   }
 }
 
-void TakeChanges(RankMessage& message, SequenceCache& cache) {
-  for (std::size_t n = message.TakeLength(); n > 0; --n) {
-    const auto what = static_cast<CacheCopy::What>(message.Take());
-    const int data_rank = TakeSmall(message);
-    const std::int32_t from = TakeSmall(message);
-    cache.Run({what, data_rank, from, TakeSmall(message)});
+void ReadChanges(RankMessage& message, SequenceCache& cache) {
+  for (std::size_t n = message.ReadLength(); n > 0; --n) {
+    CacheCopy copy;
+    message.Read(copy.what, copy.data_rank, copy.from, copy.to);
+    cache.Run(copy);
   }
-  for (std::size_t n = message.TakeLength(); n > 0; --n) {
-    const std::int32_t sequence = TakeSmall(message);
+  for (std::size_t n = message.ReadLength(); n > 0; --n) {
+    std::int32_t sequence = 0;
     SequenceState state;
-    state.next_position = message.Take();
-    state.earliest_next = message.Take();
-    state.first_window = message.Take();
-    state.end_block = message.Take();
+    message.Read(sequence, state.next_position, state.earliest_next, state.first_window,
+                 state.end_block);
     cache.Follow(sequence, state);
     for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-      for (std::size_t left = message.TakeLength(); left > 1; left -= 2) {
-        const std::int64_t i = message.Take();
-        cache.FollowEntry(kind, sequence, i, TakeSmall(message));
+      for (std::size_t left = message.ReadLength(); left > 1; left -= 2) {
+        std::int64_t i = 0;
+        std::int32_t block = 0;
+        message.Read(i, block);
+        cache.FollowEntry(kind, sequence, i, block);
       }
     }
   }

@@ -33,18 +33,15 @@ enum class RankCall : std::int64_t {
 // Runs on every rank after each Forward, with the number of its tokens, the same on every rank.
 using AfterForward = std::function<Status(std::int64_t n_tokens)>;
 
-// Adds the sizes of the model, which all ranks load alike.
-void AddSizes(const ModelOptions& options, RankMessage& message);
-void TakeSizes(RankMessage& message, ModelOptions& options);
+// Write and read the sizes of the model, which all ranks load alike.
+void WriteSizes(const ModelOptions& options, RankMessage& message);
+void ReadSizes(RankMessage& message, ModelOptions& options);
 
-void AddBatch(const BatchView& batch, RankMessage& message);
-void TakeBatch(RankMessage& message, Batch& batch);
+void WriteBatch(const BatchView& batch, RankMessage& message);
+void ReadBatch(RankMessage& message, Batch& batch);
 
-void AddRows(std::span<const std::int32_t> rows, RankMessage& message);
-void TakeRows(RankMessage& message, std::vector<std::int32_t>& rows);
-
-void AddRequests(std::span<const DraftRequest> requests, RankMessage& message);
-void TakeRequests(RankMessage& message, std::vector<DraftRequest>& requests);
+void WriteRequests(std::span<const DraftRequest> requests, RankMessage& message);
+void ReadRequests(RankMessage& message, std::vector<DraftRequest>& requests);
 
 // The caches of the other ranks, as the first rank knows them.
 class CacheShadow {
@@ -55,12 +52,12 @@ class CacheShadow {
   CacheShadow(const CacheShadow&) = delete;
   CacheShadow& operator=(const CacheShadow&) = delete;
 
-  // Adds the copies since the last call, and the changes of the batch's sequences since they were
+  // Writes the copies since the last call, and the changes of the batch's sequences since they were
   // last in a batch.
-  void AddChanges(const BatchView& batch, RankMessage& message);
+  void WriteChanges(const BatchView& batch, RankMessage& message);
 
  private:
-  void AddEntries(BlockKind kind, std::int32_t sequence, std::int64_t end, RankMessage& message);
+  void WriteEntries(BlockKind kind, std::int32_t sequence, std::int64_t end, RankMessage& message);
 
   SequenceCache& cache_;
   std::vector<CacheCopy> copies_;
@@ -70,6 +67,6 @@ class CacheShadow {
 };
 
 // Applies the changes to the cache of another rank.
-void TakeChanges(RankMessage& message, SequenceCache& cache);
+void ReadChanges(RankMessage& message, SequenceCache& cache);
 
 }  // namespace fathom

@@ -33,44 +33,35 @@ FinishedPart TakePart(std::vector<FinishedLoad>& finished) {
   return part;
 }
 
-void AddKey(const BlockKey& key, RankMessage& message) {
-  for (const std::int64_t half : std::bit_cast<std::array<std::int64_t, 2>>(key.bytes)) {
-    message.Add(half);
-  }
+void WriteKey(const BlockKey& key, RankMessage& message) {
+  const auto halves = std::bit_cast<std::array<std::int64_t, 2>>(key.bytes);
+  message.Write(halves[0], halves[1]);
 }
 
-BlockKey TakeKey(RankMessage& message) {
+BlockKey ReadKey(RankMessage& message) {
   std::array<std::int64_t, 2> halves = {};
-  for (std::int64_t& half : halves) {
-    half = message.Take();
-  }
+  message.Read(halves[0], halves[1]);
   return {std::bit_cast<decltype(BlockKey::bytes)>(halves)};
 }
 
-void AddBlock(const KeptBlock& stored, RankMessage& message) {
-  message.Add(stored.data_rank);
-  AddKey(stored.key, message);
-  message.Add(static_cast<std::int64_t>(stored.kind));
-  AddKey(stored.parent, message);
-  message.Add(stored.block);
-  message.Add(std::ssize(stored.tokens));
-  for (const Token token : stored.tokens) {
-    message.Add(token);
-  }
+void WriteBlock(const KeptBlock& stored, RankMessage& message) {
+  message.Write(stored.data_rank);
+  WriteKey(stored.key, message);
+  message.Write(stored.kind);
+  WriteKey(stored.parent, message);
+  message.Write(stored.block);
+  message.WriteList(stored.tokens);
 }
 
 // Stores the tokens of the block in `tokens`.
-KeptBlock TakeBlock(RankMessage& message, std::vector<Token>& tokens) {
+KeptBlock ReadBlock(RankMessage& message, std::vector<Token>& tokens) {
   KeptBlock stored;
-  stored.data_rank = static_cast<int>(message.Take());
-  stored.key = TakeKey(message);
-  stored.kind = static_cast<BlockKind>(message.Take());
-  stored.parent = TakeKey(message);
-  stored.block = static_cast<std::int32_t>(message.Take());
-  tokens.resize(message.TakeLength());
-  for (Token& token : tokens) {
-    token = static_cast<Token>(message.Take());
-  }
+  message.Read(stored.data_rank);
+  stored.key = ReadKey(message);
+  message.Read(stored.kind);
+  stored.parent = ReadKey(message);
+  message.Read(stored.block);
+  message.ReadList(tokens);
   stored.tokens = tokens;
   return stored;
 }
@@ -120,14 +111,9 @@ Result<std::unique_ptr<LeaderDisks>> LeaderDisks::Open(SequenceCache& cache,
     return Unexpected(mine.error());
   }
   const Status told = tell([&](RankMessage& message) {
-    message.Add(static_cast<std::int64_t>(DiskCall::kOpen));
-    message.Add(options.max_bytes);
-    AddKey(root, message);
-    const std::string path = options.directory.string();
-    message.Add(std::ssize(path));
-    for (const char c : path) {
-      message.Add(c);
-    }
+    message.Write(DiskCall::kOpen, options.max_bytes);
+    WriteKey(root, message);
+    message.WriteList(options.directory.string());
   });
   if (!told) {
     return Unexpected(told.error());
@@ -163,7 +149,7 @@ bool LeaderDisks::Succeeded(const Status& status) {
 
 bool LeaderDisks::TellAll(DiskCall call, const std::function<void(RankMessage&)>& add) {
   return !failed_ && Succeeded(tell_([&](RankMessage& message) {
-    message.Add(static_cast<std::int64_t>(call));
+    message.Write(call);
     if (add) {
       add(message);
     }
@@ -171,7 +157,7 @@ bool LeaderDisks::TellAll(DiskCall call, const std::function<void(RankMessage&)>
 }
 
 void LeaderDisks::Store(const KeptBlock& stored) {
-  if (!TellAll(DiskCall::kStore, [&](RankMessage& message) { AddBlock(stored, message); })) {
+  if (!TellAll(DiskCall::kStore, [&](RankMessage& message) { WriteBlock(stored, message); })) {
     return;
   }
   mine_->Store(stored);
@@ -186,8 +172,8 @@ void LeaderDisks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
   loads_[id] = {
       .data_rank = stored.data_rank, .key = stored.key, .kind = stored.kind, .ended = !is_mine};
   TellAll(DiskCall::kLoad, [&](RankMessage& message) {
-    message.Add(static_cast<std::int64_t>(id));
-    AddBlock(stored, message);
+    message.Write(id);
+    WriteBlock(stored, message);
   });
   if (is_mine) {
     mine_->StartLoad(id, stored);
@@ -233,9 +219,9 @@ void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
 // Deletes a block that one rank cannot load on all ranks, so that all store it again.
 void LeaderDisks::Discard(const Loading& load) {
   const auto add = [&](RankMessage& message) {
-    message.Add(load.data_rank);
-    AddKey(load.key, message);
-    message.Add(static_cast<std::int64_t>(load.kind));
+    message.Write(load.data_rank);
+    WriteKey(load.key, message);
+    message.Write(load.kind);
   };
   if (load.ok || !TellAll(DiskCall::kDiscard, add)) {
     return;
@@ -262,12 +248,10 @@ void LeaderDisks::Flush() {
 
 Status FollowerDisk::Open(RankMessage& message) {
   DiskTierOptions options;
-  options.max_bytes = message.Take();
-  const BlockKey root = TakeKey(message);
-  std::string path(message.TakeLength(), '\0');
-  for (char& c : path) {
-    c = static_cast<char>(message.Take());
-  }
+  options.max_bytes = message.Read();
+  const BlockKey root = ReadKey(message);
+  std::string path;
+  message.ReadList(path);
   options.directory = path;
   Result<std::unique_ptr<DiskBlocks>> mine = DiskBlocks::Open(cache_, options, root, warn_);
   if (!mine) {
@@ -279,7 +263,7 @@ Status FollowerDisk::Open(RankMessage& message) {
 }
 
 Status FollowerDisk::Run(RankMessage& message) {
-  const auto call = static_cast<DiskCall>(message.Take());
+  const auto call = static_cast<DiskCall>(message.Read());
   if (call == DiskCall::kOpen) {
     return Open(message);
   }
@@ -291,11 +275,11 @@ Status FollowerDisk::Run(RankMessage& message) {
   std::vector<Token> tokens;
   switch (call) {
     case DiskCall::kStore:
-      mine_->Store(TakeBlock(message, tokens));
+      mine_->Store(ReadBlock(message, tokens));
       return {};
     case DiskCall::kLoad: {
-      const auto id = static_cast<std::uint64_t>(message.Take());
-      const KeptBlock stored = TakeBlock(message, tokens);
+      const auto id = static_cast<std::uint64_t>(message.Read());
+      const KeptBlock stored = ReadBlock(message, tokens);
       if (stored.data_rank == mine_->own_rank()) {
         mine_->StartLoad(id, stored);
       }
@@ -307,9 +291,9 @@ Status FollowerDisk::Run(RankMessage& message) {
       return all ? Status() : Unexpected(all.error());
     }
     case DiskCall::kDiscard: {
-      const bool is_mine = message.Take() == mine_->own_rank();
-      const BlockKey key = TakeKey(message);
-      const auto kind = static_cast<BlockKind>(message.Take());
+      const bool is_mine = message.Read() == mine_->own_rank();
+      const BlockKey key = ReadKey(message);
+      const auto kind = static_cast<BlockKind>(message.Read());
       if (is_mine) {
         mine_->Discard(key, kind);
       }

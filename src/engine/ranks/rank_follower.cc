@@ -27,11 +27,11 @@ class Follower {
   Status Run(RankCall call, RankMessage& message) {
     switch (call) {
       case RankCall::kForward:
-        TakeChanges(message, model_.cache());
-        TakeBatch(message, batch_);
+        ReadChanges(message, model_.cache());
+        ReadBatch(message, batch_);
         return IfRead(message, [&] { return Forward(); });
       case RankCall::kLogits:
-        TakeRows(message, rows_);
+        message.ReadList(rows_);
         return IfRead(message, [&] { return WithoutValue(model_.Logits(rows_)); });
       case RankCall::kCommit:
       case RankCall::kPropose:
@@ -58,13 +58,13 @@ class Follower {
  private:
   Status Draft(RankCall call, Drafter& drafter, RankMessage& message) {
     if (call == RankCall::kCommit) {
-      TakeChanges(message, model_.cache());
-      TakeBatch(message, batch_);
-      TakeRows(message, rows_);
-      const auto source = static_cast<StreamSource>(message.Take());
+      ReadChanges(message, model_.cache());
+      ReadBatch(message, batch_);
+      message.ReadList(rows_);
+      const auto source = static_cast<StreamSource>(message.Read());
       return IfRead(message, [&] { return drafter.Commit(batch_, rows_, source); });
     }
-    TakeRequests(message, requests_);
+    ReadRequests(message, requests_);
     return IfRead(message, [&] {
       return drafter.Propose(requests_, [this](const DraftLogits& found, std::span<Token> tokens) {
         return found.every_rank_needs_tokens ? ReceiveTokens(tokens) : Status();
@@ -76,7 +76,7 @@ class Follower {
     if (Status told = tokens_message_.Broadcast(all_); !told) {
       return told;
     }
-    TakeRows(tokens_message_, rows_);
+    tokens_message_.ReadList(rows_);
     if (std::ssize(rows_) != std::ssize(tokens)) {
       return MakeError(ErrorCode::kInvalidData,
                        "message of rank 0: expected {} drafted tokens, found {}", tokens.size(),
@@ -125,7 +125,7 @@ Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_fo
     if (Status told = message.Broadcast(all); !told) {
       return told;
     }
-    const auto call = static_cast<RankCall>(message.Take());
+    const auto call = static_cast<RankCall>(message.Read());
     if (call == RankCall::kEnd) {
       return {};
     }

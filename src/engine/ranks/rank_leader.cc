@@ -23,7 +23,7 @@ Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
     return Unexpected(*failure_);
   }
   message_.Clear();
-  message_.Add(static_cast<std::int64_t>(call));
+  message_.Write(call);
   fill(message_);
   const Status told = Checked(message_.Broadcast(all_));
   return told ? Checked(run()) : told;
@@ -58,8 +58,8 @@ Status RankLeader::Forward(const Batch& batch) {
   return Call(
       RankCall::kForward,
       [&](RankMessage& message) {
-        shadow_.AddChanges(batch.View(), message);
-        AddBatch(batch.View(), message);
+        shadow_.WriteChanges(batch.View(), message);
+        WriteBatch(batch.View(), message);
       },
       [&] {
         Status ran = model_.Forward(batch);
@@ -69,7 +69,7 @@ Status RankLeader::Forward(const Batch& batch) {
 
 Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {
   return Call(
-      RankCall::kLogits, [&](RankMessage& message) { AddRows(rows, message); },
+      RankCall::kLogits, [&](RankMessage& message) { message.WriteList(rows); },
       [&] { return model_.StartLogits(rows, slot); });
 }
 
@@ -91,10 +91,10 @@ Status RankLeader::CommitToDrafter(const Batch& next, std::span<const std::int32
   return Call(
       RankCall::kCommit,
       [&](RankMessage& message) {
-        shadow_.AddChanges(next.View(), message);
-        AddBatch(next.View(), message);
-        AddRows(stream_rows, message);
-        message.Add(static_cast<std::int64_t>(source));
+        shadow_.WriteChanges(next.View(), message);
+        WriteBatch(next.View(), message);
+        message.WriteList(stream_rows);
+        message.Write(source);
       },
       [&] { return model_.drafter()->Commit(next, stream_rows, source); });
 }
@@ -107,11 +107,11 @@ Status RankLeader::ProposeDrafts(std::span<const DraftRequest> requests,
       return chosen;
     }
     message_.Clear();
-    AddRows(tokens, message_);
+    message_.WriteList(tokens);
     return message_.Broadcast(all_);
   };
   return Call(
-      RankCall::kPropose, [&](RankMessage& message) { AddRequests(requests, message); },
+      RankCall::kPropose, [&](RankMessage& message) { WriteRequests(requests, message); },
       [&] { return model_.drafter()->Propose(requests, std::cref(choose_for_all)); });
 }
 

@@ -41,8 +41,8 @@ Error ErrorOfFollower(RankMessage message) {
 TEST(RankFollower, WithoutADrafterReportsACallOfIt) {
   const std::vector<DraftRequest> requests = {{.row = 0, .n_drafts = 1}};
   RankMessage propose;
-  propose.Add(static_cast<std::int64_t>(RankCall::kPropose));
-  AddRequests(requests, propose);
+  propose.Write(RankCall::kPropose);
+  WriteRequests(requests, propose);
   const Error error = ErrorOfFollower(std::move(propose));
   EXPECT_EQ(error.code, ErrorCode::kInvalidData);
   EXPECT_THAT(error.message, ::testing::HasSubstr("no call of a drafter"));
@@ -50,7 +50,7 @@ TEST(RankFollower, WithoutADrafterReportsACallOfIt) {
 
 TEST(RankFollower, ReportsACallThatItDoesNotKnow) {
   RankMessage unknown;
-  unknown.Add(99);
+  unknown.Write(99);
   const Error error = ErrorOfFollower(std::move(unknown));
   EXPECT_EQ(error.code, ErrorCode::kInvalidData);
   EXPECT_THAT(error.message, ::testing::HasSubstr("found call 99"));

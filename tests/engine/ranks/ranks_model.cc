@@ -83,7 +83,7 @@ RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts&
 
 RanksModel::~RanksModel() {
   RankMessage end;
-  end.Add(static_cast<std::int64_t>(RankCall::kEnd));
+  end.Write(RankCall::kEnd);
   EXPECT_TRUE(end.Broadcast(first_->all()));
 }
 
