@@ -48,11 +48,11 @@ void IndexPartition::Partition(std::span<const std::int32_t> positions) {
   const bool divides_rows = shard_.RowsOfRatio4().n > 1;
   is_shared_ = divides_rows ? has_rows() : SharesScoring(config_, shard_, line_.back());
   if (is_shared_) {
-    divides_rows ? CutByRows() : CutLine();
+    divides_rows ? DivideRows() : DivideLine();
   }
 }
 
-void IndexPartition::CutByRows() {
+void IndexPartition::DivideRows() {
   const auto has_rows = [&](std::size_t token) { return line_[token] < line_[token + 1]; };
   std::size_t first = 0, end = positions_.size();
   while (!has_rows(first)) ++first;
@@ -68,7 +68,7 @@ void IndexPartition::CutByRows() {
   }
 }
 
-void IndexPartition::CutLine() {
+void IndexPartition::DivideLine() {
   std::int64_t n_lists = 0;
   for (int rank = 0; rank < shard_.n_tensor; ++rank) {
     const std::int64_t first = End(rank - 1), end = End(rank);

@@ -57,8 +57,8 @@ class IndexPartition {
   void Choose(Matrix<const ScoredRow> lists, Matrix<std::int32_t> rows) const;
 
  private:
-  void CutByRows();
-  void CutLine();
+  void DivideRows();
+  void DivideLine();
   std::int64_t End(int rank) const;
 
   const ModelConfig& config_;

@@ -26,7 +26,8 @@ class LogitGather {
   // object; `logits` is set before the first call.
   LogitGather(const ModelRanks& ranks, const Matrix<float>& logits, const Matrix<float>& shards);
 
-  // Where a rank of the last stage writes n rows of logits: [n, its columns of the vocabulary].
+  // Returns the matrix where a rank of the last stage writes n rows of logits: [n, its columns of
+  // the vocabulary].
   Matrix<float> Shard(std::int64_t n) const;
   // Sends the n rows of Shard(n) to rank 0; rank 0 begins to receive n rows. A slot (0 to
   // LogitSlots - 1) is taken until Finish.

@@ -4,7 +4,8 @@
 
 namespace fathom {
 
-LogitQueue::LogitQueue(Model& model, Take take) : model_(model), take_(std::move(take)) {}
+LogitQueue::LogitQueue(Model& model, Receive receive)
+    : model_(model), receive_(std::move(receive)) {}
 
 Status LogitQueue::MakeRoom() { return FinishUntil(model_.most_in_flight() - 1); }
 
@@ -23,7 +24,7 @@ Status LogitQueue::FinishUntil(std::int64_t n_left) {
   while (n_started_ - n_finished_ > n_left) {
     const Result<Matrix<const float>> logits = model_.FinishLogits(SlotOf(n_finished_++));
     if (!logits) return Unexpected(logits.error());
-    if (Status taken = take_(*logits); !taken) return taken;
+    if (Status received = receive_(*logits); !received) return received;
   }
   return {};
 }

@@ -25,12 +25,12 @@ namespace fathom {
 // functions in the same order. One thread at a time.
 class LogitQueue {
  public:
-  // Receives the logits of every Start (Model::Logits); an error ends the call that took them.
-  using Take = std::function<Status(Matrix<const float> logits)>;
+  // Receives the logits of every Start (Model::Logits); an error ends the call that received them.
+  using Receive = std::function<Status(Matrix<const float> logits)>;
 
-  LogitQueue(Model& model, Take take);
+  LogitQueue(Model& model, Receive receive);
 
-  // Takes logits until a step may begin.
+  // Hands out logits until a step may begin.
   Status MakeRoom();
   // Starts the logits of rows of the last Forward; any number of times after each Forward.
   Status Start(std::span<const std::int32_t> rows);
@@ -41,7 +41,7 @@ class LogitQueue {
   Status FinishUntil(std::int64_t n_left);
 
   Model& model_;
-  Take take_;
+  Receive receive_;
   std::int64_t n_started_ = 0;
   std::int64_t n_finished_ = 0;
 };

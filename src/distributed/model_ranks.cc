@@ -21,10 +21,11 @@ Status CheckDivides(std::string_view option, int n, std::string_view what, std::
   return {};
 }
 
-// Ends of the stages' layers, such that the heaviest stage is as light as possible; of several such
-// cuts the one whose first stages are the shortest.
-std::vector<std::int64_t> CutLayers(std::span<const std::int64_t> bytes, std::int64_t first_extra,
-                                    std::int64_t last_extra, int n_stages) {
+// Returns the ends of the stages' layers, such that the heaviest stage is as light as possible;
+// among equal divisions the one whose first stages are the shortest.
+std::vector<std::int64_t> DivideLayers(std::span<const std::int64_t> bytes,
+                                       std::int64_t first_extra, std::int64_t last_extra,
+                                       int n_stages) {
   const auto n = static_cast<std::int64_t>(bytes.size());
   std::vector<std::int64_t> before(bytes.size() + 1, 0);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -259,7 +260,7 @@ ModelShard ShardOfRank(int rank, const RankCounts& counts, const StageWeights& w
   shard.expert_path = counts.expert_path.value_or(ExpertPath::kGather);
   shard.decode_context_parallel = counts.decode_context_parallel;
   const std::vector<std::int64_t> ends =
-      CutLayers(weights.layers, weights.first, weights.last, counts.n_stages);
+      DivideLayers(weights.layers, weights.first, weights.last, counts.n_stages);
   const auto stage = static_cast<std::size_t>(shard.stage);
   shard.first_layer = stage == 0 ? 0 : ends[stage - 1];
   shard.end_layer = ends[stage];

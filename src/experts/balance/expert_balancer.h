@@ -22,7 +22,7 @@ ExpertPlacement InitialPlacement(const ExpertCounts& counts);
 ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
                             std::int64_t n_logical);
 
-// The placement for these loads [logical], as DeepSeek's balancer computes it: experts with the
+// Computes the placement for these loads [logical] as DeepSeek's balancer does: experts with the
 // most load per replica get further replicas, which are packed so that every rank has about the
 // same load; where the counts allow it, groups are packed to nodes first. Arithmetic in fp32, ties
 // go to the lowest number. The counts are right (CheckCounts).

@@ -1,4 +1,5 @@
-// ExpertLoads: how many tokens each routed expert of this rank has computed in the last steps.
+// ExpertLoads: counts the tokens that each routed expert of this rank has computed in the last
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace fathom {
 
-// Counts per block and logical expert; a rank counts what it computes itself, so that the sum over
-// the ranks is what all tokens have chosen, whichever ranks have seen them. Counts are of experts,
-// not of replicas: they stay true when replicas move. One thread at a time; allocates at
-// construction only: 4 bytes per step, block and expert, which take memory when first counted.
+// Counts per block and logical expert. A rank counts the tokens that it computes itself, so the sum
+// over the ranks covers the choices of all tokens. Counts belong to experts, not to replicas, and
+// stay valid when replicas move. One thread at a time. Allocates at construction only: 4 bytes per
+// step, block and expert, which take memory when first counted.
 class ExpertLoads {
  public:
-  // The last n_steps (at least 1) count.
+  // Keeps the counts of the last n_steps (at least 1).
   static Result<ExpertLoads> Create(std::int64_t n_blocks, std::int64_t n_experts,
                                     std::int64_t n_steps);
 
@@ -27,7 +28,7 @@ class ExpertLoads {
     ++step_[i];
     ++sums_[i];
   }
-  // [experts], of all steps that count.
+  // Returns the sums [experts] over the kept steps.
   std::span<const std::int64_t> Of(std::int64_t block) const {
     return std::span(sums_).subspan(static_cast<std::size_t>(block * n_experts_),
                                     static_cast<std::size_t>(n_experts_));

@@ -1,9 +1,10 @@
-// Which rank computes which expert for which token (docs/spec/parallel.md 4, 5).
+// ReplicaMap: the rank that computes an expert for a token (docs/spec/parallel.md 4, 5).
 //
 // A router chooses logical experts. Each of them has one or more replicas, the physical experts,
-// which are cut evenly among the expert ranks: rank r has [r * P / ranks, (r + 1) * P / ranks). All
-// ranks of a stage have the same maps, and a token finds its replica by its position in its
-// sequence, so that all agree without a word; who computes an expert changes no bit of it.
+// which are divided evenly among the expert ranks: rank r has [r * P / ranks, (r + 1) * P / ranks).
+// All ranks of a stage have the same maps, and the position of a token in its sequence selects the
+// replica, so that all ranks agree without messages. The rank that computes an expert changes no
+// bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ class ReplicaMap {
   // The counts are right (CheckCounts), and so is the placement.
   ReplicaMap(std::int64_t block, const ExpertCounts& counts, ExpertPlacement placement);
 
-  // The expert rank that computes `expert` for the token at `position` of its sequence: any of
-  // those that have it, evenly over the positions.
+  // Returns the expert rank that computes `expert` for the token at `position` of its sequence. The
+  // positions are spread evenly over the ranks that have the expert.
   int RankOf(std::int32_t position, std::int32_t expert) const {
     const std::int32_t* const first = ranks_.data() + begins_[static_cast<std::size_t>(expert)];
     const std::int32_t count =
@@ -30,7 +31,8 @@ class ReplicaMap {
     return count == 1 ? *first : first[Spread(position) % static_cast<std::uint64_t>(count)];
   }
   bool IsOn(int rank, std::int32_t expert) const;
-  // Ascending, without repeats: replicas of one expert on one rank share their weights.
+  // Returns the experts of the rank, ascending, without repeats: replicas of one expert on one rank
+  // share their weights.
   std::vector<std::int32_t> ExpertsOf(int rank) const;
   std::int64_t n_ranks() const { return counts_.n_ranks; }
 
@@ -54,7 +56,7 @@ class ReplicaMap {
   std::vector<int> ranks_;            // [physical]: of the replicas, expert after expert
 };
 
-// physical_to_logical of every block; that of the draft block follows the layers.
+// physical_to_logical of every block; the draft block follows the layers.
 using BlockPlacements = std::vector<std::vector<std::int32_t>>;
 
 // Error: not n_blocks rows of a logical expert per physical one, or an expert without replica. The
@@ -62,7 +64,7 @@ using BlockPlacements = std::vector<std::vector<std::int32_t>>;
 Status CheckPlacements(const BlockPlacements& placements, std::int64_t n_blocks,
                        const ExpertCounts& counts);
 
-// A map per block; where `placements` is empty, physical expert p holds logical p mod E.
+// Makes a map per block; if `placements` is empty, physical expert p holds logical expert p mod E.
 std::vector<ReplicaMap> MapsOf(const BlockPlacements& placements, std::int64_t n_blocks,
                                const ExpertCounts& counts);
 

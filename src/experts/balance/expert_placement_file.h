@@ -1,4 +1,4 @@
-// Placements of experts as files, so that a run begins where another ended:
+// The file of a placement of experts, with which a run begins where another ended:
 //
 //   {"format": "fathom experts 1",
 //    "model": "5f0c...",                    // fingerprint of the checkpoint

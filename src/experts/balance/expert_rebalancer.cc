@@ -15,8 +15,8 @@
 namespace fathom {
 namespace {
 
-// Share of its load that the busiest rank of a block must come down to: smaller gains are noise of
-// the last tokens, for which most experts would move.
+// A block moves only if the load of its busiest rank falls below this share of the present load:
+// smaller gains are noise of the last tokens, for which most experts would move.
 constexpr double kWorthMoving = 0.98;
 
 // A rank's answer whether it is ready to move a block.
@@ -49,7 +49,7 @@ Status CheckSame(Communicator& ranks, const BlockKey& mine, std::string_view wha
   return {};
 }
 
-// Loads, and how they are shared: tokens of the busiest rank and of the average one.
+// Tokens of the busiest rank and of the average rank.
 struct Busy {
   double most = 0;
   double average = 0;
@@ -68,7 +68,8 @@ ExpertRebalancer::ExpertRebalancer(PlacedExperts& experts, std::int64_t bytes_pe
   Check(bytes_per_block >= 1, "at least one byte a block");
 }
 
-// [blocks of this rank, experts]: integers, so that every order of the sum gives the same.
+// Returns the loads of all ranks [blocks of this rank, experts]. The sum of integers does not
+// depend on the order.
 Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
   std::vector<std::int64_t> mine;
   for (const std::int64_t block : experts_.Blocks()) {
@@ -87,8 +88,8 @@ Result<std::vector<std::int64_t>> ExpertRebalancer::SumLoads() const {
   return sums;
 }
 
-// Stages have different blocks, and end together. A block moves into place between two steps, so
-// the next one never shares a step with it.
+// Counts the steps of the slowest stage: stages have different blocks and end together. A block
+// comes into force between two steps, so the next block never shares a step with it.
 Status ExpertRebalancer::CountSteps() {
   const ModelShard& shard = experts_.ranks().shard;
   const std::int64_t n_blocks = shard.end_layer - shard.first_layer;
@@ -123,7 +124,7 @@ Status ExpertRebalancer::Start() {
   return BeginMove();
 }
 
-// All ranks must go on from the same maps.
+// Checks that all ranks begin with the same maps.
 Status ExpertRebalancer::CheckMaps() const {
   std::vector<std::int32_t> in_force;
   for (const std::int64_t block : experts_.Blocks()) {
@@ -134,7 +135,7 @@ Status ExpertRebalancer::CheckMaps() const {
                    "the placement of experts");
 }
 
-// Which blocks move, and where to. loads [blocks of this rank, experts].
+// Decides which blocks move, and to which maps. loads [blocks of this rank, experts].
 void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
   for (const std::int64_t block : experts_.Blocks()) {
     const ReplicaMap& from = experts_.map(block);
@@ -155,7 +156,7 @@ void ExpertRebalancer::Decide(std::span<const std::int64_t> loads) {
   }
 }
 
-// The moves of a block, without memory for the experts that arrive.
+// Returns the moves of a block, without memory for the experts that arrive.
 ExpertMoveRounds ExpertRebalancer::RoundsOf(std::int64_t block, const ReplicaMap& to) const {
   ExpertMoveRounds rounds;
   for (const std::vector<ExpertTransfer>& transfers : PlanTransfers(experts_.map(block), to)) {
@@ -179,7 +180,7 @@ Result<bool> ExpertRebalancer::Advance() {
 
 Status ExpertRebalancer::Finish() { return is_running() ? Advance(0) : Status(); }
 
-// The blocks that have arrived; if no steps are left to carry the others, all.
+// Finishes the blocks that have arrived; all blocks if no step is left to carry the others.
 Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
   const TimeSpent spent(report_.seconds);
   Status status;
@@ -195,7 +196,7 @@ Status ExpertRebalancer::Advance(std::int64_t n_steps_left) {
   return {};
 }
 
-// The next block for which all have memory.
+// Begins with the next block for which all ranks have memory.
 Status ExpertRebalancer::BeginMove() {
   for (; move_ < moves_.size(); ++move_) {
     const Result<bool> prepared = Prepare(moves_[move_]);
@@ -212,10 +213,10 @@ Status ExpertRebalancer::BeginMove() {
   return {};
 }
 
-// Memory for what comes. False: a rank has none, and all know it.
+// Allocates memory for the experts that arrive. False on all ranks if one of them has none.
 Result<bool> ExpertRebalancer::Prepare(Move& move) {
-  const Status taken = TakeMemory(move);
-  const Answer mine = taken ? Answer() : AnswerOf(taken.error());
+  const Status allocated = AllocateMemory(move);
+  const Answer mine = allocated ? Answer() : AnswerOf(allocated.error());
   const Result<std::vector<Answer>> all = experts_.ranks().expert->GatherEach(mine);
   if (!all) return Unexpected(all.error());
   for (std::size_t rank = 0; rank < all->size(); ++rank) {
@@ -227,7 +228,7 @@ Result<bool> ExpertRebalancer::Prepare(Move& move) {
   return true;
 }
 
-Status ExpertRebalancer::TakeMemory(Move& move) {
+Status ExpertRebalancer::AllocateMemory(Move& move) {
   for (std::vector<ExpertMove>& round : move.rounds) {
     for (ExpertMove& expert_move : round) {
       if (expert_move.transfer.to != experts_.ranks().expert->rank()) {
@@ -242,7 +243,7 @@ Status ExpertRebalancer::TakeMemory(Move& move) {
   return {};
 }
 
-// The experts of a move that this rank receives.
+// Returns the experts of a move that this rank receives.
 std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& move) {
   std::vector<PlacedExperts::Arrival> arrivals;
   for (const std::vector<ExpertMove>& round : move.rounds) {
@@ -255,15 +256,15 @@ std::vector<PlacedExperts::Arrival> ExpertRebalancer::ArrivalsOf(const Move& mov
   return arrivals;
 }
 
-// The block that is on its way comes to where it was to go.
+// Waits for the block that moves and puts it in force.
 Status ExpertRebalancer::FinishMove() {
   ExpertShipment& shipment = experts_.shipment();
-  report_.seconds += shipment.seconds();  // of the steps; the rest is waited for here
+  report_.seconds += shipment.seconds();  // within the steps; the rest of the wait is here
   if (Status arrived = shipment.Finish(); !arrived) return arrived;
   return Commit(moves_[move_++]);
 }
 
-// All ranks have everything: from here on the block is elsewhere.
+// Switches to the new map and weights once all ranks have everything.
 Status ExpertRebalancer::Commit(const Move& move) {
   if (Status same = CheckSame(*experts_.ranks().expert, KeyOf(move.to), "the new placement");
       !same) {

@@ -58,11 +58,11 @@ class ExpertRebalancer {
   Status Finish();
   bool is_running() const { return n_steps_left_ > 0; }
 
-  // The report of the last rebalancing that was started.
+  // Returns the report of the last rebalancing that was started.
   const RebalanceReport& report() const { return report_; }
 
  private:
-  // A block that is to move.
+  // A block that will move.
   struct Move {
     std::int64_t block = 0;
     ReplicaMap to;
@@ -78,7 +78,7 @@ class ExpertRebalancer {
   Status Advance(std::int64_t n_steps_left);
   Status BeginMove();
   Result<bool> Prepare(Move& move);
-  Status TakeMemory(Move& move);
+  Status AllocateMemory(Move& move);
   static std::vector<PlacedExperts::Arrival> ArrivalsOf(const Move& move);
   Status FinishMove();
   Status Commit(const Move& move);

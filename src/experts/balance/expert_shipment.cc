@@ -11,7 +11,7 @@
 namespace fathom {
 namespace {
 
-// Bytes of the largest expert of the round.
+// Returns the bytes of the largest expert of the round.
 std::int64_t MostBytes(std::span<const ExpertMove> round) {
   std::int64_t most = 0;
   for (const ExpertMove& move : round) {
@@ -49,7 +49,8 @@ Status ExpertShipment::Finish() {
 }
 
 Status ExpertShipment::Start() {
-  if (Status arrived = Wait(); !arrived || is_done()) {  // left by a block that ended with an error
+  if (Status arrived = Wait();
+      !arrived || is_done()) {  // messages of a block that ended with an error
     return arrived;
   }
   const TimeSpent spent(seconds_);

@@ -3,10 +3,10 @@
 //
 //   between two steps           shipment.Load(rounds, kBytesPerBlock);
 //   where a block begins        shipment.Start();   // the next pieces
-//   where it ends               shipment.Wait();    // which are there by then, if links are fast
+//   where it ends               shipment.Wait();    // on fast links the pieces have arrived
 //   between two later steps     if (shipment.is_done()) ...
 //
-// Between blocks nothing is on its way: steps may end at any time, or not come for a while.
+// Between blocks no message is under way: steps may end at any time, or not come for a while.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,12 @@ struct ExpertMove {
 // (PlanTransfers).
 using ExpertMoveRounds = std::vector<std::vector<ExpertMove>>;
 
-// Most bytes that a rank sends, and receives, while a block is computed. The block's own messages
-// wait behind them if they have not arrived by then: 26 us on links of 10 GB/s, 0.9 ms on 300 MB/s.
+// The most bytes that a rank sends, and receives, while a block is computed. The block's own
+// messages wait behind these bytes if they have not arrived by then: 26 us on links of 10 GB/s, 0.9
+// ms on 300 MB/s.
 inline constexpr std::int64_t kBytesPerBlock = 256 << 10;
 
-// Number of blocks that carry the rounds.
+// Returns the number of blocks that carry the rounds.
 std::int64_t BlocksToCarry(const ExpertMoveRounds& rounds, std::int64_t bytes_per_block);
 
 // All ranks call the same functions in the same order. One thread at a time, that of the
@@ -50,15 +51,15 @@ class ExpertShipment {
   // Begins these moves, the same on all ranks, and drops moves that have not been finished. Weights
   // and memory stay where they are until is_done().
   void Load(ExpertMoveRounds rounds, std::int64_t bytes_per_block);
-  // Whether this rank has sent and received everything.
+  // Returns true if this rank has sent and received everything.
   bool is_done() const { return round_ == rounds_.size() && exchange_ == nullptr; }
   // Moves everything that is left now.
   Status Finish();
-  // Time that Start, Poll and Wait have taken since Load.
+  // Returns the time that Start, Poll and Wait have taken since Load.
   double seconds() const { return seconds_; }
 
   // --- Within a step ---
-  // Errors of all: a rank that cannot be reached; then no rank is to run another step.
+  // Start, Poll and Wait fail if a rank cannot be reached; then no rank may run another step.
   Status Start();
   // Moves what can be moved without waiting.
   Status Poll();
@@ -70,8 +71,8 @@ class ExpertShipment {
   std::unique_ptr<Communicator> ranks_;
   ExpertMoveRounds rounds_;
   std::int64_t bytes_per_block_ = 0;
-  std::size_t round_ = 0;     // that is next
-  std::int64_t n_bytes_ = 0;  // that have been sent of each of its moves
+  std::size_t round_ = 0;     // the next round
+  std::int64_t n_bytes_ = 0;  // sent of each move of the round
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::unique_ptr<Exchange> exchange_;  // null: nothing is on its way

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kWeightAlignment = 64;
 
-// Bytes of the scales of a matrix, which may be on another rank.
+// Returns the bytes of the scales of a matrix, which may be on another rank.
 std::int64_t ScaleSize(const Weight& weight) {
   switch (weight.format) {
     case WeightFormat::kF32:
@@ -27,7 +27,7 @@ std::int64_t ScaleSize(const Weight& weight) {
   return 0;
 }
 
-// The transfers that are still to be planned, and how many each rank has sent.
+// Plans the transfers round by round.
 class TransferPlan {
  public:
   TransferPlan(const ReplicaMap& from, const ReplicaMap& to)
@@ -38,8 +38,7 @@ class TransferPlan {
     }
   }
 
-  // Every rank is sent the first expert that it lacks of those whose senders are free. Empty: no
-  // rank lacks any.
+  // Sends every rank the first missing expert that has a free sender. Empty: no rank misses any.
   std::vector<ExpertTransfer> NextRound() {
     std::vector<ExpertTransfer> round;
     std::vector<bool> is_free(wanted_.size(), true);
@@ -59,7 +58,7 @@ class TransferPlan {
   }
 
  private:
-  // The free rank that has the expert and has sent the least so far.
+  // Returns the free rank that has the expert and has sent the least so far.
   std::optional<int> SenderOf(std::int32_t expert, const std::vector<bool>& is_free) const {
     std::optional<int> sender;
     for (int rank = 0; rank < from_.n_ranks(); ++rank) {

@@ -12,7 +12,7 @@
 
 namespace fathom {
 
-// One expert's way from a rank that has it to a rank that needs it.
+// The transfer of one expert from a rank that has it to a rank that needs it.
 struct ExpertTransfer {
   std::int32_t expert = 0;
   int from = 0;
@@ -20,13 +20,14 @@ struct ExpertTransfer {
   friend bool operator==(const ExpertTransfer&, const ExpertTransfer&) = default;
 };
 
-// Rounds in which every rank sends at most one expert and receives at most one. A rank receives no
-// expert that it has, and ranks that have the same expert take turns to send it. The result is the
-// same on all ranks.
+// Returns rounds in which every rank sends at most one expert and receives at most one. A rank
+// receives no expert that it has, and ranks that have the same expert take turns to send it. The
+// result is the same on all ranks.
 std::vector<std::vector<ExpertTransfer>> PlanTransfers(const ReplicaMap& from,
                                                        const ReplicaMap& to);
 
-// Bytes of an expert's matrices and scales, each at a multiple of 64; the expert may have no data.
+// Returns the bytes of an expert's matrices and scales, each at a multiple of 64; the expert may
+// have no data.
 std::int64_t BytesOf(const ExpertWeights& expert);
 
 struct ByteRange {
@@ -35,17 +36,17 @@ struct ByteRange {
   std::int64_t end() const { return first + size; }
 };
 
-// The layout of an expert in memory of its own [BytesOf]: for w1, w2 and w3 the scales (if any),
-// then the matrix.
+// Returns the layout of an expert in its own memory [BytesOf]: for w1, w2 and w3 the scales (if
+// any), then the matrix.
 std::array<ByteRange, 6> LayoutOf(const ExpertWeights& expert);
 
-// The expert with its data in `memory`, in the layout of LayoutOf.
+// Returns the expert with its data in `memory`, in the layout of LayoutOf.
 ExpertWeights BindTo(const ExpertWeights& expert, std::span<const std::byte> memory);
 
-// The bytes of an expert that lies in `memory` as BindTo puts it.
+// Returns the bytes of an expert that lies in `memory` in the layout of LayoutOf.
 std::span<std::byte> MemoryOf(const ExpertWeights& expert, std::span<std::byte> memory);
 
-// The bytes of an expert's data, in the order of LayoutOf.
+// Returns the bytes of an expert's data, in the order of LayoutOf.
 std::array<std::span<const std::byte>, 6> PiecesOf(const ExpertWeights& expert);
 
 }  // namespace fathom

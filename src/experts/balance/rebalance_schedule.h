@@ -21,7 +21,7 @@ class RebalanceSchedule {
   // Call after a step of n_tokens tokens (0: an empty step, which does not count): begins or
   // continues a rebalancing. Errors: the rebalancer's.
   Status AfterStep(std::int64_t n_tokens);
-  // Does what is left of one that has begun.
+  // Completes a rebalancing that has begun.
   Status Finish();
 
  private:
@@ -30,7 +30,7 @@ class RebalanceSchedule {
   ExpertRebalancer& rebalancer_;
   std::int64_t interval_;
   OnEnd on_end_;
-  std::int64_t n_tokens_;  // since the last one began
+  std::int64_t n_tokens_;  // since the last rebalancing began
   bool has_begun_ = false;
 };
 

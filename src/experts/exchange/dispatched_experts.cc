@@ -125,7 +125,7 @@ Status DispatchedExperts::SendTokens(const ExpertWork& work) {
   return outbox_.Send(tokens);
 }
 
-// The message with the tokens that `to` computes for this rank.
+// Packs the message with the tokens that `to` computes for this rank.
 std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work, int to,
                                                           std::byte* memory) {
   const std::int64_t d = shape_.hidden;
@@ -158,7 +158,8 @@ std::span<const std::byte> DispatchedExperts::PackMessage(const ExpertWork& work
   return {memory, static_cast<std::size_t>(DispatchBytes(counts, d))};
 }
 
-// Few tokens of an expert are computed together with those of others, not twice as long alone.
+// Few tokens of an expert are not computed alone: together with the tokens of other ranks they take
+// half the time.
 bool DispatchedExperts::IsWorthComputingAlone(const ExpertWork& work) const {
   const std::int32_t* const homes = views_.homes.data;
   const auto n_pairs =
@@ -185,7 +186,7 @@ Status DispatchedExperts::AwaitCounts(const ExpertWork& work) {
     return {};
   }
   const Status waited = counts_->Wait();
-  return waited ? TakeCounts(work) : waited;
+  return waited ? ReadCounts(work) : waited;
 }
 
 Status DispatchedExperts::PollArrivals(const ExpertWork& work) {
@@ -195,11 +196,11 @@ Status DispatchedExperts::PollArrivals(const ExpertWork& work) {
   }
   const Result<bool> have_come = counts_->Poll();
   if (!have_come) return Unexpected(have_come.error());
-  return *have_come ? TakeCounts(work) : Status();
+  return *have_come ? ReadCounts(work) : Status();
 }
 
-// A rank's tokens come before the outputs it sends back, and are expected in that order.
-Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
+// The tokens of a rank arrive before the outputs that it sends back; the receives have that order.
+Status DispatchedExperts::ReadCounts(const ExpertWork& work) {
   counts_.reset();
   sources_.clear();
   std::vector<Incoming> incoming;
@@ -234,7 +235,7 @@ Status DispatchedExperts::TakeCounts(const ExpertWork& work) {
   return receiver_.Begin(work.routing.ids, views_.homes.Rows(0, t), order_, work.rows);
 }
 
-// Computes the tokens that have come by now together, then waits for more.
+// Computes the tokens that have arrived together, then waits for more.
 Status DispatchedExperts::ComputeArrived(const ExpertWork& work) {
   for (std::size_t n_computed = 0; n_computed < sources_.size(); n_computed += group_.size()) {
     group_.clear();
@@ -260,7 +261,7 @@ Status DispatchedExperts::ComputeArrived(const ExpertWork& work) {
   return {};
 }
 
-// The tokens of this rank and of all others.
+// Computes the tokens of all ranks at once.
 Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   Status status = tokens_->Wait();
   for (std::size_t i = 0; status && i < sources_.size(); ++i) {
@@ -278,7 +279,7 @@ Status DispatchedExperts::ComputeTogether(const ExpertWork& work) {
   return ComputeGroup(work, group_);
 }
 
-// The tokens of one rank, from their message to the matrices that the experts read.
+// Unpacks the message of one rank into the matrices that the experts read.
 Status DispatchedExperts::Unpack(int from) {
   const Peer& peer = peers_[static_cast<std::size_t>(from)];
   const std::int64_t d = shape_.hidden;
@@ -307,7 +308,7 @@ Status DispatchedExperts::Unpack(int from) {
   return {};
 }
 
-// Chunk after chunk for all tokens of these ranks, this one perhaps among them.
+// Computes the tokens of these ranks chunk by chunk; this rank may be one of them.
 Status DispatchedExperts::ComputeGroup(const ExpertWork& work, std::span<const int> group) {
   std::int64_t first = views_.x.rows;
   std::int64_t end = 0;

@@ -1,8 +1,8 @@
 // DispatchedExperts: the fused exchange of ranks that have tokens of their own.
 //
 // A rank sends its tokens to the ranks that have their experts (experts/exchange/expert_message.h).
-// While they travel it computes what it has of its own tokens' experts, if they are many, and the
-// shared expert; then the tokens of others, as they have come by then, whose outputs it sends back
+// While they travel, the rank computes the experts that it has for its own tokens, if they are
+// many, and the shared expert; then the arrived tokens of other ranks, whose outputs it sends back
 // chunk by chunk.
 #pragma once
 
@@ -28,13 +28,13 @@ class DispatchedExperts : public ExpertExchange {
   std::int64_t bytes() const override { return memory_.bytes(); }
 
  private:
-  // T: tokens of all ranks together, which is also the most that one can have or get.
+  // T: tokens of all ranks together, also the most tokens that one rank can have or receive.
   struct Views {
     Matrix<std::int32_t> homes;   // [T, k]: of this rank's tokens
     Matrix<std::int32_t> ids;     // [T, k]: of the chunk that is computed
     Matrix<std::uint8_t> packed;  // [T, d + d / 128]: this rank's tokens
-    Matrix<std::byte> sent;       // messages with them
-    Matrix<std::byte> received;   // and those with the tokens of others, which become:
+    Matrix<std::byte> sent;       // messages with these tokens
+    Matrix<std::byte> received;   // messages with the tokens of others, which become:
     Matrix<Bf16> x;               // [T, d]
     Matrix<std::int32_t> here;    // [T, k]: their experts here, then kRemoteExpert
     Matrix<float> weights;        // [T, k]
@@ -47,8 +47,8 @@ class DispatchedExperts : public ExpertExchange {
   struct Peer {
     DispatchCounts out;
     DispatchCounts in;
-    std::span<std::byte> message;  // that comes
-    std::int64_t first_token = 0;  // among those of others
+    std::span<std::byte> message;  // from that rank
+    std::int64_t first_token = 0;  // among the tokens of all others
     bool is_computed = false;
   };
 
@@ -63,7 +63,7 @@ class DispatchedExperts : public ExpertExchange {
   // Tokens can be received once the counts are known.
   Status AwaitCounts(const ExpertWork& work);
   Status PollArrivals(const ExpertWork& work);
-  Status TakeCounts(const ExpertWork& work);
+  Status ReadCounts(const ExpertWork& work);
   Status ComputeArrived(const ExpertWork& work);
   Status ComputeTogether(const ExpertWork& work);
   Status Unpack(int from);

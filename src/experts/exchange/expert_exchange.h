@@ -51,7 +51,7 @@ struct ExchangeShape {
   bool own_tokens = false;  // every rank has tokens of its own; otherwise all have the same
 };
 
-// The rank that computes this expert for a token at this position.
+// Returns the rank that computes this expert for a token at this position.
 using ExpertHome = std::function<int(std::int32_t position, std::int32_t expert)>;
 
 // One layer's experts for t tokens of this rank. All matrices lie in memory that backend and host
@@ -86,7 +86,7 @@ class ExpertExchange {
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Communicator& ranks,
                                                            const ExchangeShape& shape);
 
-// The logical experts in contiguous pieces, rank by rank.
+// Divides the logical experts into contiguous pieces, rank by rank.
 ExpertHome ContiguousHomes(std::int64_t n_experts, int n_ranks);
 
 }  // namespace fathom

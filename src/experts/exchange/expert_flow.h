@@ -19,8 +19,8 @@
 
 namespace fathom {
 
-// So many tokens of an expert, on average, keep a processor busy for longer than it needs to read
-// the expert's weights.
+// With this many tokens of an expert, on average, a processor computes longer than it reads the
+// expert's weights.
 inline constexpr std::int64_t kTokensWorthReading = 2;
 
 // homes [t, k]: the rank of each of ids [t, k]; kRemoteExpert stays.
@@ -45,7 +45,7 @@ class Outbox {
   Status Send(std::span<const Outgoing> messages);
   // Moves what can be moved without waiting.
   Status Poll();
-  // Returns when all have left.
+  // Returns when all messages have left.
   Status Finish();
 
  private:
@@ -58,7 +58,7 @@ class RowSender {
  public:
   RowSender(Outbox& outbox, Matrix<Bf16> memory) : outbox_(outbox), memory_(memory) {}
   void Begin() { n_rows_ = 0; }
-  // The rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order. Sends nothing if there is
+  // Sends the rows [n * k, d] whose ids [n, k] are not kRemoteExpert, in order; nothing if there is
   // none.
   Status Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16> rows);
 
@@ -79,10 +79,10 @@ class RowReceiver {
                const ExpertOrder& order, Matrix<Bf16> rows);
   // Moves what can be moved without waiting.
   Status Poll();
-  // Returns when more rows have come, or all.
+  // Returns when more rows have arrived, or all.
   Status WaitForMore();
   Status Finish();
-  // Number of first chunks that have come from all ranks.
+  // Returns the number of first chunks that have arrived from all ranks.
   int n_complete() const { return n_complete_; }
 
  private:

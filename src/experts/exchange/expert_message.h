@@ -1,6 +1,6 @@
 // The message with tokens for the experts of another rank: tokens as E4M3, and the chosen experts.
 //
-//   DispatchCounts             8 bytes, a message of its own: the receiver learns how much comes
+//   DispatchCounts             8 bytes, a message of its own: the sizes of the next message
 //   then, if there are tokens, one message:
 //   ExpertPair [n_pairs]       12 bytes each, by token
 //   codes      [n_tokens, d]   E4M3

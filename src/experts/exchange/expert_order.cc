@@ -9,8 +9,8 @@
 namespace fathom {
 namespace {
 
-// The chunk of an expert when `left` of a rank's work is not done yet. Behind chunk c of n there
-// are 1, 2, ... r parts of n (n + 1) / 2 to do, r = n - 1 - c.
+// Returns the chunk of an expert when `left` of a rank's work is not done yet. After chunk c of n,
+// 1 + 2 + ... + r of n (n + 1) / 2 parts are left, r = n - 1 - c.
 int ChunkAt(std::int64_t left, std::int64_t work, int n_chunks) {
   int chunk = n_chunks - 1;
   for (int r = 1; r < n_chunks && left * n_chunks * (n_chunks + 1) >= work * r * (r + 1); ++r) {

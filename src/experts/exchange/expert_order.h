@@ -1,8 +1,8 @@
-// ExpertOrder: in how many chunks a rank computes its experts, and which of them come first.
+// ExpertOrder: the chunks in which a rank computes its experts, and their order.
 //
-// The outputs of a chunk travel while the next one is computed, those of the last one when nothing
-// is computed any more. Which rows a message holds follows from the order, so it is the same on all
-// ranks.
+// The outputs of a chunk travel while the next chunk is computed; nothing is computed beside the
+// outputs of the last chunk. The order determines the rows of each message, so it is the same on
+// all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace fathom {
 
 inline constexpr int kMaxExpertChunks = 16;
 
-// For calls of so many tokens on all ranks together. Each chunk costs a call, and what is left when
-// all is computed falls with the number n of chunks: a n + b pairs / n is least where n grows as
-// the root of the pairs.
+// Returns the number of chunks for n_tokens on all ranks together. Each chunk costs a call, and the
+// outputs that are left when everything is computed fall with the number n of chunks: a n + b pairs
+// / n is least where n grows as the root of the pairs.
 int ExpertChunks(std::int64_t n_tokens, std::int64_t experts_per_token, int n_ranks);
 
 // Owns its tables, allocated at the start. One thread.
@@ -25,13 +25,13 @@ class ExpertOrder {
  public:
   explicit ExpertOrder(std::int64_t n_experts);
 
-  // Chunks are of n, n - 1, ... 1 parts of a rank's experts: the last one, beside whose outputs
-  // nothing is computed any more, is the smallest.
+  // Chunks have n, n - 1, ... 1 parts of a rank's experts: the last chunk is the smallest, as
+  // nothing is computed beside its outputs.
 
-  // Where ranks do not know each other's tokens.
+  // Orders the experts by their ids: for ranks that do not know each other's tokens.
   void ById(int n_chunks);
-  // Where they do: every rank's experts in the order in which `tokens` [t] name them, so that the
-  // first of these are complete early. ids, homes [t, k]; kRemoteExpert: none.
+  // Orders the experts of every rank as `tokens` [t] name them, so that the first tokens are
+  // complete early: for ranks that have the same tokens. ids, homes [t, k]; kRemoteExpert: none.
   void ByFirstUse(Matrix<const std::int32_t> ids, Matrix<const std::int32_t> homes,
                   std::span<const std::int64_t> tokens, int n_ranks, int n_chunks);
 

@@ -1,5 +1,6 @@
-// GatheredExperts: the exchange that is not fused. What every rank computes, every rank gets, and
-// nothing is computed while anything travels: the baseline, and for sizes that the others refuse.
+// GatheredExperts: the exchange that is not fused. Every rank receives the outputs of all ranks,
+// and nothing is computed while messages travel: the baseline, also for sizes that the fused
+// exchanges refuse.
 #pragma once
 
 #include <memory>
@@ -45,7 +46,7 @@ class GatheredExperts : public ExpertExchange {
   ExchangeShape shape_;
   LaidOutBuffer<Views> memory_;
   const Views& views_;
-  std::vector<std::span<std::byte>> pieces_;  // that are gathered
+  std::vector<std::span<std::byte>> pieces_;  // to gather
 };
 
 }  // namespace fathom

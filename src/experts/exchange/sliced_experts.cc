@@ -72,7 +72,8 @@ Status SlicedExperts::Run(const ExpertWork& work) {
   return status ? Finish(work) : status;
 }
 
-// The first tokens of all slices, then the second ones, ...: every owner has sums to send early.
+// Takes the first tokens of all slices, then the second tokens, ...: every owner has sums to send
+// early.
 void SlicedExperts::OrderExperts(const ExpertWork& work) {
   const std::int64_t k = work.routing.ids.cols;
   const Matrix<std::int32_t> homes = views_.token_homes.Rows(0, n_tokens_);
@@ -89,7 +90,7 @@ void SlicedExperts::OrderExperts(const ExpertWork& work) {
                       ExpertChunks(n_tokens_, k, ranks_->size()));
 }
 
-// Each slice by the last chunk that a token needs.
+// Orders each slice by the last chunk that a token needs.
 void SlicedExperts::OrderTokens(const ExpertWork& work) {
   for (std::int64_t token = 0; token < n_tokens_; ++token) {
     int last = 0;
@@ -139,9 +140,9 @@ Status SlicedExperts::ExpectSums() {
   return {};
 }
 
-// Few tokens are complete before the second half of the chunks. The shared expert runs there:
-// earlier its exchange would wait for ranks that are slower at first and faster later, and later
-// sums would wait for it.
+// Runs the shared expert in the middle, as few tokens are complete before the second half of the
+// chunks: earlier, its exchange would wait for ranks that are slower at first and faster later;
+// later, sums would wait for the shared expert.
 Status SlicedExperts::Compute(const ExpertWork& work) {
   sender_.Begin();
   const int shared_after = (experts_.n_chunks() - 1) / 2;
@@ -156,7 +157,7 @@ Status SlicedExperts::Compute(const ExpertWork& work) {
   return status;
 }
 
-// For all tokens; what others own leaves at once.
+// Computes a chunk for all tokens and sends the rows of other owners at once.
 Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
   const std::int64_t k = work.routing.ids.cols;
   const Matrix<std::int32_t> chosen = views_.chosen.Rows(0, n_tokens_);
@@ -166,7 +167,7 @@ Status SlicedExperts::ComputeChunk(const ExpertWork& work, int chunk) {
       work.local(views_.x.Rows(0, n_tokens_),
                  {.ids = chosen, .weights = views_.weights.Rows(0, n_tokens_)}, work.rows);
   if (status) status = backend_.Synchronize();
-  // Not all to the same rank first.
+  // Each rank begins with another receiver.
   for (int step = 1; status && step < ranks_->size(); ++step) {
     const int to = (ranks_->rank() + step) % ranks_->size();
     const Piece slice = SliceOf(to);

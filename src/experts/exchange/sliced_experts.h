@@ -1,15 +1,16 @@
 // SlicedExperts: the fused exchange of ranks that all have the same tokens.
 //
-// Every rank is the owner of a slice of them. No activation travels; a rank computes its experts
-// for all tokens, sends each row to the owner of its token while it computes the next, adds up its
-// slice and gives the sums to all.
+// Every rank owns a slice of the tokens. No activation travels: a rank computes its experts for all
+// tokens, sends each row to the owner of its token while it computes the next rows, adds up its
+// slice and sends the sums to all ranks.
 //
-// The sums need not wait for the last chunk: a token is complete with the last chunk that has any
-// of its experts, which all ranks know. So tokens are computed in the order in which they will be
-// complete, and the sums of those that are leave while the next chunk is computed.
+// The sums need not wait for the last chunk: a token is complete after the last chunk that has any
+// of its experts, which all ranks know. So tokens are computed in the order of their completion,
+// and the sums of complete tokens leave while the next chunk is computed.
 //
-// Rows, sums and what the shared expert says travel at the same time, each in a fixed order, but
-// which of the three comes first depends on who is faster: so each has a communicator of its own.
+// Rows, sums and the messages of the shared expert travel at the same time, each kind in a fixed
+// order, but the order among the kinds depends on the speed of the ranks: so each kind has its own
+// communicator.
 #pragma once
 
 #include <memory>
@@ -24,14 +25,14 @@ namespace fathom {
 
 class SlicedExperts : public ExpertExchange {
  public:
-  // All ranks together.
+  // Called by all ranks.
   static Result<std::unique_ptr<ExpertExchange>> Create(Backend& backend, Communicator& ranks,
                                                         const ExchangeShape& shape);
   Status Run(const ExpertWork& work) override;
   std::int64_t bytes() const override { return memory_.bytes(); }
 
  private:
-  // Rows: slice after slice, the tokens of each in the order in which they will be complete.
+  // Rows: slice after slice, the tokens of each slice in the order of their completion.
   struct Views {
     Matrix<std::int32_t> token_homes;  // [t, k]: in the order of the tokens
     Matrix<Bf16> x;                    // [t, d]
@@ -48,12 +49,12 @@ class SlicedExperts : public ExpertExchange {
                 LaidOutBuffer<Views> memory);
   static Views LayOut(BufferLayout& memory, const ExchangeShape& shape, int n_ranks);
 
-  // Rows of the owner's slice.
+  // Returns the rows of the owner's slice.
   Piece SliceOf(int owner) const {
     const std::int64_t first = n_tokens_ * owner / ranks_->size();
     return {first, n_tokens_ * (owner + 1) / ranks_->size() - first};
   }
-  // The rows of the slice that are complete with this chunk.
+  // Returns the rows of the slice that are complete after this chunk.
   Piece CompleteWith(int owner, int chunk) const {
     const std::size_t i = static_cast<std::size_t>(owner * experts_.n_chunks() + chunk);
     return {first_complete_[i], first_complete_[i + 1] - first_complete_[i]};
@@ -61,12 +62,13 @@ class SlicedExperts : public ExpertExchange {
   void OrderExperts(const ExpertWork& work);
   void OrderTokens(const ExpertWork& work);
   void CopyInOrder(const ExpertWork& work);
-  // Sums of other slices go to their places when they come.
+  // Starts the receives of the sums of other slices.
   Status ExpectSums();
   Status Compute(const ExpertWork& work);
   Status ComputeChunk(const ExpertWork& work, int chunk);
   Status RunShared(const ExpertWork& work);
-  // Sends the sums of all chunks whose rows have come, up to n_computed, that were not sent before.
+  // Sends the sums of all chunks whose rows have arrived, up to n_computed, that were not sent
+  // before.
   Status SendSums(const ExpertWork& work, int n_computed);
   Status Finish(const ExpertWork& work);
 
@@ -85,10 +87,10 @@ class SlicedExperts : public ExpertExchange {
   int n_summed_ = 0;  // chunks
   ExpertOrder experts_;
   std::vector<std::int64_t> tokens_;          // by row
-  std::vector<int> last_chunk_;               // that a token needs, by token
+  std::vector<int> last_chunk_;               // the last chunk that a token needs
   std::vector<std::int64_t> first_complete_;  // row, by owner and chunk
   std::vector<Incoming> incoming_;
-  std::unique_ptr<Exchange> sums_;  // that come
+  std::unique_ptr<Exchange> sums_;  // to receive
 };
 
 }  // namespace fathom

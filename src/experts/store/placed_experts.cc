@@ -142,7 +142,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
 Result<BlockPlacements> GatherPlacements(const PlacedExperts& experts) {
   const std::size_t n_blocks = experts.maps().size();
   const auto n_physical = static_cast<std::size_t>(experts.map(0).counts().n_physical);
-  // -1 where another stage knows better.
+  // -1: a block of another stage.
   std::vector<std::int32_t> mine(n_blocks * n_physical, -1);
   const auto put = [&](std::size_t block) {
     const std::vector<std::int32_t>& row = experts.maps()[block].placement().physical_to_logical;

@@ -1,5 +1,5 @@
-// PlacedExperts: the routed experts of one of several expert ranks: which they are, where their
-// weights lie, and how many tokens they computed.
+// PlacedExperts: the routed experts of one of several expert ranks: their weights, and the number
+// of tokens that they computed.
 #pragma once
 
 #include <cstdint>
@@ -69,10 +69,10 @@ class PlacedExperts : public MappedExperts {
   std::vector<std::int64_t> Blocks() const { return LocalBlocks(); }
   // [experts]: tokens that each expert of this rank has computed within the window.
   std::span<const std::int64_t> Loads(std::int64_t block) const { return loads_->Of(block); }
-  // Without data for an expert of another rank.
+  // Returns the weights of an expert; without data for an expert of another rank.
   const ExpertWeights& Weights(std::int64_t block, std::int32_t expert) const;
 
-  // For experts on their way here.
+  // Memory for experts that arrive.
   ExpertMemory& memory() { return *memory_; }
   const ExpertMemory& memory() const { return *memory_; }
   // Puts `map` in force for the next step. `arrivals`: the experts that this rank has received for
