@@ -8,17 +8,13 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/descriptor.h"
+
 namespace fathom {
 namespace {
 
-// Writes and closes.
-Status WriteAndClose(int descriptor, const std::string& path, std::string_view text) {
-  Status status = WriteDescriptor(descriptor, path, text);
-  if (status && ::fsync(descriptor) != 0) {
-    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path, std::strerror(errno));
-  }
-  ::close(descriptor);
-  return status;
+tl::unexpected<Error> FileError(std::string_view name, std::string_view what) {
+  return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", name, what, std::strerror(errno));
 }
 
 }  // namespace
@@ -34,20 +30,18 @@ Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
     if (n_bytes > 0) {
       content.append(piece.data(), static_cast<std::size_t>(n_bytes));
     } else if (errno != EINTR) {
-      return MakeError(ErrorCode::kIo, "{}: cannot read: {}", name, std::strerror(errno));
+      return FileError(name, "read");
     }
   }
 }
 
 Result<std::string> ReadFile(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return MakeError(code, "{}: cannot open: {}", path.string(), std::strerror(errno));
   }
-  Result<std::string> content = ReadDescriptor(descriptor, path.string());
-  ::close(descriptor);
-  return content;
+  return ReadDescriptor(file.get(), path.string());
 }
 
 Status WriteDescriptor(int descriptor, std::string_view name, std::string_view text) {
@@ -58,7 +52,7 @@ Status WriteDescriptor(int descriptor, std::string_view name, std::string_view t
     } else if (errno == EPIPE) {
       return Unexpected({ErrorCode::kIo, ""});
     } else if (errno != EINTR) {
-      return MakeError(ErrorCode::kIo, "{}: cannot write: {}", name, std::strerror(errno));
+      return FileError(name, "write");
     }
   }
   return {};
@@ -67,13 +61,13 @@ Status WriteDescriptor(int descriptor, std::string_view name, std::string_view t
 Status WriteFile(const std::filesystem::path& path, std::string_view text) {
   // Beside the file, so that the rename stays inside one file system.
   const std::string temporary = fmt::format("{}.partial-{}", path.string(), ::getpid());
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    return MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
-  }
-  Status status = WriteAndClose(descriptor, temporary, text);
+  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) return FileError(path.string(), "write");
+  Status status = WriteDescriptor(file.get(), temporary, text);
+  if (status && ::fsync(file.get()) != 0) status = FileError(temporary, "write");
+  file.Close();
   if (status && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
+    status = FileError(path.string(), "write");
   }
   if (!status) {
     ::unlink(temporary.c_str());
@@ -88,9 +82,7 @@ Status CheckCanWrite(const std::filesystem::path& path) {
                      path.string());
   }
   const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
-  if (::access(parent.c_str(), W_OK | X_OK) != 0) {
-    return MakeError(ErrorCode::kIo, "{}: cannot write: {}", path.string(), std::strerror(errno));
-  }
+  if (::access(parent.c_str(), W_OK | X_OK) != 0) return FileError(path.string(), "write");
   return {};
 }
 

@@ -3,42 +3,36 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/descriptor.h"
+
 namespace fathom {
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return MakeError(code, "{}: cannot open: {}", path.string(), std::strerror(errno));
   }
   struct stat info = {};
-  if (::fstat(fd, &info) != 0) {
-    const int error = errno;
-    ::close(fd);
+  if (::fstat(file.get(), &info) != 0) {
     return MakeError(ErrorCode::kIo, "{}: cannot read its size: {}", path.string(),
-                     std::strerror(error));
+                     std::strerror(errno));
   }
   if (!S_ISREG(info.st_mode)) {
-    ::close(fd);
     return MakeError(ErrorCode::kInvalidData, "{}: expected a regular file", path.string());
   }
   const auto size = static_cast<std::size_t>(info.st_size);
-  if (size == 0) {  // mmap refuses an empty mapping; an empty file is an ordinary file
-    ::close(fd);
-    return MappedFile();
-  }
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  const int error = errno;
-  ::close(fd);
+  // mmap refuses an empty mapping; an empty file is an ordinary file.
+  if (size == 0) return MappedFile();
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) {
     return MakeError(ErrorCode::kIo, "{}: cannot map {} bytes: {}", path.string(), size,
-                     std::strerror(error));
+                     std::strerror(errno));
   }
   return MappedFile({static_cast<const std::byte*>(address), size});
 }
