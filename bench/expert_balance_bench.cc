@@ -432,7 +432,7 @@ void ReportMoves(const Options& options, const ModelConfig& config,
 }
 
 void Report(const Options& options) {
-  const ModelConfig config = CutConfig(
+  const ModelConfig config = SliceConfig(
       FlashConfig(), {.ratios = std::vector<int>(static_cast<std::size_t>(options.n_layers), 128),
                       .vocab_size = FlashConfig().vocab_size});
   const plan::ExpertLoad load = plan::ZipfLoad(config, options.zipf);

@@ -15,11 +15,11 @@ Status RunMakeSlice(const MakeSliceCommand& command, Log&) {
   ProgressBar bar("writing");
   ThreadTeam team(command.n_threads);
   const Clock::time_point start = Clock::now();
-  const SliceOptions options = {.config = CutConfig(command.pro ? ProConfig() : FlashConfig(),
-                                                    {.ratios = command.ratios,
-                                                     .n_experts = command.n_experts,
-                                                     .vocab_size = command.vocab_size,
-                                                     .draft = command.draft}),
+  const SliceOptions options = {.config = SliceConfig(command.pro ? ProConfig() : FlashConfig(),
+                                                      {.ratios = command.ratios,
+                                                       .n_experts = command.n_experts,
+                                                       .vocab_size = command.vocab_size,
+                                                       .draft = command.draft}),
                                 .seed = command.seed};
   const Result<SliceSummary> written = WriteSlice(command.out, options, team, [&](double share) {
     bar.Update(share);

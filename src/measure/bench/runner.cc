@@ -163,10 +163,8 @@ Result<double> SumOfStages(const ModelRanks* ranks, double counted) {
 }
 
 Result<double> TimeOnce(RowRunner& runner, const ModelRanks* ranks) {
-  const Status prepared = runner.Prepare();
-  if (!prepared) return Unexpected(prepared.error());
-  const Status met = MeetRanks(ranks);
-  if (!met) return Unexpected(met.error());
+  if (Status prepared = runner.Prepare(); !prepared) return Unexpected(prepared.error());
+  if (Status met = MeetRanks(ranks); !met) return Unexpected(met.error());
   const auto start = std::chrono::steady_clock::now();
   const Status ran = runner.Run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -1,4 +1,4 @@
-// CompletionStream: collects the events of one streamed answer.
+// CompletionStream: collects the events of one streamed answer into the record of its request.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,29 @@
 #include <vector>
 
 #include "measure/load/load_endpoint.h"
-#include "measure/load/request_record.h"
-#include "measure/load/stream_event.h"
 
 namespace fathom::load {
+
+// A piece of the stream that brings tokens.
+struct TokenChunk {
+  double time_s = 0;          // since the request began
+  std::int64_t n_tokens = 1;  // as the server counts them; 1 if it does not
+};
+
+// The times, counts and outcome of one request.
+struct RequestRecord {
+  double start_s = 0;  // since the start of the level; in an open loop the time when it was due
+  double end_s = 0;    // since the start of the level: the last byte, or the failure
+  std::vector<TokenChunk> chunks;
+  std::int64_t n_input = 0;   // tokens of the prompt, as the server counts them
+  std::int64_t n_cached = 0;  // prompt tokens from the server's cache
+  std::int64_t n_output = 0;
+  bool cancelled = false;  // by the user: neither a success nor a failure
+  std::string failure{};   // kind of failure, "HTTP 503"; empty: the request was answered
+  std::string message{};   // of the failure
+
+  bool successful() const { return failure.empty() && !cancelled; }
+};
 
 // Reads the stream of `endpoint`. An event counts as a chunk if it brings text, or if its usage
 // (`continuous_usage_stats` of completions) counts more tokens than before. One thread.
@@ -29,8 +48,6 @@ class CompletionStream {
   const std::string& content() const { return content_; }
 
  private:
-  void TakeUsage(const StreamUsage& usage);
-
   const LoadEndpoint endpoint_;
   std::vector<TokenChunk> chunks_;
   std::string content_;
@@ -41,5 +58,8 @@ class CompletionStream {
   std::int64_t n_cached_ = 0;
   std::int64_t n_output_ = 0;
 };
+
+// Returns the message of an error body of OpenAI or Anthropic; the start of any other body.
+std::string ErrorMessageOf(std::string_view body);
 
 }  // namespace fathom::load

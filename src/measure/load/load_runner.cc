@@ -14,7 +14,6 @@
 #include "http/sse_reader.h"
 #include "json/json_value.h"
 #include "measure/load/completion_stream.h"
-#include "measure/load/stream_event.h"
 
 namespace fathom::load {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "measure/load/completion_stream.h"
 #include "measure/load/load_plan.h"
 #include "measure/load/load_target.h"
-#include "measure/load/request_record.h"
 
 namespace fathom::load {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "measure/load/completion_stream.h"
 #include "measure/load/load_runner.h"
-#include "measure/load/request_record.h"
 
 namespace fathom::load {
 

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
-#include "measure/load/stream_event.h"
+#include "measure/load/completion_stream.h"
 
 namespace fathom::load {
 namespace {

@@ -84,14 +84,14 @@ ModelConfig ProConfig() {
   return config;
 }
 
-ModelConfig CutConfig(ModelConfig whole, const SliceCut& cut) {
-  whole.vocab_size = cut.vocab_size;
-  whole.num_hidden_layers = static_cast<std::int64_t>(cut.ratios.size());
-  whole.n_routed_experts = cut.n_experts.value_or(whole.n_routed_experts);
+ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes) {
+  whole.vocab_size = sizes.vocab_size;
+  whole.num_hidden_layers = static_cast<std::int64_t>(sizes.ratios.size());
+  whole.n_routed_experts = sizes.n_experts.value_or(whole.n_routed_experts);
   whole.num_hash_layers = 0;
-  whole.num_nextn_predict_layers = cut.draft ? 1 : 0;
-  whole.compress_ratios = cut.ratios;
-  if (cut.draft) {
+  whole.num_nextn_predict_layers = sizes.draft ? 1 : 0;
+  whole.compress_ratios = sizes.ratios;
+  if (sizes.draft) {
     whole.compress_ratios.push_back(0);
   }
   return whole;

@@ -16,7 +16,7 @@ ModelConfig ProConfig();
 
 // The choices of a slice. They leave the size of every tensor of a layer unchanged, except for the
 // number of experts.
-struct SliceCut {
+struct SliceSizes {
   std::vector<int> ratios;                // of each layer: 0, 4 or 128
   std::optional<std::int64_t> n_experts;  // routed experts per layer; missing: the model's number
   std::int64_t vocab_size = 0;
@@ -24,7 +24,7 @@ struct SliceCut {
 };
 
 // Returns `whole` reduced to the slice. No layer routes by token id. Checks nothing.
-ModelConfig CutConfig(ModelConfig whole, const SliceCut& cut);
+ModelConfig SliceConfig(ModelConfig whole, const SliceSizes& sizes);
 
 // Returns the text of config.json, with the fields in the order of the published files.
 std::string ConfigJson(const ModelConfig& config);

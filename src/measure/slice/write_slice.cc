@@ -181,8 +181,7 @@ class ShardFiller {
       for (std::int64_t first = 0; first < bytes;) {
         const std::int64_t count = std::min(kPieceBytes, bytes - first);
         if (block_bytes_ + count > kBlockBytes) {
-          const Status flushed = Flush(writer, written);
-          if (!flushed) return flushed;
+          if (Status flushed = Flush(writer, written); !flushed) return flushed;
         }
         pieces_.push_back({&tensor, first, block_bytes_, count});
         block_bytes_ += count;
@@ -212,8 +211,7 @@ class ShardFiller {
                                              static_cast<std::size_t>(piece.count)));
                 }
               });
-    const Status appended = writer.Append(block);
-    if (!appended) return appended;
+    if (Status appended = writer.Append(block); !appended) return appended;
     const bool go_on = written(block_bytes_);
     pieces_.clear();
     block_bytes_ = 0;
@@ -249,8 +247,7 @@ Status WriteShards(std::span<const Shard> shards, const SliceOptions& options,
       return !progress || progress(static_cast<double>(written) / static_cast<double>(total_bytes));
     });
     if (!filled) return filled;
-    const Status finished = writer->Finish();
-    if (!finished) return finished;
+    if (Status finished = writer->Finish(); !finished) return finished;
   }
   return {};
 }
@@ -271,8 +268,7 @@ Result<SliceSummary> WriteSlice(const fs::path& path, const SliceOptions& option
   const std::string config_json = ConfigJson(options.config);
   const Result<ModelConfig> config = ParseModelConfig(config_json, (path / "config.json").string());
   if (!config) return Unexpected(config.error());
-  const Status fits = CheckVocabulary(config->vocab_size);
-  if (!fits) return Unexpected(fits.error());
+  if (Status fits = CheckVocabulary(config->vocab_size); !fits) return Unexpected(fits.error());
 
   Result<NewDirectory> directory = NewDirectory::Make(path);
   if (!directory) return Unexpected(directory.error());

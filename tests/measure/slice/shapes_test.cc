@@ -36,14 +36,14 @@ TEST(ShapesTest, ACutChangesWhatItNames) {
   expected["num_hash_layers"] = 0;
   expected["num_hidden_layers"] = 2;
   expected["vocab_size"] = 512;
-  const ModelConfig cut = CutConfig(
+  const ModelConfig cut = SliceConfig(
       ProConfig(), {.ratios = {4, 128}, .n_experts = 16, .vocab_size = 512, .draft = true});
   EXPECT_EQ(Parse(ConfigJson(cut)), expected);
 }
 
 TEST(ShapesTest, WithoutDraftHeadNothingSpeaksOfIt) {
   const json cut =
-      Parse(ConfigJson(CutConfig(FlashConfig(), {.ratios = {0, 4}, .vocab_size = 512})));
+      Parse(ConfigJson(SliceConfig(FlashConfig(), {.ratios = {0, 4}, .vocab_size = 512})));
   EXPECT_EQ(cut["num_nextn_predict_layers"], 0);
   EXPECT_EQ(cut["compress_ratios"], json({0, 4}));
   EXPECT_EQ(cut["n_routed_experts"], 256);

@@ -21,8 +21,8 @@ constexpr std::int64_t kVocabulary = 129'280;
 ModelConfig Whole(const ModelConfig& published) {
   std::vector<int> ratios = published.compress_ratios;
   ratios.pop_back();  // of the MTP head
-  return CutConfig(published,
-                   {.ratios = std::move(ratios), .vocab_size = kVocabulary, .draft = true});
+  return SliceConfig(published,
+                     {.ratios = std::move(ratios), .vocab_size = kVocabulary, .draft = true});
 }
 
 std::int64_t Bytes(const std::vector<SliceTensor>& part) {
@@ -64,7 +64,7 @@ TEST(TensorsTest, AllLayersTogetherHaveThePublishedSize) {
 
 // Bytes of a layer of this ratio: routed experts, and the rest.
 std::pair<std::int64_t, std::int64_t> LayerBytes(const ModelConfig& published, int ratio) {
-  const auto parts = SliceParts(CutConfig(published, {.ratios = {ratio}, .vocab_size = 512}));
+  const auto parts = SliceParts(SliceConfig(published, {.ratios = {ratio}, .vocab_size = 512}));
   std::pair<std::int64_t, std::int64_t> bytes;
   for (const SliceTensor& tensor : parts.at(1)) {
     const bool routed = tensor.name.find(".experts.") != std::string::npos;
@@ -94,7 +94,7 @@ using Inventory = std::map<std::string, std::pair<DType, std::vector<std::int64_
 
 TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
   for (const ModelConfig& published : {FlashConfig(), ProConfig()}) {
-    const ModelConfig config = CutConfig(
+    const ModelConfig config = SliceConfig(
         published, {.ratios = {0, 4, 128}, .n_experts = 7, .vocab_size = 999, .draft = true});
     Inventory expected;
     for (const auto& shard : testing::NativeShards(config, {})) {
@@ -114,7 +114,7 @@ TEST(TensorsTest, NamesTypesAndShapesAreThoseOfTheFormat) {
 
 TEST(TensorsTest, PartsBeginWithTheWidestTypes) {
   const ModelConfig config =
-      CutConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = true});
+      SliceConfig(FlashConfig(), {.ratios = {4, 0}, .vocab_size = 512, .draft = true});
   const auto parts = SliceParts(config);
   EXPECT_EQ(parts.size(), 5u);  // embedding, two layers, head, MTP
   for (const std::vector<SliceTensor>& part : parts) {

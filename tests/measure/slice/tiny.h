@@ -5,7 +5,7 @@
 
 namespace fathom::testing {
 
-inline ModelConfig TinyConfig(const SliceCut& cut) {
+inline ModelConfig TinyConfig(const SliceSizes& sizes) {
   ModelConfig config = FlashConfig();
   config.hidden_size = 256;
   config.num_attention_heads = 4;
@@ -20,7 +20,7 @@ inline ModelConfig TinyConfig(const SliceCut& cut) {
   config.n_routed_experts = 8;
   config.num_experts_per_tok = 2;
   config.max_position_embeddings = 4096;
-  return CutConfig(config, cut);
+  return SliceConfig(config, sizes);
 }
 
 }  // namespace fathom::testing
