@@ -1,17 +1,18 @@
 #include "cli/conversation_model.h"
 
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "api/common/prompt_tokens.h"
 #include "chat/encoder.h"
-#include "cli/chat_profile.h"
-#include "cli/sampling_options.h"
+#include "chat/parser.h"
+#include "cli/model_defaults.h"
 
 namespace fathom::cli {
 namespace {
 
-// How long a Ctrl-C may go unnoticed while nothing is generated.
+// The longest time until a Ctrl-C is noticed while nothing is generated.
 constexpr std::chrono::milliseconds kGlance(50);
 
 EncodeOptions EncodingOf(Think think) {
@@ -19,6 +20,29 @@ EncodeOptions EncodingOf(Think think) {
     return {.thinking = ThinkingMode::kChat};
   }
   return {.thinking = ThinkingMode::kThinking, .effort = think == Think::kMax ? "max" : "high"};
+}
+
+// Parses the answer without tools: the markup of calls is text, and nobody asks for the ids of
+// calls.
+AnswerParser MakeParser(bool starts_in_reasoning) {
+  return AnswerParser({.starts_in_reasoning = starts_in_reasoning,
+                       .tools = ToolSchemas(),
+                       .random_bits = [] { return std::uint64_t{0}; }});
+}
+
+// Returns the text of the events, which is added to `all`.
+AnswerDelta Collect(const std::vector<AnswerEvent>& events, AnswerDelta& all) {
+  AnswerDelta delta;
+  for (const AnswerEvent& event : events) {
+    if (event.kind == AnswerEvent::Kind::kReasoningDelta) {
+      delta.reasoning += event.text;
+    } else if (event.kind == AnswerEvent::Kind::kContentDelta) {
+      delta.content += event.text;
+    }
+  }
+  all.reasoning += delta.reasoning;
+  all.content += delta.content;
+  return delta;
 }
 
 }  // namespace
@@ -85,7 +109,7 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
   Result<TokenStream> stream =
       runtime_->engine().Submit({.prompt = *prompt, .sampling = parameters_});
   if (!stream) return Unexpected(stream.error());
-  AnswerStream text(starts_in_reasoning);
+  AnswerParser parser = MakeParser(starts_in_reasoning);
   StreamEvent event;
   ChatAnswer answer;
   for (std::optional<bool> next = true; !next || *next;) {
@@ -98,13 +122,11 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
       continue;
     }
     if (event.error) return Unexpected(*event.error);
-    const Status shown = show(text.Feed(event.text));
+    const Status shown = show(Collect(parser.Feed(event.text), answer.text));
     if (!shown) return Unexpected(shown.error());
   }
-  const Status shown = show(text.Finish());
+  const Status shown = show(Collect(parser.Finish(AnswerEnd::kStop), answer.text));
   if (!shown) return Unexpected(shown.error());
-  answer.reasoning = text.reasoning();
-  answer.content = text.content();
   answer.stats = stream->stats();
   return answer;
 }

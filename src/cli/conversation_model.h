@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "chat/chat.h"
 #include "chat/profile.h"
-#include "cli/answer_stream.h"
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
@@ -22,12 +21,17 @@
 
 namespace fathom::cli {
 
+// The reasoning and the content that a piece of the answer added.
+struct AnswerDelta {
+  std::string reasoning;
+  std::string content;
+};
+
 // Shows a piece of an answer; its error cancels the answer.
 using ShowDelta = std::function<Status(const AnswerDelta&)>;
 
 struct ChatAnswer {
-  std::string reasoning;
-  std::string content;
+  AnswerDelta text;          // all of it
   bool interrupted = false;  // by Ctrl-C: the text is what there was until then
   RequestStats stats;
 };

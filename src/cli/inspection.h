@@ -20,7 +20,8 @@ struct DTypeUse {
   std::int64_t bytes = 0;
 };
 
-// How many layers of each kind; each layer is in one of the first three and one of the last two.
+// The number of layers of each kind; each layer is in one of the first three and one of the last
+// two.
 struct LayerCounts {
   std::int64_t window = 0;     // ratio 0
   std::int64_t ratio_4 = 0;    // compressed, with indexer

@@ -1,4 +1,4 @@
-// How an Inspection reads: for people, and for programs.
+// Writes an Inspection for people and for programs.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -29,28 +29,23 @@ int ExitCodeOf(const Status& status) {
   return 1;
 }
 
-struct RunCommand {
+// Runs the command that was parsed.
+struct CommandRunner {
   Log& log;
 
-  Status operator()(const GenerateCommand& command) { return OnRanks(command, RunGenerate); }
-  Status operator()(const ChatCommand& command) { return OnRanks(command, RunChat); }
-  Status operator()(const ServeCommand& command) { return OnRanks(command, RunServe); }
-  Status operator()(const BatchCommand& command) { return OnRanks(command, RunBatch); }
-  Status operator()(const InspectCommand& command) { return RunInspect(command, log); }
-  Status operator()(const TokenizeCommand& command) { return RunTokenize(command, log); }
-  Status operator()(const EncodeCommand& command) { return RunEncode(command, log); }
-  Status operator()(const ParseCommand& command) { return RunParse(command, log); }
-  Status operator()(const LogitsCommand& command) { return OnRanks(command, RunLogits); }
-  Status operator()(const MakeSliceCommand& command) { return RunMakeSlice(command, log); }
-  Status operator()(const BenchCommand& command) { return OnRanks(command, RunBench); }
-  Status operator()(const BenchServeCommand& command) { return RunBenchServe(command, log); }
-  Status operator()(const LaunchCommand& command) { return RunLaunch(command, log); }
-  Status operator()(const PlanCommand& command) { return RunPlan(command, log); }
+  template <class Command>
+  Status operator()(const Command& command) {
+    if constexpr (requires { command.run; }) {
+      return OnRanks(command);
+    } else {
+      return RunCommand(command, log);
+    }
+  }
 
   // A command with an engine runs on the first rank, and the others compute what it needs; any
   // other runs on all. The end is told before the ranks part, which may end this process.
   template <class Command>
-  Status OnRanks(const Command& command, Status (*run)(const Command&, RankProcess&, Log&)) {
+  Status OnRanks(const Command& command) {
     RankProcess session(command.run.ranks, [](const Error& reason) {
       static_cast<void>(ExitCodeOf(Unexpected(reason)));
       ::_exit(EXIT_FAILURE);
@@ -58,7 +53,7 @@ struct RunCommand {
     Status status = Guarded([&] { return session.Join(); });
     if (status) {
       if (session.is_first() && !session.warning().empty()) log.Warn("{}", session.warning());
-      status = Guarded([&] { return RunOn(command, session, run); });
+      status = Guarded([&] { return RunOn(command, session); });
     }
     status = session.Conclude(std::move(status));
     if (status || session.is_alone()) return status;
@@ -67,19 +62,18 @@ struct RunCommand {
   }
 
   template <class Command>
-  Status RunOn(const Command& command, RankProcess& session,
-               Status (*run)(const Command&, RankProcess&, Log&)) {
+  Status RunOn(const Command& command, RankProcess& session) {
     if constexpr (requires { command.engine; }) {
       if (!session.is_first()) {
         Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);  // for the first rank
         LoadDisplay display(command.run.model, log, &interrupt);
         return FollowEngine(command.run, session, display.events());
       }
-      Status status = run(command, session, log);
+      Status status = RunCommand(command, session, log);
       session.End();
       return status;
     } else {
-      return run(command, session, log);
+      return RunCommand(command, session, log);
     }
   }
 };
@@ -95,7 +89,7 @@ int Run(int argc, char** argv) {
   for (const std::string& option : line.options->dropped) {
     log.Warn("{} is ignored: what it would choose is always right here", option);
   }
-  const Status status = std::visit(RunCommand{log}, line.options->command);
+  const Status status = std::visit(CommandRunner{log}, line.options->command);
   return ExitCodeOf(status);
 }
 

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/batch/batch_report.h"
 #include "cli/batch/batch_run.h"
 #include "tests/cli/fake_runner.h"
 #include "tests/testing/shared_data.h"

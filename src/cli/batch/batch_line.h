@@ -46,7 +46,7 @@ std::string BatchReplyLine(std::string_view custom_id, std::string_view request_
 // Writes the error of a line that never ran. `line_number` is its place in the input, from 1.
 std::string BatchErrorLine(const BatchLineError& error, std::int64_t line_number);
 
-// Whether `text` could be the beginning of a line of the output: what a torn last line looks like.
+// Returns true if `text` could be the beginning of a line of the output, as a torn last line is.
 bool MayBeginBatchOutput(std::string_view text);
 
 }  // namespace fathom::cli

@@ -23,47 +23,22 @@ tl::unexpected<Error> FileError(const std::string& path, const char* what) {
 
 Result<BatchOutput> BatchOutput::Open(const std::string& path, const std::string& input) {
   if (path == "-") {
-    return BatchOutput(STDOUT_FILENO, path);
+    return BatchOutput(Descriptor(), path);
   }
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (file.get() < 0) {
     return FileError(path, "write");
   }
-  BatchOutput output(descriptor, path);
-  const Status checked = output.CheckFile(input);
-  if (!checked) return Unexpected(checked.error());
-  const Status locked = output.Lock();
-  if (!locked) return Unexpected(locked.error());
-  const Status recovered = output.Recover();
-  if (!recovered) return Unexpected(recovered.error());
+  BatchOutput output(std::move(file), path);
+  if (Status checked = output.CheckFile(input); !checked) return Unexpected(checked.error());
+  if (Status locked = output.Lock(); !locked) return Unexpected(locked.error());
+  if (Status recovered = output.Recover(); !recovered) return Unexpected(recovered.error());
   return output;
-}
-
-BatchOutput::BatchOutput(BatchOutput&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      path_(std::move(other.path_)),
-      n_bytes_(other.n_bytes_),
-      answered_(std::move(other.answered_)),
-      failed_lines_(std::move(other.failed_lines_)) {}
-
-BatchOutput& BatchOutput::operator=(BatchOutput&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(path_, other.path_);
-  std::swap(n_bytes_, other.n_bytes_);
-  std::swap(answered_, other.answered_);
-  std::swap(failed_lines_, other.failed_lines_);
-  return *this;
-}
-
-BatchOutput::~BatchOutput() {
-  if (descriptor_ >= 0 && is_file()) {
-    ::close(descriptor_);
-  }
 }
 
 Status BatchOutput::CheckFile(const std::string& input) const {
   struct stat out = {};
-  if (::fstat(descriptor_, &out) != 0) {
+  if (::fstat(file_.get(), &out) != 0) {
     return FileError(path_, "write");
   }
   if (!S_ISREG(out.st_mode)) {
@@ -82,7 +57,7 @@ Status BatchOutput::CheckFile(const std::string& input) const {
 }
 
 Status BatchOutput::Lock() const {
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) {
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
     return {};
   }
   if (errno == EWOULDBLOCK) {
@@ -115,21 +90,20 @@ Status BatchOutput::Recover() {
                      "{}: expected the output of a batch, found another text at its end", path_);
   }
   n_bytes_ = static_cast<off_t>(content->size() - rest.size());
-  if (!rest.empty() && ::ftruncate(descriptor_, n_bytes_) != 0) {
+  if (!rest.empty() && ::ftruncate(file_.get(), n_bytes_) != 0) {
     return FileError(path_, "cut off its last line, which is not complete");
   }
   return {};
 }
 
 Status BatchOutput::Append(std::string_view line) {
-  const Status written =
-      WriteDescriptor(descriptor_, is_file() ? std::string_view(path_) : "standard output", line);
+  if (!is_file()) return Print(line);
+  const Status written = WriteDescriptor(file_.get(), path_, line);
   if (written) {
     n_bytes_ += static_cast<off_t>(line.size());
     return {};
   }
-  if (!is_file()) return written;
-  const bool is_whole = ::ftruncate(descriptor_, n_bytes_) == 0;
+  const bool is_whole = ::ftruncate(file_.get(), n_bytes_) == 0;
   return MakeError(written.error().code,
                    "{}; what was written before is {}; the same command goes "
                    "on from there",

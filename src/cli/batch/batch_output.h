@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace fathom::cli {
@@ -21,10 +22,6 @@ class BatchOutput {
   // holds what no batch has written; then nothing has changed.
   static Result<BatchOutput> Open(const std::string& path, const std::string& input);
 
-  BatchOutput(BatchOutput&& other) noexcept;
-  BatchOutput& operator=(BatchOutput&& other) noexcept;
-  ~BatchOutput();
-
   // Whether an earlier run has answered that request, or told the error of that line (from 1).
   bool HasAnswer(const std::string& custom_id) const { return answered_.contains(custom_id); }
   bool HasError(std::int64_t line_number) const { return failed_lines_.contains(line_number); }
@@ -35,14 +32,14 @@ class BatchOutput {
   Status Append(std::string_view line);
 
  private:
-  BatchOutput(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  BatchOutput(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
   Status CheckFile(const std::string& input) const;
   Status Lock() const;
   Status Recover();
   bool is_file() const { return path_ != "-"; }
 
-  int descriptor_ = -1;
+  Descriptor file_;  // none: standard output
   std::string path_;
   off_t n_bytes_ = 0;  // complete lines
   std::unordered_set<std::string> answered_;

@@ -1,5 +1,7 @@
 #include "cli/batch/batch_run.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <ctime>
 #include <optional>
@@ -12,8 +14,8 @@
 namespace fathom::cli {
 namespace {
 
-// How long nobody looks at the other streams while one is waited for. They buffer what comes
-// meanwhile, so the time is short beside a step of a model worth a batch, and costs nothing.
+// The time between two looks at all streams. They buffer what comes meanwhile, so the time is short
+// beside a step of a model worth a batch, and costs nothing.
 constexpr auto kWait = std::chrono::milliseconds(2);
 
 // The lines of a text that are not blank, one after the other, with their numbers from 1.
@@ -40,6 +42,17 @@ BatchLineError DuplicateError(const std::string& custom_id) {
   return {.custom_id = custom_id,
           .code = "duplicate_custom_id",
           .message = "custom_id: an earlier line has the same"};
+}
+
+double PerSecond(std::int64_t count, double seconds) {
+  return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+}
+
+std::string Duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (whole >= 3600) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  if (whole >= 60) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} s", whole);
 }
 
 }  // namespace
@@ -75,6 +88,30 @@ BatchPlan PlanBatch(std::string_view input, const BatchOutput& output) {
   return plan;
 }
 
+std::string BatchProgress(const BatchTotals& totals, std::int64_t n_open, double seconds) {
+  std::string text = fmt::format("batch {}/{}, in {:.1f}, out {:.1f} tokens/s", totals.n_done,
+                                 n_open, PerSecond(totals.usage.prompt_tokens, seconds),
+                                 PerSecond(totals.n_generated, seconds));
+  if (totals.n_done > 0) {
+    const double per_request = seconds / static_cast<double>(totals.n_done);
+    text += fmt::format(", {} left",
+                        Duration(per_request * static_cast<double>(n_open - totals.n_done)));
+  }
+  return text;
+}
+
+std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, double seconds) {
+  const std::int64_t n_kept = plan.n_lines - plan.n_open;
+  const std::string kept = n_kept == 0 ? "" : fmt::format(" ({} kept from before)", n_kept);
+  return fmt::format(
+      "{} of {} requests{}, {} {}; tokens: prompt {} ({} cached), generated {}; {:.1f} s, {:.1f} "
+      "prompt tokens/s, {:.1f} generated tokens/s",
+      totals.n_done + n_kept, plan.n_lines, kept, totals.n_errors,
+      totals.n_errors == 1 ? "error" : "errors", totals.usage.prompt_tokens,
+      totals.usage.cached_tokens, totals.n_generated, seconds,
+      PerSecond(totals.usage.prompt_tokens, seconds), PerSecond(totals.n_generated, seconds));
+}
+
 BatchRun::BatchRun(const ApiModel& model, RequestRunner& runner, BatchOutput& output,
                    RandomBits random_bits)
     : model_(model), runner_(runner), output_(output), random_bits_(std::move(random_bits)) {}
@@ -88,12 +125,10 @@ Status BatchRun::Run(std::string_view input, const BatchWatch& watch) {
     if (!watch(totals_)) return Unexpected({ErrorCode::kUnavailable, ""});
     bool has_moved = false;
     if (next_ != nullptr) {
-      const Status submitted = SubmitNext();
-      if (!submitted) return submitted;
+      if (Status submitted = SubmitNext(); !submitted) return submitted;
       has_moved = next_ == nullptr;
     } else if (std::string_view line; has_lines && (has_lines = lines.Next(&line))) {
-      const Status started = Start(line, lines.number());
-      if (!started) return started;
+      if (Status started = Start(line, lines.number()); !started) return started;
       has_moved = true;
     }
     // Also of a job that waits for room: a stream that nobody reads keeps its room.
@@ -203,8 +238,7 @@ Status BatchRun::WriteError(const BatchLineError& error, std::int64_t number) {
 }
 
 Status BatchRun::Write(const std::string& line, bool is_error) {
-  const Status written = output_.Append(line);
-  if (!written) return written;
+  if (Status written = output_.Append(line); !written) return written;
   ++totals_.n_done;
   totals_.n_errors += is_error ? 1 : 0;
   return {};

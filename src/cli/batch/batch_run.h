@@ -35,7 +35,15 @@ struct BatchTotals {
   std::int64_t n_generated = 0;  // tokens, also of what is not done
 };
 
-// RequestContext again and again, every few milliseconds; false stops the run.
+// Returns the progress: "batch 12/300, in 1234.5, out 67.8 tokens/s, 4 min 30 s left"; n_open as
+// planned.
+std::string BatchProgress(const BatchTotals& totals, std::int64_t n_open, double seconds);
+
+// Returns the summary: "12 of 300 requests (2 kept from before), 1 error; tokens: prompt 345 (30
+// cached), generated 678; 9.1 s, 37.9 prompt tokens/s, 74.5 generated tokens/s"
+std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, double seconds);
+
+// Called every few milliseconds; false stops the run.
 using BatchWatch = std::function<bool(const BatchTotals&)>;
 
 // One run; one thread. All arguments must outlive it.

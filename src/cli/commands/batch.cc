@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "api/common/request_runner.h"
-#include "cli/api_model.h"
 #include "cli/batch/batch_output.h"
-#include "cli/batch/batch_report.h"
 #include "cli/batch/batch_run.h"
 #include "cli/commands/commands.h"
+#include "cli/model_defaults.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
@@ -61,17 +60,12 @@ Status RunAll(std::string_view input, const BatchPlan& plan, BatchRun& run, Inte
 
 }  // namespace
 
-Status RunBatch(const BatchCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kDefaultContext, files->config);
   if (!n_context) return Unexpected(n_context.error());
-  const Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
-                                             .thinking = command.thinking,
-                                             .profile = command.profile,
-                                             .n_context = *n_context,
-                                             .max_choices = kMaxChoices},
-                                            *files, log);
+  const Result<ApiModel> api = MakeApiModel(command, *n_context, kMaxChoices, *files, log);
   if (!api) return Unexpected(api.error());
   const Result<std::string> input = ReadInput(command.input);
   if (!input) return Unexpected(input.error());

@@ -75,7 +75,7 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
 
 }  // namespace
 
-Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());
   if (command.run.ranks.eplb_interval > 0 || !command.run.ranks.save_expert_placement.empty()) {
@@ -138,8 +138,7 @@ Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log) {
       .n_rooflines = (*probe)->n_measurements(),
       .rows = *std::move(rows)};
   if (!command.plot.empty()) {
-    const Status drawn = WriteFile(command.plot, ToSvg(report));
-    if (!drawn) return drawn;
+    if (Status drawn = WriteFile(command.plot, ToSvg(report)); !drawn) return drawn;
   }
   return Print(Render(report, command.json  ? BenchFormat::kJson
                               : command.csv ? BenchFormat::kCsv

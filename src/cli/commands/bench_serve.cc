@@ -167,7 +167,7 @@ Status CheckAnswered(const load::LoadReport& report) {
 
 }  // namespace
 
-Status RunBenchServe(const BenchServeCommand& command, Log& log) {
+Status RunCommand(const BenchServeCommand& command, Log& log) {
   const Result<load::WorkloadOptions> workload = MakeWorkload(command);
   if (!workload) return Unexpected(workload.error());
   const Result<load::Objectives> objectives = MakeObjectives(command);
@@ -187,11 +187,9 @@ Status RunBenchServe(const BenchServeCommand& command, Log& log) {
   AllowManyDescriptors();
   Interrupt interrupt;  // before the threads of the load
   RunLevels(command, {.target = *target, .workload = *workload}, *levels, interrupt, &report, log);
-  const Status answered = CheckAnswered(report);
-  if (!answered) return answered;
+  if (Status answered = CheckAnswered(report); !answered) return answered;
   if (!command.plot.empty()) {
-    const Status drawn = WriteFile(command.plot, ToSvg(report));
-    if (!drawn) return drawn;
+    if (Status drawn = WriteFile(command.plot, ToSvg(report)); !drawn) return drawn;
   }
   return Print(Render(report, command.format));
 }

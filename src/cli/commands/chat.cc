@@ -139,12 +139,12 @@ class Chat {
   Status Keep(const ChatAnswer& answer) {
     last_ = answer.stats;
     n_generated_ += answer.stats.generated_tokens;
-    if (answer.interrupted && answer.content.empty()) {
+    if (answer.interrupted && answer.text.content.empty()) {
       messages_.pop_back();  // as if it had not been asked
     } else {
       messages_.push_back({.role = Role::kAssistant,
-                           .content = answer.content,
-                           .reasoning_content = answer.reasoning});
+                           .content = answer.text.content,
+                           .reasoning_content = answer.text.reasoning});
     }
     return answer.interrupted && lines_.on_terminal() ? Print("(stopped)\n") : Status();
   }
@@ -229,7 +229,7 @@ class Chat {
 
 }  // namespace
 
-Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const ChatCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;  // before the model starts its threads
   const Result<std::unique_ptr<ConversationModel>> model =
       ConversationModel::Load(command, ranks, interrupt, log);

@@ -10,21 +10,21 @@
 namespace fathom::cli {
 
 // With several ranks, these commands run on the first (FollowEngine on the others).
-Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log);
-Status RunChat(const ChatCommand& command, RankProcess& ranks, Log& log);
-Status RunServe(const ServeCommand& command, RankProcess& ranks, Log& log);
-Status RunBatch(const BatchCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const ChatCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log);
 // These on all.
-Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log);
-Status RunBench(const BenchCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log);
+Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log);
 
-Status RunInspect(const InspectCommand& command, Log& log);
-Status RunTokenize(const TokenizeCommand& command, Log& log);
-Status RunEncode(const EncodeCommand& command, Log& log);
-Status RunParse(const ParseCommand& command, Log& log);
-Status RunMakeSlice(const MakeSliceCommand& command, Log& log);
-Status RunLaunch(const LaunchCommand& command, Log& log);
-Status RunPlan(const PlanCommand& command, Log& log);
-Status RunBenchServe(const BenchServeCommand& command, Log& log);
+Status RunCommand(const InspectCommand& command, Log& log);
+Status RunCommand(const TokenizeCommand& command, Log& log);
+Status RunCommand(const EncodeCommand& command, Log& log);
+Status RunCommand(const ParseCommand& command, Log& log);
+Status RunCommand(const MakeSliceCommand& command, Log& log);
+Status RunCommand(const LaunchCommand& command, Log& log);
+Status RunCommand(const PlanCommand& command, Log& log);
+Status RunCommand(const BenchServeCommand& command, Log& log);
 
 }  // namespace fathom::cli

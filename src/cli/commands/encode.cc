@@ -5,8 +5,8 @@
 #include "chat/encoder.h"
 #include "chat/messages.h"
 #include "chat/profile.h"
-#include "cli/chat_profile.h"
 #include "cli/commands/commands.h"
+#include "cli/model_defaults.h"
 #include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
 #include "runtime/model_path.h"
@@ -36,7 +36,7 @@ Result<ChatRequest> ReadRequest(const EncodeCommand& command) {
 
 }  // namespace
 
-Status RunEncode(const EncodeCommand& command, Log& log) {
+Status RunCommand(const EncodeCommand& command, Log& log) {
   Result<ChatRequest> request = ReadRequest(command);
   if (!request) return Unexpected(request.error());
   const Result<std::filesystem::path> model = FindModel(command.model);

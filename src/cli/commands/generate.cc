@@ -7,8 +7,8 @@
 
 #include "base/utf8.h"
 #include "cli/commands/commands.h"
+#include "cli/model_defaults.h"
 #include "cli/request_stats.h"
-#include "cli/sampling_options.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
@@ -38,7 +38,7 @@ Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const Mo
   return tokens;
 }
 
-// Before anything is loaded: a prompt that cannot fit never will.
+// Called before anything is loaded: a prompt that does not fit is refused at once.
 Result<std::int64_t> ContextFor(const GenerateCommand& command, const ModelConfig& config,
                                 std::int64_t n_prompt) {
   const std::int64_t wanted = command.sampling.max_tokens.value_or(kMaxTokens);
@@ -144,8 +144,7 @@ std::string AnswerJson(const PrintedAnswer& answer, const RequestStats& stats,
 
 Status Finish(const PrintedAnswer& answer, const RequestStats& stats, double load_seconds) {
   if (!answer.text().empty() && answer.text().back() != '\n') {
-    const Status printed = Print("\n");
-    if (!printed) return printed;
+    if (Status printed = Print("\n"); !printed) return printed;
   }
   PrintError(fmt::format("fathom: {}\n", DescribeStats(load_seconds, stats)));
   return {};
@@ -153,7 +152,7 @@ Status Finish(const PrintedAnswer& answer, const RequestStats& stats, double loa
 
 }  // namespace
 
-Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) {
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
   const Result<std::vector<Token>> prompt = EncodePrompt(command, *files);
@@ -163,8 +162,7 @@ Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log)
   if (!n_context) return Unexpected(n_context.error());
   const SamplingParameters parameters = MakeSamplingParameters(
       command.sampling, files->generation, command.sampling.max_tokens.value_or(kMaxTokens));
-  const Status valid = Validate(parameters, files->config.vocab_size);
-  if (!valid) return valid;
+  if (Status valid = Validate(parameters, files->config.vocab_size); !valid) return valid;
 
   LoadDisplay display(files->directory, log);
   RuntimeOptions options = {
@@ -177,8 +175,7 @@ Status RunGenerate(const GenerateCommand& command, RankProcess& ranks, Log& log)
   if (!stream) return Unexpected(stream.error());
   PrintedAnswer answer(files->tokenizer, !command.json);
   for (StreamEvent event; stream->Next(event);) {
-    const Status added = answer.Add(event);
-    if (!added) return added;
+    if (Status added = answer.Add(event); !added) return added;
   }
   const RequestStats stats = stream->stats();
   return command.json

@@ -7,7 +7,7 @@
 
 namespace fathom::cli {
 
-Status RunInspect(const InspectCommand& command, Log&) {
+Status RunCommand(const InspectCommand& command, Log&) {
   const Result<std::filesystem::path> directory = FindModel(command.model);
   if (!directory) return Unexpected(directory.error());
   const Inspection inspection = InspectModel(*directory, command.deep);

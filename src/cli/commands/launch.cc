@@ -34,7 +34,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTurn(50);
-// After a failure was told to the others: so long they may end by themselves.
+// The time in which ranks may end by themselves after they were told of a failure.
 constexpr std::chrono::seconds kOwnEnd(3);
 
 // A process that runs a rank.
@@ -219,7 +219,7 @@ Status Ranks::Watch(Interrupt& interrupt) {
 
 }  // namespace
 
-Status RunLaunch(const LaunchCommand& command, Log&) {
+Status RunCommand(const LaunchCommand& command, Log&) {
   if (command.arguments.empty()) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "launch: expected a command, as in fathom launch -n 2 logits ...");
@@ -234,8 +234,7 @@ Status RunLaunch(const LaunchCommand& command, Log&) {
   }
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   Ranks ranks;
-  const Status started = ranks.Start(command);
-  if (!started) return started;
+  if (Status started = ranks.Start(command); !started) return started;
   return ranks.Watch(interrupt);
 }
 

@@ -159,8 +159,7 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
       const Status mtp_written = WriteMtpRows(model, plan, position, n_known, *spool);
       if (!mtp_written) return mtp_written;
     }
-    const Status balanced = balance.AfterStep(n_rows);
-    if (!balanced) return balanced;
+    if (Status balanced = balance.AfterStep(n_rows); !balanced) return balanced;
     position += n_rows;
   }
   if (Status written = logits.FinishAll(); !written) return written;
@@ -169,7 +168,7 @@ Status ComputeRows(Model& model, const Plan& plan, Interrupt& interrupt, ExpertB
 
 }  // namespace
 
-Status RunLogits(const LogitsCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log) {
   Interrupt interrupt;  // so that the unfinished file does not stay behind
   const Result<std::filesystem::path> directory = FindModel(command.run.model);
   if (!directory) return Unexpected(directory.error());

@@ -9,7 +9,7 @@
 
 namespace fathom::cli {
 
-Status RunMakeSlice(const MakeSliceCommand& command, Log&) {
+Status RunCommand(const MakeSliceCommand& command, Log&) {
   using Clock = std::chrono::steady_clock;
   Interrupt interrupt;
   ProgressBar bar("writing");

@@ -42,7 +42,7 @@ Result<Answer> ReadTolerantly(const std::string& text, const ParseCommand& comma
 
 }  // namespace
 
-Status RunParse(const ParseCommand& command, Log&) {
+Status RunCommand(const ParseCommand& command, Log&) {
   const Result<std::string> text = ReadInput(command.answer);
   if (!text) return Unexpected(text.error());
   const Result<Answer> answer =

@@ -55,7 +55,7 @@ plan::Workload WorkloadOf(const PlanCommand& command, const ModelConfig& config)
 
 }  // namespace
 
-Status RunPlan(const PlanCommand& command, Log&) {
+Status RunCommand(const PlanCommand& command, Log&) {
   const Result<plan::Hardware> hardware = ReadHardware(command.hardware);
   if (!hardware) return Unexpected(hardware.error());
   const Result<plan::ModelSizes> model = ReadModel(command);

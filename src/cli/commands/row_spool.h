@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <utility>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace fathom::cli {
@@ -16,18 +18,14 @@ class RowSpool {
   // In `directory`; empty means the current one.
   static Result<RowSpool> Create(const std::filesystem::path& directory);
 
-  RowSpool(RowSpool&& other) noexcept;
-  RowSpool& operator=(RowSpool&& other) noexcept;
-  ~RowSpool();
-
   Status Append(std::span<const std::byte> bytes);
   // Hands all that was appended to `consume`, in order, in pieces.
   Status Replay(const std::function<Status(std::span<const std::byte>)>& consume);
 
  private:
-  explicit RowSpool(int descriptor) : descriptor_(descriptor) {}
+  explicit RowSpool(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 }  // namespace fathom::cli

@@ -18,8 +18,8 @@
 #include "api/responses/response_store.h"
 #include "base/line_reader.h"
 #include "base/pages.h"
-#include "cli/api_model.h"
 #include "cli/commands/commands.h"
+#include "cli/model_defaults.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
@@ -135,7 +135,8 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service&
                             });
 }
 
-// Until a signal comes, or this process or one of several ranks can do nothing more: the error.
+// Waits for a signal, or for the error after which this process or one of several ranks cannot go
+// on.
 Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
   Status fine = ranks.Check();
   while (fine && !interrupt.Take()) {
@@ -168,19 +169,14 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 
 }  // namespace
 
-Status RunServe(const ServeCommand& command, RankProcess& ranks, Log& log) {
+Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   Result<AccessOptions> access = MakeAccessOptions(command);
   if (!access) return Unexpected(access.error());
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
   const Result<std::int64_t> n_context = ServeContext(command, files->config);
   if (!n_context) return Unexpected(n_context.error());
-  Result<ApiModel> api = MakeApiModel({.sampling = command.sampling,
-                                       .thinking = command.thinking,
-                                       .profile = command.profile,
-                                       .n_context = *n_context,
-                                       .max_choices = command.max_choices},
-                                      *files, log);
+  Result<ApiModel> api = MakeApiModel(command, *n_context, command.max_choices, *files, log);
   if (!api) return Unexpected(api.error());
   ResponseStore responses;
   api->responses = &responses;

@@ -24,7 +24,7 @@ std::string Table(const Tokenizer& tokenizer, std::span<const Token> tokens) {
 
 }  // namespace
 
-Status RunTokenize(const TokenizeCommand& command, Log&) {
+Status RunCommand(const TokenizeCommand& command, Log&) {
   const Result<std::filesystem::path> model = FindModel(command.model);
   if (!model) return Unexpected(model.error());
   const Result<Tokenizer> tokenizer = Tokenizer::Load(*model);

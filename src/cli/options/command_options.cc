@@ -13,16 +13,10 @@ namespace {
 
 void AddGenerate(Command& root, GenerateCommand& options) {
   Command command = root.AddCommand("generate", "Continue a text as it is");
-  command.Add({.names = "prompt",
-               .value = "TEXT",
-               .help = "The text, or - for standard input",
-               .read = Text(options.prompt),
-               .required = true});
+  command.Require("prompt", "TEXT", "The text, or - for standard input", Text(options.prompt));
   command.AddFlag("--no-bos", options.no_bos, "Do not add the begin token to a text without one");
   command.AddFlag("--json", options.json, "One JSON object instead of a stream of text");
-  AddRun(command, options.run);
-  AddServing(command, options.engine);
-  AddSampling(command, options.sampling);
+  AddEngine(command, options);
   command.Add({"--logprobs", "N", "With --json: log probabilities of each token and of the N best",
                Integer(0, 20, options.sampling.n_logprobs)});
   command.Footer(
@@ -38,9 +32,7 @@ void AddChat(Command& root, ChatCommand& options) {
   command.Add({"--think", "MODE", "Reasoning before the answer: off, high or max (default: off)",
                OneOf(kThinkNames, options.think)});
   AddProfile(command, options.profile);
-  AddRun(command, options.run);
-  AddServing(command, options.engine);
-  AddSampling(command, options.sampling);
+  AddEngine(command, options);
   command.Footer(
       "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"
       "Examples:\n"
@@ -80,12 +72,10 @@ void AddTokenize(Command& root, TokenizeCommand& options) {
 
 void AddEncode(Command& root, EncodeCommand& options) {
   Command command = root.AddCommand("encode", "Chat messages to the prompt the model reads");
-  command.Add({.names = "messages",
-               .value = "FILE",
-               .help = "A JSON file of messages or of a request with messages and tools; - for "
-                       "standard input",
-               .read = Text(options.messages),
-               .required = true});
+  command.Require("messages", "FILE",
+                  "A JSON file of messages or of a request with messages and tools; - for "
+                  "standard input",
+                  Text(options.messages));
   command.AddFlag("--ids", options.ids, "Token ids instead of text");
   command.Add({"--thinking", "MODE", "Reasoning before the answer: on or off (default: on)",
                OnOff(options.thinking)});
@@ -113,11 +103,7 @@ void AddEncode(Command& root, EncodeCommand& options) {
 void AddParse(Command& root, ParseCommand& options) {
   Command command =
       root.AddCommand("parse", "An answer's text to reasoning, content and tool calls (JSON)");
-  command.Add({.names = "answer",
-               .value = "FILE",
-               .help = "A file, or - for standard input",
-               .read = Text(options.answer),
-               .required = true});
+  command.Require("answer", "FILE", "A file, or - for standard input", Text(options.answer));
   command.AddFlag("--thinking", options.thinking, "The answer begins inside the reasoning");
   command.AddFlag("--truncated", options.truncated, "The answer was cut off for its length");
   command.Add({"--tools", "FILE", "A JSON file of the tools that the model was offered",
@@ -132,16 +118,11 @@ void AddParse(Command& root, ParseCommand& options) {
 void AddLogits(Command& root, LogitsCommand& options) {
   Command command =
       root.AddCommand("logits", "Write the logits after every position to a safetensors file");
-  command.Add({.names = "--tokens",
-               .value = "IDS|FILE",
-               .help = "Token ids separated by commas or blanks, or a file of them",
-               .read = Text(options.tokens),
-               .required = true});
-  command.Add({.names = "--out",
-               .value = "FILE",
-               .help = "The file to write: logits, F32 [tokens, vocabulary]",
-               .read = Text(options.out),
-               .required = true});
+  command.Require("--tokens", "IDS|FILE",
+                  "Token ids separated by commas or blanks, or a file of them",
+                  Text(options.tokens));
+  command.Require("--out", "FILE", "The file to write: logits, F32 [tokens, vocabulary]",
+                  Text(options.out));
   command.Add({"--prefill", "N",
                "The first N tokens in chunks, the others one by one (default: all in chunks)",
                AtLeast(0, options.n_prefill)});
@@ -175,17 +156,12 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
   const ModelConfig flash = FlashConfig();
   Command command = root.AddCommand(
       "make-slice", "Write a checkpoint of random weights with layers of the true shapes");
-  command.Add({.names = "--shape",
-               .value = "NAME",
-               .help = "Model whose sizes are used: flash or pro",
-               .read = TrueFor("pro", {"flash", "pro"}, options.pro),
-               .required = true});
-  command.Add({.names = "--layers",
-               .value = "RATIOS",
-               .help = "Compression ratio of each layer, separated by commas: 0 (window only), 4 "
-                       "(with indexer) or 128",
-               .read = Ratios(options.ratios),
-               .required = true});
+  command.Require("--shape", "NAME", "Model whose sizes are used: flash or pro",
+                  TrueFor("pro", {"flash", "pro"}, options.pro));
+  command.Require("--layers", "RATIOS",
+                  "Compression ratio of each layer, separated by commas: 0 (window only), 4 "
+                  "(with indexer) or 128",
+                  Ratios(options.ratios));
   command.Add(
       {"--experts", "N",
        fmt::format("Routed experts of a layer, at least the {} of a token (default: {} for "
@@ -199,11 +175,8 @@ void AddMakeSlice(Command& root, MakeSliceCommand& options) {
   command.AddFlag("--draft", options.draft, "With the MTP head");
   command.Add({"--seed", "N", "Same seed, same bytes (default: 0)",
                Seed([&options](std::uint64_t seed) { options.seed = seed; })});
-  command.Add({.names = "--out",
-               .value = "DIR",
-               .help = "The directory to write: empty or not there yet",
-               .read = Text(options.out),
-               .required = true});
+  command.Require("--out", "DIR", "The directory to write: empty or not there yet",
+                  Text(options.out));
   AddThreads(command, options.n_threads);
   command.Footer(
       "Examples:\n"
@@ -248,22 +221,15 @@ Command AddBench(Command& root, BenchCommand& options) {
 
 void AddBatch(Command& root, BatchCommand& options) {
   Command command = root.AddCommand("batch", "Answer a file of OpenAI requests, many at once");
-  command.Add({.names = "input",
-               .value = "IN",
-               .help = "A file of requests, one JSON object a line, or - for standard input",
-               .read = Text(options.input),
-               .required = true});
-  command.Add({.names = "output",
-               .value = "OUT",
-               .help = "The file of answers, or - for standard output; continues the answers of "
-                       "a stopped run",
-               .read = Text(options.output),
-               .required = true});
-  AddThinking(command, options.thinking);
-  AddProfile(command, options.profile);
-  AddRun(command, options.run);
-  AddServing(command, options.engine);
-  AddSampling(command, options.sampling);
+  command.Require("input", "IN",
+                  "A file of requests, one JSON object a line, or - for standard input",
+                  Text(options.input));
+  command.Require("output", "OUT",
+                  "The file of answers, or - for standard output; continues the answers of "
+                  "a stopped run",
+                  Text(options.output));
+  AddChats(command, options);
+  AddEngine(command, options);
   command.Footer(
       "Sampling options hold for requests that do not say otherwise. Ctrl-C stops; the same "
       "command\n"

@@ -106,13 +106,11 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
     if (Contains(given, name) || value.IsNull()) continue;
     const std::string plain = name.substr(2);
     if (!value.IsArray()) {
-      const Status added = AddValue(file, plain, value, words);
-      if (!added) return added;
+      if (Status added = AddValue(file, plain, value, words); !added) return added;
       continue;
     }
     for (const JsonValue& entry : value.items) {
-      const Status added = AddValue(file, plain, entry, words);
-      if (!added) return added;
+      if (Status added = AddValue(file, plain, entry, words); !added) return added;
     }
   }
   return {};

@@ -32,7 +32,7 @@ void AddKvMemory(Command& command, ServingOptions& serving) {
                OnOff(serving.prefix_cache)});
 }
 
-// Where the routed experts are, and when they move.
+// Adds the placement of the routed experts, and its changes.
 void AddExpertBalance(Command& command, RankOptions& ranks) {
   command.Add({"--redundant-experts", "N",
                "Additional replicas of experts in each layer (default: 0)",
@@ -71,6 +71,49 @@ void AddStops(Command& command, SamplingOptions& sampling) {
   command.Add({"--stop-token", "ID", "Stop at this token; may be repeated",
                Integer(0, std::numeric_limits<Token>::max(), sampling.stop_tokens), Repeat::kEach});
   command.AddFlag("--ignore-eos", sampling.ignore_eos, "Do not stop at the end token");
+}
+
+void AddRun(Command& command, RunOptions& run) {
+  AddModel(command, run.model);
+  AddMachine(command, run);
+  AddRanks(command, run.ranks);
+  command.Group(kModelGroup);
+  command.Add({"--context", "N", "Most tokens of a prompt and its answer together",
+               AtLeast(1, run.n_context)});
+}
+
+void AddServing(Command& command, ServingOptions& serving) {
+  command.Group("Engine");
+  command.Add({"--max-batch-tokens", "N",
+               "Most tokens that the model computes at once (default: 512)",
+               Integer(1, 65536, serving.max_batch_tokens)});
+  command.Add(
+      {"--max-sequences", "N",
+       fmt::format("Answers that are computed at once (default: {})", serving.max_sequences),
+       Integer(1, 4096, serving.max_sequences)});
+  AddKvMemory(command, serving);
+  command.Add({"--draft", "DEPTH",
+               fmt::format("Tokens that the MTP head of the checkpoint drafts, 1 to {}; auto: as "
+                           "many as measurement shows to pay; off (default: auto if there is a "
+                           "head)",
+                           GreatestDraftDepth()),
+               DraftDepth(serving.draft_depth)});
+  // Hidden, for measurements: the text is not the model's.
+  command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
+  command.Add({"--trace", "FILE",
+               "Write a trace of all steps, for chrome://tracing or ui.perfetto.dev",
+               Text(serving.trace)});
+}
+
+void AddSampling(Command& command, SamplingOptions& sampling) {
+  command.Group(kSamplingGroup);
+  command.Add({"--seed", "N", "Same seed, same text (default: a new one each time)",
+               Seed([&sampling](std::uint64_t seed) { sampling.seed = seed; })});
+  for (const SamplingField& field : SamplingFields()) AddField(command, field, sampling);
+  command.Add({"--logit-bias", "ID=V",
+               "Adds V, -100 to 100, to the logit of token ID; may be repeated",
+               LogitBias(sampling.logit_bias), Repeat::kEach});
+  AddStops(command, sampling);
 }
 
 }  // namespace
@@ -136,52 +179,17 @@ void AddRanks(Command& command, RankOptions& ranks) {
   AddExpertBalance(command, ranks);
 }
 
-void AddRun(Command& command, RunOptions& run) {
-  AddModel(command, run.model);
-  AddMachine(command, run);
-  AddRanks(command, run.ranks);
-  command.Group(kModelGroup);
-  command.Add({"--context", "N", "Most tokens of a prompt and its answer together",
-               AtLeast(1, run.n_context)});
+void AddEngine(Command& command, EngineCommand& options) {
+  AddRun(command, options.run);
+  AddServing(command, options.engine);
+  AddSampling(command, options.sampling);
 }
 
-void AddServing(Command& command, ServingOptions& serving) {
-  command.Group("Engine");
-  command.Add({"--max-batch-tokens", "N",
-               "Most tokens that the model computes at once (default: 512)",
-               Integer(1, 65536, serving.max_batch_tokens)});
-  command.Add(
-      {"--max-sequences", "N",
-       fmt::format("Answers that are computed at once (default: {})", serving.max_sequences),
-       Integer(1, 4096, serving.max_sequences)});
-  AddKvMemory(command, serving);
-  command.Add({"--draft", "DEPTH",
-               fmt::format("Tokens that the MTP head of the checkpoint drafts, 1 to {}; auto: as "
-                           "many as measurement shows to pay; off (default: auto if there is a "
-                           "head)",
-                           GreatestDraftDepth()),
-               DraftDepth(serving.draft_depth)});
-  // Hidden, for measurements: the text is not the model's.
-  command.Add({"--draft-acceptance", "", "", Number(0, 1, serving.draft_acceptance)});
-  command.Add({"--trace", "FILE",
-               "Write a trace of all steps, for chrome://tracing or ui.perfetto.dev",
-               Text(serving.trace)});
-}
-
-void AddSampling(Command& command, SamplingOptions& sampling) {
-  command.Group(kSamplingGroup);
-  command.Add({"--seed", "N", "Same seed, same text (default: a new one each time)",
-               Seed([&sampling](std::uint64_t seed) { sampling.seed = seed; })});
-  for (const SamplingField& field : SamplingFields()) AddField(command, field, sampling);
-  command.Add({"--logit-bias", "ID=V",
-               "Adds V, -100 to 100, to the logit of token ID; may be repeated",
-               LogitBias(sampling.logit_bias), Repeat::kEach});
-  AddStops(command, sampling);
-}
-
-void AddThinking(Command& command, bool& thinking) {
+void AddChats(Command& command, ApiCommand& options) {
   command.Add({"--thinking", "MODE",
-               "Reasoning in chats that do not choose: on or off (default: on)", OnOff(thinking)});
+               "Reasoning in chats that do not choose: on or off (default: on)",
+               OnOff(options.thinking)});
+  AddProfile(command, options.profile);
 }
 
 void AddProfile(Command& command, std::string& profile) {

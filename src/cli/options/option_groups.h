@@ -19,15 +19,13 @@ void AddModel(Command& command, std::filesystem::path& model);
 void AddThreads(Command& command, int& n_threads);
 // Threads, processors, instruction set, memory of the weights.
 void AddMachine(Command& command, RunOptions& run);
-// How several ranks share the model.
+// The division of the model among ranks.
 void AddRanks(Command& command, RankOptions& ranks);
-// Model, machine and context.
-void AddRun(Command& command, RunOptions& run);
-// How requests are served: caches, batches, drafts, the trace.
-void AddServing(Command& command, ServingOptions& serving);
-void AddSampling(Command& command, SamplingOptions& sampling);
-// Whether chats reason that do not say.
-void AddThinking(Command& command, bool& thinking);
+// Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);
+// and the sampling.
+void AddEngine(Command& command, EngineCommand& options);
+// Adds whether chats reason that do not say, and the chat format.
+void AddChats(Command& command, ApiCommand& options);
 void AddProfile(Command& command, std::string& profile);
 
 }  // namespace fathom::cli

@@ -30,10 +30,14 @@ struct SamplingOptions {
   std::optional<std::uint64_t> seed;
 };
 
-struct GenerateCommand {
+// Options of every command that runs an engine.
+struct EngineCommand {
   RunOptions run;
   ServingOptions engine;
-  SamplingOptions sampling;
+  SamplingOptions sampling;  // for batch and serve: of requests that do not say otherwise
+};
+
+struct GenerateCommand : EngineCommand {
   std::string prompt;   // "-": standard input
   bool no_bos = false;  // leave out the begin token where the text has none
   bool json = false;
@@ -43,40 +47,37 @@ struct GenerateCommand {
 enum class Think { kOff, kHigh, kMax };
 inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
-struct ChatCommand {
-  RunOptions run;
-  ServingOptions engine;
-  SamplingOptions sampling;
+struct ChatCommand : EngineCommand {
   std::string system;
   Think think = Think::kOff;
   std::string profile;    // of the chat format; empty: what the model's directory says
   bool use_style = true;  // dim the reasoning on a terminal
 };
 
-struct BatchCommand {
-  RunOptions run;
-  ServingOptions engine{.max_sequences = 8};
-  SamplingOptions sampling;  // of requests that do not say otherwise
-  std::string input;         // "-": standard input
-  std::string output;        // "-": standard output
-  bool thinking = true;      // of chats that do not say otherwise
-  std::string profile;       // of the chat format; empty: what the model's directory says
+// Options of every command that answers requests of the APIs.
+struct ApiCommand : EngineCommand {
+  bool thinking = true;  // of chats that do not say otherwise
+  std::string profile;   // of the chat format; empty: what the model's directory says
+};
+
+struct BatchCommand : ApiCommand {
+  BatchCommand() { engine.max_sequences = 8; }
+
+  std::string input;   // "-": standard input
+  std::string output;  // "-": standard output
 };
 
 // The log of each request.
 enum class RequestLog { kOff, kMeta, kFull };
 inline constexpr std::string_view kRequestLogNames[] = {"off", "meta", "full"};
 
-// Which earlier answers a prompt has as they were written: none, those named by ids of calls, all.
+// The earlier answers that are replayed token by token: none, those named by ids of calls, all.
 enum class ExactReplay { kOff, kOn, kAll };
 inline constexpr std::string_view kExactReplayNames[] = {"off", "on", "all"};
 
-struct ServeCommand {
-  RunOptions run;
-  ServingOptions engine{.max_sequences = 32};
-  SamplingOptions sampling;  // of requests that do not say otherwise
-  bool thinking = true;      // of chats that do not say otherwise
-  std::string profile;       // of the chat format; empty: what the model's directory says
+struct ServeCommand : ApiCommand {
+  ServeCommand() { engine.max_sequences = 32; }
+
   std::string host = "127.0.0.1";
   int port = 8000;                  // 0: any that is free
   std::vector<std::string> names;   // of the model; empty: that of its directory
@@ -233,7 +234,7 @@ struct Options {
       command;
 };
 
-// Either options, or what to print before leaving with exit_code: help and version (0, to standard
+// The options, or the text to print before leaving with exit_code: help and version (0, to standard
 // output), wrong usage (2, to standard error).
 struct CommandLine {
   std::optional<Options> options;

@@ -157,6 +157,11 @@ void Command::Add(OptionSpec spec) {
   if (!spec.needs.empty()) option->needs(app_->get_option(spec.needs));
 }
 
+void Command::Require(const std::string& names, const std::string& value, const std::string& help,
+                      ReadValue read) {
+  Add({.names = names, .value = value, .help = help, .read = std::move(read), .required = true});
+}
+
 void Command::AddFlag(const std::string& name, bool& given, const std::string& help,
                       const std::string& excludes) {
   CLI::Option* flag = app_->add_flag(name, given, help);

@@ -19,7 +19,7 @@ namespace fathom::cli {
 // "expected ..., found ..."; the parser names the option.
 using ReadValue = std::function<Status(const std::string& text)>;
 
-// How often an option may be given.
+// The number of values that an option may have.
 enum class Repeat {
   kOnce,
   kEach,    // --stop A --stop B
@@ -50,6 +50,9 @@ class Command {
   // The heading in --help of the options that are added from now on.
   void Group(const std::string& heading);
   void Add(OptionSpec spec);
+  // Adds an option or argument that must be given.
+  void Require(const std::string& names, const std::string& value, const std::string& help,
+               ReadValue read);
   void AddFlag(const std::string& name, bool& given, const std::string& help,
                const std::string& excludes = "");
   void Footer(const std::string& text);

@@ -54,11 +54,8 @@ void AddExperts(Command& command, PlanCommand& options) {
 void AddPlan(Command& root, PlanCommand& options) {
   Command command = root.AddCommand(
       "plan", "Predict which parallel layouts of a model fit some hardware, and their speed");
-  command.Add({.names = "--hardware",
-               .value = "FILE",
-               .help = "Description of the devices and links (docs/plan.md)",
-               .read = Text(options.hardware),
-               .required = true});
+  command.Require("--hardware", "FILE", "Description of the devices and links (docs/plan.md)",
+                  Text(options.hardware));
   AddModel(command, options.model);
   command.Group(kOwnGroup);
   command.Add({.names = "--shape",

@@ -7,7 +7,7 @@
 
 namespace fathom::cli {
 
-// By ToTable, ToJson or ToCsv beside the type of the report.
+// Calls ToTable, ToJson or ToCsv beside the type of the report.
 template <class Report>
 std::string Render(const Report& report, BenchFormat format) {
   switch (format) {

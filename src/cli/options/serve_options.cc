@@ -6,8 +6,7 @@ namespace fathom::cli {
 namespace {
 
 void AddAnswers(Command& command, ServeCommand& options) {
-  AddThinking(command, options.thinking);
-  AddProfile(command, options.profile);
+  AddChats(command, options);
   command.Add({"--log-requests", "WHAT",
                "Log of requests: off, meta or full, which includes their text (default: meta)",
                OneOf(kRequestLogNames, options.log_requests)});
@@ -93,9 +92,7 @@ void AddServe(Command& root, ServeCommand& options) {
   AddAddress(command, options);
   AddAccess(command, options);
   AddLimits(command, options);
-  AddRun(command, options.run);
-  AddServing(command, options.engine);
-  AddSampling(command, options.sampling);
+  AddEngine(command, options);
   command.Footer(
       "Sampling options hold for requests that do not say otherwise. Ctrl-C or SIGTERM lets "
       "running\n"

@@ -29,10 +29,6 @@ class Log {
   bool Shows(LogLevel level) const;
 
   template <class... Args>
-  void Debug(fmt::format_string<Args...> format, Args&&... args) {
-    Write(LogLevel::kDebug, fmt::format(format, std::forward<Args>(args)...));
-  }
-  template <class... Args>
   void Info(fmt::format_string<Args...> format, Args&&... args) {
     Write(LogLevel::kInfo, fmt::format(format, std::forward<Args>(args)...));
   }

@@ -1,0 +1,73 @@
+#include "cli/model_defaults.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "engine/sampling_fields.h"
+#include "runtime/build_info.h"
+
+namespace fathom::cli {
+namespace {
+
+// The last part of the path, however it is written.
+std::string DirectoryName(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  return std::filesystem::canonical(directory, ignored).filename().string();
+}
+
+}  // namespace
+
+Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
+                                    Log& log) {
+  if (!name.empty()) {
+    return FindProfile(name);
+  }
+  const ProfileDetection detection = DetectProfile(model);
+  if (!detection.is_certain) {
+    log.Info("{}: nothing says which chat format it was trained on; assuming {}", model.string(),
+             detection.profile.name);
+  }
+  return detection.profile;
+}
+
+SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
+                                          const GenerationConfig& config,
+                                          std::optional<std::int64_t> max_tokens) {
+  SamplingParameters parameters = config.Sampling();
+  for (const SamplingField& field : SamplingFields()) {
+    const auto given = options.fields.find(field.name);
+    if (given != options.fields.end()) field.Set(given->second, parameters);
+  }
+  parameters.logit_bias.insert(options.logit_bias.begin(), options.logit_bias.end());
+  parameters.top_logprobs = options.n_logprobs;
+  parameters.seed = options.seed;
+  parameters.max_tokens = max_tokens;
+  parameters.min_tokens = options.min_tokens;
+  parameters.stop_strings = options.stop_strings;
+  parameters.stop_tokens = options.stop_tokens;
+  parameters.ignore_eos = options.ignore_eos;
+  return parameters;
+}
+
+Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
+                              std::int64_t max_choices, const ModelFiles& model, Log& log) {
+  const Result<PromptProfile> profile = ChooseProfile(command.profile, model.directory, log);
+  if (!profile) return Unexpected(profile.error());
+  ApiModel api = {.tokenizer = &model.tokenizer,
+                  .profile = *profile,
+                  .bos = static_cast<Token>(model.config.bos_token_id),
+                  .name = DirectoryName(model.directory),
+                  .fingerprint = fmt::format("fathom-{}", GetBuildInfo().commit),
+                  .limits = {.vocab_size = model.config.vocab_size,
+                             .max_context = n_context,
+                             .max_choices = max_choices}};
+  api.defaults.sampling =
+      MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
+  api.defaults.encoding.thinking = command.thinking ? ThinkingMode::kThinking : ThinkingMode::kChat;
+  const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
+  if (!valid) return Unexpected(valid.error());
+  return api;
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,35 @@
+// The defaults of a model: its chat format, its sampling, and the model as the APIs see it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "api/common/api_call.h"
+#include "base/result.h"
+#include "chat/profile.h"
+#include "cli/options/options.h"
+#include "cli/terminal/log.h"
+#include "engine/request.h"
+#include "runtime/model_files.h"
+
+namespace fathom::cli {
+
+// Returns the chat format that the model was trained on: the profile of that name; if it is empty,
+// what the model's directory says, and a line in the log if that is a guess.
+Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
+                                    Log& log);
+
+// Returns the given options; for the others the model's generation_config.json; else max_tokens as
+// given.
+SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
+                                          const GenerationConfig& config,
+                                          std::optional<std::int64_t> max_tokens);
+
+// Makes the model of the APIs with these limits. `model` must outlive it. Errors: an unknown
+// profile, sampling out of range.
+Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
+                              std::int64_t max_choices, const ModelFiles& model, Log& log);
+
+}  // namespace fathom::cli
