@@ -26,7 +26,7 @@ struct DraftHead {
   int n_stages = 0;  // mtp.0 to mtp.(n_stages - 1)
 };
 
-// Whether a tensor of this name belongs to a draft head, of whichever kind.
+// Returns true if a tensor of this name belongs to a draft head of any kind.
 inline bool IsDraftTensor(std::string_view name) { return name.starts_with("mtp."); }
 
 // Errors: mtp.* tensors that are of neither kind or of both, or stages with a gap. Copies of the

@@ -11,7 +11,7 @@
 
 namespace fathom {
 
-// How routed experts are stored; each tensor's own dtype decides how the tensor is read.
+// The storage format of routed experts; each tensor's own dtype decides how the tensor is read.
 enum class ExpertDType {
   kFp4,  // I8 with two E2M1 values a byte, one E8M0 scale per row and 32 inputs
   kFp8,  // F8_E4M3, one scale per 128 x 128 block

@@ -1,4 +1,5 @@
-// Many problems, one error: a user with a broken download wants the whole list, not its first line.
+// Summarizes many problems in one error: a user with a broken download wants the whole list, not
+// its first line.
 #pragma once
 
 #include <cstddef>

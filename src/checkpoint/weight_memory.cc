@@ -21,7 +21,7 @@ struct Copy {
   std::byte* to = nullptr;  // null: only read
 };
 
-// Tells how far it is; any thread adds, the first one tells.
+// Reports the progress. Any thread adds bytes; the first thread reports.
 class Meter {
  public:
   Meter(std::int64_t total, const std::function<void(double)>& progress)
@@ -115,14 +115,14 @@ Result<PageMemory> MoveToHugePages(MemoryPieces& pieces, bool lock, ThreadTeam& 
     piece = {to, piece.size()};
     to += RoundUp(piece.size(), kAlignment);
   }
-  // Whatever the order of the copies: files are read from front to back.
+  // Reads files from front to back, whatever the order of the pieces.
   std::ranges::sort(copies, {}, [](const Copy& copy) { return copy.from.data(); });
   Run(copies, team, meter);
   WarnIfSmallPages(memory->bytes(), warnings);
   return memory;
 }
 
-// Refuses locked memory now rather than after everything has been read.
+// Locks before reading, so that a refusal comes early.
 Status LockAndRead(const MemoryPieces& pieces, bool lock, ThreadTeam& team,
                    const std::function<void(double)>& progress) {
   const std::int64_t total = BytesOf(pieces);

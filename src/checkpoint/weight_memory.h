@@ -1,8 +1,7 @@
-// Where the weights of an open checkpoint lie, and when they are read: of all of it, or of the
-// share that a rank has.
+// WeightMemory: the memory of the weights of an open checkpoint, or of the shard of a rank.
 //
-// Without any of this they are pages of the mapped files, read from disk when they are first used
-// and dropped by the system when it needs memory for something else.
+// By default the weights are pages of the mapped files, which the system reads from disk when they
+// are first used, and drops when it needs memory for something else.
 #pragma once
 
 #include <cstddef>
@@ -19,37 +18,37 @@
 namespace fathom {
 
 struct WeightMemory {
-  bool huge_pages = false;  // copy them into huge pages
-  bool preload = false;     // read all of them now
-  bool lock = false;        // the same, and they stay in memory
+  bool huge_pages = false;  // copy the weights into huge pages
+  bool preload = false;     // read all weights now
+  bool lock = false;        // read all weights now and keep them in memory
 
   bool Any() const { return huge_pages || preload || lock; }
 };
 
-// Bytes that lie somewhere.
+// Pieces of memory that hold weights.
 using MemoryPieces = std::vector<std::span<const std::byte>>;
 
-// Mappings that a process has at most are 65,530 unless the system is told otherwise
-// (vm.max_map_count), and allocators need them too. A gap between pieces takes two.
+// The most gaps between pieces that get mappings of their own. A process has at most 65,530
+// mappings by default (vm.max_map_count), allocators need them too, and a gap takes two.
 inline constexpr std::size_t kMostGaps = 16'384;
 
-// Pages of the files that hold none of these pieces are given back, and from now on not mapped just
-// because they lie beside others: a rank with its own share of a model. Where there are more gaps
-// between the pieces than `most`, those beside the smaller ones may be.
+// Returns the pages of the files that hold none of these pieces to the system, and keeps them
+// unmapped when pages beside them are read: for a rank with its own shard of a model. Beyond `most`
+// gaps between the pieces, pages in the smaller gaps may be mapped again.
 void UnmapUnusedPages(const Checkpoint& checkpoint, MemoryPieces pieces,
                       std::size_t most = kMostGaps);
 
-// Error: they are to be held, and the memory that is available is less than they need.
+// Checks that the available memory suffices if `memory` asks to hold the pieces.
 Status CheckRoom(const Checkpoint& checkpoint, const MemoryPieces& pieces,
                  const WeightMemory& memory);
 
-// Does what is asked for with these pieces of memory, with all threads of the team. `progress` gets
-// the share done from the calling thread; may be empty. With huge_pages, `pieces` are afterwards
-// those of the memory that is returned, one behind the other in their order, each at a multiple of
-// 64 bytes; the pages of the originals are given back meanwhile, so that what is no file no longer
-// has its bytes. `warnings` is added to if the kernel gave no huge pages. Otherwise the pieces stay
-// where they are, and no memory is returned. Errors, before anything is read: the system does not
-// give that memory, or refuses to lock as much.
+// Copies, reads or locks these pieces as `memory` says, with all threads of the team. `progress`
+// receives the share done from the calling thread; may be empty. With huge_pages, `pieces` become
+// parts of the returned memory, one behind the other in their order, each at a multiple of 64
+// bytes; the pages of the originals are released meanwhile, so that pieces outside of files lose
+// their bytes. Appends to `warnings` if the kernel gave no huge pages. Without huge_pages the
+// pieces stay where they are, and no memory is returned. Errors, before anything is read: the
+// system refuses the memory, or refuses to lock it.
 Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory, ThreadTeam& team,
                                const std::function<void(double)>& progress,
                                std::vector<std::string>& warnings);

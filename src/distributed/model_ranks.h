@@ -30,7 +30,7 @@
 
 namespace fathom {
 
-// How tokens reach the experts of other ranks, and the outputs return.
+// The way of tokens to the experts of other ranks, and of the outputs back.
 enum class ExpertPath {
   kGather,  // all tokens and outputs to all ranks, before and after the products
   kFused,   // outputs to the token's owner alone, while other products are computed

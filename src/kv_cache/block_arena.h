@@ -1,4 +1,4 @@
-// BlockArena: which blocks of one piece of memory are in use, and by how many.
+// BlockArena: counts the uses of the blocks of one piece of memory.
 //
 // Blocks have two sizes. The memory is cut into slabs; a slab is one window block, or holds
 // histories_per_slab history blocks:

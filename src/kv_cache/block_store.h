@@ -1,5 +1,5 @@
-// BlockStore: where blocks of a SequenceCache go when they leave memory, and come back from: the
-// disk of one rank (disk_blocks.h) or of several (engine/ranks/rank_disks.h).
+// BlockStore: keeps blocks of a SequenceCache that leave memory, and brings them back: the disk of
+// one rank (disk_blocks.h) or of several (engine/ranks/rank_disks.h).
 #pragma once
 
 #include <chrono>

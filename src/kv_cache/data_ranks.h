@@ -1,4 +1,4 @@
-// DataRanks: which of several ranks runs a sequence, and keeps what is cached of it.
+// DataRanks: assigns sequences, and their caches, to ranks.
 #pragma once
 
 #include <cstdint>

@@ -93,7 +93,7 @@ double BytesPerToken(const CacheShape& shape);
 // Compressed rows that a history block has of a layer of ratio 4 or 128.
 std::int64_t RowsOfBlock(int ratio, const CacheShape& shape);
 
-// Where the rows of every layer here begin in a block; each begins at a multiple of 64 bytes.
+// The offsets of the rows of every layer here in a block; each begins at a multiple of 64 bytes.
 struct BlockLayout {
   struct Offsets {
     std::int64_t keys = 0;   // window keys or compressed rows

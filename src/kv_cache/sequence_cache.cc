@@ -167,7 +167,7 @@ Status SequenceCache::AllocateTables() {
   return backend_->Synchronize();
 }
 
-// Where the rows of every layer are. The tables do not move any more.
+// Sets the addresses of the rows of every layer. The tables do not move any more.
 void SequenceCache::MakeViews() {
   auto* memory = reinterpret_cast<std::uint8_t*>(blocks_->address());
   const auto* tables = reinterpret_cast<const std::int32_t*>(backend_tables_->address());

@@ -34,7 +34,7 @@ namespace fathom {
 // see, or all (so that others can start behind each).
 enum class StoredWindows { kSeen, kAll };
 
-// Where a sequence stands.
+// The positions and blocks of a sequence.
 struct SequenceState {
   std::int64_t next_position = 0;  // the next position
   std::int64_t earliest_next = 0;  // the smallest one besides 0 that may come next

@@ -1,4 +1,4 @@
-// Which backend runs the model, and on which processors.
+// Chooses the backend that runs the model, and its processors.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@
 
 namespace fathom {
 
-// The instruction set asked for, or the best of this machine.
+// Returns the instruction set of --cpu-isa, or the best of this machine.
 Result<Isa> ChooseIsa(const RunOptions& run);
 
-// The processor of each thread, the first one that of the thread that runs the model; empty if
-// threads are not to be bound. Error: more threads are to be bound than there are cores, or a
-// processor was named that this process may not use.
+// Returns the processor of each thread, beginning with the thread that runs the model; empty if
+// threads are not bound. Error: more bound threads than cores, or a processor that this process may
+// not use.
 Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
 
-// Makes the backend asked for, with the threads and the instruction set asked for. Errors: those of
+// Makes the backend of the options, with their threads and instruction set. Errors: those of
 // MakeBackend.
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors,

@@ -1,4 +1,4 @@
-// From which sources and with what this program was built.
+// BuildInfo: the sources and the tools of this build.
 #pragma once
 
 #include <string_view>

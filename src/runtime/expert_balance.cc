@@ -11,14 +11,14 @@
 namespace fathom {
 namespace {
 
-// The first option that is of no use without ranks that share the experts; empty: none.
+// Returns the first option that needs ranks which share the experts; empty: none.
 std::string_view FirstOption(const RankOptions& options) {
   if (options.eplb_interval > 0) return "--eplb-interval";
   if (!options.expert_placement.empty()) return "--expert-placement";
   return options.save_expert_placement.empty() ? "" : "--save-expert-placement";
 }
 
-// A file that the first rank has, for all.
+// Sends a file of the first rank to all ranks.
 Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& path) {
   std::string text;
   if (all.rank() == 0) {

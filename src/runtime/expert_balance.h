@@ -1,6 +1,7 @@
-// Where the routed experts of a run are: at first, while it runs and in the end, by
-// --expert-placement, --eplb-interval and --save-expert-placement, which is written anew after
-// every rebalancing.
+// ExpertBalance: the placement of the routed experts of a run: the initial one
+// (--expert-placement), its changes (--eplb-interval), and the file that is written after every
+// rebalancing
+// (--save-expert-placement).
 #pragma once
 
 #include <cstdint>
@@ -31,19 +32,19 @@ class ExpertBalance {
   static Result<ExpertBalance> Create(const RankOptions& options, const ModelRanks* ranks,
                                       const ModelConfig& config, const Checkpoint& checkpoint);
 
-  // For ModelOptions. Empty: the initial one.
+  // The placement for ModelOptions; empty: the default.
   const BlockPlacements& placement() const { return placement_; }
 
-  // The model outlives this object, which must not move any more. `events` reports what every
-  // rebalancing came to.
+  // The model outlives this object, which must not move any more. `events` reports the
+  // result of every rebalancing.
   void Begin(Model& model, const RuntimeEvents& events);
-  // Also called with every report, on the first rank. Set before the first step.
+  // Sets a function that receives every report on the first rank. Call before the first step.
   void set_on_end(RebalanceSchedule::OnEnd on_end) { on_end_ = std::move(on_end); }
-  // After a step of so many tokens. That the file cannot be written is no error yet.
+  // Call after a step of n_tokens tokens. A file that cannot be written is only a warning here.
   Status AfterStep(std::int64_t n_tokens);
-  // AfterStep as the engine calls it; empty if there is nothing to do.
+  // Returns AfterStep as the engine calls it; empty if experts do not move.
   AfterForward Hook();
-  // After the last one: ends what has begun, writes the placement.
+  // Call after the last step: completes a rebalancing that has begun and writes the placement.
   Status Finish();
 
  private:
@@ -59,7 +60,7 @@ class ExpertBalance {
   Model* model_ = nullptr;
   RuntimeEvents events_;
   RebalanceSchedule::OnEnd on_end_;
-  bool is_new_ = false;                           // the placement, since it was last written
+  bool is_new_ = false;                           // the placement has changed since the last write
   std::unique_ptr<ExpertRebalancer> rebalancer_;  // null: experts stay where they are
   std::unique_ptr<RebalanceSchedule> schedule_;
 };

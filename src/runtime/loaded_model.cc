@@ -88,7 +88,8 @@ LoadedModel::~LoadedModel() {
   }
 }
 
-// Not earlier: threads that load weights inherit what the thread that starts them is bound to.
+// Called after loading: threads that load weights inherit the processors of the thread that starts
+// them.
 void LoadedModel::BindThread() const {
   if (!processors_.empty() && !BindThisThread(processors_.front())) {
     events_.Warn("cannot bind the first thread to processor {}", processors_.front());

@@ -1,5 +1,5 @@
-// How a model is run: plain values with defaults. Errors about them use the names that the options
-// have on the command line of fathom.
+// Options of a run of a model: plain values with defaults. Errors about them use the names that the
+// options have on the command line of fathom.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// How the ranks of a run share the model (runtime/rank_process.h).
+// The division of the model among the ranks of a run (runtime/rank_process.h).
 struct RankOptions {
   std::string link;  // from the launcher; empty: none
   bool mpi = false;  // mpirun or the like has started this process
@@ -33,7 +33,7 @@ struct RankOptions {
   bool is_one() const { return link.empty() && !mpi; }
 };
 
-// On what a model runs.
+// The machine and the limits of a run.
 struct RunOptions {
   std::filesystem::path model;            // empty: the embedded one
   std::string backend = "cpu";            // kernels/registry.h has the names
@@ -46,7 +46,7 @@ struct RunOptions {
   RankOptions ranks{};
 };
 
-// How the engine serves requests.
+// Limits and caches of the engine.
 struct ServingOptions {
   std::int64_t max_batch_tokens = 512;          // of a step; >= 1
   std::int64_t max_sequences = 1;               // that run at once; >= 1

@@ -114,7 +114,7 @@ Status RankProcess::JoinMpi() {
   return CheckPrograms();
 }
 
-// Before anything else is said: what it means may differ from build to build. The ranks of one
+// Called before any other message, whose meaning may differ from build to build. The ranks of one
 // launcher are one build.
 Status RankProcess::CheckPrograms() {
   struct Program {
@@ -182,8 +182,8 @@ RankCounts RankProcess::Counts(const ModelConfig& config) const {
   return counts;
 }
 
-// Before anything of the model is computed: ranks that differ would wait for each other, or give
-// wrong answers.
+// Called before the model computes: ranks that differ would wait for each other, or give wrong
+// answers.
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
   const Result<std::string> model = ContentFingerprintOf(checkpoint);
   if (!model) return Unexpected(model.error());

@@ -1,4 +1,4 @@
-// How often the experts of each layer are chosen.
+// ExpertLoad: the frequency with which the experts of each layer are chosen.
 #pragma once
 
 #include <cstdint>

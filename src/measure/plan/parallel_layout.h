@@ -1,4 +1,4 @@
-// How the devices of some hardware can share a model: as the program cuts it
+// ParallelLayout: a division of a model among devices: as the program divides it
 // (distributed/model_ranks.h), and in replicas that know nothing of each other.
 //
 //   device = ((replica * n_stages + stage) * n_data + data rank) * n_tensor + tensor rank

@@ -11,7 +11,7 @@
 
 namespace fathom::plan {
 
-// How the outputs of experts reach the ranks that need them (docs/spec/parallel.md 4): unfused,
+// The way of expert outputs to the ranks that need them (docs/spec/parallel.md 4): unfused,
 // every rank sends all others the rows of its experts; fused, tokens travel to their experts and
 // back while other tokens are computed.
 enum class ExpertExchange { kUnfused, kFused };
