@@ -1,5 +1,5 @@
-// ModelFiles: everything of a model but its weights: configuration, tokenizer, the sampling that
-// its makers recommend.
+// The directory of a model, and ModelFiles: everything of a model but its weights: configuration,
+// tokenizer, the sampling that its makers recommend.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,16 @@
 #include "tokenizer/tokenizer.h"
 
 namespace fathom {
+
+// Returns `chosen` (from --model or FATHOM_MODEL) if it is not empty; else the embedded model,
+// found from the running binary. Errors: there is no such directory; what is missing in it is for
+// the loader to say.
+Result<std::filesystem::path> FindModel(const std::filesystem::path& chosen);
+
+// Returns the embedded model of a binary at `binary`: <prefix>/share/fathom/models/fairy of an
+// installed <prefix>/bin/fathom, or models/fairy in the directory of the binary or the nearest one
+// above it (a build tree lies inside the project). The error says where it was looked for.
+Result<std::filesystem::path> FindEmbeddedModel(const std::filesystem::path& binary);
 
 struct ModelFiles {
   // `chosen` as FindModel takes it.

@@ -14,7 +14,7 @@
 #include "engine/simulated_acceptance.h"
 #include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 
 namespace fathom {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/terminal/chat_file.h"
 #include "cli/terminal/progress.h"
 #include "runtime/generation_config.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::cli {

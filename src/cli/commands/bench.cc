@@ -19,7 +19,7 @@
 #include "measure/bench/runner.h"
 #include "runtime/backend_choice.h"
 #include "runtime/loaded_model.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 #include "runtime/rank_process.h"
 
 namespace fathom::cli {

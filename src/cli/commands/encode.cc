@@ -9,7 +9,7 @@
 #include "cli/model_defaults.h"
 #include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

@@ -3,7 +3,7 @@
 #include "cli/commands/commands.h"
 #include "cli/inspection.h"
 #include "cli/terminal/output.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 
 namespace fathom::cli {
 

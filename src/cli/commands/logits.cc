@@ -17,7 +17,7 @@
 #include "distributed/logit_queue.h"
 #include "model/batch.h"
 #include "runtime/loaded_model.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 #include "runtime/rank_process.h"
 
 namespace fathom::cli {

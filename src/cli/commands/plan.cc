@@ -9,7 +9,7 @@
 #include "measure/plan/plan_report.h"
 #include "measure/plan/planner.h"
 #include "measure/slice/shapes.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 
 namespace fathom::cli {
 namespace {

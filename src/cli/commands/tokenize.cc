@@ -7,7 +7,7 @@
 #include "cli/options/token_ids.h"
 #include "cli/terminal/output.h"
 #include "json/json_writer.h"
-#include "runtime/model_path.h"
+#include "runtime/model_files.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {

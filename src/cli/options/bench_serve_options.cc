@@ -3,7 +3,6 @@
 #include "cli/options/option_values.h"
 #include "http/http_client.h"
 #include "measure/load/load_endpoint.h"
-#include "measure/load/length.h"
 #include "measure/load/load_plan.h"
 #include "measure/load/load_summary.h"
 

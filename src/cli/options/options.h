@@ -184,7 +184,7 @@ struct BenchServeCommand {
   std::optional<std::int64_t> n_requests;  // of a level; missing: see `seconds`
   std::optional<double> seconds;           // of a level; both missing: 100 requests
   std::int64_t n_warmup = 1;               // requests before the first level
-  std::string input_tokens = "512";        // measure/load/length.h
+  std::string input_tokens = "512";        // measure/load/load_plan.h
   std::string output_tokens = "128";
   std::int64_t shared_prefix = 0;
   std::int64_t n_groups = 1;

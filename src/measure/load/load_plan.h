@@ -1,4 +1,4 @@
-// LoadPlan: the arrival times of requests, and their prompts.
+// LoadPlan: the arrival times of requests, their prompts and lengths.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,28 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "measure/load/length.h"
 #include "measure/load/random_stream.h"
 
 namespace fathom::load {
+
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 22;
+
+// The number of tokens of a prompt or an answer.
+struct Length {
+  enum class Kind { kFixed, kUniform, kLogNormal };
+
+  Kind kind = Kind::kFixed;
+  std::int64_t low = 1;   // kFixed: the length; kUniform: the minimum
+  std::int64_t high = 1;  // kUniform: the maximum
+  double mean = 1;        // kLogNormal: mean of the lengths, before they are rounded and limited
+  double sigma = 0;       // kLogNormal: standard deviation of the lengths' logarithm
+
+  // Draws a length of 1 to kMaxTokens.
+  std::int64_t Draw(RandomStream& random) const;
+};
+
+// Reads N, uniform:LOW:HIGH or lognormal:MEAN:SIGMA.
+Result<Length> ParseLength(std::string_view text);
 
 // Gaps between arrivals of an open loop: equal; exponential, as of independent users;
 // gamma-distributed with a shape (below 1: in bursts, above 1: more even).

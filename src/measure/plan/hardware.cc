@@ -4,7 +4,6 @@
 
 #include "json/field_reader.h"
 #include "json/json_value.h"
-#include "measure/plan/units.h"
 
 namespace fathom::plan {
 namespace {

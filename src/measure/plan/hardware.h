@@ -17,6 +17,10 @@
 
 namespace fathom::plan {
 
+inline constexpr double kGiga = 1e9;
+
+inline double Number(std::int64_t x) { return static_cast<double>(x); }
+
 // The formats of products. Devices have a rate for each; a format that the device cannot multiply
 // runs at the rate of the next wider format.
 enum class NumberFormat { kFp4, kFp8, kBf16 };

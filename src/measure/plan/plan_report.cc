@@ -7,7 +7,7 @@
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
-#include "measure/plan/units.h"
+#include "measure/plan/hardware.h"
 
 namespace fathom::plan {
 namespace {

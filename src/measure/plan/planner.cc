@@ -10,7 +10,7 @@
 
 #include "base/integer_math.h"
 #include "experts/balance/expert_balancer.h"
-#include "measure/plan/units.h"
+#include "measure/plan/hardware.h"
 
 namespace fathom::plan {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/weight_format.h"
 #include "measure/plan/expert_spread.h"
-#include "measure/plan/units.h"
+#include "measure/plan/hardware.h"
 
 namespace fathom::plan {
 namespace {

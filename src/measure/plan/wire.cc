@@ -8,7 +8,7 @@
 #include "kernels/layer_cache.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
-#include "measure/plan/units.h"
+#include "measure/plan/hardware.h"
 
 namespace fathom::plan {
 namespace {

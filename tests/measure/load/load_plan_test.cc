@@ -1,5 +1,4 @@
 // Lengths, arrivals and prompts: their distributions, and their dependence on the seed.
-#include "measure/load/load_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +7,7 @@
 #include <cmath>
 #include <set>
 
-#include "measure/load/length.h"
+#include "measure/load/load_plan.h"
 
 namespace fathom::load {
 namespace {
