@@ -24,9 +24,7 @@ Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
   std::array<char, 65536> piece;
   for (;;) {
     const ssize_t n_bytes = ::read(descriptor, piece.data(), piece.size());
-    if (n_bytes == 0) {
-      return content;
-    }
+    if (n_bytes == 0) return content;
     if (n_bytes > 0) {
       content.append(piece.data(), static_cast<std::size_t>(n_bytes));
     } else if (errno != EINTR) {

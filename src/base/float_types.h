@@ -77,9 +77,7 @@ constexpr std::uint8_t FloatToE2m1(float x) {
 
 // E8M0: byte b is 2^(b-127); 0 is 2^-127 (an fp32 subnormal); 255 is NaN.
 constexpr float E8m0ToFloat(std::uint8_t byte) {
-  if (byte == 255) {
-    return std::bit_cast<float>(0x7FC00000u);
-  }
+  if (byte == 255) return std::bit_cast<float>(0x7FC00000u);
   return std::bit_cast<float>(byte == 0 ? 0x00400000u : static_cast<std::uint32_t>(byte) << 23);
 }
 

@@ -46,9 +46,7 @@ std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
 
 // Returns the number in "NAME   123 kB", in bytes.
 std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view name) {
-  if (!line.starts_with(name)) {
-    return std::nullopt;
-  }
+  if (!line.starts_with(name)) return std::nullopt;
   line.remove_prefix(std::min(line.find_first_not_of(' ', name.size()), line.size()));
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
@@ -88,14 +86,10 @@ Result<PageMemory> PageMemory::Allocate(std::int64_t bytes) {
   Check(bytes >= 0, "memory of negative size");
   const auto size = static_cast<std::size_t>(bytes);
   constexpr auto kHuge = static_cast<std::size_t>(kHugePageBytes);
-  if (size == 0) {
-    return PageMemory();
-  }
+  if (size == 0) return PageMemory();
   if (size < kHuge) {
     void* address = MapAnonymous(size, 0);
-    if (address == MAP_FAILED) {
-      return CannotAllocate(bytes);
-    }
+    if (address == MAP_FAILED) return CannotAllocate(bytes);
     return PageMemory({static_cast<std::byte*>(address), size}, size);
   }
   // Unmaps the excess before and behind the aligned part.
@@ -103,9 +97,7 @@ Result<PageMemory> PageMemory::Allocate(std::int64_t bytes) {
   void* address = size > std::numeric_limits<std::ptrdiff_t>::max() - 2 * kHuge
                       ? MAP_FAILED
                       : MapAnonymous(mapped + kHuge, 0);
-  if (address == MAP_FAILED) {
-    return CannotAllocate(bytes);
-  }
+  if (address == MAP_FAILED) return CannotAllocate(bytes);
   auto* const begin = static_cast<std::byte*>(address);
   const std::size_t before = RoundUp(reinterpret_cast<std::uintptr_t>(begin), kHuge) -
                              reinterpret_cast<std::uintptr_t>(begin);
@@ -125,9 +117,7 @@ Result<PageMemory> PageMemory::AllocateReserved(std::int64_t bytes) {
   const std::size_t mapped = RoundUp(size, static_cast<std::size_t>(kHugePageBytes));
   constexpr int kTwoMegabytes = 21 << MAP_HUGE_SHIFT;
   void* address = MapAnonymous(mapped, MAP_HUGETLB | kTwoMegabytes);
-  if (address == MAP_FAILED) {
-    return CannotAllocate(bytes);
-  }
+  if (address == MAP_FAILED) return CannotAllocate(bytes);
   return PageMemory({static_cast<std::byte*>(address), size}, mapped);
 }
 
@@ -177,9 +167,7 @@ void TouchPages(std::span<const std::byte> bytes) {
 
 Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::string_view what) {
   const std::span<std::byte> pages = WholePages(bytes);
-  if (bytes.empty() || ::mlock2(pages.data(), pages.size(), MLOCK_ONFAULT) == 0) {
-    return {};
-  }
+  if (bytes.empty() || ::mlock2(pages.data(), pages.size(), MLOCK_ONFAULT) == 0) return {};
   const int error = errno;
   rlimit limit = {};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -194,9 +182,7 @@ Status LockPages(std::span<const std::byte> bytes, std::int64_t total, std::stri
 std::optional<std::int64_t> AvailableMemory(const std::filesystem::path& root) {
   std::ifstream file(root / "proc/meminfo");
   for (std::string line; std::getline(file, line);) {
-    if (const auto bytes = Kilobytes(line, "MemAvailable:")) {
-      return bytes;
-    }
+    if (const auto bytes = Kilobytes(line, "MemAvailable:")) return bytes;
   }
   return std::nullopt;
 }

@@ -72,9 +72,7 @@ double SmallestLimit(const std::filesystem::path& mount, std::string_view group,
   std::filesystem::path relative = std::filesystem::path(group).relative_path();
   while (true) {
     smallest = std::min(smallest, limit(mount / relative));
-    if (relative.empty()) {
-      return smallest;
-    }
+    if (relative.empty()) return smallest;
     relative = relative.parent_path();
   }
 }
@@ -101,9 +99,7 @@ std::vector<int> OnePerCore(std::span<const int> allowed, const std::filesystem:
     const auto list =
         FirstLine(root / "sys/devices/system/cpu" / ("cpu" + std::to_string(processor)) /
                   "topology/thread_siblings_list");
-    if (list && std::find(cores.begin(), cores.end(), *list) != cores.end()) {
-      continue;
-    }
+    if (list && std::find(cores.begin(), cores.end(), *list) != cores.end()) continue;
     if (list) {
       cores.push_back(*list);
     }
@@ -120,9 +116,7 @@ double ProcessorQuota(const std::filesystem::path& root) {
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) {
-      continue;
-    }
+    if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string_view group = std::string_view(line).substr(second + 1);
     if (controllers.empty()) {
@@ -142,9 +136,7 @@ int AvailableCores() {
 }
 
 bool BindThisThread(int processor) {
-  if (processor < 0 || processor >= kMostProcessors) {
-    return false;
-  }
+  if (processor < 0 || processor >= kMostProcessors) return false;
   Mask mask;
   mask.Add(processor);
   return ::sched_setaffinity(0, mask.bytes(), mask.data()) == 0;

@@ -42,9 +42,7 @@ std::string_view Name(DType dtype) { return kDTypes[static_cast<std::size_t>(dty
 
 std::optional<DType> DTypeFromName(std::string_view name) {
   for (const DTypeInfo& info : kDTypes) {
-    if (info.name == name) {
-      return info.dtype;
-    }
+    if (info.name == name) return info.dtype;
   }
   return std::nullopt;
 }

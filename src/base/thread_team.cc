@@ -44,9 +44,7 @@ Range TakePiece(std::atomic<std::uint64_t>& left, bool from_front) {
   std::uint64_t found = left.load(std::memory_order_acquire);
   while (true) {
     const Range range = Unpack(found);
-    if (range.size() == 0) {
-      return {};
-    }
+    if (range.size() == 0) return {};
     const std::uint32_t size = std::max(range.size() / kPieces, 1u);
     const Range piece =
         from_front ? Range{range.begin, range.begin + size} : Range{range.end - size, range.end};
@@ -63,9 +61,7 @@ Range TakePiece(std::atomic<std::uint64_t>& left, bool from_front) {
 void ThreadTeam::Patience::WaitWhileEqual(const std::atomic<std::uint32_t>& value,
                                           std::uint32_t old) {
   for (int i = 0; i < n_spins_; ++i) {
-    if (value.load(std::memory_order_acquire) != old) {
-      return;
-    }
+    if (value.load(std::memory_order_acquire) != old) return;
     Pause();
   }
   const auto start = std::chrono::steady_clock::now();
@@ -99,9 +95,7 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::Run(std::int64_t count, std::int64_t grain, Task task) {
-  if (count <= 0) {
-    return;
-  }
+  if (count <= 0) return;
   Check(!running_.exchange(true, std::memory_order_acquire), "a loop of a team inside its loop");
   grain = std::max<std::int64_t>(grain, 1);
   if (n_threads_ == 1 || count <= grain) {
@@ -168,9 +162,7 @@ void ThreadTeam::WorkerLoop(int worker) {
   while (true) {
     patience.WaitWhileEqual(generation_, seen);
     seen = generation_.load(std::memory_order_acquire);
-    if (stop_.load(std::memory_order_relaxed)) {
-      return;
-    }
+    if (stop_.load(std::memory_order_relaxed)) return;
     RunPieces(worker);
   }
 }

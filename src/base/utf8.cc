@@ -35,9 +35,7 @@ std::size_t AsciiPrefix(std::string_view text) {
   std::uint64_t word = 0;
   while (n_bytes + sizeof(word) <= text.size()) {
     std::memcpy(&word, text.data() + n_bytes, sizeof(word));
-    if ((word & 0x8080808080808080u) != 0) {
-      break;
-    }
+    if ((word & 0x8080808080808080u) != 0) break;
     n_bytes += sizeof(word);
   }
   return n_bytes;
@@ -48,13 +46,9 @@ std::size_t ValidPrefix(std::string_view text) {
   std::size_t n_bytes = 0;
   while (n_bytes < text.size()) {
     n_bytes += AsciiPrefix(text.substr(n_bytes));
-    if (n_bytes == text.size()) {
-      break;
-    }
+    if (n_bytes == text.size()) break;
     const Utf8Sequence sequence = FirstUtf8Sequence(text.substr(n_bytes));
-    if (sequence.kind != Kind::kComplete) {
-      break;
-    }
+    if (sequence.kind != Kind::kComplete) break;
     n_bytes += sequence.n_bytes;
   }
   return n_bytes;
@@ -65,27 +59,19 @@ std::size_t ValidPrefix(std::string_view text) {
 Utf8Sequence FirstUtf8Sequence(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const Lead lead = LeadOf(byte(0));
-  if (lead.n_bytes <= 1) {
-    return {lead.n_bytes == 1 ? Kind::kComplete : Kind::kBroken, 1};
-  }
+  if (lead.n_bytes <= 1) return {lead.n_bytes == 1 ? Kind::kComplete : Kind::kBroken, 1};
   for (std::size_t i = 1; i < lead.n_bytes; ++i) {
-    if (i == text.size()) {
-      return {Kind::kIncomplete, i};
-    }
+    if (i == text.size()) return {Kind::kIncomplete, i};
     const std::uint8_t low = i == 1 ? lead.second_min : 0x80;
     const std::uint8_t high = i == 1 ? lead.second_max : 0xBF;
-    if (byte(i) < low || byte(i) > high) {
-      return {Kind::kBroken, i};
-    }
+    if (byte(i) < low || byte(i) > high) return {Kind::kBroken, i};
   }
   return {Kind::kComplete, lead.n_bytes};
 }
 
 std::optional<std::size_t> FindInvalidUtf8(std::string_view text) {
   const std::size_t n_valid = ValidPrefix(text);
-  if (n_valid == text.size()) {
-    return std::nullopt;
-  }
+  if (n_valid == text.size()) return std::nullopt;
   return n_valid;
 }
 
@@ -141,9 +127,7 @@ void Utf8Stream::Push(std::string_view bytes, std::string& text) {
     const std::size_t n_valid = ValidPrefix(bytes);
     text.append(bytes.substr(0, n_valid));
     bytes.remove_prefix(n_valid);
-    if (bytes.empty()) {
-      return;
-    }
+    if (bytes.empty()) return;
     const Utf8Sequence sequence = FirstUtf8Sequence(bytes);
     if (sequence.kind == Kind::kIncomplete) {
       n_held_ = sequence.n_bytes;

@@ -283,9 +283,7 @@ bool AsksForText(const JsonValue* response_format) {
 
 Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) {
   Result<JsonValue> value = ParseJson(json);
-  if (!value) {
-    return MakeError(ErrorCode::kInvalidArgument, "{}: {}", what, value.error().message);
-  }
+  if (!value) return MakeError(ErrorCode::kInvalidArgument, "{}: {}", what, value.error().message);
   return value;
 }
 

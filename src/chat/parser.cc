@@ -183,9 +183,7 @@ bool AnswerParser::IsGivenCall() const {
 
 // `tag`, at the start of the rest, opens a block or a call, if the required text follows.
 AnswerParser::Look AnswerParser::TryStartCall(const Tag& tag) {
-  if (tag.kind == TagKind::kInvokeOpen) {
-    return TryStartInvoke(0, tag, state_ == State::kBlock);
-  }
+  if (tag.kind == TagKind::kInvokeOpen) return TryStartInvoke(0, tag, state_ == State::kBlock);
   const std::string_view after = rest().substr(tag.bytes);
   const std::size_t blanks = CountBlanks(after);
   if (blanks > kMaxBlanks) return Look::kNotACall;

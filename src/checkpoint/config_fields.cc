@@ -66,13 +66,9 @@ bool ConfigFields::Has(std::string_view name) const { return Find(name) != nullp
 std::int64_t ConfigFields::Integer(std::string_view name, Range<std::int64_t> range,
                                    std::optional<std::int64_t> fallback) {
   const JsonValue* value = Find(name);
-  if (value == nullptr && fallback) {
-    return *fallback;
-  }
+  if (value == nullptr && fallback) return *fallback;
   const std::optional<std::int64_t> integer = value == nullptr ? std::nullopt : IntegerIn(*value);
-  if (integer && *integer >= range.lowest && *integer <= range.highest) {
-    return *integer;
-  }
+  if (integer && *integer >= range.lowest && *integer <= range.highest) return *integer;
   AddProblem(name,
              range.lowest == range.highest
                  ? fmt::to_string(range.lowest)
@@ -84,9 +80,7 @@ std::int64_t ConfigFields::Integer(std::string_view name, Range<std::int64_t> ra
 float ConfigFields::Number(std::string_view name, Range<float> range,
                            std::optional<float> fallback) {
   const JsonValue* value = Find(name);
-  if (value == nullptr && fallback) {
-    return *fallback;
-  }
+  if (value == nullptr && fallback) return *fallback;
   const std::optional<double> number = value == nullptr ? std::nullopt : value->AsDouble();
   if (number && *number >= static_cast<double>(range.lowest) &&
       *number <= static_cast<double>(range.highest)) {
@@ -122,15 +116,11 @@ std::vector<std::int64_t> ConfigFields::Integers(std::string_view name, Range<st
 
 std::optional<std::size_t> ConfigFields::Choice(std::string_view name,
                                                 std::initializer_list<std::string_view> known) {
-  if (!Has(name)) {
-    return std::nullopt;
-  }
+  if (!Has(name)) return std::nullopt;
   const std::optional<std::string> text = Text(name);
   std::string expected;
   for (std::size_t i = 0; i < known.size(); ++i) {
-    if (text == known.begin()[i]) {
-      return i;
-    }
+    if (text == known.begin()[i]) return i;
     expected += fmt::format("{}\"{}\"", i == 0 ? "" : " or ", known.begin()[i]);
   }
   AddProblem(name, expected, Describe(name));
@@ -151,9 +141,7 @@ std::string ConfigFields::Describe(std::string_view name) const {
 
 std::optional<std::string> ConfigFields::Text(std::string_view name) const {
   const JsonValue* value = Find(name);
-  if (value == nullptr || !value->IsString()) {
-    return std::nullopt;
-  }
+  if (value == nullptr || !value->IsString()) return std::nullopt;
   return value->text;
 }
 

@@ -10,9 +10,7 @@ namespace {
 
 // Removes `prefix` from the front of `text`, if it is there.
 bool Take(std::string_view& text, std::string_view prefix) {
-  if (text.substr(0, prefix.size()) != prefix) {
-    return false;
-  }
+  if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
@@ -21,9 +19,7 @@ bool Take(std::string_view& text, std::string_view prefix) {
 std::optional<int> TakeNumber(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) {
-    return std::nullopt;
-  }
+  if (error != std::errc() || number < 0) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return number;
 }
@@ -52,9 +48,7 @@ Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
   std::set<int> stages;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     std::string_view name = tensor.name;
-    if (!Take(name, "mtp.") || IsUnusedDraftCopy(tensor.name)) {
-      continue;
-    }
+    if (!Take(name, "mtp.") || IsUnusedDraftCopy(tensor.name)) continue;
     if (const std::optional<int> stage = TakeNumber(name)) {
       stages.insert(*stage);
     }
@@ -68,9 +62,7 @@ Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
                      "and mtp.0.main_proj.weight (DSpark)",
                      where);
   }
-  if (stages.empty()) {
-    return DraftHead{};
-  }
+  if (stages.empty()) return DraftHead{};
   if (!is_mtp && !is_dspark) {
     return MakeError(ErrorCode::kInvalidData,
                      "{}: there are mtp.* tensors, but neither mtp.0.e_proj.weight (MTP) nor "
@@ -89,9 +81,7 @@ Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
 ExpertFormats FindExpertFormats(const Checkpoint& checkpoint) {
   ExpertFormats formats;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    if (!IsExpertWeight(tensor.name)) {
-      continue;
-    }
+    if (!IsExpertWeight(tensor.name)) continue;
     formats.n_fp4 += tensor.view.dtype == DType::kI8;
     formats.n_fp8 += tensor.view.dtype == DType::kF8E4M3;
     formats.n_other += tensor.view.dtype != DType::kI8 && tensor.view.dtype != DType::kF8E4M3;
@@ -103,9 +93,7 @@ std::optional<std::string> ExpertFormatWarning(const ModelConfig& config,
                                                const ExpertFormats& formats) {
   const ExpertDType said = config.expert_dtype.value_or(ExpertDType::kFp4);
   const std::int64_t n_contradicting = said == ExpertDType::kFp4 ? formats.n_fp8 : formats.n_fp4;
-  if (n_contradicting == 0) {
-    return std::nullopt;
-  }
+  if (n_contradicting == 0) return std::nullopt;
   const std::string_view found =
       Name(said == ExpertDType::kFp4 ? ExpertDType::kFp8 : ExpertDType::kFp4);
   return fmt::format(

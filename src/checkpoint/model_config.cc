@@ -106,9 +106,7 @@ void ReadExpertDType(ConfigFields& fields, ModelConfig& config) {
 }
 
 void ReadDSpark(ConfigFields& fields, ModelConfig& config) {
-  if (!fields.Has("dspark_block_size")) {
-    return;
-  }
+  if (!fields.Has("dspark_block_size")) return;
   DSparkConfig& dspark = config.dspark.emplace();
   dspark.dspark_block_size = fields.Integer("dspark_block_size", {1, 64});
   dspark.dspark_markov_rank = fields.Integer("dspark_markov_rank", {1, 65'536});
@@ -200,9 +198,7 @@ void CheckCounts(ConfigFields& fields, const ModelConfig& config) {
 
 Status CheckModelType(const ConfigFields& fields, std::string_view file_name) {
   const std::optional<std::string> type = fields.Text("model_type");
-  if (type == "deepseek_v4") {
-    return {};
-  }
+  if (type == "deepseek_v4") return {};
   if (type == "deepseek_v41") {
     return MakeError(
         ErrorCode::kUnsupported,
@@ -234,9 +230,7 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
   CheckDivisibility(*fields, config);
   CheckCounts(*fields, config);
   const std::span<const Error> problems = fields->problems();
-  if (!problems.empty()) {
-    return Unexpected(SummarizeProblems(file_name, problems, problems.size()));
-  }
+  if (!problems.empty()) return Unexpected(SummarizeProblems(file_name, problems, problems.size()));
   return config;
 }
 

@@ -71,9 +71,7 @@ class CheckpointReader {
       file_names_.push_back(path.filename().string());
       return std::nullopt;
     }
-    if (std::filesystem::exists(path / kIndexFile, ignored)) {
-      return ReadIndex();
-    }
+    if (std::filesystem::exists(path / kIndexFile, ignored)) return ReadIndex();
     if (std::filesystem::exists(path / kSingleFile, ignored)) {
       file_names_.emplace_back(kSingleFile);
       return std::nullopt;
@@ -209,9 +207,7 @@ class CheckpointReader {
   }
 
   void CompareTotalSize(const SafetensorsIndex& index) {
-    if (!index.total_size) {
-      return;
-    }
+    if (!index.total_size) return;
     std::int64_t sum = 0;
     for (const Checkpoint::Tensor& tensor : checkpoint_.tensors_) {
       sum += static_cast<std::int64_t>(tensor.view.bytes.size());
@@ -232,9 +228,7 @@ class CheckpointReader {
 
 Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& path) {
   Inspection inspection = Inspect(path);
-  if (inspection.problems.size() == 1) {
-    return Unexpected(std::move(inspection.problems.front()));
-  }
+  if (inspection.problems.size() == 1) return Unexpected(std::move(inspection.problems.front()));
   if (!inspection.problems.empty()) {
     return Unexpected(
         SummarizeProblems(fmt::format("the files of {}", path.string()), inspection.problems));
@@ -248,9 +242,7 @@ Checkpoint::Inspection Checkpoint::Inspect(const std::filesystem::path& path) {
 
 std::optional<std::size_t> Checkpoint::IndexOf(std::string_view name) const {
   const auto found = by_name_.find(name);
-  if (found == by_name_.end()) {
-    return std::nullopt;
-  }
+  if (found == by_name_.end()) return std::nullopt;
   return found->second;
 }
 

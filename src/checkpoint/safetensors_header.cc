@@ -26,9 +26,7 @@ class HeaderReader {
   bool boolean(bool value) { return Scalar(value ? "true" : "false"); }
   bool number_integer(std::int64_t value) { return Scalar(fmt::to_string(value)); }
   bool number_unsigned(std::uint64_t value) {
-    if (!in_list_) {
-      return Scalar(fmt::to_string(value));
-    }
+    if (!in_list_) return Scalar(fmt::to_string(value));
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       Spoil("{}: {} is too large", Name(field_), value);
     }
@@ -37,9 +35,7 @@ class HeaderReader {
   }
   bool number_float(double, const std::string& text) { return Scalar(text); }
   bool string(std::string& value) {
-    if (depth_ != 2 || field_ != Field::kDType) {
-      return Scalar(Quoted(value));
-    }
+    if (depth_ != 2 || field_ != Field::kDType) return Scalar(Quoted(value));
     if (const std::optional<DType> dtype = DTypeFromName(value)) {
       entries_.back().dtype = *dtype;
     } else {
@@ -68,9 +64,7 @@ class HeaderReader {
     return true;
   }
   bool start_array(std::size_t) {
-    if (depth_ == 0) {
-      return Scalar("a list");
-    }
+    if (depth_ == 0) return Scalar("a list");
     if (depth_ == 2 && in_tensor_ && IsList(field_)) {
       in_list_ = true;
       list_ = field_ == Field::kShape ? &entries_.back().shape : &offsets_;
@@ -169,9 +163,7 @@ class HeaderReader {
   // Reports the first problem of the current tensor: the others mostly follow from it.
   template <class... Args>
   void Spoil(fmt::format_string<Args...> format, Args&&... args) {
-    if (entries_.empty() || !entries_.back().valid) {
-      return;
-    }
+    if (entries_.empty() || !entries_.back().valid) return;
     entries_.back().valid = false;
     AddProblem(problems_, "{}: tensor {}: {}", file_name_, Quoted(entries_.back().name),
                fmt::format(format, std::forward<Args>(args)...));
@@ -187,9 +179,7 @@ class HeaderReader {
     if (offsets_.size() != 2) {
       Spoil("data_offsets: expected 2 integers, found {}", offsets_.size());
     }
-    if (!entry.valid) {
-      return;
-    }
+    if (!entry.valid) return;
     entry.begin = offsets_[0];
     entry.end = offsets_[1];
     const std::optional<std::int64_t> count = ElementCount(entry.shape);
@@ -273,9 +263,7 @@ std::optional<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json,
                                                         std::string_view file_name,
                                                         std::vector<Error>& problems) {
   HeaderReader reader(file_name, problems);
-  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) {
-    return std::nullopt;
-  }
+  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) return std::nullopt;
   SafetensorsHeader header;
   header.entries = reader.TakeEntries();
   std::stable_sort(header.entries.begin(), header.entries.end(),

@@ -55,9 +55,7 @@ class IndexReader {
     return Scalar(text);
   }
   bool string(std::string& value) {
-    if (depth_ != 2 || !in_weight_map_) {
-      return Scalar(Quoted(value));
-    }
+    if (depth_ != 2 || !in_weight_map_) return Scalar(Quoted(value));
     if (!IsPlainFileName(value)) {
       AddProblem(problems_,
                  "{}: tensor {}: expected the name of a file in the same directory, found {}",
@@ -163,9 +161,7 @@ std::optional<SafetensorsIndex> ParseSafetensorsIndex(std::string_view json,
                                                       std::string_view file_name,
                                                       std::vector<Error>& problems) {
   IndexReader reader(file_name, problems);
-  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) {
-    return std::nullopt;
-  }
+  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &reader)) return std::nullopt;
   return reader.Take();
 }
 

@@ -92,9 +92,7 @@ class SafetensorsWriter::Impl {
     constexpr int kReadableByAll = 0666;
     fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                  kReadableByAll);
-    if (fd_ < 0) {
-      return Failure("cannot create");
-    }
+    if (fd_ < 0) return Failure("cannot create");
     buffer_.reserve(kBufferBytes);
     return Write(std::as_bytes(std::span(layout->header)));
   }
@@ -119,9 +117,7 @@ class SafetensorsWriter::Impl {
                        expected_bytes_, appended_bytes_);
     }
     if (const Status flushed = Flush(); !flushed) return flushed;
-    if (::fsync(fd_) != 0) {
-      return Failure("cannot write to disk");
-    }
+    if (::fsync(fd_) != 0) return Failure("cannot write to disk");
     if (::rename(partial_.c_str(), path_.c_str()) != 0) {
       return Failure("cannot be replaced by the finished file");
     }
@@ -144,9 +140,7 @@ class SafetensorsWriter::Impl {
 
   Status Write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      if (buffer_.empty() && bytes.size() >= kBufferBytes) {
-        return WriteOut(bytes);
-      }
+      if (buffer_.empty() && bytes.size() >= kBufferBytes) return WriteOut(bytes);
       const std::size_t piece = std::min(bytes.size(), kBufferBytes - buffer_.size());
       buffer_.insert(buffer_.end(), bytes.begin(),
                      bytes.begin() + static_cast<std::ptrdiff_t>(piece));
@@ -167,9 +161,7 @@ class SafetensorsWriter::Impl {
   Status WriteOut(std::span<const std::byte> left) {
     while (!left.empty()) {
       const ssize_t written = ::write(fd_, left.data(), left.size());
-      if (written < 0 && errno == EINTR) {
-        continue;
-      }
+      if (written < 0 && errno == EINTR) continue;
       if (written < 0) {
         broken_ = true;
         return Failure("cannot write");

@@ -48,9 +48,7 @@ const TensorView* WeightBinder::Bind(std::string_view name, std::span<const DTyp
 }
 
 Status WeightBinder::Finish() const {
-  if (problems_.empty()) {
-    return {};
-  }
+  if (problems_.empty()) return {};
   return Unexpected(
       SummarizeProblems(fmt::format("the tensors of {}", checkpoint_.path().string()), problems_));
 }
@@ -70,13 +68,9 @@ std::vector<std::string_view> WeightBinder::Unused() const {
 bool IsUnusedDraftCopy(std::string_view name) {
   constexpr std::string_view kPrefix = "mtp.";
   constexpr std::string_view kHead = "head.weight";
-  if (name.substr(0, kPrefix.size()) != kPrefix) {
-    return false;
-  }
+  if (name.substr(0, kPrefix.size()) != kPrefix) return false;
   for (const std::string_view used : {"markov_head", "confidence_head", "hc_head"}) {
-    if (Contains(name, used)) {
-      return false;
-    }
+    if (Contains(name, used)) return false;
   }
   return Contains(name, "emb") || name.ends_with(kHead);
 }

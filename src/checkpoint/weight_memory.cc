@@ -185,12 +185,8 @@ Result<PageMemory> HoldWeights(MemoryPieces& pieces, const WeightMemory& memory,
                                const std::function<void(double)>& progress,
                                std::vector<std::string>& warnings) {
   std::erase_if(pieces, [](std::span<const std::byte> piece) { return piece.empty(); });
-  if (!memory.Any() || pieces.empty()) {
-    return PageMemory();
-  }
-  if (memory.huge_pages) {
-    return MoveToHugePages(pieces, memory.lock, team, progress, warnings);
-  }
+  if (!memory.Any() || pieces.empty()) return PageMemory();
+  if (memory.huge_pages) return MoveToHugePages(pieces, memory.lock, team, progress, warnings);
   const Status held = LockAndRead(pieces, memory.lock, team, progress);
   return held ? Result<PageMemory>() : Unexpected(held.error());
 }

@@ -16,9 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kGlance(50);
 
 EncodeOptions EncodingOf(Think think) {
-  if (think == Think::kOff) {
-    return {.thinking = ThinkingMode::kChat};
-  }
+  if (think == Think::kOff) return {.thinking = ThinkingMode::kChat};
   return {.thinking = ThinkingMode::kThinking, .effort = think == Think::kMax ? "max" : "high"};
 }
 
@@ -118,9 +116,7 @@ Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& message
       answer.interrupted = true;
       stream->Cancel();
     }
-    if (!next || !*next) {
-      continue;
-    }
+    if (!next || !*next) continue;
     if (event.error) return Unexpected(*event.error);
     const Status shown = show(Collect(parser.Feed(event.text), answer.text));
     if (!shown) return Unexpected(shown.error());

@@ -20,9 +20,7 @@ namespace fathom::cli {
 namespace {
 
 int ExitCodeOf(const Status& status) {
-  if (status) {
-    return 0;
-  }
+  if (status) return 0;
   if (!IsQuiet(status.error())) {
     PrintError("fathom: error: " + status.error().message + "\n");
   }

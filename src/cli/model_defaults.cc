@@ -20,9 +20,7 @@ std::string DirectoryName(const std::filesystem::path& directory) {
 
 Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
                                     Log& log) {
-  if (!name.empty()) {
-    return FindProfile(name);
-  }
+  if (!name.empty()) return FindProfile(name);
   const ProfileDetection detection = DetectProfile(model);
   if (!detection.is_certain) {
     log.Info("{}: nothing says which chat format it was trained on; assuming {}", model.string(),

@@ -17,9 +17,7 @@ class AbortFlag {
   // Returns true if this error is the first.
   bool Raise(Error error) {
     const std::lock_guard lock(mutex_);
-    if (error_) {
-      return false;
-    }
+    if (error_) return false;
     error_ = std::move(error);
     raised_.store(true, std::memory_order_release);
     return true;
@@ -27,9 +25,7 @@ class AbortFlag {
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   // Returns the error, once raised. The error stays in the flag.
   Status Check() const {
-    if (!raised()) {
-      return {};
-    }
+    if (!raised()) return {};
     const std::lock_guard lock(mutex_);
     return Unexpected(*error_);
   }

@@ -21,12 +21,8 @@ constexpr std::chrono::seconds kOwnPause{1};
 bool WatchedRank::Hear() {
   char buffer[4096];
   const ssize_t n_read = ::recv(control_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-  if (n_read == 0) {
-    return false;
-  }
-  if (n_read < 0) {
-    return errno == EAGAIN || errno == EINTR;
-  }
+  if (n_read == 0) return false;
+  if (n_read < 0) return errno == EAGAIN || errno == EINTR;
   last_sign_ = Clock::now();
   text_.append(buffer, static_cast<std::size_t>(n_read));
   for (std::size_t end; (end = text_.find('\n')) != std::string::npos;) {
@@ -74,9 +70,7 @@ std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first) {
       cause = &rank;
     }
   }
-  if (cause == nullptr) {
-    return std::nullopt;
-  }
+  if (cause == nullptr) return std::nullopt;
   Error error = *cause->failure();
   error.message = fmt::format("rank {}: {}", first + (cause - ranks.data()), error.message);
   return error;

@@ -24,9 +24,7 @@ namespace {
 constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
 
 Status Told(int result, std::string_view what) {
-  if (result == MPI_SUCCESS) {
-    return {};
-  }
+  if (result == MPI_SUCCESS) return {};
   std::array<char, MPI_MAX_ERROR_STRING> text = {};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
@@ -136,9 +134,7 @@ class MpiExchange : public Exchange {
     constexpr int kEagerTurns = 2000;
     for (int turn = 0;; ++turn) {
       if (Status moved = Progress(); !moved) return moved;
-      if (is_met()) {
-        return {};
-      }
+      if (is_met()) return {};
       if (turn < kEagerTurns) {
         ::sched_yield();
       } else {
@@ -148,9 +144,7 @@ class MpiExchange : public Exchange {
   }
 
   Status Progress() {
-    if (Status fine = world_->alarm().Check(); !fine) {
-      return world_->Failed(fine);
-    }
+    if (Status fine = world_->alarm().Check(); !fine) return world_->Failed(fine);
     int n_done = 0;
     const int result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &n_done,
                                     done_.data(), statuses_.data());
@@ -163,9 +157,7 @@ class MpiExchange : public Exchange {
             Told(status.MPI_ERROR, fmt::format("a message of rank {}", piece.other)));
       }
       --n_open_;
-      if (piece.message < 0) {
-        continue;
-      }
+      if (piece.message < 0) continue;
       --n_left_[static_cast<std::size_t>(piece.message)];
       int count = 0;
       MPI_Get_count(&status, MPI_BYTE, &count);

@@ -16,9 +16,7 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   const std::array places = {folder / kFile, folder.parent_path() / "lib" / "fathom" / kFile};
   for (const std::filesystem::path& place : places) {
-    if (!std::filesystem::exists(place, ignored)) {
-      continue;
-    }
+    if (!std::filesystem::exists(place, ignored)) continue;
     // Open MPI opens parts of itself that look for its symbols.
     void* const module = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (module == nullptr) {
@@ -37,9 +35,7 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm
     }
     std::string error;
     std::unique_ptr<Communicator> ranks(make(&alarm, &error));
-    if (!ranks) {
-      return MakeError(ErrorCode::kUnavailable, "{}", error);
-    }
+    if (!ranks) return MakeError(ErrorCode::kUnavailable, "{}", error);
     return ranks;
   }
   return MakeError(ErrorCode::kUnsupported,

@@ -28,13 +28,9 @@ void SendLine(int control, std::string line) {
 // separator.
 bool TakeNumber(std::string_view& text, char separator, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) {
-    return false;
-  }
+  if (error != std::errc()) return false;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (!text.empty() && text.front() != separator) {
-    return false;
-  }
+  if (!text.empty() && text.front() != separator) return false;
   text.remove_prefix(std::min<std::size_t>(text.size(), 1));
   return true;
 }

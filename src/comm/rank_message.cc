@@ -27,9 +27,7 @@ std::size_t RankMessage::ReadLength() {
 }
 
 Status RankMessage::Broadcast(Communicator& ranks) {
-  if (ranks.size() == 1) {
-    return {};
-  }
+  if (ranks.size() == 1) return {};
   wire_.assign(kPieceNumbers, 0);
   const std::size_t n_first = kPieceNumbers - 1;
   if (ranks.rank() == 0) {
@@ -46,9 +44,7 @@ Status RankMessage::Broadcast(Communicator& ranks) {
     numbers_.resize(n_numbers);
     next_ = 0;
   }
-  if (n_numbers <= n_first) {
-    return {};
-  }
+  if (n_numbers <= n_first) return {};
   return ranks.Broadcast(0, std::as_writable_bytes(std::span(numbers_).subspan(n_first)));
 }
 

@@ -107,9 +107,7 @@ class Mesh {
   }
   // Once the abort flag is raised, ranks end because of it.
   Status BreakLink(int rank) {
-    if (Status fine = alarm_.Check(); !fine) {
-      return Break(fine.error());
-    }
+    if (Status fine = alarm_.Check(); !fine) return Break(fine.error());
     return Break({ErrorCode::kUnavailable,
                   fmt::format("rank {} has closed its connection: it has ended", rank)});
   }
@@ -149,9 +147,7 @@ Status Mesh::TakeEarly(int from, std::int64_t channel) {
   while (!queue.empty()) {
     const auto first = std::find_if(peer.early.begin(), peer.early.end(),
                                     [&](const Early& early) { return early.channel == channel; });
-    if (first == peer.early.end() || !first->complete) {
-      return {};
-    }
+    if (first == peer.early.end() || !first->complete) return {};
     if (first->bytes.size() != queue.front()->bytes.size()) {
       return BreakOrder(from, first->bytes.size(), queue.front()->bytes.size());
     }
@@ -176,12 +172,8 @@ Status Mesh::Write(int rank) {
     message.msg_iov = parts;
     message.msg_iovlen = 2;
     const ssize_t written = ::sendmsg(peer.end.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    if (written < 0) {
-      return errno == EAGAIN || errno == EWOULDBLOCK ? Status() : BreakLink(rank);
-    }
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? Status() : BreakLink(rank);
     sending.n_written += static_cast<std::size_t>(written);
     if (sending.done()) {
       peer.sending.pop_front();
@@ -234,15 +226,9 @@ Status Mesh::Read(int rank) {
     const std::size_t room =
         in_header ? sizeof(Header) - peer.n_header : peer.body.size() - peer.n_body;
     const ssize_t n_read = room == 0 ? 0 : ::recv(peer.end.get(), to, room, MSG_DONTWAIT);
-    if (n_read < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n_read < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-      return {};
-    }
-    if (n_read < 0 || (n_read == 0 && room > 0)) {
-      return BreakLink(rank);
-    }
+    if (n_read < 0 && errno == EINTR) continue;
+    if (n_read < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
+    if (n_read < 0 || (n_read == 0 && room > 0)) return BreakLink(rank);
     (in_header ? peer.n_header : peer.n_body) += static_cast<std::size_t>(n_read);
     if (in_header && peer.reads()) {
       if (Status begun = BeginMessage(rank); !begun) return begun;
@@ -257,12 +243,8 @@ Status Mesh::Read(int rank) {
 }
 
 Status Mesh::Progress(int wait_ms) {
-  if (broken_) {
-    return Unexpected(*broken_);
-  }
-  if (Status fine = alarm_.Check(); !fine) {
-    return Break(fine.error());
-  }
+  if (broken_) return Unexpected(*broken_);
+  if (Status fine = alarm_.Check(); !fine) return Break(fine.error());
   polled_.clear();
   polled_ranks_.clear();
   for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -274,9 +256,7 @@ Status Mesh::Progress(int wait_ms) {
       polled_ranks_.push_back(static_cast<int>(i));
     }
   }
-  if (polled_.empty() || ::poll(polled_.data(), polled_.size(), wait_ms) <= 0) {
-    return {};
-  }
+  if (polled_.empty() || ::poll(polled_.data(), polled_.size(), wait_ms) <= 0) return {};
   for (std::size_t i = 0; i < polled_.size(); ++i) {
     const int rank = polled_ranks_[i];
     const short ready = polled_[i].revents;

@@ -74,9 +74,7 @@ void IndexPartition::DivideLine() {
     const std::int64_t first = End(rank - 1), end = End(rank);
     IndexRange& range = ranges_[static_cast<std::size_t>(rank)];
     range = {.first_list = n_lists};
-    if (first == end) {
-      continue;
-    }
+    if (first == end) continue;
     // The tokens that have the rows `first` and end - 1 of the line.
     const auto token_of = [&](std::int64_t row) {
       return std::upper_bound(line_.begin(), line_.end(), row) - line_.begin() - 1;

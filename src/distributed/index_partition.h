@@ -73,9 +73,7 @@ class IndexPartition {
 // Lists of all ranks for a step of n_tokens: with divided rows, one for each token from each rank;
 // else every border between two ranges splits a token at most.
 constexpr std::int64_t MostIndexLists(std::int64_t n_tokens, int n_tensor, bool divided_rows) {
-  if (n_tensor == 1) {
-    return 0;
-  }
+  if (n_tensor == 1) return 0;
   return divided_rows ? n_tokens * n_tensor : n_tokens + n_tensor - 1;
 }
 

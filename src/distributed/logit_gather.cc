@@ -32,12 +32,8 @@ Status LogitGather::Start(std::int64_t n, int slot) {
   Slot& taken = slots_[static_cast<std::size_t>(slot)];
   Check(!taken.taken, "a free slot for logits");
   taken = {.taken = true, .n = n, .exchange = nullptr};
-  if (IsWhole() || n == 0) {
-    return {};
-  }
-  if (ranks_.all->rank() == 0) {
-    return Receive(n, slot);
-  }
+  if (IsWhole() || n == 0) return {};
+  if (ranks_.all->rank() == 0) return Receive(n, slot);
   return ranks_.shard.is_last_stage() ? ranks_.all->Send(0, BytesOf(Shard(n))) : Status();
 }
 
@@ -72,12 +68,8 @@ Result<Matrix<const float>> LogitGather::Finish(int slot) {
   Check(taken.taken, "logits that were started");
   taken.taken = false;
   const Matrix<float> all = logits_.Rows(0, taken.n);
-  if (IsWhole() || taken.n == 0) {
-    return all;
-  }
-  if (ranks_.all->rank() != 0) {
-    return all.Rows(0, 0);
-  }
+  if (IsWhole() || taken.n == 0) return all;
+  if (ranks_.all->rank() != 0) return all.Rows(0, 0);
   if (Status received = std::exchange(taken.exchange, nullptr)->Wait(); !received) {
     return Unexpected(received.error());
   }

@@ -79,9 +79,7 @@ Status CheckProduct(const RankCounts& counts, int n_ranks) {
 
 Status CheckContextParallel(const RankCounts& counts) {
   constexpr std::int64_t kRowsOfBlock = kBlockTokens / 4;
-  if (!counts.decode_context_parallel) {
-    return {};
-  }
+  if (!counts.decode_context_parallel) return {};
   if (counts.n_tensor == 1) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--decode-context-parallel: expected tensor ranks (--tp of 2 or more), found "
@@ -93,9 +91,7 @@ Status CheckContextParallel(const RankCounts& counts) {
 }
 
 Status CheckPath(const ModelConfig& config, const RankCounts& counts, int n_ranks) {
-  if (counts.expert_path != ExpertPath::kFused) {
-    return {};
-  }
+  if (counts.expert_path != ExpertPath::kFused) return {};
   if (!counts.expert_parallel) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "--expert-exchange fused: needs the routed experts on several ranks of a "

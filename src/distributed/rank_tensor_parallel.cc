@@ -65,9 +65,7 @@ Result<CacheShape> RankTensorParallel::ShardCache(CacheShape whole) const {
 }
 
 LocalRows RankTensorParallel::Localize(Pass pass, const BatchView& whole) {
-  if (shard().n_data == 1) {
-    return {whole, {}};
-  }
+  if (shard().n_data == 1) return {whole, {}};
   LocalBatch& batch = Batch(pass);
   batch.Assign(whole, shard());
   return {batch.View(), batch.local_rows()};
@@ -76,9 +74,7 @@ LocalRows RankTensorParallel::Localize(Pass pass, const BatchView& whole) {
 // The rows of the table are read by the host, which has the tokens.
 Status RankTensorParallel::Embed(const BatchView& batch, Matrix<const Bf16> table,
                                  const Activations& a, Matrix<Bf16> out) {
-  if (shard().n_tensor == 1) {
-    return TensorParallel::Embed(batch, table, a, out);
-  }
+  if (shard().n_tensor == 1) return TensorParallel::Embed(batch, table, a, out);
   const auto token = [&](std::int64_t row) {
     return static_cast<std::int64_t>(batch.tokens[static_cast<std::size_t>(row)]);
   };
@@ -116,9 +112,7 @@ Status RankTensorParallel::BeginStreams(const BatchView& batch, Matrix<const Bf1
 }
 
 Status RankTensorParallel::EndStreams(Matrix<Bf16> streams) {
-  if (stage_.is_last) {
-    return {};
-  }
+  if (stage_.is_last) return {};
   const Matrix<Bf16> staged = StageForHost(backend_, streams, buffers_.staged_streams);
   Status status = backend_.Synchronize();
   if (status) status = ranks_.stages->Send(shard().stage + 1, BytesOf(staged));
@@ -127,9 +121,7 @@ Status RankTensorParallel::EndStreams(Matrix<Bf16> streams) {
 
 Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowParallelWeight& weight,
                                              Matrix<Bf16> out) {
-  if (weight.whole.data != nullptr) {
-    return TensorParallel::RowParallelLinear(x, weight, out);
-  }
+  if (weight.whole.data != nullptr) return TensorParallel::RowParallelLinear(x, weight, out);
   const std::int64_t t = out.rows;
   const std::int64_t n = out.cols;
   // Part after part, [t, n] each.
@@ -159,9 +151,7 @@ Status RankTensorParallel::RowParallelLinear(Matrix<const Bf16> x, const RowPara
 
 // Each rank scores its range of the rows.
 Status RankTensorParallel::SelectRows(const IndexInput& input) {
-  if (!index_.is_shared()) {
-    return TensorParallel::SelectRows(input);
-  }
+  if (!index_.is_shared()) return TensorParallel::SelectRows(input);
   const Activations& a = input.a;
   const Matrix<ScoredRow> lists = buffers_.index_lists;
   const IndexRange& own = index_.RangeOf(shard().tensor_rank);
@@ -221,9 +211,7 @@ Status RankTensorParallel::SparseAttention(const AttentionInput& input, const Ba
 
 Status RankTensorParallel::GatherRows(Pass pass, std::span<const std::int32_t> rows,
                                       Matrix<Bf16> out) {
-  if (shard().n_data == 1) {
-    return {};
-  }
+  if (shard().n_data == 1) return {};
   const LocalBatch& batch = Batch(pass);
   const auto owner = [&](std::int64_t i) {
     return batch.OwnerOf(rows[static_cast<std::size_t>(i)]);

@@ -10,9 +10,7 @@ namespace fathom {
 
 std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& shard,
                           std::int64_t max_tokens) {
-  if (shard.RowsOfRatio4().n == 1) {
-    return 0;
-  }
+  if (shard.RowsOfRatio4().n == 1) return 0;
   return std::min(max_tokens * config.index_topk,
                   std::max(config.index_topk, shard.most_gathered_rows));
 }
@@ -20,9 +18,7 @@ std::int64_t GatheredRows(const ModelConfig& config, const ModelShard& shard,
 RowGather::RowGather(const ModelConfig& config, const ModelShard& shard, std::int64_t max_tokens,
                      std::int64_t max_context)
     : shard_(shard.RowsOfRatio4()), most_rows_(GatheredRows(config, shard, max_tokens)) {
-  if (!is_needed()) {
-    return;
-  }
+  if (!is_needed()) return;
   const auto n_ranks = static_cast<std::size_t>(shard_.n);
   gathered_.resize(static_cast<std::size_t>(VisibleRows(max_context - 1, 4)));
   counts_.resize(n_ranks);
@@ -53,9 +49,7 @@ std::int64_t RowGather::Gather(const BatchView& batch, Matrix<std::int32_t> sele
   std::int64_t token = first;
   for (; token < selected.rows; ++token) {
     const auto n_gathered = std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
-    if (token > first && n_gathered + selected.cols > most_rows_) {
-      break;
-    }
+    if (token > first && n_gathered + selected.cols > most_rows_) break;
     if (token == first || segment_of(token) != segment_of(token - 1)) {
       ++turn_;
     }

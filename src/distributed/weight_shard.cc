@@ -147,9 +147,7 @@ void DropOtherStages(ModelWeights& weights, const ModelShard& shard) {
 }  // namespace
 
 void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelShard& shard) {
-  if (shard.is_whole()) {
-    return;
-  }
+  if (shard.is_whole()) return;
   const Sharder sharder(config, shard, weights.aligned_copies);
   // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
   // shard.

@@ -42,9 +42,7 @@ CacheManager::~CacheManager() = default;
 bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const {
   const BlockArena& arena = cache_.arena(data_rank);
   const PrefixCache* prefix = PrefixOf(data_rank);
-  if (prefix == nullptr || arena.HasRoom(wanted)) {
-    return arena.HasRoom(wanted);
-  }
+  if (prefix == nullptr || arena.HasRoom(wanted)) return arena.HasRoom(wanted);
   const std::int64_t per_slab = arena.histories_per_slab();
   const BlockCounts evictable = prefix->Evictable();
   const std::int64_t free = arena.n_slabs() * per_slab -
@@ -55,9 +53,7 @@ bool CacheManager::CouldHaveRoom(int data_rank, const BlockCounts& wanted) const
 
 bool CacheManager::MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows) {
   PrefixCache* prefix = PrefixOf(data_rank);
-  if (prefix == nullptr) {
-    return cache_.arena(data_rank).HasRoom(wanted);
-  }
+  if (prefix == nullptr) return cache_.arena(data_rank).HasRoom(wanted);
   const std::int64_t before = prefix->n_evicted();
   const bool made = prefix->MakeRoom(wanted, only_windows);
   metrics_.CountEvicted(prefix->n_evicted() - before);
@@ -79,9 +75,7 @@ bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t 
   const int data_rank = data_ranks().OwnerOf(slot);
   BlockCounts needs = NeedsOf(sequence, n_usable);
   needs.history += headroom;
-  if (!CouldHaveRoom(data_rank, needs)) {
-    return false;
-  }
+  if (!CouldHaveRoom(data_rank, needs)) return false;
   sequence.slot = slot;
   if (n_usable > 0) {
     PrefixOf(data_rank)->Attach(slot, sequence.keys, n_usable, sequence.chain);
@@ -101,9 +95,7 @@ PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
                              std::span<Sequence* const> running) const {
   PrefixHit hit;
   const PrefixCache* prefix = PrefixOf(data_rank);
-  if (prefix == nullptr) {
-    return hit;
-  }
+  if (prefix == nullptr) return hit;
   ExtendKeys(root_, sequence.tokens, sequence.keys);
   const std::span<const BlockKey> keys = ShareableKeys(sequence);
   hit.match = prefix->Find(keys, sequence.tokens);
@@ -172,9 +164,7 @@ void CacheManager::Fork(const Sequence& from, Sequence& to) {
 }
 
 void CacheManager::Release(Sequence& sequence, bool finished) {
-  if (sequence.slot < 0) {
-    return;
-  }
+  if (sequence.slot < 0) return;
   PrefixCache* prefix = PrefixOf(RankOf(sequence));
   if (prefix != nullptr && finished) {
     prefix->MarkEnd(sequence.chain, std::ssize(sequence.chain.entries));
@@ -219,9 +209,7 @@ bool CacheManager::IsConsistent() const {
     if (disk_ != nullptr) {
       disk_->AddUses(rank, uses);
     }
-    if (uses != counted || (prefix != nullptr && !prefix->IsConsistent())) {
-      return false;
-    }
+    if (uses != counted || (prefix != nullptr && !prefix->IsConsistent())) return false;
   }
   return true;
 }

@@ -83,9 +83,7 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
   const Plan plan = MakePlan(keys, match, prefix);
   const std::int64_t n_history = std::max<std::int64_t>(plan.n_blocks - match.n_known, 0);
   const BlockCounts wanted = {.history = n_history, .window = std::ssize(plan.windows)};
-  if (plan.n_blocks == 0) {
-    return false;
-  }
+  if (plan.n_blocks == 0) return false;
   // Pins the entries in front of the new blocks, so that making room does not evict them.
   PrefixChain parents;
   prefix.PinKnown(keys.first(static_cast<std::size_t>(match.n_known)), parents);
@@ -184,9 +182,7 @@ void DiskRestore::Forget(const Sequence& sequence) {
 
 void DiskRestore::AddUses(int data_rank, BlockUses& uses) const {
   for (const auto& [number, load] : loads_) {
-    if (load.prefix->data_rank() != data_rank) {
-      continue;
-    }
+    if (load.prefix->data_rank() != data_rank) continue;
     for (const LoadedBlock& loaded : load.history) {
       uses.history[static_cast<std::size_t>(loaded.block)] += 1;
     }

@@ -91,9 +91,7 @@ void Engine::Impl::RunSteps() {
     }
     const StepOutcome outcome = core->Step();
     if (outcome == StepOutcome::kIdle) {
-      if (mode) {
-        break;
-      }
+      if (mode) break;
       waker->Wait();
     } else if (outcome == StepOutcome::kStalled && !core->WaitForDisk()) {
       waker->WaitFor(kLongestStall);
@@ -110,9 +108,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(LanguageModel& model, EngineOptio
   auto impl = std::make_unique<Impl>(model, std::move(options));
   Result<std::unique_ptr<EngineCore>> core =
       EngineCore::Create(model, impl->options, impl->metrics);
-  if (!core) {
-    return Unexpected(core.error());
-  }
+  if (!core) return Unexpected(core.error());
   impl->core = *std::move(core);
   Impl* running = impl.get();
   impl->thread = std::jthread([running] { running->Run(); });

@@ -86,9 +86,7 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
   }
   auto core = std::unique_ptr<EngineCore>(new EngineCore(model, options, metrics));
   const BlockKey root = RootOf(options, core->cache_.shape());
-  if (Status opened = core->OpenFiles(model, root); !opened) {
-    return Unexpected(opened.error());
-  }
+  if (Status opened = core->OpenFiles(model, root); !opened) return Unexpected(opened.error());
   EngineCore& c = *core;
   c.caches_ = std::make_unique<CacheManager>(c.cache_, root, options.prefix_cache, c.restore_.get(),
                                              metrics);
@@ -121,20 +119,14 @@ Result<std::unique_ptr<EngineCore>> EngineCore::Create(LanguageModel& model,
 Status EngineCore::OpenFiles(LanguageModel& model, const BlockKey& root) {
   if (!options_.trace.empty()) {
     Result<std::unique_ptr<TraceWriter>> trace = TraceWriter::Open(options_.trace);
-    if (!trace) {
-      return Unexpected(trace.error());
-    }
+    if (!trace) return Unexpected(trace.error());
     trace_ = *std::move(trace);
     trace_->NameTrack(0, "steps");
   }
-  if (options_.disk.directory.empty() || !options_.prefix_cache) {
-    return {};
-  }
+  if (options_.disk.directory.empty() || !options_.prefix_cache) return {};
   const auto warn = options_.warn ? options_.warn : [](const std::string&) {};
   Result<std::unique_ptr<BlockStore>> disk = model.OpenDisk(options_.disk, root, warn);
-  if (!disk) {
-    return Unexpected(disk.error());
-  }
+  if (!disk) return Unexpected(disk.error());
   disk_ = *std::move(disk);
   restore_ = std::make_unique<DiskRestore>(*disk_, cache_);
   return {};
@@ -171,9 +163,7 @@ Status EngineCore::CheckPrompt(const Request& request) const {
 
 Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
                                                           std::shared_ptr<Waker> waker) const {
-  if (Status valid = CheckPrompt(request); !valid) {
-    return Unexpected(valid.error());
-  }
+  if (Status valid = CheckPrompt(request); !valid) return Unexpected(valid.error());
   if (request.n_choices < 1 || request.n_choices > kMaxChoices) {
     return MakeError(ErrorCode::kInvalidArgument, "n: expected 1 to {}, found {}", kMaxChoices,
                      request.n_choices);
@@ -191,9 +181,7 @@ Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
     return Unexpected(valid.error());
   }
   const Result<std::uint64_t> seed = ChooseSeed(request.sampling.seed);
-  if (!seed) {
-    return Unexpected(seed.error());
-  }
+  if (!seed) return Unexpected(seed.error());
   const std::int64_t capacity =
       options_.stream_events + request.n_choices * (EventsPerStep(options_, limits_) + 1);
   auto state = std::make_unique<RequestState>();
@@ -388,9 +376,7 @@ StepOutcome EngineCore::Step() {
     } while (MustEndNow());
   }
   PublishAll();
-  if (begins || ends) {
-    return StepOutcome::kRan;
-  }
+  if (begins || ends) return StepOutcome::kRan;
   return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
 }
 
@@ -428,9 +414,7 @@ void EngineCore::Begin(std::unique_ptr<RunningStep> step) {
 
 // Chooses the tokens of the step, finishes and commits sequences, drafts.
 Status EngineCore::EndStep(RunningStep& step) {
-  if (Status ended = runner_.End(step, finished_); !ended) {
-    return ended;
-  }
+  if (Status ended = runner_.End(step, finished_); !ended) return ended;
   EraseFinished(step.plan);  // sequences that ended while the step ran
   for (const PlannedSegment& segment : step.plan.segments) {
     if (segment.samples) {
@@ -439,9 +423,7 @@ Status EngineCore::EndStep(RunningStep& step) {
   }
   CommitFinished();
   FinishAll();
-  if (Status drafted = runner_.Draft(step); !drafted) {
-    return drafted;
-  }
+  if (Status drafted = runner_.Draft(step); !drafted) return drafted;
   CommitPlan(step.plan);
   return {};
 }
@@ -477,9 +459,7 @@ void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::
                       .model_seconds = step.model_seconds});
   for (const PlannedSegment& segment : plan.segments) {
     RequestState& request = segment.sequence->request;
-    if (!segment.samples) {
-      continue;
-    }
+    if (!segment.samples) continue;
     if (!request.first_token) {
       request.first_token = end;
       metrics_.ObserveFirstToken(Seconds(request.submitted, end));
@@ -504,9 +484,7 @@ void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::
 }
 
 void EngineCore::TraceRequest(const RequestState& request) {
-  if (trace_ == nullptr || !request.started) {
-    return;
-  }
+  if (trace_ == nullptr || !request.started) return;
   const std::int64_t track = request.id + 1;
   const Clock::time_point now = Clock::now();
   const Clock::time_point first = request.first_token.value_or(now);
@@ -524,9 +502,7 @@ void EngineCore::TraceRequest(const RequestState& request) {
 }
 
 bool EngineCore::WaitForDisk() {
-  if (restore_ == nullptr || !restore_->IsLoading()) {
-    return false;
-  }
+  if (restore_ == nullptr || !restore_->IsLoading()) return false;
   restore_->Wait();
   return true;
 }

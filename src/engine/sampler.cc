@@ -242,9 +242,7 @@ Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& 
                      "logits for position {}: expected finite numbers, found {} for token {}",
                      position, *bad, bad - logits.begin());
   }
-  if (!state.ChangesLogits()) {
-    return Choose(logits, scan.largest, state, position);
-  }
+  if (!state.ChangesLogits()) return Choose(logits, scan.largest, state, position);
   std::copy(logits.begin(), logits.end(), processed_.begin());
   state.Process(processed_);
   return Choose(processed_, ScanRow(processed_).largest, state, position);

@@ -100,9 +100,7 @@ Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
   const Admission admission =
       caches_.Admit(sequence, slots_.Next(offer.data_rank),
                     hits_[static_cast<std::size_t>(offer.data_rank)], offer.n_running);
-  if (admission != Admission::kAdmitted) {
-    return admission;
-  }
+  if (admission != Admission::kAdmitted) return admission;
   slots_.Take(offer.data_rank);
   slots_.Choose(offer.data_rank);
   sequence.phase = SequencePhase::kRunning;
@@ -119,9 +117,7 @@ Admission Scheduler::AdmitTo(Sequence& sequence, const DataRankOffer& offer,
 // blocks those behind it, else it might never fit; a sequence that waits for another's blocks does
 // not block them.
 void Scheduler::Admit() {
-  if (waiting_.empty()) {
-    return;
-  }
+  if (waiting_.empty()) return;
   if (!slots_.HasFree()) {
     PreemptPaused();
   }
@@ -144,9 +140,7 @@ void Scheduler::Admit() {
         admission = AdmitTo(sequence, offers_[k], now);
       }
     }
-    if (admission == Admission::kNoRoom) {
-      return;
-    }
+    if (admission == Admission::kNoRoom) return;
     if (admission == Admission::kAdmitted) {
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
@@ -290,9 +284,7 @@ void Scheduler::PreemptPaused() {
 bool Scheduler::TakeMemory(Sequence& sequence, std::int64_t n_tokens) {
   while (!caches_.Extend(sequence, n_tokens)) {
     Sequence* last = LastOn(RankOf(sequence));
-    if (last == &sequence || last->AwaitsToken()) {
-      return false;
-    }
+    if (last == &sequence || last->AwaitsToken()) return false;
     Preempt(*last);
   }
   return true;
@@ -348,9 +340,7 @@ void Scheduler::RecordStepTime(const StepPlan& plan, double seconds) {
 
 bool Scheduler::Fork(const Sequence& from, Sequence& to) {
   const int data_rank = RankOf(from);
-  if (slots_.n_free(data_rank) == 0) {
-    return false;
-  }
+  if (slots_.n_free(data_rank) == 0) return false;
   to.slot = slots_.Take(data_rank);
   to.phase = SequencePhase::kRunning;
   caches_.Fork(from, to);

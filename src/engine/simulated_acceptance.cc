@@ -51,9 +51,7 @@ Status SimulatedAcceptance::StartLogits(std::span<const std::int32_t> rows, int 
 
 Result<Matrix<const float>> SimulatedAcceptance::FinishLogits(int slot) {
   const Result<Matrix<const float>> found = model_->FinishLogits(slot);
-  if (!found) {
-    return found;
-  }
+  if (!found) return found;
   std::vector<float>& values = logits_[static_cast<std::size_t>(slot)];
   values.assign(found->data, found->data + found->rows * found->cols);
   const Matrix<float> logits = {values.data(), found->rows, found->cols};

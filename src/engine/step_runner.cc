@@ -71,9 +71,7 @@ Status StepRunner::CommitKept(RunningStep& step) {
                   {&sequence.tokens[static_cast<std::size_t>(sequence.computed)], 1});
     }
   }
-  if (commit_.n_tokens() == 0) {
-    return {};
-  }
+  if (commit_.n_tokens() == 0) return {};
   return Timed(step, [&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
 }
 
@@ -93,17 +91,13 @@ Status StepRunner::AskLogits(RunningStep& step) {
       step.rows.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
     }
   }
-  if (step.rows.empty()) {
-    return {};
-  }
+  if (step.rows.empty()) return {};
   return Timed(step, [&] { return model_.StartLogits(step.rows, step.slot); });
 }
 
 Status StepRunner::Begin(RunningStep& step) {
   if (options_.drafts) {
-    if (Status committed = CommitKept(step); !committed) {
-      return committed;
-    }
+    if (Status committed = CommitKept(step); !committed) return committed;
   }
   step.batch.Clear();
   for (const PlannedSegment& segment : step.plan.segments) {
@@ -114,16 +108,12 @@ Status StepRunner::Begin(RunningStep& step) {
                    sequence.drafts.begin() + segment.n_drafts);
     step.batch.Add(sequence.slot, static_cast<std::int32_t>(sequence.computed), tokens_);
   }
-  if (Status ran = Timed(step, [&] { return model_.Forward(step.batch); }); !ran) {
-    return ran;
-  }
+  if (Status ran = Timed(step, [&] { return model_.Forward(step.batch); }); !ran) return ran;
   for (const PlannedSegment& segment : step.plan.segments) {
     segment.sequence->computed += segment.n_tokens;
   }
   step.end_asked = 0;
-  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) {
-    return asked;
-  }
+  if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
   // The streams of this step are gone when the next step runs.
   depth_ = 0;
   return Commit(step);
@@ -145,12 +135,8 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
       }
       first_logit += segment.samples ? n_rows : 0;
     }
-    if (step.end_asked == step.plan.segments.size()) {
-      return {};
-    }
-    if (Status asked = AskLogits(step); !asked) {
-      return asked;
-    }
+    if (step.end_asked == step.plan.segments.size()) return {};
+    if (Status asked = AskLogits(step); !asked) return asked;
   }
 }
 
@@ -196,9 +182,7 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
       policy_.Verified(i, sampled.draft_is_right);
       metrics_.CountDraft(i, sampled.draft_is_right);
     }
-    if (!sampled.goes_on || !sampled.draft_is_right) {
-      break;
-    }
+    if (!sampled.goes_on || !sampled.draft_is_right) break;
     ++sequence.computed;
     ++n_right;
   }
@@ -219,9 +203,7 @@ std::int64_t StepRunner::NextDepth(const StepPlan& plan) {
   for (const PlannedSegment& segment : plan.segments) {
     n_decoding += !segment.sequence->IsFinished() && segment.sequence->IsDecoding() ? 1 : 0;
   }
-  if (n_decoding == 0) {
-    return 0;
-  }
+  if (n_decoding == 0) return 0;
   return std::min({policy_.Depth(n_decoding), options_.max_step_tokens / n_decoding - 1,
                    limits_.rollback_tokens});
 }
@@ -234,9 +216,7 @@ void StepRunner::AddToCommit(const PlannedSegment& segment, const Segment& view)
   const std::int64_t end = std::min(sequence.computed, sequence.size() - 1);
   const bool is_of_use = !segment.decodes || depth_ > 0;
   sequence.draft_key_waits = is_of_use && end < sequence.computed;
-  if (!is_of_use || end <= first) {
-    return;
-  }
+  if (!is_of_use || end <= first) return;
   const std::span<const Token> next =
       std::span<const Token>(sequence.tokens)
           .subspan(static_cast<std::size_t>(first + 1), static_cast<std::size_t>(end - first));
@@ -262,9 +242,7 @@ Status StepRunner::Commit(RunningStep& step) {
       AddToCommit(step.plan.segments[i], step.batch.View().segments[i]);
     }
   }
-  if (commit_.n_tokens() == 0) {
-    return {};
-  }
+  if (commit_.n_tokens() == 0) return {};
   return Timed(
       step, [&] { return model_.CommitToDrafter(commit_, stream_rows_, StreamSource::kForward); });
 }
@@ -272,9 +250,7 @@ Status StepRunner::Commit(RunningStep& step) {
 Status StepRunner::Draft(RunningStep& step) {
   verified_depth_ = depth_;
   depth_ = 0;
-  if (!options_.drafts || !step.alone) {
-    return {};
-  }
+  if (!options_.drafts || !step.alone) return {};
   depth_ = NextDepth(step.plan);
   Status committed = Commit(step);
   return committed && !requests_.empty() ? Propose(step) : committed;

@@ -61,9 +61,7 @@ void StreamState::Publish() {
 void StreamState::Notify() {
   {
     const std::lock_guard lock(mutex_);
-    if (!reader_waits_) {
-      return;
-    }
+    if (!reader_waits_) return;
   }
   changed_.notify_one();
 }
@@ -89,12 +87,8 @@ std::optional<bool> StreamState::Next(std::optional<std::chrono::milliseconds> t
     const bool came =
         !timeout ? (changed_.wait(lock, ready), true) : changed_.wait_for(lock, *timeout, ready);
     reader_waits_ = false;
-    if (!came) {
-      return std::nullopt;
-    }
-    if (first_ == published_) {
-      return false;
-    }
+    if (!came) return std::nullopt;
+    if (first_ == published_) return false;
     std::swap(event, ring_[static_cast<std::size_t>(first_ % capacity_)]);
     ++first_;
     wake_engine = published_ - first_ == capacity_ / 2 || first_ == published_;
@@ -146,9 +140,7 @@ void StreamNotifier::Run() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return !waiting_.empty() || ends_; });
-      if (waiting_.empty()) {
-        return;
-      }
+      if (waiting_.empty()) return;
       streams.swap(waiting_);
     }
     for (const std::shared_ptr<StreamState>& stream : streams) {

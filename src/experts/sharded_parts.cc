@@ -29,9 +29,7 @@ Status MakeExperts(Backend& backend, const ModelConfig& config, const ModelRanks
 }  // namespace
 
 MakeModelParts ShardedParts(const ModelRanks* ranks, ExpertOptions options) {
-  if (ranks == nullptr) {
-    return MakeLocalParts;
-  }
+  if (ranks == nullptr) return MakeLocalParts;
   return [ranks, experts = std::move(options)](Backend& backend, const ModelConfig& config,
                                                const ModelOptions& model) -> Result<ModelParts> {
     ModelParts parts;

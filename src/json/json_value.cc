@@ -170,9 +170,7 @@ class Reader {
     constexpr std::string_view kNames = "\"\\/bfnrt";
     constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
     const char name = Peek();
-    if (name == 'u') {
-      return ReadUnicodeEscape(out);
-    }
+    if (name == 'u') return ReadUnicodeEscape(out);
     const std::size_t index = kNames.find(name);
     if (index == std::string_view::npos || position_ >= text_.size()) return Fail("an escape");
     out->push_back(kMeanings[index]);

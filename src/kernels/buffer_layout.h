@@ -27,9 +27,7 @@ class BufferLayout {
     const std::int64_t begin = bytes_;
     const auto size = rows * cols * static_cast<std::int64_t>(sizeof(T));
     bytes_ += RoundUp(size, 64);
-    if (address_ == nullptr) {
-      return {nullptr, rows, cols};
-    }
+    if (address_ == nullptr) return {nullptr, rows, cols};
     Check(bytes_ <= size_, "laying out more than was measured");
     return {reinterpret_cast<T*>(address_ + begin), rows, cols};
   }

@@ -21,9 +21,7 @@ class HostBuffer : public Buffer {
 
 Result<std::unique_ptr<Buffer>> AllocateHostBuffer(std::int64_t bytes) {
   Result<PageMemory> memory = PageMemory::Allocate(bytes);
-  if (!memory) {
-    return Unexpected(memory.error());
-  }
+  if (!memory) return Unexpected(memory.error());
   return std::make_unique<HostBuffer>(*std::move(memory));
 }
 

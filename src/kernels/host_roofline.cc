@@ -59,9 +59,7 @@ struct Loops {
 };
 
 Loops LoopsOf(Isa isa) {
-  if (isa == Isa::kScalar) {
-    return {ReadPlainly, MultiplyAddPlainly};
-  }
+  if (isa == Isa::kScalar) return {ReadPlainly, MultiplyAddPlainly};
   const cpu::Kernels& kernels = cpu::TableOf(isa);
   return {kernels.read_memory, kernels.multiply_adds};
 }
@@ -84,9 +82,7 @@ double Time(ThreadTeam& team, const Body& body) {
 Result<PageMemory> Allocate(std::int64_t bytes, bool huge_pages) {
   if (huge_pages) {
     Result<PageMemory> reserved = PageMemory::AllocateReserved(bytes);
-    if (reserved) {
-      return reserved;
-    }
+    if (reserved) return reserved;
   }
   Result<PageMemory> memory = PageMemory::Allocate(bytes);
   if (memory && !huge_pages) {

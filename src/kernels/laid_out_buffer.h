@@ -34,9 +34,7 @@ template <class LayOut>
 Result<LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>> AllocateLayout(
     Backend& backend, const LayOut& lay_out, MemoryKind kind = MemoryKind::kDevice) {
   Result<std::unique_ptr<Buffer>> buffer = backend.Allocate(LayoutBytes(lay_out), kind);
-  if (!buffer) {
-    return Unexpected(buffer.error());
-  }
+  if (!buffer) return Unexpected(buffer.error());
   BufferLayout memory((*buffer)->address(), (*buffer)->bytes());
   return LaidOutBuffer<std::invoke_result_t<LayOut, BufferLayout&>>{std::move(*buffer),
                                                                     lay_out(memory)};

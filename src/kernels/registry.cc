@@ -27,9 +27,7 @@ constexpr NamedBackend kBackends[] = {
 Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options) {
   std::string names;
   for (const NamedBackend& backend : kBackends) {
-    if (backend.name == name) {
-      return backend.make(options);
-    }
+    if (backend.name == name) return backend.make(options);
     names += names.empty() ? "" : ", ";
     names += backend.name;
   }
@@ -55,9 +53,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_th
                      "this machine does not have the instruction set {}; it has: {}", Name(chosen),
                      names);
   }
-  if (chosen == Isa::kScalar) {
-    return std::make_unique<ReferenceBackend>();
-  }
+  if (chosen == Isa::kScalar) return std::make_unique<ReferenceBackend>();
   return std::make_unique<CpuBackend>(chosen, n_threads, processors);
 }
 

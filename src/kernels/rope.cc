@@ -75,9 +75,7 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
         static_cast<float>(Exp(static_cast<double>(exponent) * Log(static_cast<double>(base))));
     frequencies[static_cast<std::size_t>(k)] = 1.0f / power;
   }
-  if (yarn.original_length == 0) {
-    return frequencies;
-  }
+  if (yarn.original_length == 0) return frequencies;
   const double last = static_cast<double>(rope_dims - 1);
   const auto low = static_cast<float>(std::max(
       std::floor(DimensionOf(yarn.beta_fast, rope_dims, base, yarn.original_length)), 0.0));

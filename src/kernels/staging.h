@@ -14,9 +14,7 @@ namespace fathom {
 // `rows`.
 template <class T>
 Matrix<T> StageForHost(Backend& backend, Matrix<T> rows, Matrix<std::remove_const_t<T>> shared) {
-  if (backend.OnHost()) {
-    return rows;
-  }
+  if (backend.OnHost()) return rows;
   const PieceCopy copy = {shared.data, rows.data,
                           rows.rows * rows.cols * static_cast<std::int64_t>(sizeof(T))};
   backend.CopyPieces({&copy, 1});

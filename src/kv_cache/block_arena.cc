@@ -40,9 +40,7 @@ BlockArena::BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab,
 
 std::int64_t BlockArena::Lowest(const std::vector<std::uint64_t>& bits) {
   for (std::size_t i = 0; i < bits.size(); ++i) {
-    if (bits[i] != 0) {
-      return static_cast<std::int64_t>(i) * kBits + std::countr_zero(bits[i]);
-    }
+    if (bits[i] != 0) return static_cast<std::int64_t>(i) * kBits + std::countr_zero(bits[i]);
   }
   return -1;
 }
@@ -75,9 +73,7 @@ std::optional<std::int32_t> BlockArena::TakeHistory() {
   std::int64_t slab = Lowest(partial_);
   if (slab < 0) {
     slab = Lowest(free_);
-    if (slab < 0) {
-      return std::nullopt;
-    }
+    if (slab < 0) return std::nullopt;
     (slab < reserved_ ? n_free_reserved_ : n_free_common_) -= 1;
     n_free_in_partial_ += per_slab_;
     Set(free_, slab, false);
@@ -135,9 +131,7 @@ void BlockArena::ReturnToSlab(BlockKind kind, std::int32_t block) {
     taken &= ~(std::uint64_t{1} << (block % per_slab_));
     n_free_in_partial_ += 1;
     Set(partial_, slab, taken != 0);
-    if (taken != 0) {
-      return;
-    }
+    if (taken != 0) return;
     n_free_in_partial_ -= per_slab_;
   }
   Set(free_, slab, true);

@@ -37,26 +37,18 @@ std::string HexOf(const BlockKey& key) {
 }
 
 std::optional<std::uint8_t> DigitOf(char c) {
-  if (c >= '0' && c <= '9') {
-    return static_cast<std::uint8_t>(c - '0');
-  }
-  if (c >= 'a' && c <= 'f') {
-    return static_cast<std::uint8_t>(c - 'a' + 10);
-  }
+  if (c >= '0' && c <= '9') return static_cast<std::uint8_t>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<std::uint8_t>(c - 'a' + 10);
   return std::nullopt;
 }
 
 std::optional<BlockKey> KeyFromHex(std::string_view text) {
   BlockKey key;
-  if (text.size() != 2 * key.bytes.size()) {
-    return std::nullopt;
-  }
+  if (text.size() != 2 * key.bytes.size()) return std::nullopt;
   for (std::size_t i = 0; i < key.bytes.size(); ++i) {
     const std::optional<std::uint8_t> high = DigitOf(text[2 * i]);
     const std::optional<std::uint8_t> low = DigitOf(text[2 * i + 1]);
-    if (!high || !low) {
-      return std::nullopt;
-    }
+    if (!high || !low) return std::nullopt;
     key.bytes[i] = static_cast<std::uint8_t>(*high << 4 | *low);
   }
   return key;
@@ -71,9 +63,7 @@ std::optional<BlockFileName> NameOf(const BlockKey& fingerprint, std::string_vie
                                     std::string_view name) {
   const std::size_t dot = std::min(name.find('.'), name.size());
   const std::optional<BlockKey> key = KeyFromHex(name.substr(0, dot));
-  if (!key || !name.starts_with(folder)) {
-    return std::nullopt;
-  }
+  if (!key || !name.starts_with(folder)) return std::nullopt;
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
     if (name.substr(dot) == SuffixOf(kind)) {
       return BlockFileName{.fingerprint = fingerprint, .key = *key, .kind = kind};
@@ -84,9 +74,7 @@ std::optional<BlockFileName> NameOf(const BlockKey& fingerprint, std::string_vie
 
 // mkdir -p, for the eyes of the owner only.
 bool MakeFolders(const fs::path& path) {
-  if (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST) {
-    return true;
-  }
+  if (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST) return true;
   return errno == ENOENT && path.has_parent_path() && path.parent_path() != path &&
          MakeFolders(path.parent_path()) &&
          (::mkdir(path.c_str(), kOwnerOnlyDirectory) == 0 || errno == EEXIST);
@@ -215,9 +203,7 @@ Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
   const auto failure = [&](std::string_view what) {
     return MakeError(ErrorCode::kIo, "{}: {}: {}", directory.string(), what, std::strerror(errno));
   };
-  if (!MakeFolders(made.own_folder_)) {
-    return failure("cannot make a directory for blocks");
-  }
+  if (!MakeFolders(made.own_folder_)) return failure("cannot make a directory for blocks");
   // Permissions say nothing of a file system that is read only.
   // The number of a process is not enough: containers that share the directory count alike.
   std::random_device random;

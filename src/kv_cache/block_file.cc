@@ -114,9 +114,7 @@ bool IsNamed(const Descriptor& file, const std::string& path) {
 // of that name. False: another holds it (errno EWOULDBLOCK), or the file has lost this name (0), or
 // the system has no locks.
 bool Lock(const Descriptor& file, const std::string& temporary) {
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    return false;
-  }
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return false;
   const bool is_named = IsNamed(file, temporary);
   errno = 0;
   return is_named;
@@ -143,13 +141,9 @@ Status WriteAndRename(Descriptor file, const std::string& temporary, const std::
   const auto write = [&](const iovec* vectors, int n, off_t offset) {
     return ::pwritev(file.get(), vectors, n, offset);
   };
-  if (!TransferAll(header, bytes, write)) {
-    return Failure(temporary, "cannot write");
-  }
+  if (!TransferAll(header, bytes, write)) return Failure(temporary, "cannot write");
   SetTimeToNow(file.get());
-  if (!file.Close()) {
-    return Failure(temporary, "cannot write");
-  }
+  if (!file.Close()) return Failure(temporary, "cannot write");
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     const bool is_gone = errno == ENOENT;
     Status status = Failure(path, "cannot rename the finished file to it");
@@ -173,9 +167,7 @@ bool WaitForWriter(const std::string& temporary) {
   constexpr std::chrono::milliseconds kPause{1};
   const auto deadline = std::chrono::steady_clock::now() + kMost;
   const Descriptor file(::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (file.get() < 0) {
-    return errno == ENOENT;
-  }
+  if (file.get() < 0) return errno == ENOENT;
   do {
     std::this_thread::sleep_for(kPause);
     if (Lock(file, temporary)) {
@@ -206,9 +198,7 @@ Status CheckHeader(const std::string& path, const Header& found, const Header& e
   } else if (!is_same(0, kPayloadChecksumOffset)) {
     what = "holds another block than its name says";
   }
-  if (!what.empty()) {
-    return MakeError(ErrorCode::kInvalidData, "{}: {}", path, what);
-  }
+  if (!what.empty()) return MakeError(ErrorCode::kInvalidData, "{}: {}", path, what);
   return {};
 }
 
@@ -223,9 +213,7 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
   constexpr int kMostAttempts = 8;
   Status status;
   for (int i = 0; i < kMostAttempts; ++i) {
-    if (is_written()) {
-      return false;
-    }
+    if (is_written()) return false;
     Descriptor file = Create(temporary);
     if (file.get() >= 0) {
       if (is_written()) {  // another has come to its end in between
@@ -235,9 +223,7 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
       // Held until the file has its name or is gone; `file` is closed before, as that may fail.
       const Descriptor lock(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
       status = WriteAndRename(std::move(file), temporary, path, header, payload);
-      if (status) {
-        return true;
-      }
+      if (status) return true;
       if (status.error().code != ErrorCode::kNotFound) {
         ::unlink(temporary.c_str());
         break;
@@ -247,9 +233,7 @@ Result<bool> WriteBlockFile(const std::string& temporary, const std::string& pat
     } else {
       status =
           MakeError(ErrorCode::kResourceExhausted, "{}: is being written for too long", temporary);
-      if (!WaitForWriter(temporary)) {
-        break;
-      }
+      if (!WaitForWriter(temporary)) break;
     }
   }
   return Unexpected(status.error());
@@ -265,9 +249,7 @@ Status ReadBlockFile(const std::string& path, const BlockDescription& expected,
                            : Failure(path, "cannot open");
   }
   struct stat info = {};
-  if (::fstat(file.get(), &info) != 0) {
-    return Failure(path, "cannot read its size");
-  }
+  if (::fstat(file.get(), &info) != 0) return Failure(path, "cannot read its size");
   const std::int64_t expected_bytes = kBlockHeaderBytes + std::ssize(payload);
   if (!S_ISREG(info.st_mode) || info.st_size != expected_bytes) {
     return MakeError(ErrorCode::kInvalidData, "{}: expected a file of {} bytes, found {}", path,

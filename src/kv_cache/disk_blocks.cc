@@ -14,9 +14,7 @@ BlockKey FingerprintOfLayers(const BlockKey& root, const CacheShape& shape) {
   const std::int64_t n_layers = std::ssize(shape.ratios);
   const std::int64_t end = std::min(shape.end_layer, n_layers);
   const CacheShard& rows = shape.rows_of_ratio_4;
-  if (shape.first_layer == 0 && end == n_layers && rows.n == 1) {
-    return root;
-  }
+  if (shape.first_layer == 0 && end == n_layers && rows.n == 1) return root;
   std::string share = fmt::format("layers {} to {} of {}", shape.first_layer, end, n_layers);
   if (rows.n > 1) {
     share += fmt::format(", rows {} of {}", rows.rank, rows.n);
@@ -42,9 +40,7 @@ Result<std::unique_ptr<DiskBlocks>> DiskBlocks::Open(SequenceCache& cache,
 }
 
 void DiskBlocks::Store(const KeptBlock& stored) {
-  if (stored.data_rank != own_rank()) {
-    return;
-  }
+  if (stored.data_rank != own_rank()) return;
   std::span<const std::byte> payload = cache_.HostBlock(stored.kind, stored.block);
   if (payload.empty()) {
     Backend& backend = cache_.backend();
@@ -75,9 +71,7 @@ void DiskBlocks::TakeFinished(std::vector<DiskTier::FinishedLoad>& finished) {
   disk_->TakeFinished(finished);
   for (const DiskTier::FinishedLoad& load : std::span(finished).subspan(n_before)) {
     const auto staged = staged_loads_.find(load.id);
-    if (staged == staged_loads_.end()) {
-      continue;
-    }
+    if (staged == staged_loads_.end()) continue;
     const auto& [kind, block, payload] = staged->second;
     if (load.ok) {
       cache_.backend().Upload(cache_.BlockAddress(kind, block), payload);

@@ -196,9 +196,7 @@ void DiskTier::Impl::RunStore(std::unique_lock<std::mutex>& lock) {
 }
 
 Result<bool> DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const WaitingStore& store) {
-  if (!stats.is_on) {
-    return MakeError(ErrorCode::kUnavailable, "the tier is off");
-  }
+  if (!stats.is_on) return MakeError(ErrorCode::kUnavailable, "the tier is off");
   SeeOthers(lock);
   const BlockFileName name = NameOf(store.key, store.kind);
   if (Status made = MakeRoom(lock, kBlockHeaderBytes + std::ssize(store.payload)); !made) {
@@ -214,9 +212,7 @@ Result<bool> DiskTier::Impl::Store(std::unique_lock<std::mutex>& lock, const Wai
 
 void DiskTier::Impl::SeeOthers(std::unique_lock<std::mutex>& lock) {
   constexpr std::int64_t kLooks = 8;
-  if (unseen_bytes < max_bytes / kLooks) {
-    return;
-  }
+  if (unseen_bytes < max_bytes / kLooks) return;
   unseen_bytes = 0;
   lock.unlock();
   const Result<BlockDirectory::Listing> listing = directory.List();
@@ -333,9 +329,7 @@ void DiskTier::Discard(const BlockKey& key, BlockKind kind) {
   const BlockFileName name = impl_->NameOf(key, kind);
   {
     const std::lock_guard lock(impl_->mutex);
-    if (impl_->stores_by_name.contains(name)) {
-      return;
-    }
+    if (impl_->stores_by_name.contains(name)) return;
     impl_->files.Remove(name);
   }
   impl_->directory.Delete(name);

@@ -37,9 +37,7 @@ std::int64_t StreamBytesHere(const CacheShape& shape) {
 LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
   LayerLayout layout;
   layout.window_slots = shape.sliding_window + shape.rollback;
-  if (ratio == 0) {
-    return layout;
-  }
+  if (ratio == 0) return layout;
   const CompressorCache compressor{.ratio = ratio};
   layout.compressed_rows = DivideUp(shape.max_context / ratio, RowsHere(ratio, shape).n);
   layout.tail_slots = compressor.Span() + shape.rollback;

@@ -33,9 +33,7 @@ class LruList {
 
   // Nothing happens if it is not in the list.
   void Remove(std::int32_t item) {
-    if (!Contains(item)) {
-      return;
-    }
+    if (!Contains(item)) return;
     const Link link = LinkOf(item);
     (link.previous == kNone ? head_ : LinkOf(link.previous).next) = link.next;
     (link.next == kNone ? tail_ : LinkOf(link.next).previous) = link.previous;

@@ -46,9 +46,7 @@ PrefixCache::Match PrefixCache::Find(std::span<const BlockKey> keys,
   std::int64_t windows_in_a_row = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::int32_t entry = Lookup(keys[i], TokensOf(tokens, static_cast<std::int64_t>(i)));
-    if (entry == LruList::kNone) {
-      break;
-    }
+    if (entry == LruList::kNone) break;
     match.n_known += 1;
     windows_in_a_row = At(entry).window == kNoBlock ? 0 : windows_in_a_row + 1;
     if (windows_in_a_row >= cache_.BoundaryWindows(match.n_known)) {
@@ -294,18 +292,14 @@ bool PrefixCache::EvictOne(bool only_windows) {
     EvictWindow(window);
     return true;
   }
-  if (entry == LruList::kNone) {
-    return false;
-  }
+  if (entry == LruList::kNone) return false;
   EvictEntry(entry);
   return true;
 }
 
 bool PrefixCache::MakeRoom(const BlockCounts& wanted, bool only_windows) {
   while (!arena().HasRoom(wanted)) {
-    if (!EvictOne(only_windows)) {
-      return false;
-    }
+    if (!EvictOne(only_windows)) return false;
   }
   return true;
 }
@@ -355,9 +349,7 @@ bool PrefixCache::IsConsistent() const {
     ++n_used;
     if (entry.parent != LruList::kNone) {
       children[static_cast<std::size_t>(entry.parent)] += 1;
-      if (At(entry.parent).is_free || At(entry.parent).pins < entry.pins) {
-        return false;
-      }
+      if (At(entry.parent).is_free || At(entry.parent).pins < entry.pins) return false;
     }
     const bool has_window = entry.window != kNoBlock;
     const auto found = index_.find(entry.key);
@@ -369,9 +361,7 @@ bool PrefixCache::IsConsistent() const {
     }
   }
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!entries_[i].is_free && entries_[i].n_children != children[i]) {
-      return false;
-    }
+    if (!entries_[i].is_free && entries_[i].n_children != children[i]) return false;
   }
   return n_used == index_.size();
 }

@@ -97,9 +97,7 @@ void FillKeys(const KeyRows& keys, std::int32_t sequence, std::int64_t n_rows, R
 
 void FillCompressor(const CompressorCache& cache, std::int32_t sequence, std::int64_t n_tokens,
                     RowFiller& fill) {
-  if (cache.ratio == 0) {
-    return;
-  }
+  if (cache.ratio == 0) return;
   const std::int64_t n_rows = cache.share.CountBefore(VisibleRows(n_tokens - 1, cache.ratio));
   if (cache.IsPacked()) {
     for (std::int64_t row = 0; row < n_rows; ++row) {
@@ -134,9 +132,7 @@ void FillLayerRandomly(SequenceCache& cache, std::int64_t layer, std::int32_t sl
 void FillRandomly(SequenceCache& cache, std::int32_t sequence, std::int64_t n_tokens,
                   std::uint64_t seed) {
   const CacheShape& shape = cache.shape();
-  if (!shape.data.IsOwn(sequence)) {
-    return;
-  }
+  if (!shape.data.IsOwn(sequence)) return;
   for (std::int64_t layer = 0; layer < cache.n_layers(); ++layer) {
     FillLayerRandomly(cache, layer, shape.data.OwnSlotOf(sequence), n_tokens,
                       seed + static_cast<std::uint64_t>(shape.first_layer + layer));

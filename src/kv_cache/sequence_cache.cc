@@ -217,9 +217,7 @@ std::byte* SequenceCache::BlockAddress(BlockKind kind, std::int32_t block) const
 }
 
 std::span<std::byte> SequenceCache::HostBlock(BlockKind kind, std::int32_t block) const {
-  if (blocks_->host().empty()) {
-    return {};
-  }
+  if (blocks_->host().empty()) return {};
   return {BlockAddress(kind, block), static_cast<std::size_t>(BlockBytes(kind))};
 }
 
@@ -280,9 +278,7 @@ SequenceCache::Range SequenceCache::Written(BlockKind kind, std::int32_t sequenc
 bool SequenceCache::IsMissing(BlockKind kind, std::int32_t sequence, Range range,
                               std::int64_t i) const {
   const std::int32_t block = BlockOf(kind, sequence, i);
-  if (block != kNoBlock) {
-    return ArenaOf(sequence).uses(kind, block) > 1;
-  }
+  if (block != kNoBlock) return ArenaOf(sequence).uses(kind, block) > 1;
   return i >= range.stored || (i == range.first && range.holds_draft_key);
 }
 
@@ -308,9 +304,7 @@ BlockCounts SequenceCache::Missing(std::int32_t sequence, std::int64_t first, st
 void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range range,
                                 std::int64_t copied) {
   for (std::int64_t i = range.first; i < range.end; ++i) {
-    if (!IsMissing(kind, sequence, range, i)) {
-      continue;
-    }
+    if (!IsMissing(kind, sequence, range, i)) continue;
     Check(!follows_, "a block that the first rank has not taken");
     BlockArena& arena = ArenaOf(sequence);
     const std::int32_t shared = BlockOf(kind, sequence, i);
@@ -328,9 +322,7 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
 
 void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t i) {
   const std::int32_t block = BlockOf(kind, sequence, i);
-  if (block == kNoBlock) {
-    return;
-  }
+  if (block == kNoBlock) return;
   if (!follows_) {
     ArenaOf(sequence).Return(kind, block);
   }

@@ -75,9 +75,7 @@ Status Attention(const Step& step, const AttentionWeights& weights, LayerCache& 
     Compress(step, weights.compressor, cache.compressor);
   }
   if (cache.ratio == 4) {
-    if (Status chosen = SelectRows(step, weights.indexer, cache.indexer); !chosen) {
-      return chosen;
-    }
+    if (Status chosen = SelectRows(step, weights.indexer, cache.indexer); !chosen) return chosen;
     selected = a.selected;
   }
   const AttentionInput input = {.q = q,
@@ -124,9 +122,7 @@ Status MixtureOfExperts(const Step& step, const BlockWeights& block) {
   } else {
     backend.Route(a.router_logits, weights.bias, config.routed_scaling_factor, routing);
   }
-  if (Status told = ObserveRouting(backend, routing.ids, step.routing_observer); !told) {
-    return told;
-  }
+  if (Status told = ObserveRouting(backend, routing.ids, step.routing_observer); !told) return told;
   return step.experts.Run(
       {.block = block.index,
        .x = a.u,
@@ -146,21 +142,15 @@ Status RunBlock(const Step& step, const BlockWeights& weights, LayerCache& cache
   const HcMix mix = {.post = a.hc_post, .comb = a.hc_comb};
   const float eps = step.config.rms_norm_eps;
 
-  if (Status begun = step.store.BeginBlock(weights.index); !begun) {
-    return begun;
-  }
+  if (Status begun = step.store.BeginBlock(weights.index); !begun) return begun;
   backend.HcPre(streams, weights.hc_attn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.attn_norm, eps, a.u);
-  if (Status ran = Attention(step, weights.attn, cache); !ran) {
-    return ran;
-  }
+  if (Status ran = Attention(step, weights.attn, cache); !ran) return ran;
   backend.HcPost(a.y, mix, streams);
 
   backend.HcPre(streams, weights.hc_ffn, step.hc_options(), a.u, mix);
   backend.RmsNorm(a.u, weights.ffn_norm, eps, a.u);
-  if (Status ran = MixtureOfExperts(step, weights); !ran) {
-    return ran;
-  }
+  if (Status ran = MixtureOfExperts(step, weights); !ran) return ran;
   backend.HcPost(a.y, mix, streams);
   return step.store.EndBlock(weights.index);
 }

@@ -5,9 +5,7 @@ namespace fathom {
 Status RunExperts(Backend& backend, ExpertStore& store, std::int64_t block, Matrix<const Bf16> x,
                   const Routing& routing, float swiglu_limit, Matrix<Bf16> rows) {
   const Result<ExpertLease> lease = store.Acquire(block, routing.ids);
-  if (!lease) {
-    return Unexpected(lease.error());
-  }
+  if (!lease) return Unexpected(lease.error());
   backend.ExpertRows(x, routing, lease->experts, swiglu_limit, rows);
   return {};
 }

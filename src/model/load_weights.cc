@@ -14,9 +14,7 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
   const WeightMemory& memory = model.options.weights;
   ThreadTeam team(model.options.n_load_threads);
   MemoryPieces pieces = WeightPieces(model.weights);
-  if (Status room = CheckRoom(model.checkpoint, pieces, memory); !room) {
-    return room;
-  }
+  if (Status room = CheckRoom(model.checkpoint, pieces, memory); !room) return room;
   UnmapUnusedPages(model.checkpoint, pieces);
   if (Status valid =
           CheckWeightValues(model.checkpoint, model.config, WeightValues::kOutsideExperts, team,
@@ -25,9 +23,7 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
     return valid;
   }
   Result<PageMemory> held = HoldWeights(pieces, memory, team, progress, model.warnings);
-  if (!held) {
-    return Unexpected(held.error());
-  }
+  if (!held) return Unexpected(held.error());
   if (memory.huge_pages) {
     MoveWeights(model.weights, pieces, *std::move(held));
     model.checkpoint = Checkpoint();
@@ -40,15 +36,11 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
 Status LoadWeights(ModelState& model, const LoadProgress& progress) {
   WeightBinder binder(model.checkpoint);
   model.weights = BindWeights(model.checkpoint, model.config, model.drafter_kind, binder);
-  if (Status bound = binder.Finish(); !bound) {
-    return bound;
-  }
+  if (Status bound = binder.Finish(); !bound) return bound;
   const ModelParts& parts = model.parts;
   parts.store->ShardWeights(model.weights);
   parts.tensor->ShardWeights(model.weights);
-  if (Status held = HoldInMemory(model, progress); !held) {
-    return held;
-  }
+  if (Status held = HoldInMemory(model, progress); !held) return held;
   if (Status imported = ImportDenseWeights(model.weights, parts.tensor->backend()); !imported) {
     return imported;
   }

@@ -21,9 +21,7 @@ std::array<std::pair<std::string_view, const Weight*>, 3> MatricesOf(const Exper
 // The layer that reads a tensor as a whole for every token; nullopt if there is none.
 std::optional<std::int64_t> LayerOf(std::string_view name, std::int64_t n_layers) {
   constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers)) {
-    return std::nullopt;
-  }
+  if (!name.starts_with(kLayers)) return std::nullopt;
   name.remove_prefix(kLayers.size());
   std::int64_t layer = 0;
   const auto parsed = std::from_chars(name.data(), name.data() + name.size(), layer);
@@ -38,9 +36,7 @@ std::vector<std::vector<std::span<const std::byte>>> BytesOfLayers(const Checkpo
   std::vector<std::vector<std::span<const std::byte>>> layers(static_cast<std::size_t>(n_layers));
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     const std::optional<std::int64_t> layer = LayerOf(tensor.name, n_layers);
-    if (!layer) {
-      continue;
-    }
+    if (!layer) continue;
     auto& ranges = layers[static_cast<std::size_t>(*layer)];
     const std::span<const std::byte> bytes = tensor.view.bytes;
     if (!ranges.empty() && ranges.back().data() + ranges.back().size() == bytes.data()) {
@@ -116,9 +112,7 @@ Result<ExpertLease> MappedExperts::Acquire(std::int64_t block, Matrix<const std:
   if (n_unchecked_[static_cast<std::size_t>(block)] > 0) {
     host_ids_.resize(static_cast<std::size_t>(ids.rows * ids.cols));
     backend_.Download(std::as_writable_bytes(std::span(host_ids_)), ids.data);
-    if (Status done = backend_.Synchronize(); !done) {
-      return Unexpected(done.error());
-    }
+    if (Status done = backend_.Synchronize(); !done) return Unexpected(done.error());
     if (Status checked = CheckScales(block, host_ids_); !checked) {
       return Unexpected(checked.error());
     }
@@ -138,9 +132,7 @@ Status MappedExperts::CheckScales(std::int64_t block, std::span<const std::int32
   const MoeWeights& weights = Moe(block);
   fresh_.clear();
   for (const std::int32_t id : ids) {
-    if (id == kRemoteExpert) {
-      continue;
-    }
+    if (id == kRemoteExpert) continue;
     Check(id >= 0 && id < n_experts_, "Acquire: unknown expert");
     if (std::uint8_t& is_checked = IsChecked(block, id); is_checked == 0) {
       is_checked = 1;

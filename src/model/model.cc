@@ -26,45 +26,31 @@ Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& director
                                            const ModelOptions& options,
                                            const LoadProgress& progress) {
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
-  if (!config) {
-    return Unexpected(config.error());
-  }
+  if (!config) return Unexpected(config.error());
   Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
-  if (!checkpoint) {
-    return Unexpected(checkpoint.error());
-  }
+  if (!checkpoint) return Unexpected(checkpoint.error());
   return Load(*std::move(config), *std::move(checkpoint), backend, options, progress);
 }
 
 Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkpoint,
                                            Backend& backend, const ModelOptions& options,
                                            const LoadProgress& progress) {
-  if (Status status = CheckOptions(config, options); !status) {
-    return Unexpected(status.error());
-  }
+  if (Status status = CheckOptions(config, options); !status) return Unexpected(status.error());
   auto impl = std::unique_ptr<Impl>(new Impl{{.backend = backend,
                                               .options = options,
                                               .config = std::move(config),
                                               .checkpoint = std::move(checkpoint)}});
   const Result<DraftHead> head =
       ChooseHead(impl->checkpoint, impl->config, options.with_draft, impl->warnings);
-  if (!head) {
-    return Unexpected(head.error());
-  }
+  if (!head) return Unexpected(head.error());
   impl->head = *head;
   impl->drafter_kind = options.with_draft ? FindDrafter(head->kind) : nullptr;
   Result<ModelParts> parts =
       (options.parts ? options.parts : MakeLocalParts)(backend, impl->config, options);
-  if (!parts) {
-    return Unexpected(parts.error());
-  }
+  if (!parts) return Unexpected(parts.error());
   impl->parts = *std::move(parts);
-  if (Status loaded = LoadWeights(*impl, progress); !loaded) {
-    return Unexpected(loaded.error());
-  }
-  if (Status status = impl->Allocate(); !status) {
-    return Unexpected(status.error());
-  }
+  if (Status loaded = LoadWeights(*impl, progress); !loaded) return Unexpected(loaded.error());
+  if (Status status = impl->Allocate(); !status) return Unexpected(status.error());
   if (impl->drafter_kind != nullptr) {
     impl->drafter = impl->drafter_kind->make(*impl);
   }
@@ -94,12 +80,8 @@ std::int64_t Model::workspace_bytes() const {
 
 Status Model::Prepare(const Batch& batch) {
   const BatchView view = batch.View();
-  if (Status status = CheckBatch(view, impl_->config, impl_->options); !status) {
-    return status;
-  }
-  if (Status status = CheckOrder(view, *impl_->cache); !status) {
-    return status;
-  }
+  if (Status status = CheckBatch(view, impl_->config, impl_->options); !status) return status;
+  if (Status status = CheckOrder(view, *impl_->cache); !status) return status;
   Status extended = impl_->ExtendCache(view);
   if (!extended) {
     impl_->ResetSequences(view);
@@ -110,9 +92,7 @@ Status Model::Prepare(const Batch& batch) {
 Status Model::Forward(const Batch& batch) {
   Impl& m = *impl_;
   const BatchView view = batch.View();
-  if (Status prepared = Prepare(batch); !prepared) {
-    return prepared;
-  }
+  if (Status prepared = Prepare(batch); !prepared) return prepared;
   TensorParallel& tensor = *m.parts.tensor;
   const Result<Step> step = m.MakeStep(Pass::kMain, view);
   Status ran =
@@ -172,9 +152,7 @@ Result<Matrix<const float>> Model::FinishLogits(int slot) {
 }
 
 Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
-  if (Status started = StartLogits(rows, 0); !started) {
-    return Unexpected(started.error());
-  }
+  if (Status started = StartLogits(rows, 0); !started) return Unexpected(started.error());
   return FinishLogits(0);
 }
 
@@ -189,9 +167,7 @@ Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint6
                      "sequence {}: expected 1 to {} tokens (the context), found {}", sequence,
                      m.options.max_context, n_tokens);
   }
-  if (Status extended = m.cache->Extend(sequence, 0, n_tokens); !extended) {
-    return extended;
-  }
+  if (Status extended = m.cache->Extend(sequence, 0, n_tokens); !extended) return extended;
   FillRandomly(*m.cache, sequence, n_tokens, seed);
   m.cache->MarkComputed(sequence, n_tokens);
   return {};
@@ -207,19 +183,11 @@ Status Model::RunLayer(std::int64_t layer, const Batch& batch, Matrix<Bf16> stre
   Check(layer >= m.stage().first_layer && layer < m.stage().end_layer, "a layer of this process");
   Check(streams.rows == view.n_tokens() && streams.cols == kStreams * m.config.hidden_size,
         "streams [t, 4 * hidden]");
-  if (Status status = CheckBatch(view, m.config, m.options); !status) {
-    return status;
-  }
-  if (Status status = CheckOrder(view, *m.cache); !status) {
-    return status;
-  }
-  if (Status extended = m.ExtendCache(view); !extended) {
-    return extended;
-  }
+  if (Status status = CheckBatch(view, m.config, m.options); !status) return status;
+  if (Status status = CheckOrder(view, *m.cache); !status) return status;
+  if (Status extended = m.ExtendCache(view); !extended) return extended;
   const Result<Step> step = m.MakeStep(Pass::kMain, view);
-  if (!step) {
-    return Unexpected(step.error());
-  }
+  if (!step) return Unexpected(step.error());
   m.backend.Upload(step->a.streams.data, BytesOf(streams));
   if (Status ran = RunBlock(*step, m.weights.layers[static_cast<std::size_t>(layer)],
                             m.CacheOf(layer), step->a.streams);

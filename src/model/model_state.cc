@@ -10,32 +10,22 @@
 namespace fathom {
 
 Status ModelState::Allocate() {
-  if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) {
-    return reserved;
-  }
+  if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) return reserved;
   const Result<CacheShape> shape =
       parts.tensor->ShardCache(CacheShapeOf(config, options, drafter_kind));
-  if (!shape) {
-    return Unexpected(shape.error());
-  }
+  if (!shape) return Unexpected(shape.error());
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
-  if (!caches) {
-    return Unexpected(caches.error());
-  }
+  if (!caches) return Unexpected(caches.error());
   cache = std::move(*caches);
   Result<Workspace> made = Workspace::Create(backend, config,
                                              {.max_tokens = options.max_batch_tokens,
                                               .max_logit_rows = options.max_logit_rows,
                                               .with_draft = options.with_draft});
-  if (!made) {
-    return Unexpected(made.error());
-  }
+  if (!made) return Unexpected(made.error());
   workspace = std::move(*made);
   parts.tensor->set_logits(workspace->activations().logits);
   Result<RopeTables> tables = RopeTables::Create(backend, config);
-  if (!tables) {
-    return Unexpected(tables.error());
-  }
+  if (!tables) return Unexpected(tables.error());
   rope = *std::move(tables);
   copies.reserve(static_cast<std::size_t>(options.max_batch_tokens));
   for (PassRows* rows : {&main, &draft}) {
@@ -95,9 +85,7 @@ Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
   const auto n = static_cast<std::int64_t>(rows.size());
   Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
   TensorParallel& tensor = *parts.tensor;
-  if (!stage().is_last) {
-    return tensor.StartLogits(n, slot);
-  }
+  if (!stage().is_last) return tensor.StartLogits(n, slot);
   const PassRows& last = pass == Pass::kMain ? main : draft;
   const Activations& a = workspace->activations();
   copies.clear();
@@ -116,13 +104,9 @@ Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
   const Matrix<Bf16> input = all.Rows(0, n_local);
   backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, input);
   backend.RmsNorm(input, head_weights.norm, config.rms_norm_eps, input);
-  if (Status gathered = tensor.GatherRows(pass, rows, all); !gathered) {
-    return gathered;
-  }
+  if (Status gathered = tensor.GatherRows(pass, rows, all); !gathered) return gathered;
   backend.Linear(all, weights.head, tensor.LocalLogits(n));
-  if (Status done = backend.Synchronize(); !done) {
-    return done;
-  }
+  if (Status done = backend.Synchronize(); !done) return done;
   return tensor.StartLogits(n, slot);
 }
 

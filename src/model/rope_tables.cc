@@ -19,9 +19,7 @@ Result<RopeTables> RopeTables::Create(Backend& backend, const ModelConfig& confi
                          .original_length = config.rope_scaling.original_max_position_embeddings}),
         tables.compress_);
   }
-  if (!imported) {
-    return Unexpected(imported.error());
-  }
+  if (!imported) return Unexpected(imported.error());
   return tables;
 }
 
@@ -29,9 +27,7 @@ Status RopeTables::Import(std::vector<float> numbers, Frequencies& frequencies) 
   frequencies.numbers = std::move(numbers);
   const Result<const std::byte*> imported =
       backend_->Import(std::as_bytes(std::span(frequencies.numbers)));
-  if (!imported) {
-    return Unexpected(imported.error());
-  }
+  if (!imported) return Unexpected(imported.error());
   frequencies.imported = {reinterpret_cast<const float*>(*imported), frequencies.numbers.size()};
   return {};
 }

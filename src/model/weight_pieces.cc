@@ -52,9 +52,7 @@ class WeightWalk {
   // data: const T*.
   template <class Data>
   void Run(Data& data, std::int64_t n_elements) const {
-    if (data == nullptr || n_elements == 0) {
-      return;
-    }
+    if (data == nullptr || n_elements == 0) return;
     const std::byte* const now =
         visit_(std::as_bytes(std::span(data, static_cast<std::size_t>(n_elements))));
     if constexpr (!std::is_const_v<Data>) {

@@ -95,9 +95,7 @@ class WeightScope {
 
   // Routed experts are FP4 (two values a byte, one scale per row and 32 columns) or FP8.
   Weight ExpertMatrix(std::string_view name, std::int64_t n, std::int64_t k) const {
-    if (DTypeOf(name) == DType::kF8E4M3) {
-      return Fp8Matrix(name, n, k);
-    }
+    if (DTypeOf(name) == DType::kF8E4M3) return Fp8Matrix(name, n, k);
     Weight weight{.format = WeightFormat::kFp4, .n = n, .k = k};
     weight.data = Data(Bind(name, ".weight", {DType::kI8}, {n, k / 2}));
     weight.scales = Data(Bind(name, ".scale", {DType::kF8E8M0}, {n, k / kFp4Block}));

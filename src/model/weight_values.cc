@@ -55,9 +55,7 @@ bool HasSomeOf(const MemoryPieces& share, std::span<const std::byte> bytes) {
 
 std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format) {
   if (format == ScaleFormat::kE8m0) {
-    if (scales.empty()) {
-      return std::nullopt;
-    }
+    if (scales.empty()) return std::nullopt;
     const void* found = std::memchr(scales.data(), kE8m0NaN, scales.size());
     return found == nullptr
                ? std::nullopt
@@ -95,9 +93,7 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
       }
     }
   });
-  if (problems.empty()) {
-    return {};
-  }
+  if (problems.empty()) return {};
   std::sort(problems.begin(), problems.end());
   problems.resize(std::min(problems.size(), kShown));
   return MakeError(ErrorCode::kInvalidData, "{}: invalid values:\n  {}", checkpoint.path().string(),

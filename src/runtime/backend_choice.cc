@@ -24,9 +24,7 @@ Result<std::vector<int>> ChooseProcessors(const RunOptions& run) {
                        fmt::join(allowed, ","), processor);
     }
   }
-  if (!run.processors.empty() || !run.pin) {
-    return run.processors;
-  }
+  if (!run.processors.empty() || !run.pin) return run.processors;
   std::vector<int> cores = OnePerCore(allowed);
   const auto n_threads = static_cast<std::size_t>(run.n_threads);
   if (n_threads > cores.size()) {

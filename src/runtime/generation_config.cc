@@ -51,9 +51,7 @@ Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& direc
   const std::string path = directory / "generation_config.json";
   const Result<std::string> text = ReadFile(path);
   if (!text) {
-    if (text.error().code == ErrorCode::kNotFound) {
-      return GenerationConfig();
-    }
+    if (text.error().code == ErrorCode::kNotFound) return GenerationConfig();
     return Unexpected(text.error());
   }
   return ParseGenerationConfig(*text, path);

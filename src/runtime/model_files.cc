@@ -23,13 +23,9 @@ bool HoldsModel(const fs::path& directory) {
 Result<fs::path> FindEmbeddedModel(const fs::path& binary) {
   const fs::path home = binary.parent_path();
   const fs::path installed = home.parent_path() / kInstalled;
-  if (HoldsModel(installed)) {
-    return installed;
-  }
+  if (HoldsModel(installed)) return installed;
   for (fs::path directory = home;; directory = directory.parent_path()) {
-    if (HoldsModel(directory / kInProject)) {
-      return directory / kInProject;
-    }
+    if (HoldsModel(directory / kInProject)) return directory / kInProject;
     if (directory == directory.parent_path()) {
       return MakeError(ErrorCode::kNotFound,
                        "the embedded model was not found: neither {} nor {} in {} or a directory "
@@ -54,9 +50,7 @@ Result<fs::path> FindModel(const fs::path& chosen) {
   if (status.type() == fs::file_type::not_found) {
     return MakeError(ErrorCode::kNotFound, "{}: no such model directory", chosen.string());
   }
-  if (error) {
-    return MakeError(ErrorCode::kIo, "{}: {}", chosen.string(), error.message());
-  }
+  if (error) return MakeError(ErrorCode::kIo, "{}: {}", chosen.string(), error.message());
   if (!fs::is_directory(status)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: expected the directory of a model, found a file", chosen.string());

@@ -74,9 +74,7 @@ Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {
 Result<std::optional<LoadPlan>> ReceiveLoadPlan(Communicator& all) {
   RankMessage message;
   if (Status received = message.Broadcast(all); !received) return Unexpected(received.error());
-  if (static_cast<RankCall>(message.Read()) == RankCall::kEnd) {
-    return std::optional<LoadPlan>();
-  }
+  if (static_cast<RankCall>(message.Read()) == RankCall::kEnd) return std::optional<LoadPlan>();
   LoadPlan plan;
   ReadSizes(message, plan.sizes);
   message.Read(plan.prefix_cache);

@@ -73,9 +73,7 @@ void BytePairEncoder::BuildPieces(const BpeModel& model) {
   BpeScratch scratch;
   std::vector<Token> tokens;
   for (const Token token : model.tokens) {
-    if (!model.ignore_merges && !EncodesToItself(token, scratch, tokens)) {
-      continue;
-    }
+    if (!model.ignore_merges && !EncodesToItself(token, scratch, tokens)) continue;
     const std::string_view bytes = vocabulary_->Bytes(token);
     longest_piece_bytes_ = std::max(longest_piece_bytes_, bytes.size());
     const std::uint64_t hash = HashPiece(bytes);
@@ -110,9 +108,7 @@ std::uint32_t BytePairEncoder::Rank(Token left, Token right) const {
 }
 
 Token BytePairEncoder::FindPiece(std::string_view piece) const {
-  if (piece.size() > longest_piece_bytes_) {
-    return kNoToken;
-  }
+  if (piece.size() > longest_piece_bytes_) return kNoToken;
   const std::uint64_t hash = HashPiece(piece);
   const auto tag = static_cast<std::uint32_t>(hash >> 32);
   const std::size_t mask = pieces_.size() - 1;
@@ -140,9 +136,7 @@ void BytePairEncoder::Encode(std::string_view piece, BpeScratch& scratch,
 
 void BytePairEncoder::EncodeByScan(std::string_view piece, BpeScratch& scratch,
                                    std::vector<Token>& tokens) const {
-  if (piece.empty()) {
-    return;
-  }
+  if (piece.empty()) return;
   std::size_t n_parts = piece.size();
   scratch.tokens.resize(n_parts);
   scratch.ranks.resize(n_parts);
@@ -157,9 +151,7 @@ void BytePairEncoder::EncodeByScan(std::string_view piece, BpeScratch& scratch,
   while (n_parts > 1) {
     const std::size_t n_pairs = n_parts - 1;
     const auto best = static_cast<std::size_t>(std::min_element(ranks, ranks + n_pairs) - ranks);
-    if (ranks[best] == kNoMerge) {
-      break;
-    }
+    if (ranks[best] == kNoMerge) break;
     parts[best] = products_[ranks[best]];
     std::copy(parts + best + 2, parts + n_parts, parts + best + 1);
     if (best + 1 < n_pairs) {
@@ -183,9 +175,7 @@ bool BytePairEncoder::PushPair(std::uint32_t left, BpeScratch& scratch) const {
   if (right < scratch.tokens.size()) {
     rank = Rank(scratch.tokens[left], scratch.tokens[right]);
   }
-  if (rank == kNoMerge) {
-    return false;
-  }
+  if (rank == kNoMerge) return false;
   scratch.heap.push_back((static_cast<std::uint64_t>(rank) << 32) | left);
   return true;
 }
@@ -223,9 +213,7 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
     const auto rank = static_cast<std::uint32_t>(heap.back() >> 32);
     const auto left = static_cast<std::uint32_t>(heap.back());
     heap.pop_back();
-    if (scratch.ranks[left] != rank) {
-      continue;
-    }
+    if (scratch.ranks[left] != rank) continue;
     const std::uint32_t right = next[left];
     scratch.tokens[left] = products_[rank];
     scratch.ranks[right] = kNoMerge;

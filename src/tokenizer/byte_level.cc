@@ -36,9 +36,7 @@ std::string ByteToSymbol(std::uint8_t byte) {
       ++code;
     }
   }
-  if (code < 0x80) {
-    return {static_cast<char>(code)};
-  }
+  if (code < 0x80) return {static_cast<char>(code)};
   return {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
@@ -48,9 +46,7 @@ std::optional<std::string> SymbolsToBytes(std::string_view symbols) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     std::uint32_t code = static_cast<std::uint8_t>(symbols[i]);
     if (code >= 0x80) {  // every symbol is below U+0800: two bytes at most
-      if ((code & 0xE0) != 0xC0 || i + 1 == symbols.size()) {
-        return std::nullopt;
-      }
+      if ((code & 0xE0) != 0xC0 || i + 1 == symbols.size()) return std::nullopt;
       ++i;
       code = ((code & 0x1F) << 6) | (static_cast<std::uint8_t>(symbols[i]) & 0x3Fu);
     }

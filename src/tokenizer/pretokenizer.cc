@@ -112,9 +112,7 @@ struct Matcher {
     if (pattern.has_jit) {
       const int code = pcre2_jit_match(pattern.code.get(), subject, text.size(), start, 0,
                                        data.get(), context.get());
-      if (code != PCRE2_ERROR_JIT_STACKLIMIT) {
-        return code;
-      }
+      if (code != PCRE2_ERROR_JIT_STACKLIMIT) return code;
     }
     return pcre2_match(pattern.code.get(), subject, text.size(), start,
                        PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, data.get(), context.get());

@@ -41,9 +41,7 @@ class AddedTokenFinder {
   // entry that ends here sorts before longer ones, so it is the first of the range.
   std::optional<AddedTokenMatch> FindNext(std::string_view text, std::size_t start) const {
     for (std::size_t begin = start; begin < text.size(); ++begin) {
-      if (!first_bytes_.test(static_cast<std::uint8_t>(text[begin]))) {
-        continue;
-      }
+      if (!first_bytes_.test(static_cast<std::uint8_t>(text[begin]))) continue;
       std::optional<AddedTokenMatch> longest;
       auto low = entries_.begin();
       auto high = entries_.end();
@@ -52,9 +50,7 @@ class AddedTokenFinder {
           longest = {begin, end, low->token};
           ++low;
         }
-        if (end == text.size()) {
-          break;
-        }
+        if (end == text.size()) break;
         // Compares unsigned bytes, as std::string does.
         const auto byte = static_cast<std::uint8_t>(text[end]);
         const auto byte_of = [depth = end - begin](const Entry& entry) {
@@ -63,9 +59,7 @@ class AddedTokenFinder {
         low = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) < byte; });
         high = std::partition_point(low, high, [&](const Entry& e) { return byte_of(e) == byte; });
       }
-      if (longest) {
-        return longest;
-      }
+      if (longest) return longest;
     }
     return std::nullopt;
   }
@@ -75,9 +69,7 @@ class AddedTokenFinder {
     const auto found =
         std::lower_bound(entries_.begin(), entries_.end(), text,
                          [](const Entry& entry, std::string_view key) { return entry.text < key; });
-    if (found == entries_.end() || found->text != text) {
-      return std::nullopt;
-    }
+    if (found == entries_.end() || found->text != text) return std::nullopt;
     return found->token;
   }
 
@@ -112,9 +104,7 @@ Prompt Join(std::span<const TextSpan> spans) {
   for (const TextSpan& span : spans) {
     const std::size_t begin = n_bytes;
     n_bytes += span.text.size();
-    if (!span.trusted || span.text.empty()) {
-      continue;
-    }
+    if (!span.trusted || span.text.empty()) continue;
     if (!prompt.trusted.empty() && prompt.trusted.back().end == begin) {
       prompt.trusted.back().end = n_bytes;
     } else {
@@ -159,9 +149,7 @@ struct Tokenizer::Impl {
   };
 
   Status EncodePlain(std::string_view text, Scratch& scratch, std::vector<Token>& tokens) const {
-    if (text.empty()) {
-      return {};
-    }
+    if (text.empty()) return {};
     scratch.pieces.clear();
     Status status = pretokenizer.Split(text, scratch.pieces);
     if (!status) return status;

@@ -45,9 +45,7 @@ class Reader {
       return MakeError(ErrorCode::kInvalidData, "{}: expected JSON, found something else ({})",
                        file_name_, root.error().message);
     }
-    if (!root->IsObject()) {
-      return Wrong("the file", "a JSON object", &*root);
-    }
+    if (!root->IsObject()) return Wrong("the file", "a JSON object", &*root);
     for (const auto step :
          {&Reader::ReadAddedTokens, &Reader::ReadNormalizer, &Reader::ReadPreTokenizer,
           &Reader::ReadSilentStages, &Reader::ReadModel}) {
@@ -72,12 +70,8 @@ class Reader {
 
   Status ReadAddedTokens(const JsonValue& root) {
     const JsonValue* tokens = root.Find("added_tokens");
-    if (IsNullOrAbsent(tokens)) {
-      return {};
-    }
-    if (!tokens->IsArray()) {
-      return Wrong("added_tokens", "an array", tokens);
-    }
+    if (IsNullOrAbsent(tokens)) return {};
+    if (!tokens->IsArray()) return Wrong("added_tokens", "an array", tokens);
     for (std::size_t i = 0; i < tokens->items.size(); ++i) {
       Status status = ReadAddedToken(tokens->items[i], fmt::format("added_tokens[{}]", i));
       if (!status) return status;
@@ -86,18 +80,12 @@ class Reader {
   }
 
   Status ReadAddedToken(const JsonValue& entry, const std::string& field) {
-    if (!entry.IsObject()) {
-      return Wrong(field, "an object", &entry);
-    }
+    if (!entry.IsObject()) return Wrong(field, "an object", &entry);
     const JsonValue* id = entry.Find("id");
     const std::optional<Token> token = id == nullptr ? std::nullopt : ToToken(*id);
-    if (!token) {
-      return Wrong(field + ".id", IdRange(), id);
-    }
+    if (!token) return Wrong(field + ".id", IdRange(), id);
     const std::string_view text = entry.TextOf("content");
-    if (text.empty()) {
-      return Wrong(field + ".content", "a non-empty string", entry.Find("content"));
-    }
+    if (text.empty()) return Wrong(field + ".content", "a non-empty string", entry.Find("content"));
     for (const char* key : {"single_word", "lstrip", "rstrip"}) {
       const JsonValue* flag = entry.Find(key);
       if (!IsFalseOrAbsent(flag)) {
@@ -115,26 +103,18 @@ class Reader {
 
   Status ReadNormalizer(const JsonValue& root) {
     const JsonValue* normalizer = root.Find("normalizer");
-    if (IsNullOrAbsent(normalizer)) {
-      return {};
-    }
+    if (IsNullOrAbsent(normalizer)) return {};
     if (normalizer->TextOf("type") == "Sequence") {
       const JsonValue* steps = normalizer->Find("normalizers");
-      if (steps != nullptr && steps->IsArray() && steps->items.empty()) {
-        return {};
-      }
+      if (steps != nullptr && steps->IsArray() && steps->items.empty()) return {};
     }
     return Unsupported("normalizer", "null or an empty Sequence", normalizer);
   }
 
   Status ReadPreTokenizer(const JsonValue& root) {
     const JsonValue* stage = root.Find("pre_tokenizer");
-    if (stage == nullptr || !stage->IsObject()) {
-      return Wrong("pre_tokenizer", "an object", stage);
-    }
-    if (stage->TextOf("type") == "ByteLevel") {
-      return ReadByteLevel(*stage, "pre_tokenizer");
-    }
+    if (stage == nullptr || !stage->IsObject()) return Wrong("pre_tokenizer", "an object", stage);
+    if (stage->TextOf("type") == "ByteLevel") return ReadByteLevel(*stage, "pre_tokenizer");
     if (stage->TextOf("type") != "Sequence") {
       return Unsupported("pre_tokenizer.type", "Sequence or ByteLevel", stage->Find("type"));
     }
@@ -160,9 +140,7 @@ class Reader {
       return Unsupported(field + ".behavior", "\"Isolated\"", step.Find("behavior"));
     }
     const JsonValue* invert = step.Find("invert");
-    if (!IsFalseOrAbsent(invert)) {
-      return Unsupported(field + ".invert", "false", invert);
-    }
+    if (!IsFalseOrAbsent(invert)) return Unsupported(field + ".invert", "false", invert);
     const JsonValue* pattern = step.Find("pattern");
     const std::string_view regex =
         pattern == nullptr ? std::string_view() : pattern->TextOf("Regex");
@@ -201,9 +179,7 @@ class Reader {
 
   Status ReadModel(const JsonValue& root) {
     const JsonValue* model = root.Find("model");
-    if (model == nullptr || !model->IsObject()) {
-      return Wrong("model", "an object", model);
-    }
+    if (model == nullptr || !model->IsObject()) return Wrong("model", "an object", model);
     if (model->TextOf("type") != "BPE") {
       return Unsupported("model.type", "\"BPE\"", model->Find("type"));
     }
@@ -243,9 +219,7 @@ class Reader {
   }
 
   Status ReadMerges(const JsonValue* merges) {
-    if (merges == nullptr || !merges->IsArray()) {
-      return Wrong("model.merges", "an array", merges);
-    }
+    if (merges == nullptr || !merges->IsArray()) return Wrong("model.merges", "an array", merges);
     file_.merges.reserve(merges->items.size());
     for (std::size_t i = 0; i < merges->items.size(); ++i) {
       const JsonValue& entry = merges->items[i];
@@ -273,9 +247,7 @@ class Reader {
       merge.left_bytes = entry.items[0].text.size();
       merge.symbols = entry.items[0].text + entry.items[1].text;
     }
-    if (merge.left_bytes == 0 || merge.left_bytes >= merge.symbols.size()) {
-      return std::nullopt;
-    }
+    if (merge.left_bytes == 0 || merge.left_bytes >= merge.symbols.size()) return std::nullopt;
     return merge;
   }
 

@@ -25,9 +25,7 @@ class Vocabulary {
   std::int64_t size() const { return static_cast<std::int64_t>(is_special_.size()); }
   // Empty if there is no such token. Valid as long as the vocabulary stays where it is.
   std::string_view Bytes(Token token) const {
-    if (token < 0 || token >= size()) {
-      return {};
-    }
+    if (token < 0 || token >= size()) return {};
     const auto i = static_cast<std::size_t>(token);
     return std::string_view(bytes_).substr(begins_[i], begins_[i + 1] - begins_[i]);
   }

@@ -33,9 +33,7 @@ ApiError EffortError(const Api& api, const Error& error) {
 // Returns the tools of which the answer must call one; empty if no call is required.
 Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
-  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) {
-    return std::vector<ToolSpec>();
-  }
+  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) return std::vector<ToolSpec>();
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
   } else if (!choice.allowed.empty()) {

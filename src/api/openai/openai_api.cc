@@ -16,9 +16,7 @@ Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokeni
   if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
   Result<std::vector<Token>> tokens =
       tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse);
-  if (!tokens) {
-    return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
-  }
+  if (!tokens) return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
   return tokens;
 }
 
@@ -33,9 +31,7 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
     return MakeError(ErrorCode::kUnsupported, "suffix: this model has no tokens for it");
   }
   const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse);
-  if (!behind) {
-    return MakeError(behind.error().code, "suffix: {}", behind.error().message);
-  }
+  if (!behind) return MakeError(behind.error().code, "suffix: {}", behind.error().message);
   std::vector<Token> tokens = std::move(prefix);
   tokens.insert(tokens.begin(), *begin);
   tokens.push_back(*hole);

@@ -22,13 +22,9 @@ tl::unexpected<Error> FileError(const std::string& path, const char* what) {
 }  // namespace
 
 Result<BatchOutput> BatchOutput::Open(const std::string& path, const std::string& input) {
-  if (path == "-") {
-    return BatchOutput(Descriptor(), path);
-  }
+  if (path == "-") return BatchOutput(Descriptor(), path);
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (file.get() < 0) {
-    return FileError(path, "write");
-  }
+  if (file.get() < 0) return FileError(path, "write");
   BatchOutput output(std::move(file), path);
   if (Status checked = output.CheckFile(input); !checked) return Unexpected(checked.error());
   if (Status locked = output.Lock(); !locked) return Unexpected(locked.error());
@@ -38,9 +34,7 @@ Result<BatchOutput> BatchOutput::Open(const std::string& path, const std::string
 
 Status BatchOutput::CheckFile(const std::string& input) const {
   struct stat out = {};
-  if (::fstat(file_.get(), &out) != 0) {
-    return FileError(path_, "write");
-  }
+  if (::fstat(file_.get(), &out) != 0) return FileError(path_, "write");
   if (!S_ISREG(out.st_mode)) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: expected a regular file, which a later run can go on with; for a pipe "
@@ -57,9 +51,7 @@ Status BatchOutput::CheckFile(const std::string& input) const {
 }
 
 Status BatchOutput::Lock() const {
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
-    return {};
-  }
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return {};
   if (errno == EWOULDBLOCK) {
     return MakeError(ErrorCode::kResourceExhausted, "{}: another batch is writing to it", path_);
   }

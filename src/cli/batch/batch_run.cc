@@ -146,23 +146,17 @@ Status BatchRun::Run(std::string_view input, const BatchWatch& watch) {
 // Writes the error of the line, or makes it the next job.
 Status BatchRun::Start(std::string_view line, std::int64_t number) {
   auto parsed = ParseBatchLine(line);
-  if (!parsed) {
-    return WriteError(parsed.error(), number);
-  }
+  if (!parsed) return WriteError(parsed.error(), number);
   if (!seen_.insert(parsed->custom_id).second) {
     return WriteError(DuplicateError(parsed->custom_id), number);
   }
-  if (output_.HasAnswer(parsed->custom_id)) {
-    return {};
-  }
+  if (output_.HasAnswer(parsed->custom_id)) return {};
   ApiResult<ApiCall> call = parsed->api->prepare(parsed->body, model_);
   if (call && call->stream) {
     call = tl::unexpected<ApiError>(
         ToApiError({ErrorCode::kInvalidArgument, "stream: expected false in a batch, found true"}));
   }
-  if (!call) {
-    return Finish(parsed->custom_id, parsed->api->error(call.error()));
-  }
+  if (!call) return Finish(parsed->custom_id, parsed->api->error(call.error()));
   next_ =
       std::make_unique<Job>(std::move(parsed->custom_id), *std::move(call), model_, random_bits_);
   return SubmitNext();
@@ -174,9 +168,7 @@ Status BatchRun::SubmitNext() {
   while (!job.is_submitted()) {
     Result<std::unique_ptr<RunningRequest>> running =
         SubmitForced(runner_, job.call, job.call.requests[job.running.size()]);
-    if (!running && running.error().code == ErrorCode::kResourceExhausted) {
-      return {};
-    }
+    if (!running && running.error().code == ErrorCode::kResourceExhausted) return {};
     if (!running && running.error().code == ErrorCode::kUnavailable) {
       return Unexpected(running.error());
     }
@@ -209,9 +201,7 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
       }
     }
   }
-  if (!job.is_done()) {
-    return {};
-  }
+  if (!job.is_done()) return {};
   const ApiReply reply = WholeReply(job.answer);
   constexpr int kServiceUnavailable = 503;
   if (reply.status == kServiceUnavailable) {  // nobody here cancels: the engine is going away
@@ -231,9 +221,7 @@ Status BatchRun::Finish(const std::string& custom_id, const ApiReply& reply) {
 }
 
 Status BatchRun::WriteError(const BatchLineError& error, std::int64_t number) {
-  if (output_.HasError(number)) {
-    return {};
-  }
+  if (output_.HasError(number)) return {};
   return Write(BatchErrorLine(error, number), true);
 }
 

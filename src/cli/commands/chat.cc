@@ -47,9 +47,7 @@ class Chat {
     while (!done_) {
       const Result<LineEvent> event = lines_.Read("> ", line);
       if (!event) return Unexpected(event.error());
-      if (*event == LineEvent::kEnd) {
-        return lines_.on_terminal() ? Print("\n") : Status();
-      }
+      if (*event == LineEvent::kEnd) return lines_.on_terminal() ? Print("\n") : Status();
       Status status;
       if (*event == LineEvent::kLine) {
         status = Handle(line);
@@ -58,9 +56,7 @@ class Chat {
       } else {
         return {};  // Ctrl-C while nothing is answered: the user wants to leave
       }
-      if (!status && (IsQuiet(status.error()) || !lines_.on_terminal())) {
-        return status;
-      }
+      if (!status && (IsQuiet(status.error()) || !lines_.on_terminal())) return status;
       if (!status) {
         PrintError("fathom: error: " + status.error().message + "\n");
       }
@@ -70,9 +66,7 @@ class Chat {
 
  private:
   Status Handle(const std::string& line) {
-    if (line.starts_with("//")) {
-      return Ask(line.substr(1));
-    }
+    if (line.starts_with("//")) return Ask(line.substr(1));
     if (line.starts_with('/')) {
       const std::size_t blank = line.find(' ');
       const std::string name = line.substr(0, blank);
@@ -80,9 +74,7 @@ class Chat {
           blank == std::string::npos ? blank : line.find_first_not_of(' ', blank);
       return RunSlashCommand(name, begin == std::string::npos ? "" : line.substr(begin));
     }
-    if (line.find_first_not_of(" \t\r") == std::string::npos) {
-      return {};
-    }
+    if (line.find_first_not_of(" \t\r") == std::string::npos) return {};
     return Ask(line);
   }
 

@@ -21,9 +21,7 @@ Result<ChatRequest> ReadRequest(const EncodeCommand& command) {
   const std::string name = command.messages == "-" ? "standard input" : command.messages;
   Result<ChatRequest> request =
       ParseChatRequest(*json, {.developer_is_system = !command.native_developer});
-  if (!request) {
-    return MakeError(request.error().code, "{}: {}", name, request.error().message);
-  }
+  if (!request) return MakeError(request.error().code, "{}: {}", name, request.error().message);
   if (!command.tools.empty()) {
     const Result<std::string> tools_json = ReadInput(command.tools);
     if (!tools_json) return Unexpected(tools_json.error());
@@ -52,9 +50,7 @@ Status RunCommand(const EncodeCommand& command, Log& log) {
       .trust_client_text = command.trust_client_text};
   const Result<EncodedPrompt> prompt = EncodeChat(*std::move(request), options, *profile);
   if (!prompt) return Unexpected(prompt.error());
-  if (!command.ids) {
-    return Print(prompt->Text());
-  }
+  if (!command.ids) return Print(prompt->Text());
 
   const Result<Tokenizer> tokenizer = Tokenizer::Load(*model);
   if (!tokenizer) return Unexpected(tokenizer.error());

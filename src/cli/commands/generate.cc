@@ -25,9 +25,7 @@ Result<std::vector<Token>> EncodePrompt(const GenerateCommand& command, const Mo
   const Result<std::string> text = command.prompt == "-" ? ReadInput("-") : command.prompt;
   if (!text) return Unexpected(text.error());
   Result<std::vector<Token>> tokens = model.tokenizer.Encode(*text, SpecialTokens::kParse);
-  if (!tokens) {
-    return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
-  }
+  if (!tokens) return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
   const Token bos = static_cast<Token>(model.config.bos_token_id);
   if (!command.no_bos && (tokens->empty() || tokens->front() != bos)) {
     tokens->insert(tokens->begin(), bos);

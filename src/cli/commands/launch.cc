@@ -139,9 +139,7 @@ void Ranks::Listen(milliseconds time) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     watched.push_back({processes_[i].has_ended ? -1 : ranks_[i].control(), POLLIN, 0});
   }
-  if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) {
-    return;
-  }
+  if (::poll(watched.data(), watched.size(), static_cast<int>(time.count())) <= 0) return;
   for (std::size_t i = 0; i < watched.size(); ++i) {
     if (watched[i].revents != 0) {
       ranks_[i].Hear();  // if it has closed its end, Reap says how
@@ -153,9 +151,7 @@ void Ranks::Reap() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     ChildProcess& process = processes_[i];
     int status = 0;
-    if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) {
-      continue;
-    }
+    if (process.has_ended || ::waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
     ranks_[i].Hear();  // its last words
     process.has_ended = true;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -194,12 +190,8 @@ Status Ranks::Watch(Interrupt& interrupt) {
     if (!failed && CauseOf(ranks_, 0)) {
       failed = Clock::now();
     }
-    if (failed && Clock::now() - *failed > kOtherWords) {
-      break;
-    }
-    if (HaveAllEnded()) {
-      break;
-    }
+    if (failed && Clock::now() - *failed > kOtherWords) break;
+    if (HaveAllEnded()) break;
   }
   if (!failed) return {};
   const Error cause = *CauseOf(ranks_, 0);

@@ -107,9 +107,7 @@ Status ForTiles(std::int64_t n_rows, std::int64_t tile, const Run& run) {
 // The MTP head on rows [0, n_rows) of the last step, which began at `position`.
 Status WriteMtpRows(Model& model, const Plan& plan, std::int64_t position, std::int64_t n_rows,
                     RowSpool& spool) {
-  if (n_rows == 0) {
-    return {};
-  }
+  if (n_rows == 0) return {};
   Batch next;
   next.Add(0, static_cast<std::int32_t>(position),
            std::span(plan.tokens)

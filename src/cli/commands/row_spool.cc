@@ -42,15 +42,11 @@ Status RowSpool::Append(std::span<const std::byte> bytes) {
 }
 
 Status RowSpool::Replay(const std::function<Status(std::span<const std::byte>)>& consume) {
-  if (::lseek(descriptor_.get(), 0, SEEK_SET) != 0) {
-    return SpoolError("rewind");
-  }
+  if (::lseek(descriptor_.get(), 0, SEEK_SET) != 0) return SpoolError("rewind");
   std::vector<std::byte> piece(kPieceBytes);
   for (;;) {
     const ssize_t n_bytes = ::read(descriptor_.get(), piece.data(), piece.size());
-    if (n_bytes == 0) {
-      return {};
-    }
+    if (n_bytes == 0) return {};
     if (n_bytes > 0) {
       const Status consumed = consume(std::span(piece).first(static_cast<std::size_t>(n_bytes)));
       if (!consumed) return consumed;

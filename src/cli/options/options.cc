@@ -32,18 +32,14 @@ std::string Environment(const char* name) {
 
 // Ranks of this run on this machine that `fathom launch` or Open MPI has started; 1 if none has.
 int LocalRanks(const std::string& rank_link) {
-  if (const Result<RankLink> link = ParseRankLink(rank_link); link) {
-    return link->n_ranks();
-  }
+  if (const Result<RankLink> link = ParseRankLink(rank_link); link) return link->n_ranks();
   return std::max(std::atoi(Environment("OMPI_COMM_WORLD_LOCAL_SIZE").c_str()), 1);
 }
 
 // Programs that start processes with MPI put their number into the environment.
 bool StartedByMpi() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"}) {
-    if (const std::string value = Environment(name); !value.empty()) {
-      return true;
-    }
+    if (const std::string value = Environment(name); !value.empty()) return true;
   }
   return false;
 }
@@ -106,9 +102,7 @@ std::pair<std::vector<std::string>, std::vector<std::string>> SplitLaunch(
   while (at < words.size() && words[at].starts_with('-')) {
     at += words[at].find('=') == std::string::npos && words[at].starts_with("--log") ? 2u : 1u;
   }
-  if (at >= words.size() || words[at] != "launch") {
-    return {words, {}};
-  }
+  if (at >= words.size() || words[at] != "launch") return {words, {}};
   for (++at; at < words.size() && words[at].starts_with('-');) {
     at += words[at] == "-n" || words[at] == "--ranks" ? 2u : 1u;
   }

@@ -75,9 +75,7 @@ std::string Suggestion(const std::string& typed, const std::vector<std::string>&
                                         [&](const std::string& a, const std::string& b) {
                                           return EditDistance(typed, a) < EditDistance(typed, b);
                                         });
-  if (nearest == allowed.end() || EditDistance(typed, *nearest) > typed.size() / 3 + 1) {
-    return {};
-  }
+  if (nearest == allowed.end() || EditDistance(typed, *nearest) > typed.size() / 3 + 1) return {};
   return fmt::format(", did you mean {}?", *nearest);
 }
 

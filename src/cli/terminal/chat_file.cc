@@ -39,9 +39,7 @@ Result<Think> ReadThink(std::string_view json) {
                      object ? object->Describe() : "text that is not JSON");
   }
   const JsonValue* found = object->Find("think");
-  if (found == nullptr) {
-    return Think::kOff;
-  }
+  if (found == nullptr) return Think::kOff;
   const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames), found->text);
   if (name == std::end(kThinkNames)) {
     return MakeError(ErrorCode::kInvalidData, "think: expected off, high or max, found {}",
@@ -94,9 +92,7 @@ Result<SavedChat> LoadChat(const std::filesystem::path& path) {
   const Result<std::string> json = ReadInput(path.string());
   if (!json) return Unexpected(json.error());
   Result<SavedChat> chat = ParseChat(*json);
-  if (!chat) {
-    return MakeError(chat.error().code, "{}: {}", path.string(), chat.error().message);
-  }
+  if (!chat) return MakeError(chat.error().code, "{}: {}", path.string(), chat.error().message);
   return chat;
 }
 

@@ -58,12 +58,8 @@ bool Interrupt::WaitFor(int descriptor) {
     if (::poll(watched.data(), watched.size(), -1) <= 0) {
       continue;  // another signal
     }
-    if (watched[1].revents != 0) {
-      return false;
-    }
-    if (watched[0].revents != 0) {
-      return true;
-    }
+    if (watched[1].revents != 0) return false;
+    if (watched[0].revents != 0) return true;
   }
 }
 

@@ -38,13 +38,9 @@ void ProgressBar::Clear() {
 }
 
 void ProgressBar::Update(double share) {
-  if (!on_terminal_) {
-    return;
-  }
+  if (!on_terminal_) return;
   const Clock::time_point now = Clock::now();
-  if (now < next_draw_) {
-    return;
-  }
+  if (now < next_draw_) return;
   next_draw_ = now + kRedrawTime;
   drawn_ = true;
   PrintError(fmt::format("\r{}\x1b[K", RenderProgress(label_, share, TerminalColumns())));
@@ -60,9 +56,7 @@ std::string RenderProgress(const std::string& label, double share, int columns) 
   const int percent = static_cast<int>(std::floor(clamped * 100));
   constexpr int kAround = 9;  // " [", "] 100%" and the last column, which wraps on some terminals
   const int width = std::min(kLongestBar, columns - kAround - static_cast<int>(label.size()));
-  if (width < 4) {
-    return fmt::format("{:3}%", percent);
-  }
+  if (width < 4) return fmt::format("{:3}%", percent);
   const int n_full = static_cast<int>(std::floor(clamped * width));
   return fmt::format("{} [{:#<{}}{:.<{}}] {:3}%", label, "", n_full, "", width - n_full, percent);
 }

@@ -18,9 +18,7 @@ constexpr int kHistoryLines = 500;
 }  // namespace
 
 TextStyle StyleFor(int descriptor, bool wanted) {
-  if (!wanted || ::isatty(descriptor) != 1) {
-    return {};
-  }
+  if (!wanted || ::isatty(descriptor) != 1) return {};
   return {.dim = "\x1b[2m", .normal = "\x1b[22m"};
 }
 
@@ -32,9 +30,7 @@ class TerminalReader::Editor {
     std::setlocale(LC_CTYPE, "C.UTF-8");
     edit_ = ::el_init("fathom", stdin, stdout, stderr);
     history_ = ::history_init();
-    if (edit_ == nullptr || history_ == nullptr) {
-      return;
-    }
+    if (edit_ == nullptr || history_ == nullptr) return;
     HistEvent event;
     ::history(history_, &event, H_SETSIZE, kHistoryLines);
     ::history(history_, &event, H_SETUNIQUE, 1);
@@ -65,12 +61,8 @@ class TerminalReader::Editor {
     interrupted_ = false;
     int n_bytes = 0;
     const char* text = ::el_gets(edit_, &n_bytes);
-    if (interrupted_) {
-      return LineEvent::kInterrupted;
-    }
-    if (text == nullptr || n_bytes <= 0) {
-      return LineEvent::kEnd;
-    }
+    if (interrupted_) return LineEvent::kInterrupted;
+    if (text == nullptr || n_bytes <= 0) return LineEvent::kEnd;
     line.assign(text, static_cast<std::size_t>(n_bytes));
     if (line.back() == '\n') {
       line.pop_back();
@@ -102,9 +94,7 @@ class TerminalReader::Editor {
       }
       char byte = 0;
       const ssize_t n_bytes = ::read(STDIN_FILENO, &byte, 1);
-      if (n_bytes <= 0) {
-        return n_bytes == 0 ? 0 : -1;
-      }
+      if (n_bytes <= 0) return n_bytes == 0 ? 0 : -1;
       const std::size_t n_used = std::mbrtowc(character, &byte, 1, &state);
       if (n_used == static_cast<std::size_t>(-1)) {
         state = {};  // no character begins like this: skip it
@@ -158,9 +148,7 @@ Result<LineEvent> TerminalReader::ReadPlain(std::string& line) {
       return MakeError(ErrorCode::kIo, "standard input: cannot read: {}", std::strerror(errno));
     }
     if (n_bytes == 0) {
-      if (pending_.empty()) {
-        return LineEvent::kEnd;
-      }
+      if (pending_.empty()) return LineEvent::kEnd;
       line = std::move(pending_);  // a last line without an end
       pending_.clear();
       return LineEvent::kLine;

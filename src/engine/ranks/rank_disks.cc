@@ -84,16 +84,12 @@ Result<std::vector<KnownBlock>> GatherNames(const DiskBlocks& mine, Communicator
   }
   const Result<std::vector<std::int64_t>> counts =
       all.GatherEach(static_cast<std::int64_t>(names.size()));
-  if (!counts) {
-    return Unexpected(counts.error());
-  }
+  if (!counts) return Unexpected(counts.error());
   names.resize(static_cast<std::size_t>(*std::ranges::max_element(*counts)));
   std::vector<KnownBlock> gathered(names.size() * static_cast<std::size_t>(all.size()));
   const Status told =
       all.AllGather(std::as_bytes(std::span(names)), std::as_writable_bytes(std::span(gathered)));
-  if (!told) {
-    return Unexpected(told.error());
-  }
+  if (!told) return Unexpected(told.error());
   return gathered;
 }
 
@@ -107,17 +103,13 @@ Result<std::unique_ptr<LeaderDisks>> LeaderDisks::Open(SequenceCache& cache,
                                                        OnFailure on_failure) {
   Result<std::unique_ptr<DiskBlocks>> mine =
       DiskBlocks::Open(cache, options, root, std::move(warn));
-  if (!mine) {
-    return Unexpected(mine.error());
-  }
+  if (!mine) return Unexpected(mine.error());
   const Status told = tell([&](RankMessage& message) {
     message.Write(DiskCall::kOpen, options.max_bytes);
     WriteKey(root, message);
     message.WriteList(options.directory.string());
   });
-  if (!told) {
-    return Unexpected(told.error());
-  }
+  if (!told) return Unexpected(told.error());
   const Result<std::vector<KnownBlock>> names = GatherNames(**mine, all);
   if (!names) {
     on_failure(names.error());
@@ -183,9 +175,7 @@ void LeaderDisks::StartLoad(std::uint64_t id, const KeptBlock& stored) {
 // Ends a load when every rank of its data rank has ended it. If ranks are gone, a load fails when
 // it ends here.
 void LeaderDisks::TakeFinished(std::vector<FinishedLoad>& finished) {
-  if (loads_.empty()) {
-    return;
-  }
+  if (loads_.empty()) return;
   mine_->TakeFinished(mine_finished_);
   const FinishedPart mine = TakePart(mine_finished_);
   std::vector<FinishedPart> parts = {mine};
@@ -223,9 +213,7 @@ void LeaderDisks::Discard(const Loading& load) {
     WriteKey(load.key, message);
     message.Write(load.kind);
   };
-  if (load.ok || !TellAll(DiskCall::kDiscard, add)) {
-    return;
-  }
+  if (load.ok || !TellAll(DiskCall::kDiscard, add)) return;
   if (load.data_rank == mine_->own_rank()) {
     mine_->Discard(load.key, load.kind);
   } else {
@@ -254,9 +242,7 @@ Status FollowerDisk::Open(RankMessage& message) {
   message.ReadList(path);
   options.directory = path;
   Result<std::unique_ptr<DiskBlocks>> mine = DiskBlocks::Open(cache_, options, root, warn_);
-  if (!mine) {
-    return Unexpected(mine.error());
-  }
+  if (!mine) return Unexpected(mine.error());
   mine_ = *std::move(mine);
   const Result<std::vector<KnownBlock>> names = GatherNames(*mine_, all_);
   return names ? Status() : Unexpected(names.error());
@@ -264,9 +250,7 @@ Status FollowerDisk::Open(RankMessage& message) {
 
 Status FollowerDisk::Run(RankMessage& message) {
   const auto call = static_cast<DiskCall>(message.Read());
-  if (call == DiskCall::kOpen) {
-    return Open(message);
-  }
+  if (call == DiskCall::kOpen) return Open(message);
   if (mine_ == nullptr) {
     return MakeError(ErrorCode::kInvalidData,
                      "message of rank 0: expected kOpen before other disk calls, found call {}",

@@ -73,9 +73,7 @@ class Follower {
   }
   // The tokens that rank 0 has chosen.
   Status ReceiveTokens(std::span<Token> tokens) {
-    if (Status told = tokens_message_.Broadcast(all_); !told) {
-      return told;
-    }
+    if (Status told = tokens_message_.Broadcast(all_); !told) return told;
     tokens_message_.ReadList(rows_);
     if (std::ssize(rows_) != std::ssize(tokens)) {
       return MakeError(ErrorCode::kInvalidData,
@@ -122,16 +120,10 @@ Status FollowCalls(Model& model, Communicator& all, const AfterForward& after_fo
   Follower follower(model, all, after_forward, warn);
   RankMessage message;
   for (;;) {
-    if (Status told = message.Broadcast(all); !told) {
-      return told;
-    }
+    if (Status told = message.Broadcast(all); !told) return told;
     const auto call = static_cast<RankCall>(message.Read());
-    if (call == RankCall::kEnd) {
-      return {};
-    }
-    if (Status ran = follower.Run(call, message); !ran) {
-      return ran;
-    }
+    if (call == RankCall::kEnd) return {};
+    if (Status ran = follower.Run(call, message); !ran) return ran;
   }
 }
 

@@ -19,9 +19,7 @@ RankLeader::RankLeader(Model& model, Communicator& all, OnFailure on_failure,
 // Sends `call` to the other ranks with the arguments that fill(message) adds, and runs it here.
 template <class Fill, class Run>
 Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
+  if (failure_) return Unexpected(*failure_);
   message_.Clear();
   message_.Write(call);
   fill(message_);
@@ -30,9 +28,7 @@ Status RankLeader::Call(RankCall call, const Fill& fill, const Run& run) {
 }
 
 Status RankLeader::Checked(Status ran) {
-  if (ran || failure_) {
-    return ran;
-  }
+  if (ran || failure_) return ran;
   failure_ = Error{ErrorCode::kUnavailable,
                    fmt::format("the ranks have stopped: {}", ran.error().message)};
   if (on_failure_) {
@@ -42,19 +38,13 @@ Status RankLeader::Checked(Status ran) {
 }
 
 Result<Matrix<const float>> RankLeader::Checked(Result<Matrix<const float>> logits) {
-  if (!logits) {
-    return Unexpected(Checked(Status(Unexpected(logits.error()))).error());
-  }
+  if (!logits) return Unexpected(Checked(Status(Unexpected(logits.error()))).error());
   return logits;
 }
 
 Status RankLeader::Forward(const Batch& batch) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
-  if (Status prepared = model_.Prepare(batch); !prepared) {
-    return prepared;
-  }
+  if (failure_) return Unexpected(*failure_);
+  if (Status prepared = model_.Prepare(batch); !prepared) return prepared;
   return Call(
       RankCall::kForward,
       [&](RankMessage& message) {
@@ -74,17 +64,13 @@ Status RankLeader::StartLogits(std::span<const std::int32_t> rows, int slot) {
 }
 
 Result<Matrix<const float>> RankLeader::FinishLogits(int slot) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
+  if (failure_) return Unexpected(*failure_);
   return Checked(model_.FinishLogits(slot));
 }
 
 Status RankLeader::CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                                    StreamSource source) {
-  if (failure_) {
-    return Unexpected(*failure_);
-  }
+  if (failure_) return Unexpected(*failure_);
   if (Status prepared = model_.drafter()->Prepare(next, stream_rows, source); !prepared) {
     return prepared;
   }
@@ -103,9 +89,7 @@ Status RankLeader::ProposeDrafts(std::span<const DraftRequest> requests,
                                  const ChooseDrafts& choose) {
   const auto choose_for_all = [&](const DraftLogits& found, std::span<Token> tokens) {
     const Status chosen = choose(found, tokens);
-    if (!chosen || !found.every_rank_needs_tokens) {
-      return chosen;
-    }
+    if (!chosen || !found.every_rank_needs_tokens) return chosen;
     message_.Clear();
     message_.WriteList(tokens);
     return message_.Broadcast(all_);

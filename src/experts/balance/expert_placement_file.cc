@@ -17,9 +17,7 @@ void RequireText(ConfigFields& fields, std::string_view name, std::string_view e
 }
 
 Status FirstProblem(const ConfigFields& fields, std::string_view file) {
-  if (fields.problems().empty()) {
-    return {};
-  }
+  if (fields.problems().empty()) return {};
   return MakeError(ErrorCode::kInvalidData, "{}: {}", file, fields.problems().front().message);
 }
 

@@ -231,9 +231,7 @@ Result<bool> ExpertRebalancer::Prepare(Move& move) {
 Status ExpertRebalancer::AllocateMemory(Move& move) {
   for (std::vector<ExpertMove>& round : move.rounds) {
     for (ExpertMove& expert_move : round) {
-      if (expert_move.transfer.to != experts_.ranks().expert->rank()) {
-        continue;
-      }
+      if (expert_move.transfer.to != experts_.ranks().expert->rank()) continue;
       const Result<std::span<std::byte>> memory =
           experts_.memory().Allocate(BytesOf(expert_move.weights));
       if (!memory) return Unexpected(memory.error());

@@ -65,9 +65,7 @@ Status ExpertShipment::Start() {
     ++round_;
     n_bytes_ = 0;
   }
-  if (outgoing_.empty() && incoming_.empty()) {
-    return {};
-  }
+  if (outgoing_.empty() && incoming_.empty()) return {};
   Result<std::unique_ptr<Exchange>> started = ranks_->Start(outgoing_, incoming_);
   if (!started) return Unexpected(started.error());
   exchange_ = *std::move(started);
@@ -83,9 +81,7 @@ void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
   for (std::size_t i = 0; (sends || is_sent) && i < layout.size(); ++i) {
     const std::int64_t first = std::max(range.first, layout[i].first);
     const std::int64_t end = std::min(range.end(), layout[i].end());
-    if (first >= end) {
-      continue;
-    }
+    if (first >= end) continue;
     const auto size = static_cast<std::size_t>(end - first);
     if (sends) {
       const auto at = static_cast<std::size_t>(first - layout[i].first);
@@ -98,18 +94,14 @@ void ExpertShipment::Add(const ExpertMove& move, ByteRange range) {
 }
 
 Status ExpertShipment::Poll() {
-  if (exchange_ == nullptr) {
-    return {};
-  }
+  if (exchange_ == nullptr) return {};
   const TimeSpent spent(seconds_);
   const Result<bool> polled = exchange_->Poll();
   return polled ? Status() : Unexpected(polled.error());
 }
 
 Status ExpertShipment::Wait() {
-  if (exchange_ == nullptr) {
-    return {};
-  }
+  if (exchange_ == nullptr) return {};
   const TimeSpent spent(seconds_);
   Status waited = exchange_->Wait();
   if (waited) {

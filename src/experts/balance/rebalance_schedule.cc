@@ -24,18 +24,14 @@ Status RebalanceSchedule::AfterStep(std::int64_t n_tokens) {
     }
     return advanced ? Status() : Unexpected(advanced.error());
   }
-  if (n_tokens_ < interval_) {
-    return {};
-  }
+  if (n_tokens_ < interval_) return {};
   n_tokens_ = 0;
   has_begun_ = true;
   return rebalancer_.Start();
 }
 
 Status RebalanceSchedule::Finish() {
-  if (!has_begun_) {
-    return {};
-  }
+  if (!has_begun_) return {};
   Status finished = rebalancer_.Finish();
   if (finished) {
     End();

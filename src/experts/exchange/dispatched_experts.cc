@@ -182,9 +182,7 @@ Status DispatchedExperts::ComputeOwn(const ExpertWork& work) {
 }
 
 Status DispatchedExperts::AwaitCounts(const ExpertWork& work) {
-  if (counts_ == nullptr) {
-    return {};
-  }
+  if (counts_ == nullptr) return {};
   const Status waited = counts_->Wait();
   return waited ? ReadCounts(work) : waited;
 }

@@ -9,9 +9,7 @@ namespace fathom {
 
 Result<std::unique_ptr<ExpertExchange>> MakeExpertExchange(Backend& backend, Communicator& ranks,
                                                            const ExchangeShape& shape) {
-  if (shape.path == ExpertPath::kGather) {
-    return GatheredExperts::Create(backend, ranks, shape);
-  }
+  if (shape.path == ExpertPath::kGather) return GatheredExperts::Create(backend, ranks, shape);
   Check(shape.hidden % kFp8Block == 0, "the fused exchange of experts: whole blocks of 128");
   return shape.own_tokens ? DispatchedExperts::Create(backend, ranks, shape)
                           : SlicedExperts::Create(backend, ranks, shape);

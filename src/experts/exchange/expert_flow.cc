@@ -82,9 +82,7 @@ Status RowSender::Send(int to, Matrix<const std::int32_t> ids, Matrix<const Bf16
       CopyRow(rows.Row(pair), rows.cols, memory_.Row(n_rows_++));
     }
   }
-  if (n_rows_ == first) {
-    return {};
-  }
+  if (n_rows_ == first) return {};
   const Outgoing message = {to, BytesOf(memory_.Rows(first, n_rows_ - first))};
   return outbox_.Send({&message, 1});
 }
@@ -129,9 +127,7 @@ void RowReceiver::PlaceArrived() {
     if (!message.is_placed && !exchange_->HasArrived(i)) {
       n_complete_ = std::min(n_complete_, message.chunk);
     }
-    if (message.is_placed || !exchange_->HasArrived(i)) {
-      continue;
-    }
+    if (message.is_placed || !exchange_->HasArrived(i)) continue;
     std::int64_t next = message.first;
     for (std::int64_t pair = 0; pair < ids_.rows * ids_.cols; ++pair) {
       if (Belongs(message, pair)) {

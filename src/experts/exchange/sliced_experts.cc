@@ -193,17 +193,13 @@ Status SlicedExperts::SendSums(const ExpertWork& work, int n_computed) {
   const std::int64_t k = work.routing.ids.cols;
   for (const int n = std::min(n_computed, receiver_.n_complete()); n_summed_ < n; ++n_summed_) {
     const Piece complete = CompleteWith(ranks_->rank(), n_summed_);
-    if (complete.count == 0) {
-      continue;
-    }
+    if (complete.count == 0) continue;
     const Matrix<Bf16> sums = views_.sums.Rows(complete.first, complete.count);
     backend_.CombineExperts(work.rows.Rows(complete.first * k, complete.count * k), sums, sums);
     if (Status done = backend_.Synchronize(); !done) return done;
     for (int step = 1; step < ranks_->size(); ++step) {
       const Outgoing message = {(ranks_->rank() + step) % ranks_->size(), BytesOf(sums)};
-      if (Status sent = sum_outbox_.Send({&message, 1}); !sent) {
-        return sent;
-      }
+      if (Status sent = sum_outbox_.Send({&message, 1}); !sent) return sent;
     }
   }
   return {};

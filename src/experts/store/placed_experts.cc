@@ -113,9 +113,7 @@ void PlacedExperts::Switch(std::int64_t block, ReplicaMap map, std::vector<Arriv
   const int mine = ranks_.shard.expert_rank;
   std::vector<ExpertWeights>& experts = Moe(block).experts;
   for (const std::int32_t gone : this->map(block).ExpertsOf(mine)) {
-    if (map.IsOn(mine, gone)) {
-      continue;
-    }
+    if (map.IsOn(mine, gone)) continue;
     ExpertWeights& expert = experts[static_cast<std::size_t>(gone)];
     if (std::span<std::byte>& memory = MemoryAt(block, gone); !memory.empty()) {
       memory_->Free(std::exchange(memory, {}));

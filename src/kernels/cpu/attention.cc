@@ -93,9 +93,7 @@ Block UnpackBlock(const cpu::AttentionTask& task, int64_t first, const Workspace
         __builtin_prefetch(task.keys[slot + kAhead] + i);
       }
     }
-    if (task.keys[slot] == nullptr) {
-      continue;
-    }
+    if (task.keys[slot] == nullptr) continue;
     uint16_t* values = work.values + j * kChunk;
     if (slot >= task.first_own && slot < task.end_own) {
       CopyKey(task.keys[slot], task.head_dim, values);

@@ -47,9 +47,7 @@ void ListKeys(const AttentionInput& input, const BatchView& batch, const LayerCa
   while (!all && count > 0 && input.selected.Row(row)[count - 1] < 0) {
     --count;
   }
-  if (count == 0) {
-    return;
-  }
+  if (count == 0) return;
   Check(input.sliding_window + count <= std::ssize(keys), kTooMany);
   for (; n < static_cast<std::size_t>(input.sliding_window); ++n) {
     keys[n] = nullptr;
@@ -180,9 +178,7 @@ void CpuBackend::Compress(const CompressorInput& input, const BatchView& batch,
       Check(width <= std::ssize(angles), "Compress: more dimensions than Reserve announced");
       std::uint16_t* row = Bits(Piece(scratch_.row, worker, team_.n_threads()).data());
       for (std::int64_t w = first_row + first; w < first_row + end; ++w) {
-        if (!cache.share.Has(w)) {
-          continue;
-        }
+        if (!cache.share.Has(w)) continue;
         const std::int64_t place = cache.share.PlaceOf(w);
         PoolRow(kernels_, input, segment, cache, w, fault_, row);
         kernels_.rms_norm(row, Bits(input.norm.data()), input.norm_eps, width, row);

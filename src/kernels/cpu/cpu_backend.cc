@@ -34,9 +34,7 @@ CpuBackend::CpuBackend(Isa isa, int n_threads, std::span<const int> processors)
 
 Status CpuBackend::Reserve(const StepLimits& limits) {
   Result<Scratch> scratch = Scratch::Make(limits, team_.n_threads());
-  if (!scratch) {
-    return Unexpected(scratch.error());
-  }
+  if (!scratch) return Unexpected(scratch.error());
   scratch_ = std::move(*scratch);
   return {};
 }
@@ -91,9 +89,7 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
 
 void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                        Matrix<Bf16> out, HcMix mix) {
-  if (streams.cols % 16 != 0) {
-    return ReferenceBackend::HcPre(streams, w, options, out, mix);
-  }
+  if (streams.cols % 16 != 0) return ReferenceBackend::HcPre(streams, w, options, out, mix);
   Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
   CheckMix(mix, out.rows);
   Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
@@ -126,9 +122,7 @@ void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> str
 
 void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                         Matrix<Bf16> out) {
-  if (streams.cols % 16 != 0) {
-    return ReferenceBackend::HcHead(streams, w, options, out);
-  }
+  if (streams.cols % 16 != 0) return ReferenceBackend::HcHead(streams, w, options, out);
   Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
   const cpu::HyperWeights weights = {.fn = w.fn,
                                      .base = w.base,

@@ -18,9 +18,7 @@ void ChooseLargest(std::span<float> choice, std::span<std::int32_t> ids) {
       const auto id = static_cast<std::int32_t>(e);
       const bool taken = std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(chosen),
                                    id) != ids.begin() + static_cast<std::ptrdiff_t>(chosen);
-      if (choice[e] == kTaken && taken) {
-        continue;
-      }
+      if (choice[e] == kTaken && taken) continue;
       if (best < 0 || choice[e] > choice[static_cast<std::size_t>(best)]) {
         best = id;
       }
@@ -93,9 +91,7 @@ void CpuBackend::SortPairs(const Routing& routing, std::int64_t n_experts) {
   // first[e] is the place of the next pair of expert e; at the end it has become first[e + 1].
   for (std::int64_t i = 0; i < pairs; ++i) {
     const std::int32_t id = routing.ids.data[i];
-    if (id < 0 || id >= n_experts) {
-      continue;
-    }
+    if (id < 0 || id >= n_experts) continue;
     const auto at = static_cast<std::size_t>(first[static_cast<std::size_t>(id)]++);
     scratch_.pair_rows[at] = static_cast<std::int32_t>(i);
     scratch_.pair_tokens[at] = static_cast<std::int32_t>(i / routing.ids.cols);
@@ -179,9 +175,7 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const 
   Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
             rows.rows == x.rows * k && rows.cols == x.cols,
         "ExpertRows: shapes");
-  if (rows.rows == 0) {
-    return;
-  }
+  if (rows.rows == 0) return;
   if (experts.empty() || !set.is_uniform) {
     return ReferenceBackend::ExpertRows(x, routing, set, clamp, rows);
   }

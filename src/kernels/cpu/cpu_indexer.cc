@@ -100,9 +100,7 @@ void ChooseBest(const cpu::Kernels& kernels, std::span<const float> scores, cons
   std::int64_t equal = std::ssize(best) - threshold.above;  // rows at the threshold to choose
   std::size_t n = 0;
   for (std::size_t i = 0; n < best.size(); ++i) {
-    if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) {
-      continue;
-    }
+    if (scores[i] < threshold.score || (scores[i] == threshold.score && equal-- <= 0)) continue;
     best[n++] = ToScoredRow(scores[i], share.RowIn(first + static_cast<std::int64_t>(i)));
   }
   std::sort(best.begin(), best.end());
@@ -153,9 +151,7 @@ std::span<const ScoredRow> CpuBackend::BestOf(const IndexInput& input, std::int6
   const std::span<float> scores = Piece(scratch_.row_scores, worker.piece, team_.n_threads());
   const std::span<ScoredRow> order = Piece(scratch_.row_order, worker.piece, team_.n_threads());
   Check(n <= scores.size(), "SelectRows: more rows than Reserve announced");
-  if (n == 0) {
-    return {};
-  }
+  if (n == 0) return {};
   IndexQueryBlock block;
   LayOutQueries(input.queries.RowSpan(token), input.head_weights.RowSpan(token), block);
   const BlockRows& rows = input.cache.packed_rows;
@@ -214,9 +210,7 @@ void CpuBackend::SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf1
     const std::int64_t visible =
         VisibleRows(batch.positions[static_cast<std::size_t>(token)], cache.ratio);
     Check(visible <= cache.Capacity(), "SelectRows: more rows than the cache holds");
-    if (visible <= rows.cols) {
-      return ChooseAll(visible, rows.RowSpan(token));
-    }
+    if (visible <= rows.cols) return ChooseAll(visible, rows.RowSpan(token));
     Check(cache.share.n == 1, "SelectRows: rows that other ranks have");
     const auto best = BestOf(input, token, {0, visible}, rows.cols, worker);
     std::transform(best.begin(), best.end(), rows.Row(token), RowOf);

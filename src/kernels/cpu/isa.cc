@@ -18,9 +18,7 @@ std::string_view Name(Isa isa) {
 
 Result<Isa> ParseIsa(std::string_view text) {
   for (const Isa isa : kAllIsas) {
-    if (text == Name(isa)) {
-      return isa;
-    }
+    if (text == Name(isa)) return isa;
   }
   return MakeError(
       ErrorCode::kInvalidArgument,

@@ -32,9 +32,7 @@ struct WeightRow {
 };
 
 inline float Fp8Scale(const WeightRow& row, int64_t block) {
-  if (row.e8m0_scales) {
-    return FromE8m0(row.scales[block]);
-  }
+  if (row.e8m0_scales) return FromE8m0(row.scales[block]);
   float scale;
   __builtin_memcpy(&scale, row.scales + 4 * block, 4);
   return scale;

@@ -141,9 +141,7 @@ struct Fp4Integers : CommonFormat {
     ForgetMemory();
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      if (BitsOf(*marks[m]) == 0) {
-        continue;
-      }
+      if (BitsOf(*marks[m]) == 0) continue;
       const I32 low = LoadInt(x[m] + kLow);
       const I32 shifted[kOperands] = {low, ShiftRight<4>(low), ShiftRight<8>(low),
                                       ShiftRight<12>(low)};

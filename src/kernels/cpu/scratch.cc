@@ -53,9 +53,7 @@ Result<Scratch> Scratch::Make(const StepLimits& limits, int n_threads) {
   BufferLayout measure;
   LayOut(limits, n_threads, measure, scratch);
   Result<std::unique_ptr<Buffer>> buffer = AllocateHostBuffer(measure.bytes());
-  if (!buffer) {
-    return Unexpected(buffer.error());
-  }
+  if (!buffer) return Unexpected(buffer.error());
   scratch.buffer = std::move(*buffer);
   BufferLayout memory(scratch.buffer->address(), scratch.buffer->bytes());
   LayOut(limits, n_threads, memory, scratch);

@@ -55,9 +55,7 @@ inline float FromBf16(uint16_t x) { return FloatOf(static_cast<uint32_t>(x) << 1
 
 inline uint16_t ToBf16(float x) {
   const uint32_t bits = BitsOf(x);
-  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
-    return static_cast<uint16_t>((bits >> 16) | 0x0040u);
-  }
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>((bits >> 16) | 0x0040u);
   return static_cast<uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 

@@ -25,9 +25,7 @@ struct Slot {
 // The inputs of `position`, from the batch if it is there, else from the tail.
 Slot SlotAt(const CompressorInput& input, const Segment& segment, const CompressorCache& cache,
             std::int64_t position, FaultWord& fault) {
-  if (position < 0) {
-    return {};
-  }
+  if (position < 0) return {};
   if (position >= segment.first_position) {
     const std::int64_t row = segment.first_row + position - segment.first_position;
     return {input.values.Row(row), input.scores.Row(row)};

@@ -113,9 +113,7 @@ struct SplitScale {
 
 SplitScale Split(const Weight& w, std::int64_t i, std::int64_t block) {
   const float scale = w.Fp8Scale(i, block);
-  if (w.scale_format == ScaleFormat::kE8m0) {
-    return {scale, 1.0f};
-  }
+  if (w.scale_format == ScaleFormat::kE8m0) return {scale, 1.0f};
   const auto bits = std::bit_cast<std::uint32_t>(scale);
   return {std::bit_cast<float>(bits & 0x7F800000u),
           std::bit_cast<float>((bits & 0x807FFFFFu) | 0x3F800000u)};

@@ -134,9 +134,7 @@ void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
         "ExpertRows: shapes");
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const std::int32_t id = routing.ids.data[i];
-    if (id == kRemoteExpert) {
-      continue;
-    }
+    if (id == kRemoteExpert) continue;
     if (id < 0 || id >= std::ssize(set.experts)) {
       fault_.Set(Fault::kUnknownExpert, i / k);
       continue;

@@ -153,14 +153,10 @@ std::optional<DType> TypeOf(const Checkpoint& checkpoint, std::string_view name)
 // Returns the layer of "layers.12.attn.wkv.weight", or -1.
 std::int64_t LayerOf(std::string_view name) {
   constexpr std::string_view kPrefix = "layers.";
-  if (!name.starts_with(kPrefix)) {
-    return -1;
-  }
+  if (!name.starts_with(kPrefix)) return -1;
   std::int64_t layer = 0;
   for (const char c : name.substr(kPrefix.size())) {
-    if (c < '0' || c > '9') {
-      break;
-    }
+    if (c < '0' || c > '9') break;
     layer = 10 * layer + (c - '0');
   }
   return layer;

@@ -21,9 +21,7 @@ std::optional<std::int64_t> TakeNumber(std::string_view& text) {
 }
 
 bool Take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) {
-    return false;
-  }
+  if (!text.starts_with(prefix)) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
@@ -84,9 +82,7 @@ Result<std::vector<RowSpec>> ParseRows(std::string_view names) {
                        Name(*row));
     }
     rows.push_back(*row);
-    if (comma == std::string_view::npos) {
-      return rows;
-    }
+    if (comma == std::string_view::npos) return rows;
     names.remove_prefix(comma + 1);
   }
 }

@@ -154,9 +154,7 @@ Status MeetRanks(const ModelRanks* ranks) {
 
 // Adds the counts of all stages, each of which has counted in its own layers.
 Result<double> SumOfStages(const ModelRanks* ranks, double counted) {
-  if (ranks == nullptr || ranks->shard.n_stages == 1) {
-    return counted;
-  }
+  if (ranks == nullptr || ranks->shard.n_stages == 1) return counted;
   const Result<std::vector<double>> all = ranks->stages->GatherEach(counted);
   if (!all) return Unexpected(all.error());
   return std::accumulate(all->begin(), all->end(), 0.0);

@@ -40,9 +40,7 @@ class RandomStream {
   // method for generating gamma variables", 2000; a shape below 1 is drawn with shape + 1 and
   // multiplied by u^(1/shape).
   double Gamma(double shape) {
-    if (shape < 1) {
-      return Gamma(shape + 1) * (shape + 1) / shape * std::pow(Uniform(), 1 / shape);
-    }
+    if (shape < 1) return Gamma(shape + 1) * (shape + 1) / shape * std::pow(Uniform(), 1 / shape);
     const double d = shape - 1.0 / 3;
     const double c = 1 / std::sqrt(9 * d);
     for (;;) {

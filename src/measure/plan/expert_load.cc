@@ -168,9 +168,7 @@ Result<ExpertLoad> ParseExpertTrace(std::string_view text, std::string_view file
   const Status read = whole && whole->Find("experts") == nullptr && whole->IsObject()
                           ? trace.ReadLoads(*whole)
                           : ReadLines(text, trace);
-  if (!read) {
-    return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, read.error().message);
-  }
+  if (!read) return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, read.error().message);
   return trace.Take();
 }
 

@@ -33,9 +33,7 @@ bool HoldsTensors(const fs::path& directory) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string file = entry.path().filename().string();
-    if (file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json")) {
-      return true;
-    }
+    if (file.ends_with(".safetensors") || file.ends_with(".safetensors.index.json")) return true;
   }
   return false;
 }

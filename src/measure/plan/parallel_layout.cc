@@ -19,9 +19,7 @@ bool IsLegal(const ModelConfig& config, const ParallelLayout& layout) {
   if (layout.expert_parallel ? layout.stage_ranks() == 1 : layout.n_data > 1) return false;
   if (config.n_routed_experts % layout.n_expert() != 0) return false;
   RankCounts counts = layout.counts();
-  if (!layout.is_estimate()) {
-    return CheckCounts(config, counts, layout.replica_ranks()).has_value();
-  }
+  if (!layout.is_estimate()) return CheckCounts(config, counts, layout.replica_ranks()).has_value();
   counts.expert_parallel = false;
   return CheckCounts(config, counts, layout.n_tensor * layout.n_stages).has_value() &&
          config.vocab_size % layout.stage_ranks() == 0;

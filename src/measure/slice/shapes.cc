@@ -22,9 +22,7 @@ std::vector<int> PublishedRatios(int first_two, int n_layers) {
 
 // 10 as 10, and 1e-6 as 1e-06, not as the double next to the float.
 JsonValue Number(float value) {
-  if (value == std::floor(value)) {
-    return static_cast<std::int64_t>(value);
-  }
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
   return ParseJson(fmt::format("{}", value)).value_or(JsonValue());
 }
 

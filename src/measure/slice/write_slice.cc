@@ -124,9 +124,7 @@ class NewDirectory {
       : path_(std::exchange(other.path_, fs::path())), made_(other.made_) {}
   ~NewDirectory() {
     std::error_code ignored;
-    if (path_.empty()) {
-      return;
-    }
+    if (path_.empty()) return;
     for (const fs::path& file : files_) {
       fs::remove(file, ignored);
     }

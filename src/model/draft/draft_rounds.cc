@@ -32,16 +32,10 @@ Status DraftRounds::Run(std::span<const DraftRequest> requests,
     }
   }
   while (!drafting_.empty()) {
-    if (Status chosen = Choose(head, choose); !chosen) {
-      return chosen;
-    }
+    if (Status chosen = Choose(head, choose); !chosen) return chosen;
     PrepareNext();
-    if (drafting_.empty()) {
-      break;
-    }
-    if (Status ran = head.forward(batch_, rows_); !ran) {
-      return ran;
-    }
+    if (drafting_.empty()) break;
+    if (Status ran = head.forward(batch_, rows_); !ran) return ran;
     for (std::size_t i = 0; i < drafting_.size(); ++i) {
       drafting_[i].row = static_cast<std::int32_t>(i);
     }
@@ -64,13 +58,9 @@ Status DraftRounds::Choose(const Head& head, const ChooseDrafts& choose) {
       goes_on = goes_on || drafting.n_left > 1;
     }
     const Result<Matrix<const float>> logits = head.logits(rows_);
-    if (!logits) {
-      return Unexpected(logits.error());
-    }
+    if (!logits) return Unexpected(logits.error());
     tokens_.assign(tile.size(), kNoDraft);
-    if (Status chosen = choose({indices_, *logits, goes_on}, tokens_); !chosen) {
-      return chosen;
-    }
+    if (Status chosen = choose({indices_, *logits, goes_on}, tokens_); !chosen) return chosen;
     for (std::size_t i = 0; i < tile.size(); ++i) {
       tile[i].token = tokens_[i];
     }

@@ -12,9 +12,7 @@ namespace fathom {
 Result<DraftHead> ChooseHead(const Checkpoint& checkpoint, const ModelConfig& config,
                              bool with_draft, std::vector<std::string>& warnings) {
   Result<DraftHead> head = FindDraftHead(checkpoint);
-  if (!head) {
-    return head;
-  }
+  if (!head) return head;
   if (std::optional<std::string> warning =
           ExpertFormatWarning(config, FindExpertFormats(checkpoint))) {
     warnings.push_back(std::move(*warning));

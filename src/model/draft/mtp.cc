@@ -68,14 +68,10 @@ MtpDrafter::MtpDrafter(ModelState& model)
 // Keeps the streams behind the last layer that commits of later steps may need: those of the newest
 // position of each sequence, and of the last position of each block.
 void MtpDrafter::Tap(std::int64_t layer, const BatchView& whole, Matrix<const Bf16> streams) {
-  if (layer + 1 < model_.config.num_hidden_layers) {
-    return;
-  }
+  if (layer + 1 < model_.config.num_hidden_layers) return;
   kept_streams_.clear();
   for (const Segment& segment : whole.segments) {
-    if (!model_.parts.tensor->IsLocal(segment.sequence)) {
-      continue;
-    }
+    if (!model_.parts.tensor->IsLocal(segment.sequence)) continue;
     for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
       const std::int64_t position = segment.first_position + i;
       if (i + 1 == segment.n_tokens || (position + 1) % kBlockTokens == 0) {
@@ -118,16 +114,10 @@ Status MtpDrafter::CheckStreams(const BatchView& next, std::span<const std::int3
 Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stream_rows,
                            StreamSource source) {
   const BatchView view = next.View();
-  if (Status status = CheckBatch(view, model_.config, model_.options); !status) {
-    return status;
-  }
-  if (Status status = CheckStreams(view, stream_rows, source); !status) {
-    return status;
-  }
+  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
+  if (Status status = CheckStreams(view, stream_rows, source); !status) return status;
   for (const Segment& segment : view.segments) {
-    if (source != StreamSource::kKept) {
-      break;
-    }
+    if (source != StreamSource::kKept) break;
     const std::int64_t position = model_.cache->next_position(segment.sequence);
     if (Status extended = model_.cache->Extend(segment.sequence, position, 0); !extended) {
       return extended;
@@ -138,9 +128,7 @@ Status MtpDrafter::Prepare(const Batch& next, std::span<const std::int32_t> stre
 
 Status MtpDrafter::Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                           StreamSource source) {
-  if (Status prepared = Prepare(next, stream_rows, source); !prepared) {
-    return prepared;
-  }
+  if (Status prepared = Prepare(next, stream_rows, source); !prepared) return prepared;
   const BatchView view = next.View();
   if (source == StreamSource::kKept) {
     return Forward(view, [&](std::int64_t i) -> const void* {
@@ -159,9 +147,7 @@ Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const ChooseD
 
 Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
   const BatchView view = next.View();
-  if (Status status = CheckBatch(view, model_.config, model_.options); !status) {
-    return status;
-  }
+  if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
   const Matrix<const Bf16> streams = model_.workspace->activations().draft_streams;
   return Forward(view, [&](std::int64_t i) -> const void* {
     return streams.Row(model_.draft.local.RowOf(stream_rows[static_cast<std::size_t>(i)]));
