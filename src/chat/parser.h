@@ -135,8 +135,8 @@ class AnswerParser {
   bool is_block_closed_ = false;  // a block with at least one call has ended
   bool in_block_ = false;         // the open call is in a block with an opener
   bool value_is_dsml_ = false;    // the open parameter's opener said DSML: only such tags end it
-  bool value_newline_ =
-      false;  // a newline at the end of a value: text, unless the closer is missing
+  // A newline ends the value so far: text, unless the closer is missing.
+  bool value_newline_ = false;
   State body_origin_ = State::kContent;
   bool body_in_block_ = false;
   std::string body_opening_;  // the markup before a JSON body, to be shown if it is none

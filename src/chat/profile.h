@@ -32,8 +32,8 @@ Result<PromptProfile> FindProfile(std::string_view name);
 
 struct ProfileDetection {
   PromptProfile profile{};
-  bool is_certain =
-      false;  // false: no evidence in the directory, v4-preview assumed; worth a warning
+  // False: no evidence in the directory, v4-preview assumed; worth a warning.
+  bool is_certain = false;
 };
 
 // Finds the identifiers that the encoder in the checkpoint, encoding/encoding_dsv4.py, uses. The

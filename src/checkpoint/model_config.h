@@ -59,8 +59,8 @@ struct ModelConfig {
   std::int64_t hc_mult = 0;          // residual streams; always 4
   std::int64_t hc_sinkhorn_iters = 0;
   std::int64_t max_position_embeddings = 0;  // tokens
-  std::int64_t num_nextn_predict_layers =
-      0;  // of draft layers; the tensors have the true number: head_kind.h
+  // Draft layers; the tensors have the true number: head_kind.h.
+  std::int64_t num_nextn_predict_layers = 0;
   std::int64_t bos_token_id = 0;
   std::int64_t eos_token_id = 0;
   // 0 (window only), 4 or 128; at least one per layer, then one per draft layer.

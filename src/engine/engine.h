@@ -26,7 +26,7 @@
 
 namespace fathom {
 
-// How many tokens are drafted ahead of every verified one (docs/spec/mtp.md).
+// The number of tokens that are drafted ahead of every verified one (docs/spec/mtp.md).
 struct DraftOptions {
   bool enabled = false;
   // 1 to the depth of the drafter: always this many; 0: as many as measurement shows to pay.
@@ -41,8 +41,8 @@ struct EngineOptions {
   DiskTierOptions disk;
   std::string fingerprint;  // of the checkpoint; caches on disk are valid for this fingerprint only
   std::int64_t max_waiting = 4096;  // requests that may wait; Submit refuses more
-  std::int64_t stream_events =
-      64;  // events by which a reader may be behind before its request pauses
+  // Events by which a reader may be behind before its request pauses.
+  std::int64_t stream_events = 64;
   // Most tokens of a step; 0: the model's limit.
   std::int64_t max_step_tokens = 0;
   // Target time of a step that reads prompts while sequences decode; 0: no limit.

@@ -84,8 +84,8 @@ std::string_view Name(FinishReason reason);
 
 struct TokenLogprob {
   Token token = 0;
-  float logprob =
-      0;  // natural logarithm of the probability, before penalties, bias and temperature
+  // Natural logarithm of the probability, before penalties, bias and temperature.
+  float logprob = 0;
 };
 
 struct TokenLogprobs {

@@ -65,13 +65,13 @@ struct HttpLimits {
   // Beyond this, the connection that has waited longest for its next request is closed; if all are
   // busy, the new one gets 503.
   std::size_t connections = 4096;
-  std::chrono::milliseconds header_time =
-      std::chrono::seconds(15);  // from its first byte to the end of the header: 408
-  std::chrono::milliseconds idle_time =
-      std::chrono::seconds(75);  // until the first byte of a request
+  // From the first byte to the end of the header: 408.
+  std::chrono::milliseconds header_time = std::chrono::seconds(15);
+  // Until the first byte of a request.
+  std::chrono::milliseconds idle_time = std::chrono::seconds(75);
   std::chrono::milliseconds body_time = std::chrono::seconds(120);  // 408
-  std::chrono::milliseconds write_time =
-      std::chrono::seconds(60);  // for one write to make any progress
+  // For one write to make any progress.
+  std::chrono::milliseconds write_time = std::chrono::seconds(60);
 };
 
 struct HttpCounts {

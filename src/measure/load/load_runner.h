@@ -21,8 +21,8 @@ struct LoadJob {
   LoadTarget target;
   WorkloadOptions workload;
   LoadLevel level;
-  std::int64_t first_conversation =
-      0;  // levels with different conversations cannot profit from each other
+  // Levels with different conversations cannot profit from each other.
+  std::int64_t first_conversation = 0;
   // The level ends after this number of conversations or this time; at least one of them is set.
   // Running requests are awaited.
   std::optional<std::int64_t> n_conversations;
