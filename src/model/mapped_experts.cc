@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/pages.h"
+#include "model/draft/drafters.h"
 #include "model/weight_values.h"
 
 namespace fathom {
@@ -55,8 +56,8 @@ MappedExperts::MappedExperts(Backend& backend, const ModelConfig& config, const 
       stage_(stage),
       n_layers_(config.num_hidden_layers),
       n_experts_(config.n_routed_experts),
-      is_checked_(static_cast<std::size_t>((n_layers_ + 1) * n_experts_), 0),
-      n_unchecked_(static_cast<std::size_t>(n_layers_ + 1), n_experts_),
+      is_checked_(static_cast<std::size_t>(NumBlocks(config) * n_experts_), 0),
+      n_unchecked_(static_cast<std::size_t>(NumBlocks(config)), n_experts_),
       sets_(n_unchecked_.size()) {
   fresh_.reserve(static_cast<std::size_t>(n_experts_));
 }
@@ -96,7 +97,9 @@ std::vector<std::int64_t> MappedExperts::LocalBlocks() const {
     blocks.push_back(i);
   }
   if (stage_.is_last && weights_->draft) {
-    blocks.push_back(n_layers_);
+    for (const BlockWeights& block : weights_->draft->blocks) {
+      blocks.push_back(block.index);
+    }
   }
   return blocks;
 }

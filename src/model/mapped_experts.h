@@ -33,7 +33,7 @@ class MappedExperts : public ExpertStore {
   // Experts that were checked before stay checked: their values are the same wherever they lie.
   void SetPresent(std::int64_t block, std::span<const std::int32_t> experts);
   MoeWeights& Moe(std::int64_t block) const;
-  std::int64_t n_layers() const { return n_layers_; }
+  std::int64_t n_blocks() const { return std::ssize(sets_); }  // NumBlocks
   std::int64_t n_experts() const { return n_experts_; }
   // The blocks that this process has.
   std::vector<std::int64_t> LocalBlocks() const;

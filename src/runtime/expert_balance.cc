@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
 
 namespace fathom {
@@ -64,9 +65,8 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
   balance.is_first_ = ranks->all->rank() == 0;
   const Result<std::string> model = ContentFingerprintOf(checkpoint);
   if (!model) return Unexpected(model.error());
-  balance.owner_ = {.model = *model,
-                    .n_blocks = config.num_hidden_layers + 1,
-                    .counts = CountsOf(config, ranks->shard)};
+  balance.owner_ = {
+      .model = *model, .n_blocks = NumBlocks(config), .counts = CountsOf(config, ranks->shard)};
   if (balance.is_first_ && !balance.file_.empty()) {
     const Status can_write = CheckCanWrite(balance.file_);
     if (!can_write) return Unexpected(can_write.error());

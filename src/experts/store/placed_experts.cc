@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/pages.h"
 #include "experts/balance/expert_transfer.h"
+#include "model/draft/drafters.h"
 #include "model/weight_pieces.h"
 
 namespace fathom {
@@ -16,8 +17,8 @@ Result<std::unique_ptr<PlacedExperts>> PlacedExperts::Create(Backend& backend,
                                                              const ModelRanks& ranks,
                                                              ExpertOptions options) {
   if (!options.placement.empty()) {
-    if (Status valid = CheckPlacements(options.placement, config.num_hidden_layers + 1,
-                                       CountsOf(config, ranks.shard));
+    if (Status valid =
+            CheckPlacements(options.placement, NumBlocks(config), CountsOf(config, ranks.shard));
         !valid) {
       return Unexpected(valid.error());
     }
@@ -33,10 +34,10 @@ PlacedExperts::PlacedExperts(Backend& backend, const ModelConfig& config, const 
     : MappedExperts(backend, config, StageOf(ranks.shard)),
       ranks_(ranks),
       options_(std::move(options)),
-      maps_(MapsOf(options_.placement, n_layers() + 1, CountsOf(config, ranks.shard))),
+      maps_(MapsOf(options_.placement, n_blocks(), CountsOf(config, ranks.shard))),
       shipment_(std::move(shipment_ranks)),
-      pieces_(static_cast<std::size_t>((n_layers() + 1) * n_experts())) {
-  for (std::int64_t block = 0; block <= n_layers(); ++block) {
+      pieces_(static_cast<std::size_t>(n_blocks() * n_experts())) {
+  for (std::int64_t block = 0; block < n_blocks(); ++block) {
     SetPresent(block, map(block).ExpertsOf(ranks_.shard.expert_rank));
   }
 }
@@ -70,8 +71,7 @@ Status PlacedExperts::Bind(ModelWeights& weights, const Checkpoint* mapped, bool
   if (Status bound = MappedExperts::Bind(weights, mapped, lock); !bound) return bound;
   memory_.emplace(backend_, options_.max_moved_bytes,
                   lock ? std::optional(WeightBytes(weights)) : std::nullopt);
-  Result<ExpertLoads> loads =
-      ExpertLoads::Create(n_layers() + 1, n_experts(), options_.window_steps);
+  Result<ExpertLoads> loads = ExpertLoads::Create(n_blocks(), n_experts(), options_.window_steps);
   if (!loads) return Unexpected(loads.error());
   loads_ = *std::move(loads);
   if (const std::span<std::byte> memory = weights.memory.bytes(); !memory.empty()) {

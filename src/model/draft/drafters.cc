@@ -31,6 +31,12 @@ const DrafterKind* AnnouncedDrafter(const ModelConfig& config) {
   return FindIf([&](const DrafterKind& kind) { return kind.is_announced(config); });
 }
 
+std::int64_t NumBlocks(const ModelConfig& config) {
+  const DrafterKind* drafter = AnnouncedDrafter(config);
+  const std::int64_t n_draft = drafter == nullptr ? 1 : std::ssize(drafter->caches(config).ratios);
+  return config.num_hidden_layers + n_draft;
+}
+
 int GreatestDraftDepth() {
   int depth = 0;
   for (const DrafterKind* kind : kDrafters) {

@@ -42,6 +42,10 @@ struct DrafterKind {
 const DrafterKind* FindDrafter(HeadKind head);
 const DrafterKind* AnnouncedDrafter(const ModelConfig& config);
 
+// Number of blocks with experts: the layers and those of the announced drafter. A model without
+// drafter counts one, so that a placement of experts fits a model with and without its MTP head.
+std::int64_t NumBlocks(const ModelConfig& config);
+
 // The greatest depth of any drafter.
 int GreatestDraftDepth();
 // "an A head (...) or a B head (...)": all heads of the table.
