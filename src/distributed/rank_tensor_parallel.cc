@@ -175,7 +175,7 @@ Status RankTensorParallel::SelectRows(const IndexInput& input) {
   return shared;
 }
 
-// Where the tensor ranks divide the rows of the cache, the chosen rows are gathered first.
+// Gathers the chosen rows first if the tensor ranks divide the rows of the cache.
 Status RankTensorParallel::SparseAttention(const AttentionInput& input, const BatchView& batch,
                                            const LayerCache& cache, const Activations& a,
                                            Matrix<Bf16> out) {

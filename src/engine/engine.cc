@@ -24,7 +24,7 @@ struct Engine::Impl {
   Impl(LanguageModel& model, EngineOptions engine_options)
       : options(std::move(engine_options)),
         limits(model.Limits()),
-        // The same counters with drafts and without.
+        // Has the counters of drafts also without drafts.
         metrics(std::max<std::int64_t>(limits.max_draft_depth, GreatestDraftDepth())) {}
 
   const EngineOptions options;

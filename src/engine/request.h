@@ -25,8 +25,8 @@ inline constexpr std::size_t kMaxStopStringBytes = 1024;
 // Called from the engine's thread.
 using TokenBytes = std::function<std::string_view(Token)>;
 
-// How to choose the next token and when to stop (docs/spec/sampling.md 1, 2, 8). The allowed range
-// stands beside each field; Validate enforces it.
+// Decides the next token and the end of the answer (docs/spec/sampling.md 1, 2, 8). The allowed
+// range stands beside each field; Validate enforces it.
 struct SamplingParameters {
   double temperature = 1.0;         // 0 to 2; 0 is greedy
   double top_p = 1.0;               // above 0, to 1; 1 is off

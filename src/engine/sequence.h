@@ -61,7 +61,7 @@ struct Sequence {
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
   StopStrings stops;
-  // Where the tokens are, relative to the part of the answer in which `stops` are searched.
+  // The place of the newest token relative to the part of the answer in which `stops` are searched.
   enum class StopStretch { kBefore, kInside, kBehind };
   StopStretch stop_stretch = StopStretch::kInside;
   std::vector<BlockKey> keys;  // keys of the whole blocks of `tokens`

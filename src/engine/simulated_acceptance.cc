@@ -11,7 +11,7 @@ namespace {
 // Above, and with a minus below, whatever a model and the penalties make of a logit.
 constexpr float kBeyondLogits = 1e9f;
 
-// The same for the same position of a sequence.
+// A random number in [0, 1) that depends on the position of the sequence alone.
 double RandomShare(std::int32_t sequence, std::int32_t position) {
   const std::uint32_t bits = Philox({0, 0}, {static_cast<std::uint32_t>(sequence),
                                              static_cast<std::uint32_t>(position), 0, 0})[0];

@@ -40,7 +40,7 @@ class SimulatedAcceptance : public LanguageModel {
   }
 
  private:
-  // What the logits of a row verify.
+  // The draft that the logits of a row verify.
   struct Draft {
     Token token = kNoDraft;
     bool is_right = false;

@@ -120,10 +120,10 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
-  // Of one call of Commit or CommitKept: the tokens behind known streams, and the rows of these.
+  // The tokens of one call of Commit or CommitKept, and the rows of the streams before them.
   Batch commit_;
   std::vector<std::int32_t> stream_rows_;
-  // Behind this commit: the requests for drafts, and their sequences.
+  // The requests for drafts behind this commit, and their sequences.
   std::vector<DraftRequest> requests_;
   std::vector<Sequence*> drafting_;
   std::int64_t depth_ = 0;           // for the drafts of the next step

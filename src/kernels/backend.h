@@ -117,8 +117,8 @@ class Backend {
   virtual bool OnHost() const = 0;
   // `bytes` (>= 0) of memory. Error: kOutOfMemory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
-  // Where the backend reads these bytes of the checkpoint, which stay where they are: at the same
-  // address if it can use them in place. Error: kOutOfMemory.
+  // Returns the address at which the backend reads these bytes of the checkpoint, which stay where
+  // they are: the same address if the backend uses them in place. Error: kOutOfMemory.
   virtual Result<const std::byte*> Import(std::span<const std::byte> bytes) = 0;
   // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;

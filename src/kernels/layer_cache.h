@@ -98,8 +98,8 @@ struct WindowCache {
   }
 };
 
-// Which rows of a sequence a cache has: every n-th one, beginning with row `rank`. The others are
-// with other ranks.
+// The rows of a sequence that a cache has: every n-th one, beginning with row `rank`. Other ranks
+// have the others.
 struct CacheShard {
   int rank = 0;
   int n = 1;

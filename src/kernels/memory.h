@@ -24,7 +24,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   virtual ~Buffer() = default;
 
-  // Where operations find the memory.
+  // The address that operations are given.
   std::byte* address() const { return address_; }
   std::int64_t bytes() const { return bytes_; }
   // The memory for the host, at address(); empty if the host cannot reach the memory. The host

@@ -13,7 +13,7 @@
 
 namespace fathom {
 
-// What the backends need to know; each takes the options that concern it.
+// The options of all backends; each takes those that concern it.
 struct BackendOptions {
   int n_threads = 1;              // of the host, including the caller's; >= 1
   std::vector<int> processors{};  // to which these threads are bound (ThreadTeam); empty: not bound

@@ -84,7 +84,7 @@ class BlockDirectory {
   std::string PathOf(const BlockFileName& name) const;
   // Makes the folder of a file of our fingerprint. A failure shows when the file is written.
   void MakeFolderOf(const BlockFileName& name) const;
-  // Where a file of our fingerprint is written, by whichever process.
+  // Returns the path at which any process writes a file of this fingerprint before it is renamed.
   std::string TemporaryPath(const BlockFileName& name) const;
   // True if there is no file of that name any more.
   bool Delete(const BlockFileName& name) const;

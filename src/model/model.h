@@ -75,7 +75,7 @@ class Model {
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
   std::int64_t workspace_bytes() const;
-  // How much of the weights is in memory now: pages of the files, or copies in huge pages.
+  // Returns the bytes of weights in memory now: pages of the files, or copies in huge pages.
   std::int64_t resident_weight_bytes() const;
 
   // The checks and errors of Forward, and room in the caches; Forward with the same batch finds it.

@@ -105,7 +105,7 @@ class TensorParallel {
                             Matrix<Bf16> /*out*/) {
     return {};
   }
-  // Where this process writes n rows of logits: [n, its columns of the vocabulary].
+  // Returns room for n rows of this process's logits: [n, its columns of the vocabulary].
   virtual Matrix<float> LocalLogits(std::int64_t n) const { return logits_.Rows(0, n); }
   // Sends the n local rows to the process that wants logits; a slot (0 to most_in_flight() - 1) is
   // taken until FinishLogits.

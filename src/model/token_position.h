@@ -1,4 +1,4 @@
-// Which position of which sequence a row of a batch is.
+// TokenPosition: the sequence and position of a row of a batch.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ namespace fathom {
 // scales, found NaN (byte 255) at element 3"; nullopt if there is none. Any alignment.
 std::optional<std::string> FindBadScale(std::span<const std::byte> scales, ScaleFormat format);
 
-// Which tensors CheckWeightValues reads.
+// The tensors that CheckWeightValues reads.
 enum class WeightValues {
   kAll,             // a sixteenth of the files
   kOutsideExperts,  // a few megabytes: not the scales of routed experts (MappedExperts)

@@ -47,14 +47,15 @@ class RankProcess {
   void Fail(const Error& error) { alarm_.Raise(error); }
   // On the first rank: ends the others, which wait for a call (engine/ranks/rank_calls.h).
   void End();
-  // How this rank's command ends, so that one rank alone reports a failure: sends it to the watcher
-  // of the ranks. The error has no message where another rank reports it. Also after a Join that
-  // failed.
+  // Sends the end of this rank's command to the watcher of the ranks, so that one rank alone
+  // reports a failure: the error has no message if another rank reports it. Call it after a failed
+  // Join too.
   Status Conclude(Status status);
   // A warning for the user about these ranks; empty: none.
   const std::string& warning() const { return warning_; }
-  // Which part of the model each rank has, by the options. nullptr: this rank is alone. Errors: a
-  // partition that the model does not allow; ranks that run another model or with other options.
+  // Divides the model among the ranks by the options. Returns nullptr if this rank is alone.
+  // Errors: a partition that the model does not allow; ranks that run another model or with other
+  // options.
   Result<const ModelRanks*> Partition(const ModelConfig& config, const Checkpoint& checkpoint);
 
  private:

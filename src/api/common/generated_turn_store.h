@@ -69,7 +69,7 @@ std::string_view WithoutBlankEnds(std::string_view text);
 // Returns the canonical JSON of arguments (json_writer.h), or the text itself if it is not JSON.
 std::string CanonicalArguments(std::string_view arguments);
 
-// Which turns are replayed.
+// The turns that are replayed.
 enum class ReplayScope {
   // Turns that a request names by the ids of calls, and the turns after them. A request without
   // such ids does not depend on earlier requests.

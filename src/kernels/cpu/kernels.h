@@ -194,7 +194,7 @@ struct Kernels {
   void (*attention)(const AttentionTask& task);
   void (*pool)(const PoolTask& task);
   void (*index_scores)(const IndexTask& task);
-  // How many of x [n] are at least `threshold`; n < 2^31.
+  // Counts the numbers of x [n] that are at least `threshold`; n < 2^31.
   int64_t (*count_at_least)(const float* x, int64_t n, float threshold);
 
   // Reads `bytes` once; returns something that depends on all of them.

@@ -1,5 +1,5 @@
-// How each weight format is expanded and summed, block of 128 columns by block: the vocabulary of
-// product.cc (few rows of activations) and product_panel.h (many).
+// The weight formats: each is expanded and summed by blocks of 128 columns, for product.cc (few
+// rows of activations) and product_panel.h (many).
 //
 // A format's sums are kSlices registers, slices of the lanes that docs/numerics.md names: slice p,
 // or slices p and kParts + p, for part p of 16 lanes. Per block and slice there are kOperands
@@ -155,10 +155,9 @@ template <class T, int kCount>
   }
 }
 
-// Where operands are fp32, weights are times 2^-120 and activations times 2^118, and the chain is
-// the true chain times 1/4, which the scale of x corrects: nothing in the chain can overflow or
-// become subnormal, so every rounding is the same. Where operands are bf16 the scale of x is part
-// of x.
+// With operands in fp32, weights are times 2^-120 and activations times 2^118, and the chain is the
+// true chain times 1/4, which the scale of x corrects: nothing in the chain can overflow or become
+// subnormal, so every rounding is the same. With operands in bf16, the scale of x is part of x.
 //
 // Activations that are not quantised are times 2^60 instead, and the chain is the true chain times
 // 2^-60. They are multiples of 2^-57 and weights of 2^-16, so that subnormal numbers in the chain

@@ -29,7 +29,7 @@ struct Panel {
   typename Format::Value w[kPanelBlocks<Format> * kSlices * Format::kOperands * kGroup];
   typename Format::Scale scales[kPanelBlocks<Format>][kSlices][kGroup];
 
-  // Where the operands of a block and slice begin.
+  // Returns the first operand of a block and slice.
   auto* At(int64_t block, int slice) {
     const int64_t i =
         Format::kByBlocks ? block * kSlices + slice : slice * kPanelBlocks<Format> + block;

@@ -19,7 +19,7 @@
 
 namespace fathom {
 
-// Where the hidden streams of committed positions are.
+// The place of the hidden streams of committed positions.
 enum class StreamSource {
   kForward,  // in rows of the last Forward of the model
   kKept,     // kept of the newest position of the sequence
