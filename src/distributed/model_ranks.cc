@@ -196,8 +196,9 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
     status = CheckDivides("--tp", n_tensor, "parts of the sum over the output groups",
                           RowParallelParts(latent));
   }
-  if (status)
+  if (status) {
     status = CheckDivides("--tp", n_tensor, "tokens of the vocabulary", config.vocab_size);
+  }
   if (status) {
     // Rows of FP8 weights share their scales.
     const std::int64_t rows = config.num_attention_heads * config.head_dim;

@@ -156,8 +156,9 @@ class ReplyReader {
         return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
       case CURLE_RECV_ERROR:
         // Without a system error, the encoding of chunks is wrong.
-        if (number == 0)
+        if (number == 0) {
           return error(ErrorCode::kInvalidData, "the reply is not HTTP/1.1: " + reason);
+        }
         return error(ErrorCode::kIo, "cannot receive: " + reason);
       default:
         return error(ErrorCode::kIo, reason);

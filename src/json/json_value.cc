@@ -320,8 +320,9 @@ void JsonValue::SetFloat(double value) {
 JsonValue& JsonValue::operator[](std::string_view key) {
   if (IsNull()) kind = Kind::kObject;
   Check(IsObject(), "a member of a JSON value that is no object");
-  if (const JsonValue* found = Find(key))
+  if (const JsonValue* found = Find(key)) {
     return items[static_cast<std::size_t>(found - items.data())];
+  }
   keys.emplace_back(key);
   return items.emplace_back();
 }

@@ -242,8 +242,9 @@ class CompletionFormat final : public AnswerFormat {
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
     std::string text;
-    if (!std::exchange(choices_[piece.choice].has_begun, true))
+    if (!std::exchange(choices_[piece.choice].has_begun, true)) {
       text = EchoedPrompt(answer, piece.choice);
+    }
     for (const AnswerEvent& event : piece.events) text += event.text;
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;

@@ -125,8 +125,9 @@ std::string ToTable(const Plan& plan, std::int64_t n_rows) {
   for (std::int64_t i = 0; i < n_shown; ++i) {
     text += RowText(plan, plan.rows[static_cast<std::size_t>(i)]);
   }
-  if (n_shown < n_all)
+  if (n_shown < n_all) {
     text += fmt::format("... and {} more (--top 0 shows all)\n", n_all - n_shown);
+  }
   if (const PlanRow* best = plan.Recommended()) {
     fmt::format_to(std::back_inserter(text), "\nrecommended: {}", Flags(best->layout));
     if (best->layout.n_replicas > 1) {
