@@ -50,9 +50,9 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     return call ? *std::move(call) : ApiCall();
   }
 
-  // The response to `call` when the model writes these tokens and, where it stops, the last one.
+  // The response to `call` when the model writes these tokens and, where it stops, `end`.
   Json Answer(const ApiCall& call, const std::vector<Token>& tokens,
-              FinishReason finish = FinishReason::kStop) {
+              FinishReason finish = FinishReason::kStop, Token end = kTurnEnd) {
     ApiAnswer answer(call, model_, 1700000000, bits_);
     for (std::int64_t i = 0; const Token token : tokens) {
       if (answer.WantsNoMore(0)) break;
@@ -61,7 +61,7 @@ class GeneratedTurnTest : public testing::ApiModelTest {
     }
     if (!answer.WantsNoMore(0)) {
       const bool stops = finish == FinishReason::kStop;
-      answer.Add(0, {.token = stops ? kTurnEnd : StreamEvent::kNoToken, .finish = finish});
+      answer.Add(0, {.token = stops ? end : StreamEvent::kNoToken, .finish = finish});
     }
     answer.End(0, {});
     n_generated_ = answer.choices()[0].collected().tokens.size();
@@ -237,6 +237,20 @@ TEST_F(GeneratedTurnTest, WhatIsNoTurnIsNotRemembered) {
                            {{{"role", "user"}, {"content", "Hi"}},
                             {{"role", "assistant"}, {"content", "So"}, {"prefix", true}}}}}))
       << "the turn began before the answer";
+}
+
+// The model went on with the next turn in place of ending its own.
+TEST_F(GeneratedTurnTest, AnAnswerThatATokenOfAnotherTurnEndsIsATurn) {
+  const Api* const endpoint = &kChatCompletions;
+  const ApiCall first = Prepare(endpoint, FirstBody(endpoint));
+  const std::vector<Token> tokens = PiecewiseTokens({"Hm.</think>So.", Block(kCall)});
+  const Json response = Answer(first, tokens, FinishReason::kStop, *tokenizer_.Find("<｜User｜>"));
+  const ApiCall second = Prepare(endpoint, GoneOn(endpoint, FirstBody(endpoint), response));
+  EXPECT_EQ(second.n_replayed, 1u);
+  const std::string prompt = *tokenizer_.Decode(second.requests[0].prompt);
+  EXPECT_NE(prompt.find("So." + Block(kCall) + "<｜end▁of▁sentence｜><｜User｜>"),
+            std::string::npos)
+      << prompt;
 }
 
 // One call is wanted, and its answer ends before the block does.

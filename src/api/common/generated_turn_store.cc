@@ -246,7 +246,8 @@ std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
   if (!end || !is_whole) return std::nullopt;
   Result<std::vector<Token>> tokens = AllTokens(collected, tokenizer);
   if (!tokens) return std::nullopt;
-  if (!tokens->empty() && tokens->back() == *end) tokens->pop_back();
+  // A token that begins another turn ends an answer as well; prompts have `end` in its place.
+  if (!tokens->empty() && (tokens->back() == *end || collected.ends_at_turn)) tokens->pop_back();
   if (!HasTokensOfATurn(*tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
   Result<std::string> text = tokenizer.Decode(*tokens);
   if (!text) return std::nullopt;
