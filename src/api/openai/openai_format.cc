@@ -63,17 +63,42 @@ JsonValue StopReasonJson(const CollectedAnswer& answer) {
   return nullptr;
 }
 
-// Appends the end of a stream: the usage, if the call asked for it, and the end mark.
-void AppendStreamEnd(std::string_view object, const ApiAnswer& answer, std::string* out) {
-  if (answer.call().include_usage) {
-    JsonValue chunk = ResponseJson(object, answer.head(), JsonValue::Array());
-    chunk["usage"] = UsageJson(answer.usage());
-    AppendSse(chunk, out);
-  }
-  out->append(kSseDone);
-}
+// A choice that is being written. Logprobs: ChatLogprobs or CompletionLogprobs.
+template <class Logprobs>
+struct StreamedChoice {
+  bool has_begun = false;
+  Logprobs logprobs;
+};
 
-constexpr std::string_view kChunk = "chat.completion.chunk";
+// The begin and the end of a stream, alike for chat completions and completions.
+template <class Logprobs>
+class OpenAiFormat : public AnswerFormat {
+ public:
+  // object: the name of a chunk.
+  explicit OpenAiFormat(std::string_view object) : object_(object) {}
+
+  void Begin(const ApiAnswer& answer, std::string*) final {
+    choices_.resize(answer.choices().size());
+  }
+
+  // Appends the usage, if the call asked for it, and the end mark.
+  void End(const ApiAnswer& answer, std::string* out) final {
+    if (answer.call().include_usage) {
+      JsonValue chunk = ResponseJson(object_, answer.head(), JsonValue::Array());
+      chunk["usage"] = UsageJson(answer.usage());
+      AppendSse(chunk, out);
+    }
+    out->append(kSseDone);
+  }
+
+  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) final {
+    out->append("data: ").append(ToJson(error)).append("\n\n");
+  }
+
+ protected:
+  const std::string_view object_;
+  std::vector<StreamedChoice<Logprobs>> choices_;
+};
 
 JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
   JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
@@ -123,8 +148,10 @@ bool IsEmpty(const JsonValue& logprobs) {
          (logprobs.Find("content")->items.empty() && logprobs.Find("reasoning_content") == nullptr);
 }
 
-class ChatFormat final : public AnswerFormat {
+class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
  public:
+  ChatFormat() : OpenAiFormat("chat.completion.chunk") {}
+
   std::string Whole(const ApiAnswer& answer) override {
     const bool include_reasoning = answer.call().answers.include_reasoning;
     JsonValue list = JsonValue::Array();
@@ -142,14 +169,10 @@ class ChatFormat final : public AnswerFormat {
     return WholeResponse("chat.completion", answer, std::move(list));
   }
 
-  void Begin(const ApiAnswer& answer, std::string*) override {
-    choices_.resize(answer.choices().size());
-  }
-
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
     // Sent with the first token, because clients measure the first chunk.
     if (!std::exchange(choices_[piece.choice].has_begun, true)) {
-      AppendChunk(kChunk, answer,
+      AppendChunk(object_, answer,
                   {{"index", piece.choice},
                    {"delta", {{"role", "assistant"}, {"content", ""}}},
                    {"logprobs", nullptr},
@@ -164,7 +187,7 @@ class ChatFormat final : public AnswerFormat {
       JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning);
       if (delta.IsNull()) continue;
       const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoningDelta;
-      AppendChunk(kChunk, answer,
+      AppendChunk(object_, answer,
                   {{"index", piece.choice},
                    {"delta", std::move(delta)},
                    {"logprobs", Logprobs(answer, piece.choice, is_reasoning)},
@@ -173,20 +196,7 @@ class ChatFormat final : public AnswerFormat {
     }
   }
 
-  void End(const ApiAnswer& answer, std::string* out) override {
-    AppendStreamEnd(kChunk, answer, out);
-  }
-
-  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
-    out->append("data: ").append(ToJson(error)).append("\n\n");
-  }
-
  private:
-  struct Choice {
-    bool has_begun = false;
-    ChatLogprobs logprobs;
-  };
-
   // Returns the log probabilities of the text of a chunk. After reasoning the same step may send
   // content.
   JsonValue Logprobs(const ApiAnswer& answer, std::size_t choice, bool is_reasoning) {
@@ -202,7 +212,7 @@ class ChatFormat final : public AnswerFormat {
   void AppendFinish(const ApiAnswer& answer, std::size_t choice, std::string* out) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
     if (collected.error) return;  // Fail comes next
-    AppendChunk(kChunk, answer,
+    AppendChunk(object_, answer,
                 {{"index", choice},
                  {"delta", JsonValue::Object()},
                  {"logprobs", Logprobs(answer, choice, false)},
@@ -210,11 +220,7 @@ class ChatFormat final : public AnswerFormat {
                  {"stop_reason", StopReasonJson(collected)}},
                 out);
   }
-
-  std::vector<Choice> choices_;
 };
-
-constexpr std::string_view kObject = "text_completion";
 
 // Returns the text that a choice begins with.
 std::string EchoedPrompt(const ApiAnswer& answer, std::size_t choice) {
@@ -223,8 +229,10 @@ std::string EchoedPrompt(const ApiAnswer& answer, std::size_t choice) {
   return call.echoes[choice / static_cast<std::size_t>(call.requests[0].n_choices)];
 }
 
-class CompletionFormat final : public AnswerFormat {
+class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
  public:
+  CompletionFormat() : OpenAiFormat("text_completion") {}
+
   std::string Whole(const ApiAnswer& answer) override {
     choices_.resize(answer.choices().size());
     JsonValue list = JsonValue::Array();
@@ -233,11 +241,7 @@ class CompletionFormat final : public AnswerFormat {
       list.push_back(
           ChoiceJson(answer, i, EchoedPrompt(answer, i) + collected.answer.content, true));
     }
-    return WholeResponse(kObject, answer, std::move(list));
-  }
-
-  void Begin(const ApiAnswer& answer, std::string*) override {
-    choices_.resize(answer.choices().size());
+    return WholeResponse(object_, answer, std::move(list));
   }
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
@@ -249,23 +253,10 @@ class CompletionFormat final : public AnswerFormat {
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;
     if (text.empty() && !ends) return;
-    AppendChunk(kObject, answer, ChoiceJson(answer, piece.choice, text, ends), out);
-  }
-
-  void End(const ApiAnswer& answer, std::string* out) override {
-    AppendStreamEnd(kObject, answer, out);
-  }
-
-  void Fail(const ApiAnswer&, const ApiError& error, std::string* out) override {
-    out->append("data: ").append(ToJson(error)).append("\n\n");
+    AppendChunk(object_, answer, ChoiceJson(answer, piece.choice, text, ends), out);
   }
 
  private:
-  struct Choice {
-    bool has_begun = false;
-    CompletionLogprobs logprobs;
-  };
-
   JsonValue ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::string_view text,
                        bool ends) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
@@ -278,8 +269,6 @@ class CompletionFormat final : public AnswerFormat {
                                : JsonValue(nullptr)},
         {"stop_reason", ends ? StopReasonJson(collected) : JsonValue(nullptr)}};
   }
-
-  std::vector<Choice> choices_;
 };
 
 }  // namespace
