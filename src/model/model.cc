@@ -18,7 +18,6 @@ namespace fathom {
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
 
-  void ResetLastStep();
   void Finish(const BatchView& whole);
 };
 
@@ -84,7 +83,7 @@ Status Model::Prepare(const Batch& batch) {
   if (Status status = CheckOrder(view, *impl_->cache); !status) return status;
   Status extended = impl_->ExtendCache(view);
   if (!extended) {
-    impl_->ResetSequences(view);
+    impl_->ResetSequences(view.segments);
   }
   return extended;
 }
@@ -109,7 +108,7 @@ Status Model::Forward(const Batch& batch) {
     ran = tensor.EndStreams(step->a.streams);
   }
   if (!ran) {
-    m.ResetSequences(view);
+    m.ResetSequences(view.segments);
     return ran;
   }
   m.Finish(view);
@@ -132,19 +131,10 @@ Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
   Status started = m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows,
                                  {.hc = m.weights.hc_head, .norm = m.weights.norm}, slot);
   if (!started) {
-    m.ResetLastStep();
+    // Operations of the step may find their fault only now, when its positions are counted.
+    m.ResetSequences(m.main.positions);
   }
   return started;
-}
-
-// A fault in the operations of a step may be found only when its logits are awaited: after Forward
-// has returned and counted the positions of the step as computed.
-void Model::Impl::ResetLastStep() {
-  for (const TokenPosition& last : main.positions) {
-    cache->Release(last.sequence);
-  }
-  main.positions.clear();
-  draft.positions.clear();
 }
 
 Result<Matrix<const float>> Model::FinishLogits(int slot) {

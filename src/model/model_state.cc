@@ -49,14 +49,6 @@ Status ModelState::ExtendCache(const BatchView& batch) {
   return {};
 }
 
-void ModelState::ResetSequences(const BatchView& batch) {
-  for (const Segment& segment : batch.segments) {
-    cache->Release(segment.sequence);
-  }
-  main.positions.clear();
-  draft.positions.clear();
-}
-
 Result<Step> ModelState::MakeStep(Pass pass, const BatchView& whole) {
   LocalRows& local = (pass == Pass::kMain ? main : draft).local;
   local = parts.tensor->Localize(pass, whole);

@@ -62,8 +62,16 @@ struct ModelState {
   LayerCache& CacheOf(std::int64_t block);
   // Room for the batch's positions in the caches.
   Status ExtendCache(const BatchView& batch);
-  // Forgets the sequences of a step that failed halfway and has overwritten their caches.
-  void ResetSequences(const BatchView& batch);
+  // Forgets the sequences of a step that failed halfway and has overwritten their caches. `rows`:
+  // the segments or the positions of the step.
+  template <class Rows>
+  void ResetSequences(const Rows& rows) {
+    for (const auto& row : rows) {
+      cache->Release(row.sequence);
+    }
+    main.positions.clear();
+    draft.positions.clear();
+  }
   // Begins the step of a checked batch: local rows, trimmed activations, RoPE rows.
   Result<Step> MakeStep(Pass pass, const BatchView& whole);
   // Starts the logits of some rows of a pass, whose streams are `from`.

@@ -161,7 +161,7 @@ Status MtpDrafter::Forward(const BatchView& next, const StreamsOf& streams_of) {
     CopyStreams(next, streams_of);  // by the rows of the last step
     const Result<Step> step = model_.MakeStep(Pass::kDraft, next);
     if (Status ran = step ? RunHead(*step) : Unexpected(step.error()); !ran) {
-      model_.ResetSequences(next);
+      model_.ResetSequences(next.segments);
       return ran;
     }
   }
