@@ -2,42 +2,28 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "engine/language_model.h"
+#include "engine/forwarding_model.h"
 
 namespace fathom {
 
 // Changes the logits that verify drafted tokens so that the token is chosen, or is not chosen: the
 // answers are those of no model. A row of a batch verifies a draft if another token of its segment
 // follows and its logits are asked for. One thread at a time.
-class SimulatedAcceptance : public LanguageModel {
+class SimulatedAcceptance : public ForwardingModel {
  public:
   // rate: the share of drafts that are right, 0 to 1.
   SimulatedAcceptance(std::unique_ptr<LanguageModel> model, double rate);
 
-  ModelLimits Limits() const override { return model_->Limits(); }
-  SequenceCache& Cache() override { return model_->Cache(); }
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
-  Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
-                         StreamSource source) override {
-    return model_->CommitToDrafter(next, stream_rows, source);
-  }
-  Status ProposeDrafts(std::span<const DraftRequest> requests,
-                       const ChooseDrafts& choose) override {
-    return model_->ProposeDrafts(requests, choose);
-  }
-  Result<std::unique_ptr<BlockStore>> OpenDisk(
-      const DiskTierOptions& options, const BlockKey& root,
-      std::function<void(const std::string&)> warn) override {
-    return model_->OpenDisk(options, root, std::move(warn));
-  }
+
+ protected:
+  LanguageModel& model() const override { return *model_; }
 
  private:
   // The draft that the logits of a row verify.

@@ -76,7 +76,7 @@ RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts&
   }
   first_ = std::make_unique<Rank>(0, std::move(mesh[0]), alarm_);
   first_->Load(directory, counts, options, small_memory, memory);
-  leader_.emplace(
+  leader_ = std::make_unique<RankLeader>(
       first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },
       first_->Balance());
 }
