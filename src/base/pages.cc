@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/integer_math.h"
+#include "base/parse_text.h"
 
 namespace fathom {
 namespace {
@@ -46,11 +47,10 @@ std::span<std::byte> InnerPages(std::span<const std::byte> bytes) {
 
 // Returns the number in "NAME   123 kB", in bytes.
 std::optional<std::int64_t> Kilobytes(std::string_view line, std::string_view name) {
-  if (!line.starts_with(name)) return std::nullopt;
-  line.remove_prefix(std::min(line.find_first_not_of(' ', name.size()), line.size()));
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-  return error == std::errc() ? std::optional(value * 1024) : std::nullopt;
+  if (!TakePrefix(line, name)) return std::nullopt;
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  const std::optional<std::int64_t> value = TakeNumber<std::int64_t>(line);
+  return value ? std::optional(*value * 1024) : std::nullopt;
 }
 
 // Returns the sum of these fields over all mappings that overlap with `ranges`, in bytes.

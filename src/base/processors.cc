@@ -3,13 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/parse_text.h"
 
 namespace fathom {
 namespace {
@@ -38,11 +39,7 @@ std::optional<std::string> FirstLine(const std::filesystem::path& path) {
   return std::getline(file, line) ? std::optional(line) : std::nullopt;
 }
 
-std::optional<double> FirstNumber(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? std::optional(value) : std::nullopt;
-}
+std::optional<double> FirstNumber(std::string_view text) { return TakeNumber<double>(text); }
 
 double Ratio(std::optional<double> quota, std::optional<double> period) {
   return quota && period && *quota > 0 && *period > 0 ? *quota / *period : kNoLimit;

@@ -1,33 +1,17 @@
 #include "checkpoint/head_kind.h"
 
-#include <charconv>
 #include <set>
 
+#include "base/parse_text.h"
 #include "checkpoint/weight_binder.h"
 
 namespace fathom {
 namespace {
 
-// Removes `prefix` from the front of `text`, if it is there.
-bool Take(std::string_view& text, std::string_view prefix) {
-  if (text.substr(0, prefix.size()) != prefix) return false;
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
-// Removes a number from the front of `text`, if one is there.
-std::optional<int> TakeNumber(std::string_view& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
 // layers.L.ffn.experts.E.w1.weight
 bool IsExpertWeight(std::string_view name) {
-  return Take(name, "layers.") && TakeNumber(name) && Take(name, ".ffn.experts.") &&
-         TakeNumber(name) && name == ".w1.weight";
+  return TakePrefix(name, "layers.") && TakeNumber<unsigned>(name) &&
+         TakePrefix(name, ".ffn.experts.") && TakeNumber<unsigned>(name) && name == ".w1.weight";
 }
 
 }  // namespace
@@ -45,11 +29,11 @@ std::string_view Name(HeadKind kind) {
 }
 
 Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
-  std::set<int> stages;
+  std::set<unsigned> stages;
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     std::string_view name = tensor.name;
-    if (!Take(name, "mtp.") || IsUnusedDraftCopy(tensor.name)) continue;
-    if (const std::optional<int> stage = TakeNumber(name)) {
+    if (!TakePrefix(name, "mtp.") || IsUnusedDraftCopy(tensor.name)) continue;
+    if (const std::optional<unsigned> stage = TakeNumber<unsigned>(name)) {
       stages.insert(*stage);
     }
   }
@@ -69,13 +53,13 @@ Result<DraftHead> FindDraftHead(const Checkpoint& checkpoint) {
                      "mtp.0.main_proj.weight (DSpark)",
                      where);
   }
-  const int n_stages = static_cast<int>(stages.size());
+  const std::size_t n_stages = stages.size();
   if (*stages.rbegin() != n_stages - 1) {
     return MakeError(ErrorCode::kInvalidData,
                      "{}: expected {} draft stages mtp.0 to mtp.{}, found mtp.{}", where, n_stages,
                      n_stages - 1, *stages.rbegin());
   }
-  return DraftHead{is_mtp ? HeadKind::kMtp : HeadKind::kDSpark, n_stages};
+  return DraftHead{is_mtp ? HeadKind::kMtp : HeadKind::kDSpark, static_cast<int>(n_stages)};
 }
 
 ExpertFormats FindExpertFormats(const Checkpoint& checkpoint) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/parse_text.h"
 #include "base/processors.h"
 #include "base/thread_team.h"
 #include "checkpoint/problems.h"
@@ -276,6 +277,11 @@ bool IsAligned(const TensorView& view) {
   return reinterpret_cast<std::uintptr_t>(view.bytes.data()) %
              static_cast<std::uintptr_t>(ElementBytes(view.dtype)) ==
          0;
+}
+
+std::optional<std::int64_t> LayerOf(std::string_view tensor_name) {
+  if (!TakePrefix(tensor_name, "layers.")) return std::nullopt;
+  return TakeNumber<std::uint32_t>(tensor_name);
 }
 
 }  // namespace fathom

@@ -83,4 +83,7 @@ struct Checkpoint::Inspection {
 // assuming alignment.
 bool IsAligned(const TensorView& view);
 
+// Returns 12 for "layers.12.attn.wkv.weight"; nullopt for a tensor that is in no layer.
+std::optional<std::int64_t> LayerOf(std::string_view tensor_name);
+
 }  // namespace fathom

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <stop_token>
 #include <utility>
 
+#include "base/parse_text.h"
 #include "base/signal_mask.h"
 
 namespace fathom {
@@ -26,10 +26,10 @@ void SendLine(int control, std::string line) {
 
 // Removes a number and the separator behind it from the front of the text; the last number has no
 // separator.
-bool TakeNumber(std::string_view& text, char separator, int& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+bool TakeNumberAnd(std::string_view& text, char separator, int& number) {
+  const std::optional<int> taken = TakeNumber<int>(text);
+  if (!taken) return false;
+  number = *taken;
   if (!text.empty() && text.front() != separator) return false;
   text.remove_prefix(std::min<std::size_t>(text.size(), 1));
   return true;
@@ -44,10 +44,10 @@ std::string ToText(const RankLink& link) {
 Result<RankLink> ParseRankLink(std::string_view text) {
   const std::string_view whole = text;
   RankLink link;
-  bool is_right = TakeNumber(text, ':', link.rank) && TakeNumber(text, ':', link.control);
+  bool is_right = TakeNumberAnd(text, ':', link.rank) && TakeNumberAnd(text, ':', link.control);
   while (is_right && !text.empty()) {
     link.ends.push_back(-1);
-    is_right = TakeNumber(text, ',', link.ends.back());
+    is_right = TakeNumberAnd(text, ',', link.ends.back());
   }
   if (!is_right || link.rank < 0 || link.rank >= link.n_ranks()) {
     return MakeError(
@@ -68,7 +68,7 @@ std::string FailureLine(const Error& error) {
 Error ParseFailureLine(std::string_view line) {
   int code = 0;
   std::string_view rest = line.substr(std::min(line.size(), kFailure.size()));
-  if (!line.starts_with(kFailure) || !TakeNumber(rest, ' ', code) || code < 0 ||
+  if (!line.starts_with(kFailure) || !TakeNumberAnd(rest, ' ', code) || code < 0 ||
       code > static_cast<int>(ErrorCode::kIo)) {
     return {ErrorCode::kIo, fmt::format("said \"{}\"", line)};
   }

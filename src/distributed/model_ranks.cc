@@ -1,7 +1,6 @@
 #include "distributed/model_ranks.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -220,22 +219,16 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
 StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config) {
   StageWeights weights;
   weights.layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
-  constexpr std::string_view kLayers = "layers.";
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    const std::string_view name = tensor.name;
     const auto bytes = static_cast<std::int64_t>(tensor.view.bytes.size());
-    if (name == "embed.weight") {
+    if (tensor.name == "embed.weight") {
       weights.first += bytes;
     }
-    if (!name.starts_with(kLayers)) {
+    const std::optional<std::int64_t> layer = LayerOf(tensor.name);
+    if (!layer) {
       weights.last += bytes;  // the embedding too, for the draft block
-      continue;
-    }
-    std::size_t layer = 0;
-    const char* const digits = name.data() + kLayers.size();
-    if (std::from_chars(digits, name.data() + name.size(), layer).ec == std::errc() &&
-        layer < weights.layers.size()) {
-      weights.layers[layer] += bytes;
+    } else if (*layer < config.num_hidden_layers) {
+      weights.layers[static_cast<std::size_t>(*layer)] += bytes;
     }
   }
   return weights;

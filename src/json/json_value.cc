@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/parse_text.h"
 #include "base/utf8.h"
 #include "json/json_writer.h"
 
@@ -341,12 +341,7 @@ void JsonValue::push_back(JsonValue value) {
 
 // 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
 std::optional<std::int64_t> JsonValue::AsInteger() const {
-  if (kind == Kind::kInteger) {
-    std::int64_t number = 0;
-    const bool is_read =
-        std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
-    return is_read ? std::optional(number) : std::nullopt;
-  }
+  if (kind == Kind::kInteger) return ParseNumber<std::int64_t>(text);
   constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
   const std::optional<double> number = kind == Kind::kFloat ? AsDouble() : std::nullopt;
   if (!number || !(std::fabs(*number) <= kExact) || std::trunc(*number) != *number) {
@@ -357,10 +352,7 @@ std::optional<std::int64_t> JsonValue::AsInteger() const {
 
 std::optional<double> JsonValue::AsDouble() const {
   if (kind != Kind::kInteger && kind != Kind::kFloat) return std::nullopt;
-  double number = 0;
-  const bool is_read =
-      std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
-  return is_read ? std::optional(number) : std::nullopt;
+  return ParseNumber<double>(text);
 }
 
 const JsonValue* JsonValue::Find(std::string_view key) const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/parse_text.h"
 #include "base/utf8.h"
 
 namespace fathom {
@@ -42,11 +43,9 @@ void AppendString(std::string_view text, std::string* out) {
 // `repr`: the text of a float JsonValue.
 std::string CanonicalFloat(const std::string& repr) {
   constexpr double kLargest = 9007199254740992;  // 2^53
-  double number = 0;
-  const auto [end, error] = std::from_chars(repr.data(), repr.data() + repr.size(), number);
-  const bool is_read = error == std::errc() && end == repr.data() + repr.size();
-  if (!is_read || std::abs(number) > kLargest || number != std::trunc(number)) return repr;
-  return std::to_string(static_cast<std::int64_t>(number));
+  const std::optional<double> number = ParseNumber<double>(repr);
+  if (!number || std::abs(*number) > kLargest || *number != std::trunc(*number)) return repr;
+  return std::to_string(static_cast<std::int64_t>(*number));
 }
 
 void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, std::string* out);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -19,25 +18,17 @@ std::array<std::pair<std::string_view, const Weight*>, 3> MatricesOf(const Exper
   return {{{"w1", &expert.w1}, {"w3", &expert.w3}, {"w2", &expert.w2}}};
 }
 
-// The layer that reads a tensor as a whole for every token; nullopt if there is none.
-std::optional<std::int64_t> LayerOf(std::string_view name, std::int64_t n_layers) {
-  constexpr std::string_view kLayers = "layers.";
-  if (!name.starts_with(kLayers)) return std::nullopt;
-  name.remove_prefix(kLayers.size());
-  std::int64_t layer = 0;
-  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), layer);
-  const bool by_row = name.find(".ffn.experts.") != std::string_view::npos ||
-                      name.find("tid2eid") != std::string_view::npos;
-  return parsed.ec == std::errc() && layer < n_layers && !by_row ? std::optional(layer)
-                                                                 : std::nullopt;
+// A step reads single rows or experts of these tensors, and all others as a whole.
+bool IsReadInParts(std::string_view name) {
+  return name.find(".ffn.experts.") != name.npos || name.find("tid2eid") != name.npos;
 }
 
 std::vector<std::vector<std::span<const std::byte>>> BytesOfLayers(const Checkpoint& checkpoint,
                                                                    std::int64_t n_layers) {
   std::vector<std::vector<std::span<const std::byte>>> layers(static_cast<std::size_t>(n_layers));
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    const std::optional<std::int64_t> layer = LayerOf(tensor.name, n_layers);
-    if (!layer) continue;
+    const std::optional<std::int64_t> layer = LayerOf(tensor.name);
+    if (!layer || *layer >= n_layers || IsReadInParts(tensor.name)) continue;
     auto& ranges = layers[static_cast<std::size_t>(*layer)];
     const std::span<const std::byte> bytes = tensor.view.bytes;
     if (!ranges.empty() && ranges.back().data() + ranges.back().size() == bytes.data()) {

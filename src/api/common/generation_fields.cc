@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
+#include "base/parse_text.h"
 #include "engine/sampling_fields.h"
 #include "json/json_writer.h"
 
@@ -65,10 +65,8 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
   sampling->logit_bias.clear();
   for (std::size_t i = 0; i < biases->keys.size() && !reader.error(); ++i) {
     const std::string& key = biases->keys[i];
-    Token token = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (error != std::errc() || end != key.data() + key.size() || token < 0 ||
-        token >= limits.vocab_size) {
+    const Token token = ParseNumber<Token>(key).value_or(-1);
+    if (token < 0 || token >= limits.vocab_size) {
       reader.Fail("logit_bias", fmt::format("token ids from 0 to {}", limits.vocab_size - 1),
                   JsonValue(key));
       return;

@@ -4,10 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
+#include "base/parse_text.h"
 #include "model/draft/drafters.h"
 
 namespace fathom::cli {
@@ -30,13 +30,7 @@ ReadValue Expect(std::string what, Parse parse, Keep keep) {
 template <class T>
 std::optional<T> ParseInteger(std::string_view text) {
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      (digits.size() > 1 && digits.front() == '0')) {
-    return std::nullopt;
-  }
-  return value;
+  return digits.size() > 1 && digits.front() == '0' ? std::nullopt : ParseNumber<T>(text);
 }
 
 std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
@@ -51,7 +45,7 @@ std::optional<std::int64_t> ParseMemorySize(std::string_view text) {
   return *number << shift;
 }
 
-std::optional<double> ParseNumber(const std::string& text) {
+std::optional<double> ParseReal(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || *end != '\0' || !std::isfinite(value)) return std::nullopt;
@@ -62,7 +56,7 @@ std::optional<std::pair<Token, float>> ParseLogitBias(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) return std::nullopt;
   const auto id = ParseInteger<Token>(std::string_view(text).substr(0, equals));
-  const auto value = ParseNumber(text.substr(equals + 1));
+  const auto value = ParseReal(text.substr(equals + 1));
   if (!id || *id < 0 || !value || std::abs(*value) > 100) return std::nullopt;
   return std::pair(*id, static_cast<float>(*value));
 }
@@ -126,7 +120,7 @@ ReadValue ReadNumber(double low, double high, bool low_is_allowed,
       low_is_allowed ? fmt::format("a number from {} to {}", low, high)
                      : fmt::format("a number above {} and at most {}", low, high),
       [=](const std::string& text) {
-        const auto value = ParseNumber(text);
+        const auto value = ParseReal(text);
         const bool fits =
             value && *value <= high && (low_is_allowed ? *value >= low : *value > low);
         return fits ? value : std::nullopt;

@@ -150,18 +150,6 @@ std::optional<DType> TypeOf(const Checkpoint& checkpoint, std::string_view name)
   return tensor == nullptr ? std::nullopt : std::optional(tensor->dtype);
 }
 
-// Returns the layer of "layers.12.attn.wkv.weight", or -1.
-std::int64_t LayerOf(std::string_view name) {
-  constexpr std::string_view kPrefix = "layers.";
-  if (!name.starts_with(kPrefix)) return -1;
-  std::int64_t layer = 0;
-  for (const char c : name.substr(kPrefix.size())) {
-    if (c < '0' || c > '9') break;
-    layer = 10 * layer + (c - '0');
-  }
-  return layer;
-}
-
 }  // namespace
 
 Cost Sum(const Costs& costs) {
@@ -277,7 +265,7 @@ std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) c
   std::map<std::int64_t, double> found;  // bytes by layer; -1: outside
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     if (!IsDraftTensor(tensor.name)) {
-      found[LayerOf(tensor.name)] += static_cast<double>(tensor.view.bytes.size());
+      found[LayerOf(tensor.name).value_or(-1)] += static_cast<double>(tensor.view.bytes.size());
     }
   }
   std::vector<std::string> lines;

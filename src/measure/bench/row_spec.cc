@@ -1,8 +1,9 @@
 #include "measure/bench/row_spec.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
+
+#include "base/parse_text.h"
 
 namespace fathom::bench {
 namespace {
@@ -10,32 +11,22 @@ namespace {
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 40;  // sums of two do not overflow
 
 // Removes a number of 1 to kMaxNumber from the front of `text`.
-std::optional<std::int64_t> TakeNumber(std::string_view& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || text.front() == '0' || number < 1 || number > kMaxNumber) {
-    return std::nullopt;
-  }
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
-bool Take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) return false;
-  text.remove_prefix(prefix.size());
-  return true;
+std::optional<std::int64_t> TakeCount(std::string_view& text) {
+  if (text.starts_with('0')) return std::nullopt;
+  const std::optional<std::int64_t> number = TakeNumber<std::int64_t>(text);
+  return number && *number >= 1 && *number <= kMaxNumber ? number : std::nullopt;
 }
 
 std::optional<RowSpec> Parse(std::string_view text) {
   RowSpec row;
-  if (Take(text, "pp")) {
+  if (TakePrefix(text, "pp")) {
     row.kind = RowSpec::Kind::kPrefill;
-  } else if (!Take(text, "tg")) {
+  } else if (!TakePrefix(text, "tg")) {
     return std::nullopt;
   }
-  const std::optional<std::int64_t> n_tokens = TakeNumber(text);
-  const std::optional<std::int64_t> depth = Take(text, "@") ? TakeNumber(text) : 0;
-  const std::optional<std::int64_t> n_sequences = Take(text, "x") ? TakeNumber(text) : 1;
+  const std::optional<std::int64_t> n_tokens = TakeCount(text);
+  const std::optional<std::int64_t> depth = TakePrefix(text, "@") ? TakeCount(text) : 0;
+  const std::optional<std::int64_t> n_sequences = TakePrefix(text, "x") ? TakeCount(text) : 1;
   if (!n_tokens || !depth || !n_sequences || !text.empty() || *n_sequences > kMaxSequences ||
       (row.kind == RowSpec::Kind::kPrefill && *n_sequences != 1)) {
     return std::nullopt;

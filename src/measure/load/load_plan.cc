@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <utility>
+
+#include "base/parse_text.h"
 
 namespace fathom::load {
 namespace {
@@ -30,13 +31,8 @@ void AppendTokens(const WorkloadOptions& options, std::int64_t n_tokens, RandomS
 // Reads all of the text as a number from low to high.
 template <class T>
 std::optional<T> ParseWithin(std::string_view text, T low, T high) {
-  T value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() ||
-      !(value >= low && value <= high)) {
-    return std::nullopt;
-  }
-  return value;
+  const std::optional<T> value = ParseNumber<T>(text);
+  return value && *value >= low && *value <= high ? value : std::nullopt;
 }
 
 // Reads "A:B".

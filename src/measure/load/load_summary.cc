@@ -1,10 +1,11 @@
 #include "measure/load/load_summary.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <utility>
+
+#include "base/parse_text.h"
 
 namespace fathom::load {
 namespace {
@@ -99,14 +100,12 @@ Status AddObjective(std::string_view text, Objectives* objectives) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   const std::string_view name = text.substr(0, colon);
   const std::string_view number = text.substr(std::min(colon + 1, text.size()));
-  double limit = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), limit);
+  const double limit = ParseNumber<double>(number).value_or(0);
   std::optional<double>* place = name == "ttft"   ? &objectives->ttft_ms
                                  : name == "tpot" ? &objectives->tpot_ms
                                  : name == "e2e"  ? &objectives->e2e_ms
                                                   : nullptr;
-  if (place == nullptr || error != std::errc() || end != number.data() + number.size() ||
-      !(limit > 0 && std::isfinite(limit))) {
+  if (place == nullptr || !(limit > 0 && std::isfinite(limit))) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "expected ttft:MS, tpot:MS or e2e:MS, found \"{}\"", text);
   }
