@@ -91,12 +91,17 @@ bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t 
   return true;
 }
 
+void CacheManager::ExtendKeys(Sequence& sequence) const {
+  fathom::ExtendKeys(SaltedRoot(root_, sequence.request.request.cache_salt), sequence.tokens,
+                     sequence.keys);
+}
+
 PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,
                              std::span<Sequence* const> running) const {
   PrefixHit hit;
   const PrefixCache* prefix = PrefixOf(data_rank);
   if (prefix == nullptr) return hit;
-  ExtendKeys(root_, sequence.tokens, sequence.keys);
+  ExtendKeys(sequence);
   const std::span<const BlockKey> keys = ShareableKeys(sequence);
   hit.match = prefix->Find(keys, sequence.tokens);
   const auto next = static_cast<std::size_t>(hit.match.n_known);
@@ -143,7 +148,7 @@ bool CacheManager::Extend(Sequence& sequence, std::int64_t n_tokens) {
 
 void CacheManager::Commit(Sequence& sequence) {
   if (PrefixCache* prefix = PrefixOf(RankOf(sequence)); prefix != nullptr) {
-    ExtendKeys(root_, sequence.tokens, sequence.keys);
+    ExtendKeys(sequence);
     prefix->Commit(sequence.slot, sequence.keys, sequence.tokens, sequence.computed / kBlockTokens,
                    sequence.chain);
     if (sequence.computed >= sequence.n_prompt && sequence.n_generated() <= 1) {

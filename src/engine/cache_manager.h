@@ -83,6 +83,7 @@ class CacheManager {
   bool MakeRoom(int data_rank, const BlockCounts& wanted, bool only_windows);
   bool TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t n_usable,
                 std::int64_t headroom);
+  void ExtendKeys(Sequence& sequence) const;
   BlockCounts NeedsOf(const Sequence& sequence, std::int64_t n_usable) const;
 
   SequenceCache& cache_;

@@ -70,6 +70,9 @@ struct Request {
   SamplingParameters sampling;  // for every choice; choice j samples with sampling.choice + j
   int n_choices = 1;            // number of answers to the prompt: 1 to kMaxChoices
   int priority = 0;             // -kMaxPriority to kMaxPriority; the larger runs first
+  // Cached blocks are shared by requests of the same salt only, so that nobody can learn from the
+  // time of a request, or from its cached tokens, what others have asked. Changes no answer.
+  std::string cache_salt{};
 };
 
 enum class FinishReason {

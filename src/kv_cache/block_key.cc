@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <bit>
+#include <string>
 
 #include "base/check.h"
 #include "kv_cache/layout.h"
@@ -17,6 +18,12 @@ BlockKey KeyOf(std::span<const std::byte> bytes) {
   static_assert(sizeof(canonical.digest) == sizeof(key.bytes));
   std::memcpy(key.bytes.data(), canonical.digest, sizeof(canonical.digest));
   return key;
+}
+
+BlockKey SaltedRoot(const BlockKey& root, std::string_view salt) {
+  if (salt.empty()) return root;
+  std::string bytes(root.bytes.begin(), root.bytes.end());
+  return KeyOf(std::as_bytes(std::span(bytes.append(salt))));
 }
 
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens) {

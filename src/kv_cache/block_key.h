@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 
 #include "base/tensor.h"
 
@@ -33,6 +34,10 @@ enum class BlockKind : std::uint8_t { kHistory, kWindow };
 
 // The XXH3-128 of some bytes. The same on every machine: keys are the names of files.
 BlockKey KeyOf(std::span<const std::byte> bytes);
+
+// Returns the key before the first block of texts that share blocks with texts of the same salt
+// alone. Without a salt it is `root`.
+BlockKey SaltedRoot(const BlockKey& root, std::string_view salt);
 
 // The key of the block of `tokens` (at most kBlockTokens) that follows the block `parent`.
 BlockKey NextBlockKey(const BlockKey& parent, std::span<const Token> tokens);

@@ -37,7 +37,8 @@ struct PrefixChain {
   bool collided = false;
 };
 
-// Appends the keys of the whole blocks of `tokens` that `keys` does not have yet.
+// Appends the keys of the whole blocks of `tokens` that `keys` does not have yet. A salted root
+// (SaltedRoot) changes the keys alone: the first block follows the cache's own root all the same.
 void ExtendKeys(const BlockKey& root, std::span<const Token> tokens, std::vector<BlockKey>& keys);
 
 // One thread, that of the SequenceCache, which must outlive it.

@@ -39,14 +39,15 @@ bool Contains(const std::vector<std::string>& list, std::string_view entry) {
   return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-bool HasOneOf(const std::vector<std::string>& keys, const HttpRequest& request) {
+std::optional<std::size_t> FindKey(const std::vector<std::string>& keys,
+                                   const HttpRequest& request) {
   std::string_view given = WithoutPrefix(request.Field("Authorization"), "Bearer ");
   if (given.empty()) given = request.Field("x-api-key");
-  bool is_right = false;
-  for (const std::string& key : keys) {
-    is_right |= SameInConstantTime(given, key);  // no early end
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < keys.size(); ++i) {  // no early end
+    if (SameInConstantTime(given, keys[i])) found = i;
   }
-  return is_right;
+  return found;
 }
 
 // The methods and fields that requests of API clients consist of, with those that the packages of
@@ -74,12 +75,16 @@ std::string AllowedHeaders(std::string_view asked) {
 
 }  // namespace
 
+std::optional<std::size_t> Access::KeyOf(const HttpRequest& request) const {
+  return FindKey(options_.api_keys, request);
+}
+
 bool Access::HasKey(const HttpRequest& request) const {
-  return options_.api_keys.empty() || HasOneOf(options_.api_keys, request);
+  return options_.api_keys.empty() || KeyOf(request).has_value();
 }
 
 bool Access::HasAdminKey(const HttpRequest& request) const {
-  return HasOneOf(options_.admin_keys, request);
+  return FindKey(options_.admin_keys, request).has_value();
 }
 
 bool Access::KnowsHost(const HttpRequest& request) const {

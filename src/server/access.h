@@ -1,6 +1,8 @@
 // Access: decides which clients, pages and host names may use the server.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +26,10 @@ class Access {
  public:
   explicit Access(AccessOptions options) : options_(std::move(options)) {}
 
-  // Checks Authorization: Bearer KEY, or x-api-key: KEY. Takes equally long for a wrong key and a
-  // right one.
+  // Returns the number of the request's key among api_keys: Authorization: Bearer KEY, or
+  // x-api-key: KEY. Takes equally long for a wrong key and a right one. nullopt: none of them.
+  std::optional<std::size_t> KeyOf(const HttpRequest& request) const;
+  // Returns whether the request has one of the keys, or needs none.
   bool HasKey(const HttpRequest& request) const;
   // Checks the admin keys in the same way; API keys are not admin keys.
   bool HasAdminKey(const HttpRequest& request) const;

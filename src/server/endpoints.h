@@ -19,6 +19,9 @@ namespace fathom {
 // The served model, once it is loaded. It outlives the service's last request.
 struct ServedModel {
   const ApiModel* api = nullptr;
+  // By the number of the client's key (Access::KeyOf), where each client has a memory of its own;
+  // else empty: all use `api`.
+  std::vector<const ApiModel*> api_of_key{};
   RequestRunner* runner = nullptr;
   const EngineMetrics* metrics = nullptr;
   std::vector<std::string> names;  // as GET /v1/models tells them; at least one

@@ -67,10 +67,11 @@ struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
-  const Api& api;                      // of errors and model cards
-  const Route* route = nullptr;        // from Dispatch on
-  const ServedModel* model = nullptr;  // for routes that need it
-  std::string_view rest{};             // of the path, where the route leaves it open
+  const Api& api;                       // of errors and model cards
+  const Route* route = nullptr;         // from Dispatch on
+  const ServedModel* model = nullptr;   // for routes that need it
+  const ApiModel* api_model = nullptr;  // the model as this client has it; beside `model`
+  std::string_view rest{};              // of the path, where the route leaves it open
 
   void Fail(ApiError error) {
     error.request_id = record.id;
@@ -185,12 +186,12 @@ std::vector<Service::Route> Service::Routes() {
        Route::Key::kAlways, true},
       {"POST", "/tokenize",
        [](Service&, RequestContext& context) {
-         context.Send(TokenizeResponse(*context.model->api, context.request.body));
+         context.Send(TokenizeResponse(*context.api_model, context.request.body));
        },
        Route::Key::kAlways, true},
       {"POST", "/detokenize",
        [](Service&, RequestContext& context) {
-         context.Send(DetokenizeResponse(*context.model->api, context.request.body));
+         context.Send(DetokenizeResponse(*context.api_model, context.request.body));
        },
        Route::Key::kAlways, true},
   };
@@ -340,7 +341,12 @@ bool Service::Authorize(RequestContext& context, const Route& route) {
 
 bool Service::FindModel(RequestContext& context) {
   context.model = ready_;
-  if (context.model != nullptr) return true;
+  if (context.model != nullptr) {
+    const auto& of_key = context.model->api_of_key;
+    context.api_model =
+        of_key.empty() ? context.model->api : of_key.at(access_.KeyOf(context.request).value());
+    return true;
+  }
   context.Fail({.status = 503,
                 .message = fmt::format("the model is loading: {:.0f} %", 100 * load_progress_),
                 .type = "overloaded_error",
@@ -361,7 +367,7 @@ std::string Service::MetricsText() const {
 
 void Service::AnswerApiRoute(Service&, RequestContext& context) {
   ApiResult<std::string> body =
-      context.route->api_route->answer(*context.model->api, context.rest, context.request.body);
+      context.route->api_route->answer(*context.api_model, context.rest, context.request.body);
   body ? context.exchange.Send({.body = *std::move(body)}) : context.Fail(std::move(body.error()));
 }
 
@@ -374,7 +380,7 @@ void Service::Complete(RequestContext& context) {
     return;
   }
   if (options_.log_content) context.record.body = context.request.body;
-  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *context.model->api);
+  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *context.api_model);
   if (!call) {
     context.Fail(call.error());
     return;
@@ -389,7 +395,7 @@ void Service::Complete(RequestContext& context) {
     context.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
   GenerationTable::Entry entry(generating_, context.record.id, context.record.path);
-  Generate(*call, *context.model->api, *context.model->runner, options_.generation,
+  Generate(*call, *context.api_model, *context.model->runner, options_.generation,
            {.exchange = context.exchange, .record = context.record, .entry = entry});
 }
 

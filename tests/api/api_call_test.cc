@@ -51,6 +51,23 @@ TEST_F(ApiCallTest, ChatBecomesThePromptOfTheModel) {
   EXPECT_EQ(call.model, "fairy") << "where the client names none";
 }
 
+TEST_F(ApiCallTest, CacheSaltIsOfTheRequestAndOfItsClient) {
+  const char* kAsk = R"("messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})";
+  const auto salt = [&](const Api& api, const std::string& fields) {
+    return Prepare(&api, "{" + fields + kAsk).requests[0].cache_salt;
+  };
+  EXPECT_EQ(salt(kChatCompletions, ""), "");
+  EXPECT_EQ(salt(kMessages, R"("cache_salt": "x", )"), "0 x");
+  model_.cache_salt = "0af1";
+  EXPECT_EQ(salt(kChatCompletions, ""), "4 0af1");
+  EXPECT_EQ(salt(kChatCompletions, R"("cache_salt": "x", )"), "4 0af1x");
+  EXPECT_EQ(Prepare(&kResponses, R"({"input": "Hi", "cache_salt": "x"})").requests[0].cache_salt,
+            "4 0af1x");
+  EXPECT_EQ(Completion(R"({"prompt": "Hi", "cache_salt": "x"})").requests[0].cache_salt, "4 0af1x");
+  EXPECT_EQ(ErrorOf(&kChatCompletions, std::string(R"({"cache_salt": "", )") + kAsk).param,
+            "cache_salt");
+}
+
 TEST_F(ApiCallTest, WithoutThinkingTheAnswerIsContent) {
   const ApiCall call = Chat(R"({"model": "gpt-4o", "reasoning_effort": "none",
       "messages": [{"role": "user", "content": "Hi"}]})");

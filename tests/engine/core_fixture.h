@@ -39,10 +39,12 @@ class CoreFixture {
   }
 
   TokenStream Submit(std::vector<Token> prompt, std::int64_t max_tokens, int n_choices = 1) {
-    auto state = core_->Prepare({.prompt = std::move(prompt),
-                                 .sampling = {.seed = 1, .max_tokens = max_tokens},
-                                 .n_choices = n_choices},
-                                waker_);
+    return Submit({.prompt = std::move(prompt),
+                   .sampling = {.seed = 1, .max_tokens = max_tokens},
+                   .n_choices = n_choices});
+  }
+  TokenStream Submit(Request request) {
+    auto state = core_->Prepare(std::move(request), waker_);
     EXPECT_TRUE(state) << (state ? "" : state.error().message);
     TokenStream stream((*state)->stream);
     core_->Add(*std::move(state));

@@ -87,6 +87,27 @@ TEST_F(PrefixHits, ASharedBeginningIsHitAtEveryBlock) {
   }
 }
 
+// Neither cached tokens nor the steps that a request takes tell what others have asked.
+TEST_F(PrefixHits, OnlyRequestsOfTheSameSaltShareBlocks) {
+  const std::vector<Token> prompt = Text(500);
+  const auto submit = [&](const char* salt) {
+    return Submit({.prompt = prompt, .sampling = {.seed = 1, .max_tokens = 3}, .cache_salt = salt});
+  };
+  TokenStream plain = submit("");
+  TokenStream running = submit("a");
+  RunAll();
+  const std::vector<Token> answer = Answer(plain);
+  EXPECT_EQ(running.stats().cached_tokens, 0) << "while another computes the same text";
+  EXPECT_EQ(Answer(running), answer);
+  for (const auto& [salt, n_cached] :
+       {std::pair("", 384), std::pair("a", 384), std::pair("b", 0), std::pair("b", 384)}) {
+    TokenStream stream = submit(salt);
+    RunAll();
+    EXPECT_EQ(stream.stats().cached_tokens, n_cached) << salt;
+    EXPECT_EQ(Answer(stream), answer) << salt;
+  }
+}
+
 TEST_F(PrefixHits, ChoicesShareTheirPrompt) {
   TokenStream stream = Submit(Text(300), 5, 3);
   RunAll();

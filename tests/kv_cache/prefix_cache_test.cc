@@ -115,6 +115,15 @@ TEST_F(PrefixCacheTest, KeysFollowFromAllTokensBefore) {
   EXPECT_EQ(keys, KeysOf(kTestRoot, "abc"));
 }
 
+TEST_F(PrefixCacheTest, SaltsMakeOtherKeys) {
+  EXPECT_EQ(SaltedRoot(kTestRoot, ""), kTestRoot);
+  const BlockKey salted = SaltedRoot(kTestRoot, "a");
+  EXPECT_NE(salted, kTestRoot);
+  EXPECT_NE(salted, SaltedRoot(kTestRoot, "b"));
+  EXPECT_NE(KeysOf(salted, "xy")[0], KeysOf(kTestRoot, "xy")[0]);
+  EXPECT_NE(KeysOf(salted, "xy")[1], KeysOf(kTestRoot, "xy")[1]);
+}
+
 TEST_F(PrefixCacheTest, FindsAsMuchAsIsThere) {
   ExpectMatch(Find("abc"), 0, 0);
   Read("abc");

@@ -13,6 +13,7 @@
 
 #include "api/responses/response_store.h"
 #include "engine/metrics.h"
+#include "server/client_models.h"
 #include "tests/api/api_model.h"
 #include "tests/http/fake_exchange.h"
 #include "tests/server/scripted_runner.h"
@@ -44,6 +45,7 @@ class ServiceTest : public ApiModelTest {
       service_.emplace(options_);
       if (has_model_) {
         service_->SetModel({.api = &model_,
+                            .api_of_key = api_of_key_,
                             .runner = &runner_,
                             .metrics = &metrics_,
                             .names = {"fairy", "a/b"},
@@ -71,6 +73,7 @@ class ServiceTest : public ApiModelTest {
 
   ServiceOptions options_;
   bool has_model_ = true;
+  std::vector<const ApiModel*> api_of_key_;
   Result<ScriptedAnswer> answer_ = ScriptedAnswer{.text = "So.</think>Hello."};
   ScriptedRunner runner_;
   const EngineMetrics metrics_;
@@ -170,6 +173,42 @@ TEST_F(ServiceTest, KeysAreAskedFor) {
     EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
   }
   EXPECT_EQ(runner_.submitted(), 0);
+}
+
+// What a client has stored is there for the holder of its key alone.
+TEST_F(ServiceTest, ClientsHaveMemoriesOfTheirOwn) {
+  options_.access.api_keys = {"one", "two"};
+  const ClientModels models(model_, options_.access.api_keys,
+                            {.replay_scope = ReplayScope::kAll, .replay_bytes = 1 << 20},
+                            CountingBits());
+  api_of_key_ = models.models();
+  ASSERT_EQ(api_of_key_.size(), 2u);
+  EXPECT_NE(api_of_key_[0]->cache_salt, api_of_key_[1]->cache_salt);
+  const HttpFields one = {{"x-api-key", "one"}};
+  const HttpFields two = {{"x-api-key", "two"}};
+
+  const Json sent = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})", one));
+  const std::string path = "/v1/responses/" + sent["id"].get<std::string>();
+  const std::string next = Json({{"input", "And?"}, {"previous_response_id", sent["id"]}}).dump();
+  const std::string item =
+      Json({{"input", {{{"type", "item_reference"}, {"id", sent["output"][0]["id"]}}}}}).dump();
+  EXPECT_EQ(Ask("GET", path, "", two).head.status, 404);
+  EXPECT_EQ(Ask("DELETE", path, "", two).head.status, 404);
+  EXPECT_NE(Ask("POST", "/v1/responses", next, two).head.status, 200);
+  EXPECT_NE(Ask("POST", "/v1/responses", item, two).head.status, 200);
+  EXPECT_EQ(Ask("GET", path, "", one).head.status, 200) << "nobody has deleted it";
+  EXPECT_EQ(Ask("POST", "/v1/responses", next, one).head.status, 200);
+  EXPECT_EQ(Ask("POST", "/v1/responses", item, one).head.status, 200);
+
+  const Json turns = {{"role", "user"}, {"content", "Hi"}};
+  Ask("POST", "/v1/chat/completions", kChat, one);
+  const std::string again = Json({{"messages",
+                                   {turns,
+                                    {{"role", "assistant"}, {"content", "Hello."}},
+                                    {{"role", "user"}, {"content", "And?"}}}}})
+                                .dump();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", again, two).Field("X-Exact-Replay"), "");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", again, one).Field("X-Exact-Replay"), "1");
 }
 
 TEST_F(ServiceTest, WithoutAnAdminKeyThereIsNothingToAdminister) {

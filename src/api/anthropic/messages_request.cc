@@ -21,6 +21,7 @@ void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
   ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);
   reader.ReadBool("ignore_eos",
                   &fields->sampling.ignore_eos);  // an extension: load tests ask for lengths
+  ReadCacheSalt(reader, &fields->cache_salt);
   reader.ReadBool("stream", &fields->stream);
   fields->sampling.top_logprobs.reset();  // the response has no field for them
 }

@@ -99,6 +99,12 @@ ApiResult<ChatPrompt> EncodeMessages(const Api& api, ChatRequest chat, const Enc
                     .n_replayed = static_cast<std::size_t>(n_replayed)};
 }
 
+// Begins with the length of the client's salt, so that no two pairs of salts make the same text.
+std::string CacheSalt(const ApiModel& model, const GenerationFields& fields) {
+  if (model.cache_salt.empty() && fields.cache_salt.empty()) return "";
+  return fmt::format("{} {}{}", model.cache_salt.size(), model.cache_salt, fields.cache_salt);
+}
+
 }  // namespace
 
 ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model) {
@@ -131,7 +137,8 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
   call->requests.push_back({.prompt = std::move(tokens),
                             .sampling = fields.sampling,
                             .n_choices = fields.n_choices,
-                            .priority = fields.priority});
+                            .priority = fields.priority,
+                            .cache_salt = CacheSalt(model, fields)});
   return std::nullopt;
 }
 

@@ -18,7 +18,6 @@ constexpr std::string_view kNotYet[] = {
     "allowed_token_ids",
     "audio",
     "bad_words",
-    "cache_salt",
     "guided_choice",
     "guided_grammar",
     "guided_json",
@@ -138,6 +137,10 @@ void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingPara
   }
 }
 
+void ReadCacheSalt(FieldReader& reader, std::string* cache_salt) {
+  if (reader.Find("cache_salt") != nullptr) *cache_salt = reader.RequireText("cache_salt");
+}
+
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling) {
   const JsonValue* stop = reader.Find(key);
@@ -198,6 +201,7 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   std::int64_t priority = -fields->priority;
   reader.ReadInteger("priority", {.low = -kMaxPriority, .high = kMaxPriority}, &priority);
   fields->priority = static_cast<int>(-priority);
+  ReadCacheSalt(reader, &fields->cache_salt);
   ReadStream(reader, fields);
   RefuseFormat(reader, reader.Find("response_format"), "response_format");
   RefuseUnsupported(reader);

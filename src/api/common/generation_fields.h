@@ -40,7 +40,8 @@ struct GenerationFields {
   std::string model;  // any name, or none
   SamplingParameters sampling;
   int n_choices = 1;
-  int priority = 0;  // as in the engine: larger runs first. Clients use the opposite sign.
+  int priority = 0;        // as in the engine: larger runs first. Clients use the opposite sign.
+  std::string cache_salt;  // Request::cache_salt
   bool stream = false;
   bool include_usage = false;     // send the usage in a last chunk of a stream
   bool continuous_usage = false;  // send the usage so far in every chunk
@@ -56,6 +57,8 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
 // Parts that other APIs use, some under a `key` of their own. This one reads temperature, top_p,
 // top_k, min_p and the penalties.
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
+// Reads cache_salt, as vLLM has it: a text that is not empty.
+void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);
 // Reads a string or a list of strings.
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling);

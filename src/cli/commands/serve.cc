@@ -7,15 +7,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "api/common/generated_turn_store.h"
 #include "api/common/request_runner.h"
-#include "api/responses/response_store.h"
 #include "base/line_reader.h"
 #include "base/pages.h"
 #include "cli/commands/commands.h"
@@ -30,6 +29,7 @@
 #include "runtime/build_info.h"
 #include "runtime/model_files.h"
 #include "runtime/runtime.h"
+#include "server/client_models.h"
 #include "server/service.h"
 
 namespace fathom::cli {
@@ -135,6 +135,13 @@ Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service&
                             });
 }
 
+ClientMemory MemoryOfClients(const ServeCommand& command) {
+  const bool replays = command.exact_replay != ExactReplay::kOff;
+  return {.replay_scope =
+              command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
+          .replay_bytes = replays ? static_cast<std::size_t>(command.exact_replay_bytes) : 0};
+}
+
 // Waits for a signal, or for the error after which this process or one of several ranks cannot go
 // on.
 Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
@@ -178,12 +185,11 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   if (!n_context) return Unexpected(n_context.error());
   Result<ApiModel> api = MakeApiModel(command, *n_context, command.max_choices, *files, log);
   if (!api) return Unexpected(api.error());
-  ResponseStore responses;
-  api->responses = &responses;
-  GeneratedTurnStore turns(
-      command.exact_replay == ExactReplay::kAll ? ReplayScope::kAll : ReplayScope::kNamed,
-      static_cast<std::size_t>(command.exact_replay_bytes), SystemRandomBits());
-  if (command.exact_replay != ExactReplay::kOff) api->turns = &turns;
+  const bool isolates = command.isolate_keys.value_or(access->api_keys.size() > 1);
+  const ClientModels models(
+      *api,
+      isolates ? std::span<const std::string>(access->api_keys) : std::span<const std::string>(),
+      MemoryOfClients(command), SystemRandomBits());
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
   Service service(MakeServiceOptions(command, *std::move(access), log));
@@ -200,7 +206,8 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   if (!runtime) return Unexpected(runtime.error());
   Engine& engine = (*runtime)->engine();
   EngineRunner runner(engine);
-  service.SetModel({.api = &*api,
+  service.SetModel({.api = models.models().front(),
+                    .api_of_key = isolates ? models.models() : std::vector<const ApiModel*>(),
                     .runner = &runner,
                     .metrics = &engine.metrics(),
                     .names = command.names.empty() ? std::vector{api->name} : command.names,

@@ -40,7 +40,7 @@ constexpr std::string_view kMeaninglessFlags[] = {"--enable-auto-tool-choice",
                                                   "--enable-expert-parallel"};
 
 // Options whose value is on or off, where a JSON file may say true or false.
-constexpr std::string_view kOnOff[] = {"prefix-cache", "thinking"};
+constexpr std::string_view kOnOff[] = {"isolate-keys", "pin", "prefix-cache", "thinking"};
 
 template <class List>
 bool Contains(const List& list, std::string_view entry) {

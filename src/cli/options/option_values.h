@@ -78,6 +78,9 @@ ReadValue OneOf(const std::string_view (&names)[n], Enum& variable) {
 // One of two names, of which `name` is true.
 ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, bool& variable);
 inline ReadValue OnOff(bool& variable) { return TrueFor("on", {"on", "off"}, variable); }
+inline ReadValue OnOff(std::optional<bool>& variable) {
+  return ReadName({"on", "off"}, [&variable](std::size_t i) { variable = i == 0; });
+}
 
 // A whole number of 64 bits without a sign.
 ReadValue Seed(std::function<void(std::uint64_t)> store);

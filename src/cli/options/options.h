@@ -86,6 +86,7 @@ struct ServeCommand : ApiCommand {
   std::filesystem::path api_key_file;  // one key a line; empty: none
   std::vector<std::string> admin_keys;
   std::filesystem::path admin_key_file;  // the same
+  std::optional<bool> isolate_keys;      // missing: if there are several
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;

@@ -45,6 +45,10 @@ void AddAccess(Command& command, ServeCommand& options) {
   command.Add({"--api-key-file", "FILE",
                "Keys from a file, one a line, which other users cannot see",
                Text(options.api_key_file)});
+  command.Add({"--isolate-keys", "MODE",
+               "Keep stored responses, answers to replay and cached text of each API key from the "
+               "others: on or off (default: on where there are several keys)",
+               OnOff(options.isolate_keys)});
   command.Add({"--admin-key", "KEY",
                "Let holders of this key list and end requests: GET /slots, POST /abort "
                "(default: nobody); may be repeated",
