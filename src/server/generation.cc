@@ -74,6 +74,7 @@ class Run {
     record_->usage = answer_->usage();
     for (const AnswerCollector& choice : answer_->choices()) {
       record_->turn_stops += choice.collected().ends_at_turn ? 1 : 0;
+      record_->longest_choice = std::max(record_->longest_choice, choice.collected().tokens.size());
     }
     if (failed_) {
       record_->finish = "cancelled";
@@ -144,7 +145,12 @@ class Run {
 
   void End(std::size_t i) {
     const RequestStats stats = running_[i]->stats();
-    record_->queue_seconds = std::max(record_->queue_seconds, stats.queue_seconds);
+    const auto keep_longest = [](double& seconds, double of_request) {
+      seconds = std::max(seconds, of_request);
+    };
+    keep_longest(record_->queue_seconds, stats.queue_seconds);
+    keep_longest(record_->prefill_seconds, stats.prefill_seconds);
+    keep_longest(record_->decode_seconds, stats.decode_seconds);
     answer_->End(i, stats);
     running_[i].reset();
     --n_open_;

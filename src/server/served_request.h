@@ -25,10 +25,13 @@ struct ServedRequest {
   Usage usage;
   std::size_t n_replayed = 0;  // turns that the prompt holds token by token as they were generated
   double queue_seconds = 0;
-  double first_token_seconds = 0;
-  std::string finish;  // of the first choice; or "cancelled"
-  int turn_stops = 0;  // choices that a turn token ended (prompt_tokens.h)
-  std::string error;   // the message that the client received, if any
+  double first_token_seconds = 0;  // since the request came
+  double prefill_seconds = 0;      // from the first step to the first token
+  double decode_seconds = 0;       // from the first token to the end
+  std::size_t longest_choice = 0;  // tokens
+  std::string finish;              // of the first choice; or "cancelled"
+  int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)
+  std::string error;               // the message that the client received, if any
 
   // Only if content is logged.
   std::optional<std::string> body;

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/process_usage.h"
+
 namespace fathom {
 namespace {
 
@@ -24,6 +26,8 @@ using prometheus::MetricType;
 // docs/spec/serving.md section 12.
 const Bounds kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+const Bounds kSecondsPerTokenBounds = {.01, .025, .05, .075, .1, .15, .2, .3, .4,
+                                       .5,  .75,  1,   2.5,  5,  7.5, 10, 20, 40};
 const Bounds kTokenBounds = {1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,
                              2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6};
 
@@ -47,66 +51,118 @@ struct CommonName {
   const char* vllm;
 };
 
+// vLLM's word for the end of an answer; calls end it like any stop.
+constexpr std::pair<std::string_view, std::string_view> kFinishReasons[] = {{"tool_calls", "stop"},
+                                                                            {"cancelled", "abort"}};
+
 constexpr CommonName kCommonNames[] = {
     {"fathom_running", "", "vllm:num_requests_running"},
     {"fathom_waiting", "", "vllm:num_requests_waiting"},
     {"fathom_preemptions_total", "", "vllm:num_preemptions_total"},
-    {"fathom_tokens_total", "prompt", "vllm:prompt_tokens_total"},
     {"fathom_tokens_total", "cached", "vllm:prefix_cache_hits_total"},
     {"fathom_tokens_total", "generated", "vllm:generation_tokens_total"},
     {"fathom_time_to_first_token_seconds", "", "vllm:time_to_first_token_seconds"},
     {"fathom_inter_token_seconds", "", "vllm:inter_token_latency_seconds"},
+    {"fathom_inter_token_seconds", "", "vllm:time_per_output_token_seconds"},  // its old name
     {"fathom_request_success_total", "", "vllm:request_success_total"},
     {"fathom_request_latency_seconds", "", "vllm:e2e_request_latency_seconds"},
     {"fathom_request_queue_seconds", "", "vllm:request_queue_time_seconds"},
+    {"fathom_request_prefill_seconds", "", "vllm:request_prefill_time_seconds"},
+    {"fathom_request_decode_seconds", "", "vllm:request_decode_time_seconds"},
+    {"fathom_request_inference_seconds", "", "vllm:request_inference_time_seconds"},
+    {"fathom_request_seconds_per_token", "", "vllm:request_time_per_output_token_seconds"},
+    {"fathom_request_longest_choice_tokens", "", "vllm:request_max_num_generation_tokens"},
     {"fathom_request_prompt_tokens", "", "vllm:request_prompt_tokens"},
     {"fathom_request_generated_tokens", "", "vllm:request_generation_tokens"},
 };
 
 // `family` under the name that vLLM has for it.
 MetricFamily Rename(const MetricFamily& family, const CommonName& name, const Label& model) {
-  MetricFamily renamed = {.name = name.vllm, .help = "", .type = family.type, .metric = {}};
+  MetricFamily renamed = {
+      .name = name.vllm, .help = family.help, .type = family.type, .metric = {}};
   for (prometheus::ClientMetric metric : family.metric) {
     if (!name.kind.empty()) {
       if (metric.label.front().value != name.kind) continue;
       metric.label.clear();
     }
     metric.label.insert(metric.label.begin(), model);
-    renamed.metric.push_back(std::move(metric));
+    Label& last = metric.label.back();
+    for (const auto& [ours, theirs] : kFinishReasons) {
+      if (last.name == "finished_reason" && last.value == ours) last.value = theirs;
+    }
+    const auto same = std::find_if(
+        renamed.metric.begin(), renamed.metric.end(),
+        [&](const prometheus::ClientMetric& other) { return other.label == metric.label; });
+    if (same != renamed.metric.end()) {
+      same->counter.value += metric.counter.value;
+    } else {
+      renamed.metric.push_back(std::move(metric));
+    }
   }
   return renamed;
+}
+
+MetricFamily One(const char* name, const char* help, double value) {
+  const bool is_counter = std::string_view(name).ends_with("_total");
+  prometheus::ClientMetric metric;
+  metric.counter.value = value;
+  metric.gauge.value = value;
+  return {.name = name,
+          .help = help,
+          .type = is_counter ? MetricType::Counter : MetricType::Gauge,
+          .metric = {std::move(metric)}};
+}
+
+// The metrics of the process, under the names that all exporters have for them.
+std::vector<MetricFamily> ProcessFamilies() {
+  const ProcessUsage usage = UsageOfThisProcess();
+  const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
+  return {
+      One("process_cpu_seconds_total", "Processor time, user and system.", usage.cpu_seconds),
+      One("process_start_time_seconds", "Start of the process since 1970.", usage.start_seconds),
+      One("process_virtual_memory_bytes", "Size of the address space, mapped files included.",
+          as_double(usage.virtual_bytes)),
+      One("process_resident_memory_bytes", "Memory in use, pages of mapped files included.",
+          as_double(usage.resident_bytes)),
+      One("process_open_fds", "Open file descriptors.", as_double(usage.open_descriptors)),
+      One("process_max_fds", "Limit of open file descriptors.", as_double(usage.max_descriptors))};
 }
 
 // Appends the metrics of vLLM that are none of ours with another name.
 void AppendDerived(const MetricsSnapshot& now, const Label& model,
                    std::vector<MetricFamily>* families) {
-  const auto append = [&](const char* name, double value, std::vector<Label> labels = {}) {
-    if (families->back().name != name) {
-      const bool is_counter = std::string_view(name).ends_with("_total");
-      families->push_back({.name = name,
-                           .help = "",
-                           .type = is_counter ? MetricType::Counter : MetricType::Gauge,
-                           .metric = {}});
+  const auto append = [&](const char* name, const char* help, double value,
+                          std::vector<Label> labels = {}) {
+    MetricFamily one = One(name, help, value);
+    one.metric[0].label = std::move(labels);
+    one.metric[0].label.insert(one.metric[0].label.begin(), model);
+    if (families->back().name == name) {
+      families->back().metric.push_back(std::move(one.metric[0]));
+    } else {
+      families->push_back(std::move(one));
     }
-    prometheus::ClientMetric metric;
-    metric.label = std::move(labels);
-    metric.label.insert(metric.label.begin(), model);
-    metric.counter.value = value;
-    metric.gauge.value = value;
-    families->back().metric.push_back(std::move(metric));
   };
   const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
   const auto sum = [&](const auto& counts) {
     return as_double(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
   };
   const std::int64_t bytes = std::max<std::int64_t>(now.kv_bytes_total, 1);
-  append("vllm:kv_cache_usage_perc", as_double(now.kv_bytes_used) / as_double(bytes));
-  append("vllm:prefix_cache_queries_total", as_double(now.prompt_tokens + now.cached_tokens));
-  append("vllm:spec_decode_num_drafts_total", as_double(now.drafted[0]));
-  append("vllm:spec_decode_num_draft_tokens_total", sum(now.drafted));
-  append("vllm:spec_decode_num_accepted_tokens_total", sum(now.accepted));
+  const double prompt_tokens = as_double(now.prompt_tokens + now.cached_tokens);
+  append("vllm:prompt_tokens_total", "Tokens of prompts, computed or found in the cache.",
+         prompt_tokens);
+  const char* const usage_help = "Share of the memory for keys and values that sequences use.";
+  for (const char* name : {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}) {  // old name
+    append(name, usage_help, as_double(now.kv_bytes_used) / as_double(bytes));
+  }
+  append("vllm:prefix_cache_queries_total", "Tokens of prompts that the cache was searched for.",
+         prompt_tokens);
+  append("vllm:spec_decode_num_drafts_total", "Drafts verified.", as_double(now.drafted[0]));
+  append("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens verified.", sum(now.drafted));
+  append("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens accepted.",
+         sum(now.accepted));
   for (std::size_t i = 0; i < now.accepted.size(); ++i) {
-    append("vllm:spec_decode_num_accepted_tokens_per_pos_total", as_double(now.accepted[i]),
+    append("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+           "Drafted tokens accepted, by position in the draft.", as_double(now.accepted[i]),
            {{"position", std::to_string(i)}});
   }
 }
@@ -129,6 +185,21 @@ struct ServerMetrics::Impl {
                    "From a request that generates to the end of its answer.", kLatencyBounds);
   prometheus::Histogram& queue = AddHistogram(registry, "fathom_request_queue_seconds",
                                               "Until the first step of a request.", kLatencyBounds);
+  prometheus::Histogram& prefill =
+      AddHistogram(registry, "fathom_request_prefill_seconds",
+                   "From the first step of a request to its first token.", kLatencyBounds);
+  prometheus::Histogram& decode =
+      AddHistogram(registry, "fathom_request_decode_seconds",
+                   "From the first token of a request to its end.", kLatencyBounds);
+  prometheus::Histogram& inference =
+      AddHistogram(registry, "fathom_request_inference_seconds",
+                   "From the first step of a request to its end.", kLatencyBounds);
+  prometheus::Histogram& seconds_per_token =
+      AddHistogram(registry, "fathom_request_seconds_per_token",
+                   "Mean time between two tokens of an answer.", kSecondsPerTokenBounds);
+  prometheus::Histogram& longest_choice =
+      AddHistogram(registry, "fathom_request_longest_choice_tokens",
+                   "Tokens of the longest choice of a request.", kTokenBounds);
   prometheus::Histogram& prompt_tokens =
       AddHistogram(registry, "fathom_request_prompt_tokens", "Tokens of prompts.", kTokenBounds);
   prometheus::Histogram& generated_tokens =
@@ -144,8 +215,6 @@ struct ServerMetrics::Impl {
       AddGauge(registry, "fathom_http_handling", "Connections whose request is being answered.");
   prometheus::Gauge& body_bytes =
       AddGauge(registry, "fathom_http_body_bytes", "Bytes of request bodies that are held.");
-  prometheus::Gauge& refused = AddGauge(registry, "fathom_http_refused",
-                                        "Connections that a limit has ended since the start.");
 };
 
 ServerMetrics::ServerMetrics() : impl_(std::make_unique<Impl>()) {}
@@ -161,6 +230,14 @@ void ServerMetrics::Count(const ServedRequest& record) {
   impl_->turn_stops.Increment(record.turn_stops);
   impl_->latency.Observe(record.seconds);
   impl_->queue.Observe(record.queue_seconds);
+  impl_->prefill.Observe(record.prefill_seconds);
+  impl_->decode.Observe(record.decode_seconds);
+  impl_->inference.Observe(record.prefill_seconds + record.decode_seconds);
+  impl_->longest_choice.Observe(static_cast<double>(record.longest_choice));
+  if (record.longest_choice > 1) {
+    impl_->seconds_per_token.Observe(record.decode_seconds /
+                                     static_cast<double>(record.longest_choice - 1));
+  }
   impl_->replays.Increment(static_cast<double>(record.n_replayed));
   impl_->prompt_tokens.Observe(static_cast<double>(record.usage.prompt_tokens));
   impl_->generated_tokens.Observe(static_cast<double>(record.usage.completion_tokens));
@@ -172,8 +249,11 @@ std::string ServerMetrics::PrometheusText(const HttpCounts& connections,
   impl_->connections.Set(static_cast<double>(connections.connections));
   impl_->handling.Set(static_cast<double>(connections.handling));
   impl_->body_bytes.Set(static_cast<double>(connections.body_bytes));
-  impl_->refused.Set(static_cast<double>(connections.refused));
   std::vector<MetricFamily> families = impl_->registry.Collect();
+  families.push_back(One("fathom_http_refused_total", "Connections that a limit has ended.",
+                         static_cast<double>(connections.refused)));
+  std::vector<MetricFamily> process = ProcessFamilies();
+  std::move(process.begin(), process.end(), std::back_inserter(families));
   if (engine != nullptr) {
     std::vector<MetricFamily> engine_families = engine->Collect();
     std::move(engine_families.begin(), engine_families.end(), std::back_inserter(families));
