@@ -1,0 +1,173 @@
+// Who may ask for what, without sockets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/client_models.h"
+#include "tests/server/service_fixture.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(ServiceTest, KeysAreAskedFor) {
+  options_.access.api_keys = {"key one", "two"};
+  for (const HttpFields& fields :
+       {HttpFields{{"authorization", "Bearer key one"}}, HttpFields{{"X-API-Key", "two"}}}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", fields).head.status, 200);
+  }
+  for (const HttpFields& fields :
+       {HttpFields{}, HttpFields{{"authorization", "key one"}}, HttpFields{{"x-api-key", "tw"}},
+        HttpFields{{"x-api-key", "two "}}, HttpFields{{"authorization", "Bearer "}},
+        HttpFields{{"authorization", "Bearer one"}, {"x-api-key", "two"}}}) {
+    for (const char* path : {"/v1/models", "/load", "/v1/models/fairy"}) {
+      EXPECT_EQ(Ask("GET", path, "", fields).head.status, 401) << path;
+    }
+    for (const char* path : {"/v1/chat/completions", "/tokenize", "/detokenize", "/v1/messages",
+                             "/v1/responses", "/v1/completions", "/v1/messages/count_tokens"}) {
+      EXPECT_EQ(Ask("POST", path, kChat, fields).head.status, 401) << path;
+    }
+  }
+  for (const char* path : {"/", "/health", "/version", "/metrics", "/openapi.json"}) {
+    EXPECT_EQ(Ask("GET", path).head.status, 200) << path;
+  }
+  EXPECT_EQ(runner_.submitted(), 0);
+}
+
+// What a client has stored is there for the holder of its key alone.
+TEST_F(ServiceTest, ClientsHaveMemoriesOfTheirOwn) {
+  options_.access.api_keys = {"one", "two"};
+  const ClientModels models(model_, options_.access.api_keys,
+                            {.replay_scope = ReplayScope::kAll, .replay_bytes = 1 << 20},
+                            CountingBits());
+  api_of_key_ = models.models();
+  ASSERT_EQ(api_of_key_.size(), 2u);
+  EXPECT_NE(api_of_key_[0]->cache_salt, api_of_key_[1]->cache_salt);
+  const HttpFields one = {{"x-api-key", "one"}};
+  const HttpFields two = {{"x-api-key", "two"}};
+
+  const Json sent = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})", one));
+  const std::string path = "/v1/responses/" + sent["id"].get<std::string>();
+  const std::string next = Json({{"input", "And?"}, {"previous_response_id", sent["id"]}}).dump();
+  const std::string item =
+      Json({{"input", {{{"type", "item_reference"}, {"id", sent["output"][0]["id"]}}}}}).dump();
+  EXPECT_EQ(Ask("GET", path, "", two).head.status, 404);
+  EXPECT_EQ(Ask("DELETE", path, "", two).head.status, 404);
+  EXPECT_NE(Ask("POST", "/v1/responses", next, two).head.status, 200);
+  EXPECT_NE(Ask("POST", "/v1/responses", item, two).head.status, 200);
+  EXPECT_EQ(Ask("GET", path, "", one).head.status, 200) << "nobody has deleted it";
+  EXPECT_EQ(Ask("POST", "/v1/responses", next, one).head.status, 200);
+  EXPECT_EQ(Ask("POST", "/v1/responses", item, one).head.status, 200);
+
+  const Json turns = {{"role", "user"}, {"content", "Hi"}};
+  Ask("POST", "/v1/chat/completions", kChat, one);
+  const std::string again = Json({{"messages",
+                                   {turns,
+                                    {{"role", "assistant"}, {"content", "Hello."}},
+                                    {{"role", "user"}, {"content", "And?"}}}}})
+                                .dump();
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", again, two).Field("X-Exact-Replay"), "");
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", again, one).Field("X-Exact-Replay"), "1");
+}
+
+TEST_F(ServiceTest, WithoutAnAdminKeyThereIsNothingToAdminister) {
+  options_.access.api_keys = {"key"};
+  for (const HttpFields& fields : {HttpFields{}, HttpFields{{"x-api-key", "key"}}}) {
+    EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 404);
+    EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 404);
+  }
+}
+
+TEST_F(ServiceTest, AdminKeysAreNotApiKeys) {
+  options_.access.admin_keys = {"root"};
+  for (const bool has_api_keys : {false, true}) {
+    if (has_api_keys) options_.access.api_keys = {"key"};
+    service_.reset();
+    for (const HttpFields& fields :
+         {HttpFields{}, HttpFields{{"x-api-key", "key"}}, HttpFields{{"x-api-key", "roo"}}}) {
+      EXPECT_EQ(Ask("GET", "/slots", "", fields).head.status, 401);
+      EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", fields).head.status, 401);
+    }
+    const HttpFields root = {{"Authorization", "Bearer root"}};
+    EXPECT_EQ(Ask("GET", "/slots", "", root).text, "[]");
+    EXPECT_EQ(Ask("POST", "/abort", R"({"request_id": "a"})", root).head.status, 404);
+    EXPECT_EQ(Ask("POST", "/slots", "", root).head.status, 405);
+    EXPECT_EQ(Ask("GET", "/v1/models", "", root).head.status, has_api_keys ? 401 : 200);
+  }
+}
+
+TEST_F(ServiceTest, MetricsCanBeProtected) {
+  options_.access.api_keys = {"key"};
+  options_.protect_metrics = true;
+  EXPECT_EQ(Ask("GET", "/metrics").head.status, 401);
+  EXPECT_EQ(Ask("GET", "/metrics", "", {{"x-api-key", "key"}}).head.status, 200);
+}
+
+TEST_F(ServiceTest, PagesOfOtherSitesMayNotAsk) {
+  const HttpFields ours = {{"Host", "localhost:8000"}, {"Origin", "http://localhost:8000"}};
+  const HttpFields theirs = {{"Host", "localhost:8000"}, {"Origin", "https://evil.example"}};
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, ours).head.status, 200);
+  const FakeExchange refused = Ask("POST", "/v1/chat/completions", kChat, theirs);
+  EXPECT_EQ(refused.head.status, 403);
+  EXPECT_EQ(refused.Field("Access-Control-Allow-Origin"), "");
+  EXPECT_EQ(
+      Ask("OPTIONS", "/v1/chat/completions", "", theirs).Field("Access-Control-Allow-Methods"), "");
+  EXPECT_EQ(runner_.submitted(), 1);
+}
+
+TEST_F(ServiceTest, AllowedOriginsMayAsk) {
+  options_.access.cors_origins = {"https://good.example"};
+  const HttpFields good = {{"Origin", "https://good.example"},
+                           {"Access-Control-Request-Headers",
+                            "authorization, x-stainless-lang, x-stainless-EVIL\", x-other"}};
+  const FakeExchange preflight = Ask("OPTIONS", "/v1/chat/completions", "", good);
+  EXPECT_EQ(preflight.head.status, 204);
+  EXPECT_EQ(preflight.Field("Access-Control-Allow-Origin"), "https://good.example");
+  EXPECT_THAT(preflight.Field("Access-Control-Allow-Headers"),
+              AllOf(HasSubstr("authorization"), HasSubstr("x-stainless-lang"),
+                    Not(HasSubstr("EVIL")), Not(HasSubstr("x-other"))));
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, good).Field("Access-Control-Allow-Origin"),
+            "https://good.example");
+  EXPECT_EQ(
+      Ask("POST", "/v1/chat/completions", kChat, {{"Origin", "https://evil.example"}}).head.status,
+      403);
+}
+
+// DNS rebinding: a site's own name that points to this machine.
+TEST_F(ServiceTest, OnlyNamesOfOursAreAnswered) {
+  for (const char* host : {"localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", ""}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 200) << host;
+  }
+  for (const char* host :
+       {"evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example"}) {
+    EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 403) << host;
+  }
+}
+
+TEST_F(ServiceTest, NamesCanBeAllowedAndKeysMakeThemNeedless) {
+  options_.access.allowed_hosts = {"gpu.lan"};
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "gpu.lan:8000"}}).head.status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "other.lan"}}).head.status, 403);
+  options_.access.api_keys = {"key"};
+  service_.reset();
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", "any"}, {"x-api-key", "key"}}).head.status, 200);
+}
+
+TEST_F(ServiceTest, OnlyJsonIsRead) {
+  for (const char* type : {"application/json", "application/json; charset=utf-8",
+                           "Application/JSON", "application/json ;x"}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}}).head.status, 200)
+        << type;
+  }
+  for (const char* type :
+       {"text/plain", "application/x-www-form-urlencoded", "application/jsonx"}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, {{"Content-Type", type}}).head.status, 415)
+        << type;
+  }
+}
+
+}  // namespace
+}  // namespace fathom::testing
