@@ -106,6 +106,13 @@ std::string ReplaceInvalidUtf8(std::string_view text) {
   return repaired;
 }
 
+std::string ShortenedUtf8(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return std::string(text);
+  std::size_t cut = max_bytes;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  return std::string(text.substr(0, cut)) + "...";
+}
+
 void Utf8Stream::Push(std::string_view bytes, std::string& text) {
   // Complete the held code point byte by byte; a byte that breaks it is looked at afresh below.
   while (n_held_ > 0 && !bytes.empty()) {

@@ -39,6 +39,14 @@ void AppendUtf8(std::uint32_t code_point, std::string& text);
 // text with every broken sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
+// Returns the text; the beginning of a longer one, up to max_bytes and the end of a code point,
+// with
+// "..." behind it.
+std::string ShortenedUtf8(std::string_view text, std::size_t max_bytes);
+
+// For names and paths that an error quotes: a client chooses them, and may choose megabytes.
+inline constexpr std::size_t kQuotedBytes = 100;
+
 // Repairs a stream of bytes whose pieces may end inside a code point: Push and Finish append valid
 // UTF-8 only, and together they append ReplaceInvalidUtf8 of all bytes, however these are divided.
 // Holds back at most 3 bytes. One stream, one thread at a time; no allocation of its own.

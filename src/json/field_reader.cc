@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace fathom {
 namespace {
 
@@ -25,8 +27,7 @@ std::string ExpectedInteger(IntegerRange range) {
 std::string DescribeFound(const JsonValue& value) {
   if (!IsNumber(value)) return value.Describe();
   constexpr std::size_t kShown = 40;
-  if (value.text.size() <= kShown) return value.text;
-  return fmt::format("{}...", std::string_view(value.text).substr(0, kShown));
+  return ShortenedUtf8(value.text, kShown);
 }
 
 FieldReader::FieldReader(const JsonValue& object, std::string path,

@@ -395,10 +395,7 @@ std::string JsonValue::Describe() const {
       return "a number";
     case Kind::kString: {
       constexpr std::size_t kShown = 40;
-      if (text.size() <= kShown) return PythonJsonString(text);
-      std::size_t cut = kShown;
-      while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
-      return PythonJsonString(text.substr(0, cut) + "...");
+      return PythonJsonString(ShortenedUtf8(text, kShown));
     }
     case Kind::kArray:
       return "a list";

@@ -31,6 +31,16 @@ TEST(Utf8, AcceptsExactlyTheCodePoints) {
   }
 }
 
+TEST(Utf8, ShortensAtTheEndOfACodePoint) {
+  EXPECT_EQ(ShortenedUtf8("", 0), "");
+  EXPECT_EQ(ShortenedUtf8("four", 4), "four");
+  EXPECT_EQ(ShortenedUtf8("fives", 4), "five...");
+  EXPECT_EQ(ShortenedUtf8("ab€", 5), "ab€");
+  EXPECT_EQ(ShortenedUtf8("ab€c", 4), "ab...");
+  EXPECT_EQ(ShortenedUtf8("ab€c", 5), "ab€...");
+  EXPECT_EQ(ShortenedUtf8("\x80\x80\x80", 2), "...");
+}
+
 TEST(Utf8, WritesCodePoints) {
   std::string text;
   for (const std::uint32_t code_point : {0x24u, 0xA3u, 0x20ACu, 0x10348u, 0xD800u, 0x110000u}) {
