@@ -33,6 +33,7 @@ std::string WrongRequest(const HttpRequest& request) {
   if (request.method.empty() || HasControl(request.method)) return "a wrong method";
   if (request.path.empty() || HasControl(request.path)) return "a wrong path";
   if (request.path.find('?') != std::string::npos) return "a query in the path";
+  if (request.path.find("//") != std::string::npos) return "an empty segment in the path";
   if (HasControl(request.query)) return "a wrong query";
   if (request.body.size() > kAllBodyBytes) return "a body over the limit";
   for (const auto& [name, value] : request.fields) {

@@ -22,7 +22,7 @@ using HttpFields = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
   std::string method;  // "GET"
-  std::string path;    // of the target, as it was sent: "/v1/models"
+  std::string path;    // of the target, without empty segments: "/v1/models" of "//v1/models/"
   std::string query;   // behind the '?'; may be empty
   HttpFields fields;   // in the order they came
   std::string body;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace fathom {
@@ -19,15 +20,6 @@ using BeastString = boost::beast::string_view;
 
 std::string_view View(BeastString text) { return {text.data(), text.size()}; }
 
-// Compares the names of fields, which ignore case.
-bool SameFieldName(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  };
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](char x, char y) { return lower(x) == lower(y); });
-}
-
 bool IsDigits(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -36,11 +28,22 @@ bool IsDigits(std::string_view text) {
 // A proxy may send "http://host/path" instead of "/path".
 std::string_view WithoutAuthority(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!SameFieldName(target.substr(0, scheme.size()), scheme)) continue;
+    if (!EqualsWithoutCase(target.substr(0, scheme.size()), scheme)) continue;
     const std::size_t end = target.find_first_of("/?", scheme.size());
     return end == std::string_view::npos ? "/" : target.substr(end);
   }
   return target;
+}
+
+// Returns "/v1/models" for "//v1/models/": clients join a base URL and a path in many ways. Whoever
+// reads the path sees this form alone, so no rule can be passed by another spelling.
+std::string WithoutEmptySegments(std::string_view path) {
+  std::string plain;
+  for (const char c : path) {
+    if (c != '/' || !plain.ends_with('/')) plain += c;
+  }
+  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  return plain;
 }
 
 HttpRefusal RefusalFor(const error_code& error, const HttpLimits& limits) {
@@ -58,7 +61,7 @@ HttpRefusal RefusalFor(const error_code& error, const HttpLimits& limits) {
 
 std::string_view HttpRequest::Field(std::string_view name) const {
   for (const auto& [key, value] : fields) {
-    if (SameFieldName(key, name)) return value;
+    if (EqualsWithoutCase(key, name)) return value;
   }
   return "";
 }
@@ -97,7 +100,7 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
     request_.method = View(method);
     const std::string_view path = WithoutAuthority(View(target));
     const std::size_t mark = path.find('?');
-    request_.path = mark == 0 ? "/" : path.substr(0, mark);
+    request_.path = mark == 0 ? "/" : WithoutEmptySegments(path.substr(0, mark));
     if (mark != std::string_view::npos) request_.query = path.substr(mark + 1);
     version_ = version;
   }
@@ -143,20 +146,20 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
   }
 
   void ReadField(std::string_view name, std::string_view value, error_code& error) {
-    if (SameFieldName(name, "Host")) {
+    if (EqualsWithoutCase(name, "Host")) {
       ++n_hosts_;
-    } else if (SameFieldName(name, "Content-Length")) {
+    } else if (EqualsWithoutCase(name, "Content-Length")) {
       if (std::exchange(has_length_, true) || !IsDigits(value)) {
         RefuseNow({400, "Expected one Content-Length, of digits."}, error);
       }
-    } else if (SameFieldName(name, "Transfer-Encoding")) {
+    } else if (EqualsWithoutCase(name, "Transfer-Encoding")) {
       has_encoding_ = true;
-      if (!SameFieldName(value, "chunked")) {
+      if (!EqualsWithoutCase(value, "chunked")) {
         RefuseNow({501, "Expected no Transfer-Encoding but 'chunked'."}, error);
       }
-    } else if (SameFieldName(name, "Expect")) {
+    } else if (EqualsWithoutCase(name, "Expect")) {
       expects_continue_ = true;
-      if (!SameFieldName(value, "100-continue")) {
+      if (!EqualsWithoutCase(value, "100-continue")) {
         RefuseNow({417, "Expected no Expect but '100-continue'."}, error);
       }
     }

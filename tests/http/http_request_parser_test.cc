@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/http/client_socket.h"
 
@@ -38,6 +39,30 @@ TEST_F(HttpRequestParserTest, ARequestWithoutABodyIsCompleteAtOnce) {
   const std::string request = testing::Get("/");
   EXPECT_EQ(parser.Feed(request + request), request.size());
   EXPECT_EQ(parser.state(), State::kComplete);
+}
+
+// Before anybody looks at the path.
+TEST_F(HttpRequestParserTest, PathsHaveNoEmptySegments) {
+  const std::pair<const char*, const char*> paths[] = {
+      {"/v1/models", "/v1/models"},
+      {"/v1/models/", "/v1/models"},
+      {"//v1/models", "/v1/models"},
+      {"///v1//models//", "/v1/models"},
+      {"/", "/"},
+      {"//", "/"},
+      {"/v1/models/a%2F%2Fb", "/v1/models/a%2F%2Fb"},
+      {"/./v1/../x/", "/./v1/../x"},
+      {"http://host//v1/models/", "/v1/models"},
+      {"HTTPS://host", "/"},
+      {"*", "*"},
+  };
+  for (const auto& [sent, read] : paths) {
+    HttpRequestParser parser(limits_, budget_);
+    parser.Feed(testing::Get(std::string(sent) + "?a=//b/"));
+    ASSERT_EQ(parser.state(), State::kComplete) << sent;
+    EXPECT_EQ(parser.request().path, read) << sent;
+    EXPECT_EQ(parser.request().query, "a=//b/") << sent;
+  }
 }
 
 TEST_F(HttpRequestParserTest, CountsTheHeaderToTheByte) {
