@@ -7,13 +7,19 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace fathom {
 namespace {
@@ -23,6 +29,16 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAddressTime(1000);
 constexpr std::chrono::seconds kAllTime(10);
+// Beside the ranks, as many others may be connected before they have said who they are.
+constexpr std::size_t kMostStrangers = 256;
+
+// The machine of a rank, as far as its network goes: zeros if unknown.
+struct Machine {
+  std::array<char, 40> boot_id = {};          // of the running kernel
+  std::array<std::uint64_t, 2> network = {};  // the network namespace
+
+  bool operator==(const Machine&) const = default;
+};
 
 // The address of rank 0, and the word that a rank sends first, since others may know the port too.
 struct Place {
@@ -44,8 +60,26 @@ sockaddr_in AddressOf(in_addr_t address, in_port_t port) {
   return place;
 }
 
-// Finds this machine's addresses; loopback addresses, which other machines cannot reach, come last.
-void FindAddresses(Place& place) {
+Machine ThisMachine() {
+  Machine machine;
+  const Descriptor boot_id(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  struct stat network = {};
+  if (boot_id.get() < 0 || ::stat("/proc/self/ns/net", &network) != 0 ||
+      ::read(boot_id.get(), machine.boot_id.data(), machine.boot_id.size()) <= 0) {
+    return {};
+  }
+  machine.network = {network.st_dev, network.st_ino};
+  return machine;
+}
+
+// Finds the addresses at which all ranks reach this machine. Loopback addresses, which other
+// machines cannot reach, come last; among ranks of one machine no other address is needed.
+void FindAddresses(Place& place, bool is_one_machine) {
+  if (is_one_machine) {
+    place.addresses[0] = htonl(INADDR_LOOPBACK);
+    place.n_addresses = 1;
+    return;
+  }
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return;
   const auto add = [&](bool loopback) {
@@ -72,18 +106,19 @@ bool WaitFor(int socket, short events, Clock::time_point deadline) {
   return left.count() > 0 && ::poll(&watched, 1, static_cast<int>(left.count())) == 1;
 }
 
-std::optional<Descriptor> Listen(Place& place) {
+// On several machines it listens at all addresses: MPI does not say which of them it uses.
+std::optional<Descriptor> Listen(Place& place, bool is_one_machine) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in any = AddressOf(htonl(INADDR_ANY), 0);
-  socklen_t size = sizeof(any);
-  if (socket.get() < 0 || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&any), size) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&any), &size) != 0 ||
+  sockaddr_in address = AddressOf(htonl(is_one_machine ? INADDR_LOOPBACK : INADDR_ANY), 0);
+  socklen_t size = sizeof(address);
+  auto* const plain = reinterpret_cast<sockaddr*>(&address);
+  if (socket.get() < 0 || ::bind(socket.get(), plain, size) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0 || ::getsockname(socket.get(), plain, &size) != 0 ||
       ::getentropy(place.secret.data(), place.secret.size()) != 0) {
     return std::nullopt;
   }
-  place.port = any.sin_port;
-  FindAddresses(place);
+  place.port = address.sin_port;
+  FindAddresses(place, is_one_machine);
   return socket;
 }
 
@@ -104,39 +139,115 @@ Descriptor Connect(const Place& place, int rank) {
   return Descriptor();
 }
 
-// Accepts the ranks that connect in time; the sockets of the others stay empty.
-std::vector<Descriptor> Accept(int listener, const Place& place, int n_ranks) {
-  std::vector<Descriptor> controls(static_cast<std::size_t>(n_ranks - 1));
-  const auto deadline = Clock::now() + kAllTime;
-  for (int n_missing = n_ranks - 1; n_missing > 0 && WaitFor(listener, POLLIN, deadline);) {
-    Descriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    Greeting greeting;
-    if (socket.get() < 0 || !WaitFor(socket.get(), POLLIN, Clock::now() + kAddressTime) ||
-        ::recv(socket.get(), &greeting, sizeof(greeting), MSG_DONTWAIT) != sizeof(greeting) ||
-        greeting.secret != place.secret || greeting.rank < 1 || greeting.rank >= n_ranks) {
-      continue;
-    }
-    Descriptor& control = controls[static_cast<std::size_t>(greeting.rank - 1)];
-    n_missing -= control.get() < 0 ? 1 : 0;
-    control = std::move(socket);
+// Somebody who has connected to rank 0 and not yet shown the secret.
+class Newcomer {
+ public:
+  explicit Newcomer(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  // Reads what has come. False: nothing more will.
+  bool Read() {
+    const std::span rest = std::as_writable_bytes(std::span(&greeting_, 1)).subspan(n_read_);
+    const ssize_t n_read = ::recv(fd(), rest.data(), rest.size(), MSG_DONTWAIT);
+    if (n_read > 0) n_read_ += static_cast<std::size_t>(n_read);
+    return !is_whole() && (n_read > 0 || (n_read < 0 && (errno == EAGAIN || errno == EINTR))) &&
+           Clock::now() < until_;
   }
-  return controls;
+  bool is_whole() const { return n_read_ == sizeof(greeting_); }
+  const Greeting& greeting() const { return greeting_; }
+  Descriptor TakeSocket() { return std::move(socket_); }
+
+ private:
+  Descriptor socket_;
+  Greeting greeting_;
+  std::size_t n_read_ = 0;
+  Clock::time_point until_ = Clock::now() + kAddressTime;
+};
+
+// Rank 0 while the others connect. Strangers may connect too: they are waited for beside each
+// other, for a limited time, and count as nothing.
+class Reception {
+ public:
+  Reception(int listener, const Place& place, int n_ranks)
+      : listener_(listener), place_(place), controls_(static_cast<std::size_t>(n_ranks - 1)) {}
+
+  // Accepts the ranks that connect in time; the sockets of the others stay empty.
+  std::vector<Descriptor> AcceptAll() && {
+    const auto deadline = Clock::now() + kAllTime;
+    while (n_accepted_ < controls_.size() && Clock::now() < deadline) {
+      WaitForAny();
+      AcceptNewcomers();
+      for (std::size_t i = newcomers_.size(); i-- > 0;) {
+        if (newcomers_[i].Read()) continue;
+        if (newcomers_[i].is_whole()) Admit(newcomers_[i]);
+        newcomers_.erase(newcomers_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    return std::move(controls_);
+  }
+
+ private:
+  void WaitForAny() const {
+    constexpr milliseconds kTurn(20);
+    std::vector<pollfd> watched = {{listener_, POLLIN, 0}};
+    for (const Newcomer& newcomer : newcomers_) watched.push_back({newcomer.fd(), POLLIN, 0});
+    ::poll(watched.data(), watched.size(), static_cast<int>(kTurn.count()));
+  }
+
+  // If there are too many, or no descriptors are left, the newcomer that has been silent for
+  // longest is dropped.
+  void AcceptNewcomers() {
+    for (;;) {
+      Descriptor socket(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
+      const bool is_full = newcomers_.size() >= controls_.size() + kMostStrangers;
+      const bool is_exhausted = socket.get() < 0 && (errno == EMFILE || errno == ENFILE);
+      if ((is_full || is_exhausted) && !newcomers_.empty()) newcomers_.erase(newcomers_.begin());
+      if (socket.get() < 0) return;
+      newcomers_.emplace_back(std::move(socket));
+      if (is_full) return;  // reads, before more are dropped
+    }
+  }
+
+  void Admit(Newcomer& newcomer) {
+    const auto rank = static_cast<std::size_t>(newcomer.greeting().rank);
+    if (newcomer.greeting().secret != place_.secret || rank < 1 || rank > controls_.size()) return;
+    Descriptor& control = controls_[rank - 1];
+    n_accepted_ += control.get() < 0 ? 1 : 0;
+    control = newcomer.TakeSocket();
+  }
+
+  const int listener_;
+  const Place& place_;
+  std::vector<Descriptor> controls_;
+  std::size_t n_accepted_ = 0;
+  std::vector<Newcomer> newcomers_;  // the oldest first
+};
+
+Result<bool> AreOneMachine(Communicator& all) {
+  const Result<std::vector<Machine>> machines = all.GatherEach(ThisMachine());
+  if (!machines) return Unexpected(machines.error());
+  const Machine& first = machines->front();
+  return first != Machine() &&
+         std::all_of(machines->begin(), machines->end(),
+                     [&](const Machine& machine) { return machine == first; });
 }
 
 }  // namespace
 
 Result<std::vector<Descriptor>> ConnectControls(Communicator& all) {
+  const Result<bool> is_one_machine = AreOneMachine(all);
+  if (!is_one_machine) return Unexpected(is_one_machine.error());
   Place place;
   std::optional<Descriptor> listener;
   if (all.rank() == 0) {
-    listener = Listen(place);
+    listener = Listen(place, *is_one_machine);
   }
   if (Status told = all.Broadcast(0, std::as_writable_bytes(std::span(&place, 1))); !told) {
     return Unexpected(told.error());
   }
   std::vector<Descriptor> controls;
   if (listener) {
-    controls = Accept(listener->get(), place, all.size());
+    controls = Reception(listener->get(), place, all.size()).AcceptAll();
   } else if (all.rank() != 0) {
     controls.push_back(Connect(place, all.rank()));
   }
