@@ -1,9 +1,14 @@
 #include "server/access.h"
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
+
+#include "base/ascii.h"
 
 namespace fathom {
 namespace {
@@ -20,13 +25,26 @@ bool SameInConstantTime(std::string_view a, std::string_view b) {
 }
 
 std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
-  return text.starts_with(prefix) ? text.substr(prefix.size()) : std::string_view();
+  return TakePrefixWithoutCase(text, prefix) ? text : std::string_view();
 }
 
-// Returns "name" of "name:80", also with brackets of IPv6 ("[::1]:80").
+// Returns "name" of "Name.:80", "::1" of "[::1]:80" and "fe80::1" of "[fe80::1%eth0]".
 std::string HostName(std::string_view host) {
-  if (host.starts_with('[')) return std::string(host.substr(1, host.find(']') - 1));
-  return std::string(host.substr(0, host.find(':')));
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+    return LowerCase(host.substr(0, host.find('%')));
+  }
+  host = host.substr(0, host.find(':'));
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return LowerCase(host);
+}
+
+// Returns "gpu1.example.org" and "gpu1" on the machine of that name; nothing if it has no name.
+std::vector<std::string> OwnNames() {
+  std::array<char, 256> name = {};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name.front() == '\0') return {};
+  const std::string whole = HostName(name.data());
+  return {whole, whole.substr(0, whole.find('.'))};
 }
 
 bool IsAddress(const std::string& name) {
@@ -79,6 +97,12 @@ std::optional<std::size_t> Access::KeyOf(const HttpRequest& request) const {
   return FindKey(options_.api_keys, request);
 }
 
+Access::Access(AccessOptions options) : options_(std::move(options)), own_names_(OwnNames()) {
+  for (auto* const list : {&options_.allowed_hosts, &options_.cors_origins}) {
+    for (std::string& entry : *list) entry = LowerCase(entry);
+  }
+}
+
 bool Access::HasKey(const HttpRequest& request) const {
   return options_.api_keys.empty() || KeyOf(request).has_value();
 }
@@ -90,20 +114,21 @@ bool Access::HasAdminKey(const HttpRequest& request) const {
 bool Access::KnowsHost(const HttpRequest& request) const {
   if (!options_.api_keys.empty() || Contains(options_.allowed_hosts, "*")) return true;
   const std::string name = HostName(request.Field("Host"));
-  return name.empty() || name == "localhost" || name.ends_with(".localhost") || IsAddress(name) ||
-         Contains(options_.allowed_hosts, name);
+  return name.empty() || name == "localhost" || name.ends_with(".localhost") ||
+         name.ends_with(".local") || name.ends_with(".internal") || IsAddress(name) ||
+         Contains(own_names_, name) || Contains(options_.allowed_hosts, name);
 }
 
 bool Access::IsAllowedOrigin(std::string_view origin) const {
-  return Contains(options_.cors_origins, "*") || Contains(options_.cors_origins, origin);
+  return Contains(options_.cors_origins, "*") || Contains(options_.cors_origins, LowerCase(origin));
 }
 
 bool Access::MayAsk(const HttpRequest& request) const {
   const std::string_view origin = request.Field("Origin");
   if (origin.empty() || IsAllowedOrigin(origin)) return true;
   const std::string_view host = request.Field("Host");
-  return !host.empty() &&
-         (WithoutPrefix(origin, "http://") == host || WithoutPrefix(origin, "https://") == host);
+  return !host.empty() && (EqualsWithoutCase(WithoutPrefix(origin, "http://"), host) ||
+                           EqualsWithoutCase(WithoutPrefix(origin, "https://"), host));
 }
 
 void Access::AddCorsFields(const HttpRequest& request, HttpFields* fields) const {

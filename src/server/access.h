@@ -15,16 +15,15 @@ struct AccessOptions {
   std::vector<std::string> api_keys;      // any of them is accepted; none: no key is needed
   std::vector<std::string> admin_keys{};  // of the administrators; none: there is no administration
   std::vector<std::string> cors_origins;  // other sites whose pages may send requests; "*": all
-  // Names of this server besides "localhost" and addresses; "*": all. Without this check, the owner
-  // of a domain could point its name to 127.0.0.1, and its pages would count as pages of this
-  // server. Ignored if there are keys.
+  // Names of this server besides those that Access::KnowsHost takes by itself; "*": all. Ignored if
+  // there are keys.
   std::vector<std::string> allowed_hosts;
 };
 
-// Constant after construction; any thread.
+// Constant after construction; any thread. Host names and origins are compared without case.
 class Access {
  public:
-  explicit Access(AccessOptions options) : options_(std::move(options)) {}
+  explicit Access(AccessOptions options);
 
   // Returns the number of the request's key among api_keys: Authorization: Bearer KEY, or
   // x-api-key: KEY. Takes equally long for a wrong key and a right one. nullopt: none of them.
@@ -35,7 +34,10 @@ class Access {
   bool HasAdminKey(const HttpRequest& request) const;
   // Returns whether there are admin keys.
   bool has_admins() const { return !options_.admin_keys.empty(); }
-  // Returns whether Host is a name of this server.
+  // Returns whether Host is a name of this server. Without this check, the owner of a domain could
+  // point its name to 127.0.0.1 (DNS rebinding), and its pages would count as pages of this server.
+  // An address cannot be pointed elsewhere; "localhost", .local and .internal are no domains that
+  // one can own; and this machine's own name is its administrator's choice.
   bool KnowsHost(const HttpRequest& request) const;
   // Returns whether the page that sends the request belongs to this server or to an allowed origin.
   // Browsers always name the origin; other clients never do.
@@ -50,7 +52,8 @@ class Access {
  private:
   bool IsAllowedOrigin(std::string_view origin) const;
 
-  const AccessOptions options_;
+  AccessOptions options_;
+  std::vector<std::string> own_names_;  // of this machine
 };
 
 }  // namespace fathom

@@ -1,7 +1,9 @@
 // Who may ask for what, without sockets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <string>
 
 #include "server/client_models.h"
@@ -136,13 +138,41 @@ TEST_F(ServiceTest, AllowedOriginsMayAsk) {
       403);
 }
 
+// Schemes and host names are compared without case, and a final dot says nothing.
+TEST_F(ServiceTest, AddressesHaveNoCase) {
+  options_.access.cors_origins = {"HTTPS://Good.Example"};
+  options_.access.allowed_hosts = {"GPU.lan"};
+  for (const HttpFields& fields :
+       {HttpFields{{"Host", "LocalHost:8000"}, {"Origin", "HTTP://localhost:8000"}},
+        HttpFields{{"Host", "gpu.LAN"}, {"Origin", "https://GPU.lan"}},
+        HttpFields{{"Host", "localhost."}, {"Origin", "https://good.example"}},
+        HttpFields{{"Host", "localhost"}, {"Origin", "Https://good.EXAMPLE"}}}) {
+    EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, fields).head.status, 200)
+        << fields[0].second << " " << fields[1].second;
+  }
+  options_.access.api_keys = {"key"};
+  service_.reset();
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Authorization", "bearer key"}}).head.status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Authorization", "Bearer KEY"}}).head.status, 401);
+}
+
 // DNS rebinding: a site's own name that points to this machine.
 TEST_F(ServiceTest, OnlyNamesOfOursAreAnswered) {
-  for (const char* host : {"localhost", "localhost:8000", "127.0.0.1:8000", "[::1]:8000", ""}) {
+  std::array<char, 256> own = {};
+  ASSERT_EQ(::gethostname(own.data(), own.size() - 1), 0);
+  const std::string own_name = own.data();
+  for (const std::string& host :
+       {std::string("localhost"), std::string("localhost:8000"), std::string("127.0.0.1:8000"),
+        std::string("[::1]:8000"), std::string(""), std::string("[fe80::1%eth0]:8000"),
+        std::string("192.168.1.9"), std::string("gpu.local:8000"), std::string("Gpu.Local."),
+        std::string("host.docker.internal:8000"), own_name, own_name + ":8000"}) {
     EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 200) << host;
   }
-  for (const char* host :
-       {"evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example"}) {
+  for (const std::string& host :
+       {std::string("evil.example"), std::string("localhost.evil.example:8000"),
+        std::string("127.0.0.1.evil.example"), std::string("local"), std::string("evil.local.com"),
+        std::string("evilinternal"), std::string("internal.evil.example"),
+        own_name + ".evil.example"}) {
     EXPECT_EQ(Ask("GET", "/v1/models", "", {{"Host", host}}).head.status, 403) << host;
   }
 }

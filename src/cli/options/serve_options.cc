@@ -61,8 +61,9 @@ void AddAccess(Command& command, ServeCommand& options) {
                "commas; *: all (default: only the server's own page)",
                Text(options.cors_origins), Repeat::kCommas});
   command.Add({"--allowed-hosts", "NAMES",
-               "Host names of this server besides localhost and addresses, separated by commas; "
-               "*: all. Not checked if there are API keys",
+               "Host names of this server besides localhost, addresses, names in .local and "
+               ".internal and the machine's own, separated by commas; *: all. Not checked if there "
+               "are API keys",
                Text(options.allowed_hosts), Repeat::kCommas});
   command.AddFlag("--protect-metrics", options.protect_metrics,
                   "Require a key for GET /metrics, too");
