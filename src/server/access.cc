@@ -111,6 +111,10 @@ bool Access::HasAdminKey(const HttpRequest& request) const {
   return FindKey(options_.admin_keys, request).has_value();
 }
 
+bool Access::HasAnyKey(const HttpRequest& request) const {
+  return HasOneOf(options_.api_keys, request) || HasOneOf(options_.admin_keys, request);
+}
+
 bool Access::KnowsHost(const HttpRequest& request) const {
   if (!options_.api_keys.empty() || Contains(options_.allowed_hosts, "*")) return true;
   const std::string name = HostName(request.Field("Host"));

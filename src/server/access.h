@@ -32,6 +32,8 @@ class Access {
   bool HasKey(const HttpRequest& request) const;
   // Checks the admin keys in the same way; API keys are not admin keys.
   bool HasAdminKey(const HttpRequest& request) const;
+  // Returns whether the client gave any of the keys; false if there are none.
+  bool HasAnyKey(const HttpRequest& request) const;
   // Returns whether there are admin keys.
   bool has_admins() const { return !options_.admin_keys.empty(); }
   // Returns whether Host is a name of this server. Without this check, the owner of a domain could

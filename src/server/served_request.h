@@ -13,8 +13,9 @@ struct ServedRequest {
   std::string id;    // X-Request-Id
   std::string peer;  // the client's address
   std::string method;
-  std::string path;      // as the client sent it
+  std::string path;      // of HttpRequest; a long one is shortened
   std::string endpoint;  // the route of this server; "none" without one
+  bool has_key = false;  // the client gave an API key or an admin key of this server
   int status = 0;        // of HTTP; 499: the client left before there was a response
   double seconds = 0;
 

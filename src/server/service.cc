@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "api/common/api.h"
+#include "base/ascii.h"
+#include "base/utf8.h"
 #include "server/embedded_files.h"
 #include "server/endpoints.h"
 #include "server/recorded_exchange.h"
@@ -241,9 +243,10 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
   const Clock::time_point start = Clock::now();
   ServedRequest record = {.id = RequestId(request, options_.generation.random_bits),
                           .peer = request.peer,
-                          .method = request.method,
-                          .path = request.path,
-                          .endpoint = "none"};
+                          .method = ShortenedUtf8(request.method, kQuotedBytes),
+                          .path = ShortenedUtf8(request.path, kQuotedBytes),
+                          .endpoint = "none",
+                          .has_key = access_.HasAnyKey(request)};
   RecordedExchange recorded(exchange, record, options_.log_content);
   const Api& api = ApiOf(request);
   recorded.AddField("X-Request-Id", record.id);

@@ -104,7 +104,8 @@ Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
                        .allowed_hosts = command.allowed_hosts};
 }
 
-ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions access, Log& log) {
+ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions access,
+                                  ServeLog& log) {
   ServiceOptions options = {
       .access = std::move(access),
       .protect_metrics = command.protect_metrics,
@@ -117,7 +118,7 @@ ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions acc
     options.generation.time_limit = Milliseconds(command.request_timeout);
   }
   if (command.log_requests != RequestLog::kOff) {
-    options.record = [&log](const ServedRequest& record) { LogRequest(record, log); };
+    options.record = [&log](const ServedRequest& record) { log.Add(record); };
   }
   return options;
 }
@@ -192,7 +193,8 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
       MemoryOfClients(command), SystemRandomBits());
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
-  Service service(MakeServiceOptions(command, *std::move(access), log));
+  ServeLog serve_log(log);
+  Service service(MakeServiceOptions(command, *std::move(access), serve_log));
   // Before the model, which may take minutes: /health tells how far it is.
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
   if (!server) return Unexpected(server.error());

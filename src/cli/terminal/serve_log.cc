@@ -3,21 +3,42 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
+#include "base/utf8.h"
 #include "json/json_value.h"
 
 namespace fathom::cli {
 namespace {
 
-// Text from outside, on one line and without what moves a terminal's cursor.
-std::string Plain(const std::string& text) {
+// A complete code point that moves a terminal's cursor or begins another line: C0, DEL, C1.
+bool IsControl(std::string_view code_point) {
+  const auto first = static_cast<unsigned char>(code_point.front());
+  if (code_point.size() == 1) return first < ' ' || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(code_point[1]) < 0xa0;
+}
+
+// Text from outside, on one line: UTF-8 without control characters, all other bytes as \x1b.
+std::string Plain(std::string_view text) {
   std::string plain;
-  for (const char c : text) {
-    const bool is_control = static_cast<unsigned char>(c) < ' ' || c == '\x7f';
-    plain +=
-        is_control ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : std::string(1, c);
+  while (!text.empty()) {
+    const Utf8Sequence sequence = FirstUtf8Sequence(text);
+    const std::string_view bytes = text.substr(0, sequence.n_bytes);
+    if (sequence.kind == Utf8Sequence::Kind::kComplete && !IsControl(bytes)) {
+      plain += bytes;
+    } else {
+      for (const char c : bytes) plain += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(bytes.size());
   }
   return plain;
+}
+
+// Whether a client without a key was refused for that, or asked for what there is not.
+bool IsStrangers(const ServedRequest& record) {
+  if (record.has_key || record.generates) return false;
+  return record.status == 401 || record.status == 403 ||
+         (record.endpoint == "none" && record.status >= 400);
 }
 
 std::string Describe(const ServedRequest& record) {
@@ -63,8 +84,26 @@ JsonValue Fields(const ServedRequest& record) {
 
 }  // namespace
 
-void LogRequest(const ServedRequest& record, Log& log) {
-  log.Event(LogLevel::kInfo, Describe(record), Fields(record));
+void ServeLog::Add(const ServedRequest& record) {
+  const auto now = std::chrono::steady_clock::now();
+  ReportLeftOut(now);
+  if (IsStrangers(record)) {
+    const std::lock_guard lock(mutex_);
+    if (!strangers_.Take(now)) return;
+  }
+  log_.Event(LogLevel::kInfo, Describe(record), Fields(record));
+}
+
+void ServeLog::ReportLeftOut(LineLimit::Time now) {
+  std::int64_t n_left_out = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    n_left_out = strangers_.TakeLeftOut(now);
+  }
+  if (n_left_out == 0) return;
+  log_.Event(LogLevel::kInfo,
+             fmt::format("{} more requests without a key were refused", n_left_out),
+             {{"left_out", n_left_out}});
 }
 
 }  // namespace fathom::cli

@@ -1,13 +1,67 @@
 // Logs answered requests.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
 #include "cli/terminal/log.h"
 #include "server/served_request.h"
 
 namespace fathom::cli {
 
-// One line: who, what, how long, how many tokens; in JSON each as a field of its own. Text of
-// requests and answers is there only if the record holds it. Any thread.
-void LogRequest(const ServedRequest& record, Log& log);
+// Lets a few lines through in each period and counts the rest. One thread at a time.
+class LineLimit {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  static constexpr std::int64_t kLines = 20;
+  static constexpr std::chrono::seconds kPeriod{10};
+
+  // Whether one more line may be written.
+  bool Take(Time now) {
+    if (now - start_ >= kPeriod) {
+      start_ = now;
+      n_lines_ = 0;
+    }
+    const bool is_allowed = n_lines_ < kLines;
+    is_allowed ? ++n_lines_ : ++n_left_out_;
+    return is_allowed;
+  }
+  // Returns the number of lines that were left out since the last call, 0 before a period is over.
+  std::int64_t TakeLeftOut(Time now) {
+    return now - start_ >= kPeriod ? std::exchange(n_left_out_, 0) : 0;
+  }
+
+ private:
+  Time start_ = {};
+  std::int64_t n_lines_ = 0;
+  std::int64_t n_left_out_ = 0;
+};
+
+// Any thread.
+class ServeLog {
+ public:
+  // The log must outlive this object.
+  explicit ServeLog(Log& log) : log_(log) {}
+  // Reports what was left out.
+  ~ServeLog() { ReportLeftOut(LineLimit::Time::max()); }
+  ServeLog(const ServeLog&) = delete;
+  ServeLog& operator=(const ServeLog&) = delete;
+
+  // Writes one line: who, what, how long, how many tokens; in JSON each as a field of its own. Text
+  // of requests and answers is there only if the record holds it. Of refused requests of clients
+  // without a key, which cost them nothing, only some get a line; another line has the number of
+  // the rest.
+  void Add(const ServedRequest& record);
+
+ private:
+  void ReportLeftOut(LineLimit::Time now);
+
+  Log& log_;
+  std::mutex mutex_;
+  LineLimit strangers_;  // guarded by mutex_
+};
 
 }  // namespace fathom::cli
