@@ -8,6 +8,7 @@
 
 #include "api/common/generation_fields.h"
 #include "api/openai/openai_api.h"
+#include "base/utf8.h"
 #include "json/field_reader.h"
 #include "json/json_writer.h"
 
@@ -42,11 +43,12 @@ std::string Decode(std::string_view text) {
 }
 
 ApiError NotRunning(const std::string& id) {
-  return {.status = 404,
-          .message = fmt::format("no request \"{}\" generates now", id),
-          .type = "invalid_request_error",
-          .param = "request_id",
-          .code = "not_found"};
+  return {
+      .status = 404,
+      .message = fmt::format("no request \"{}\" generates now", ShortenedUtf8(id, kQuotedBytes)),
+      .type = "invalid_request_error",
+      .param = "request_id",
+      .code = "not_found"};
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ ApiError UnknownModel(const std::string& name) {
   return {.status = 404,
           .message = fmt::format("the model \"{}\" is not served here; GET /v1/models tells which "
                                  "are",
-                                 name),
+                                 ShortenedUtf8(name, kQuotedBytes)),
           .type = "invalid_request_error",
           .param = "model",
           .code = "model_not_found"};

@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 ApiError NoSuchPath(std::string_view path) {
   return {.status = 404,
-          .message = fmt::format("there is nothing at {}; /openapi.json tells what there is", path),
+          .message = fmt::format("there is nothing at {}; /openapi.json tells what there is",
+                                 ShortenedUtf8(path, kQuotedBytes)),
           .type = "invalid_request_error",
           .code = "not_found"};
 }
@@ -56,11 +57,18 @@ bool IsJson(const HttpRequest& request) {
   std::string_view type = request.Field("Content-Type");
   type = type.substr(0, std::min(type.find(';'), type.size()));
   type = type.substr(0, type.find_last_not_of(" \t") + 1);
-  constexpr std::string_view kJson = "application/json";
-  return type.empty() ||
-         std::equal(kJson.begin(), kJson.end(), type.begin(), type.end(), [](char json, char c) {
-           return json == (c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-         });
+  return type.empty() || EqualsWithoutCase(type, "application/json");
+}
+
+// No body is decompressed: a few bytes could become many.
+bool IsEncoded(const HttpRequest& request) {
+  const std::string_view encoding = request.Field("Content-Encoding");
+  return !encoding.empty() && !EqualsWithoutCase(encoding, "identity");
+}
+
+// Quotes what a client has sent, which may be long.
+std::string Quoted(std::string_view text) {
+  return fmt::format("\"{}\"", ShortenedUtf8(text, kQuotedBytes));
 }
 
 }  // namespace
@@ -294,7 +302,8 @@ void Service::Dispatch(RequestContext& context) {
     context.exchange.AddField("Allow", allowed + ", OPTIONS");
     context.Fail(
         {.status = 405,
-         .message = fmt::format("{} takes {}, not {}", request.path, allowed, request.method),
+         .message = fmt::format("{} takes {}, not {}", ShortenedUtf8(request.path, kQuotedBytes),
+                                allowed, ShortenedUtf8(request.method, kQuotedBytes)),
          .type = "invalid_request_error",
          .code = "method_not_allowed"});
   }
@@ -309,9 +318,9 @@ bool Service::Authorize(RequestContext& context, const Route& route) {
   if (!access_.KnowsHost(context.request)) {
     context.Fail(
         {.status = 403,
-         .message = fmt::format("Host: \"{}\" is not a name of this server; --allowed-hosts "
-                                "makes it one",
-                                context.request.Field("Host")),
+         .message = fmt::format("Host: {} is not a name of this server; --allowed-hosts makes it "
+                                "one",
+                                Quoted(context.request.Field("Host"))),
          .type = "permission_error",
          .code = "unknown_host"});
   } else if (needs_key && !has_key) {
@@ -325,15 +334,21 @@ bool Service::Authorize(RequestContext& context, const Route& route) {
   } else if (route.method != "GET" && !access_.MayAsk(context.request)) {
     context.Fail(
         {.status = 403,
-         .message = fmt::format("Origin: pages of \"{}\" may not ask; --cors-origins allows "
-                                "them",
-                                context.request.Field("Origin")),
+         .message = fmt::format("Origin: pages of {} may not ask; --cors-origins allows them",
+                                Quoted(context.request.Field("Origin"))),
          .type = "permission_error",
          .code = "origin_not_allowed"});
   } else if (route.method == "POST" && !IsJson(context.request)) {
     context.Fail({.status = 415,
-                  .message = fmt::format("Content-Type: expected application/json, found \"{}\"",
-                                         context.request.Field("Content-Type")),
+                  .message = fmt::format("Content-Type: expected application/json, found {}",
+                                         Quoted(context.request.Field("Content-Type"))),
+                  .type = "invalid_request_error",
+                  .code = "unsupported_media_type"});
+  } else if (route.method == "POST" && IsEncoded(context.request)) {
+    context.exchange.AddField("Accept-Encoding", "identity");
+    context.Fail({.status = 415,
+                  .message = fmt::format("Content-Encoding: expected identity, found {}",
+                                         Quoted(context.request.Field("Content-Encoding"))),
                   .type = "invalid_request_error",
                   .code = "unsupported_media_type"});
   } else {

@@ -172,6 +172,31 @@ TEST_F(ServiceTest, ControlTokensAreNoText) {
   EXPECT_EQ(chat["message"]["reasoning_content"], "So.");
 }
 
+TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
+  options_.strict_model_names = true;
+  options_.access.admin_keys = {"root"};
+  const std::string name(50'000, 'n');
+  ResponseStore store;
+  model_.responses = &store;
+  Json chat = Json::parse(kChat);
+  chat["model"] = name;
+  const HttpFields root = {{"x-api-key", "root"}};
+  for (const FakeExchange& refused :
+       {Ask("POST", "/v1/chat/completions", chat.dump()), Ask("GET", "/v1/models/" + name),
+        Ask("GET", "/v1/responses/" + name), Ask("DELETE", "/v1/responses/" + name),
+        Ask("POST", "/v1/responses", Json{{"input", "Hi"}, {"previous_response_id", name}}.dump()),
+        Ask("POST", "/abort", Json{{"request_id", name}}.dump(), root), Ask("GET", "/" + name),
+        Ask(name, "/v1/models"), Ask("GET", "/v1/models", "", {{"Host", name}}),
+        Ask("POST", "/tokenize", "{}", {{"Origin", name}}),
+        Ask("POST", "/tokenize", "{}", {{"Content-Type", name}}),
+        Ask("POST", "/tokenize", "{}", {{"Content-Encoding", name}})}) {
+    EXPECT_GE(refused.head.status, 400);
+    EXPECT_LT(refused.text.size(), 400u) << refused.text.substr(0, 400);
+    EXPECT_LT(records_.back().path.size(), 200u);
+    EXPECT_LT(records_.back().method.size(), 200u);
+  }
+}
+
 TEST_F(ServiceTest, BeforeTheModelIsThere) {
   has_model_ = false;
   service().SetLoadProgress(0.25);

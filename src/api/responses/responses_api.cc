@@ -10,6 +10,7 @@
 #include "api/responses/response_store.h"
 #include "api/responses/responses_json.h"
 #include "api/responses/responses_request.h"
+#include "base/utf8.h"
 #include "json/json_writer.h"
 
 namespace fathom {
@@ -18,7 +19,8 @@ namespace {
 tl::unexpected<ApiError> Unknown(std::string_view id) {
   return tl::unexpected<ApiError>(
       ApiError{.status = 404,
-               .message = fmt::format("the response \"{}\" is not stored, or not any more", id),
+               .message = fmt::format("the response \"{}\" is not stored, or not any more",
+                                      ShortenedUtf8(id, kQuotedBytes)),
                .type = "invalid_request_error",
                .param = "id",
                .code = "not_found"});
