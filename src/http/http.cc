@@ -61,6 +61,7 @@ class Server : public HttpServer {
  public:
   Server(Listener listener, HttpServerOptions options, HttpHandler handler)
       : port_(listener.port()),
+        is_loopback_(listener.is_loopback()),
         listener_(std::move(listener)),
         shared_(std::move(options), std::move(handler)) {}
   ~Server() override { Stop(); }
@@ -70,6 +71,7 @@ class Server : public HttpServer {
   }
 
   int port() const override { return port_; }
+  bool is_loopback() const override { return is_loopback_; }
 
   HttpCounts counts() const override {
     const ConnectionTable::Counts table = shared_.table.counts();
@@ -158,6 +160,7 @@ class Server : public HttpServer {
   }
 
   const int port_;
+  const bool is_loopback_;
   Listener listener_;  // Wake: any thread; the rest: the thread of accepting
   HttpConnections shared_;
   ThreadGroup connections_;

@@ -114,4 +114,6 @@ class HttpServer {
   virtual void Stop() = 0;
 };
 
+  // Whether no other machine can connect.
+  virtual bool is_loopback() const = 0;
 }  // namespace fathom

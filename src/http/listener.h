@@ -25,6 +25,8 @@ class Listener {
   static Result<Listener> Open(const std::string& host, int port);
 
   int port() const { return port_; }
+  // Whether all addresses are those of this machine alone.
+  bool is_loopback() const { return is_loopback_; }
   // Returns the next connection; none after Wake or after `milliseconds` (-1: no limit).
   std::optional<Arrival> Accept(int milliseconds);
   // Ends Accept for good.
@@ -39,6 +41,7 @@ class Listener {
   std::vector<Descriptor> sockets_;
   Descriptor wake_;
   int port_ = 0;
+  bool is_loopback_ = false;
   bool is_awake_ = false;  // the thread of Accept only
 };
 

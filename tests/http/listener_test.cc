@@ -52,6 +52,15 @@ TEST(ListenerTest, ListensOnEveryAddressOfAName) {
   ::freeaddrinfo(found);
 }
 
+TEST(ListenerTest, KnowsWhetherOthersCanConnect) {
+  EXPECT_TRUE(Listener::Open("127.0.0.1", 0)->is_loopback());
+  EXPECT_TRUE(Listener::Open("127.9.9.9", 0)->is_loopback());
+  EXPECT_FALSE(Listener::Open("0.0.0.0", 0)->is_loopback());
+  if (!HasIpv6()) GTEST_SKIP() << "this machine has no IPv6";
+  EXPECT_TRUE(Listener::Open("::1", 0)->is_loopback());
+  EXPECT_FALSE(Listener::Open("::", 0)->is_loopback());
+}
+
 TEST(ListenerTest, NamesWhatIsInTheWay) {
   const Result<Listener> first = Listener::Open("127.0.0.1", 0);
   ASSERT_TRUE(first);

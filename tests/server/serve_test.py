@@ -146,6 +146,29 @@ class ServeTest(unittest.TestCase):
         warnings = [event["message"] for event in server.events() if event["level"] == "warn"]
         self.assertEqual(len([w for w in warnings if "is ignored" in w]), 2)
 
+    def warnings_of(self, *arguments):
+        server = self.serve(*arguments)
+        self.assertEqual(server.stop(), 0)
+        return [event["message"] for event in server.events() if event["level"] == "warn"]
+
+    def test_warnings_of_exposure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            keys = Path(folder, "keys")
+            keys.write_text("key\n")
+            keys.chmod(0o600)
+            options = ["--api-key-file", str(keys)]
+            self.assertEqual(self.warnings_of(), [])
+            self.assertEqual(self.warnings_of("--host", "0.0.0.0", *options), [])
+            open_to_all = self.warnings_of("--host", "0.0.0.0")
+            self.assertEqual(len(open_to_all), 1, open_to_all)
+            self.assertIn("may use this server", open_to_all[0])
+            keys.chmod(0o644)
+            for option in ("--api-key-file", "--admin-key-file"):
+                readable = self.warnings_of(option, str(keys))
+                self.assertEqual(len(readable), 1, readable)
+                self.assertIn(option, readable[0])
+                self.assertIn(str(keys), readable[0])
+
     def conversation(self, server, seed):
         """The tokens of a prompt, how many its answer has, and the response to what follows it.
 

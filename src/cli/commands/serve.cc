@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -104,6 +105,18 @@ Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
                        .allowed_hosts = command.allowed_hosts};
 }
 
+// A key that others can read is no secret.
+void WarnOfReaders(std::string_view option, const std::filesystem::path& file, Log& log) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(file, failed);
+  if (file.empty() || failed || !std::filesystem::is_regular_file(status)) return;
+  if ((status.permissions() & std::filesystem::perms::others_read) !=
+      std::filesystem::perms::none) {
+    log.Warn("{}-file: all users of this machine can read {}; chmod 600 ends that", option,
+             file.string());
+  }
+}
+
 ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions access,
                                   ServeLog& log) {
   ServiceOptions options = {
@@ -180,6 +193,8 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   Result<AccessOptions> access = MakeAccessOptions(command);
   if (!access) return Unexpected(access.error());
+  WarnOfReaders("--api-key", command.api_key_file, log);
+  WarnOfReaders("--admin-key", command.admin_key_file, log);
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
   const Result<std::int64_t> n_context = ServeContext(command, files->config);
@@ -193,11 +208,16 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
       MemoryOfClients(command), SystemRandomBits());
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
+  const bool has_keys = !access->api_keys.empty();
   ServeLog serve_log(log);
   Service service(MakeServiceOptions(command, *std::move(access), serve_log));
   // Before the model, which may take minutes: /health tells how far it is.
   const Result<std::unique_ptr<HttpServer>> server = Listen(command, service);
   if (!server) return Unexpected(server.error());
+  if (!has_keys && !(*server)->is_loopback()) {
+    log.Warn("everyone who can reach {}:{} may use this server; --api-key-file asks for a key",
+             command.host, (*server)->port());
+  }
   service.SetHttpCounts([&server] { return (*server)->counts(); });
   LoadDisplay display(files->directory, log, &interrupt,
                       [&service](double share) { service.SetLoadProgress(share); });
