@@ -10,18 +10,19 @@ std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
   // A closed connection ends at once, unless the machine is starved.
   constexpr std::chrono::seconds kEvictionTime(1);
   std::unique_lock lock(mutex_);
-  if (idle_.size() + busy_.size() >= limit_) {
-    if (!EvictOldest()) return std::nullopt;
-    removed_.wait_for(lock, kEvictionTime,
-                      [&] { return is_draining_ || idle_.size() + busy_.size() < limit_; });
+  if (!MayAdd()) {
+    const bool has_closed = EvictOldest() || busy_.size() > n_working_;
+    if (!has_closed) return std::nullopt;
+    removed_.wait_for(lock, kEvictionTime, [&] { return is_draining_ || MayAdd(); });
   }
-  if (is_draining_ || idle_.size() + busy_.size() >= limit_) return std::nullopt;
+  if (is_draining_ || !MayAdd()) return std::nullopt;
   return idle_.insert(idle_.end(), Entry{.fd = fd});
 }
 
 void ConnectionTable::Remove(Id id) {
   const std::lock_guard lock(mutex_);
   const bool is_idle = id->state != State::kWorking && !id->is_closed;
+  SetState(id, State::kWaiting);
   (is_idle ? idle_ : busy_).erase(id);
   removed_.notify_all();
 }
@@ -31,10 +32,25 @@ bool ConnectionTable::EvictOne() {
   return EvictOldest();
 }
 
+// Connections that are not at work may be as many as the limit leaves room for; or as the reserve
+// has, since a vital request must arrive before it is known as one. The reserve is never larger
+// than the number at work, so that an idle server keeps its limit.
+bool ConnectionTable::MayAdd() const {
+  const std::size_t n_free = limit_ - std::min(limit_, n_working_);
+  return idle_.size() + busy_.size() <
+         n_working_ + std::max(n_free, std::min(reserve_, n_working_));
+}
+
+void ConnectionTable::SetState(Id id, State state) {
+  if (id->state == State::kWorking) --n_working_;
+  if (state == State::kWorking) ++n_working_;
+  id->state = state;
+}
+
 bool ConnectionTable::EvictOldest() {
   if (idle_.empty()) return false;
+  if (idle_.front().state != State::kLingering) ++n_evicted_;  // that one has its answer
   CloseEntry(idle_.begin());
-  ++n_evicted_;
   return true;
 }
 
@@ -50,7 +66,7 @@ bool ConnectionTable::BeginWaiting(Id id) {
   if (id->is_closed || is_draining_) return false;
   if (id->state == State::kWaiting) return true;  // since it came, whenever its thread began
   auto& from = id->state == State::kWorking ? busy_ : idle_;
-  id->state = State::kWaiting;
+  SetState(id, State::kWaiting);
   idle_.splice(idle_.end(), from, id);
   return true;
 }
@@ -58,22 +74,33 @@ bool ConnectionTable::BeginWaiting(Id id) {
 bool ConnectionTable::BeginReading(Id id) {
   const std::lock_guard lock(mutex_);
   if (id->is_closed) return false;
-  id->state = State::kReading;
+  SetState(id, State::kReading);
   return true;
 }
 
-bool ConnectionTable::BeginWork(Id id) {
+void ConnectionTable::MarkProgress(Id id) {
   const std::lock_guard lock(mutex_);
-  if (id->is_closed) return false;
-  id->state = State::kWorking;
+  if (!id->is_closed && id->state != State::kWorking) idle_.splice(idle_.end(), idle_, id);
+}
+
+ConnectionTable::Admission ConnectionTable::BeginWork(Id id, bool is_vital) {
+  const std::lock_guard lock(mutex_);
+  if (id->is_closed) return Admission::kClosed;
+  if (!MayWork(is_vital)) return Admission::kFull;
+  SetState(id, State::kWorking);
   busy_.splice(busy_.end(), idle_, id);
-  return true;
+  return Admission::kAdmitted;
+}
+
+bool ConnectionTable::HasRoom(bool is_vital) const {
+  const std::lock_guard lock(mutex_);
+  return MayWork(is_vital);
 }
 
 void ConnectionTable::BeginLingering(Id id) {
   const std::lock_guard lock(mutex_);
   const bool was_working = id->state == State::kWorking;
-  id->state = State::kLingering;
+  SetState(id, State::kLingering);
   if (was_working && !id->is_closed) idle_.splice(idle_.end(), busy_, id);
 }
 

@@ -27,19 +27,29 @@ class ConnectionTable {
     std::size_t evicted = 0;  // since the start
   };
 
-  explicit ConnectionTable(std::size_t limit) : limit_(limit) {}
+  enum class Admission { kAdmitted, kFull, kClosed };
+
+  // `limit` connections may be open, and at work. `reserve`: as many more, when so many are at work
+  // that fewer could wait.
+  ConnectionTable(std::size_t limit, std::size_t reserve) : limit_(limit), reserve_(reserve) {}
 
   // Adds a connection, which waits for its first request. If there are too many, the connection
-  // that has waited longest is closed first. None: all are busy, or the table is closed.
+  // that has waited longest is closed first. None: all are at work, or the table is closed.
   std::optional<Id> Add(int fd);
   void Remove(Id id);
-  // Closes the connection that has waited longest. False: all are busy.
+  // Closes the connection that has waited longest. False: all are at work.
   bool EvictOne();
 
   // Announce what the connection does next. False: it has been closed, or may not begin this.
   bool BeginWaiting(Id id);  // for the first byte of a request
-  bool BeginReading(Id id);  // a header: may still be evicted, but not drained
-  bool BeginWork(Id id);     // reading the body, handling, answering: neither evicted nor drained
+  bool BeginReading(Id id);  // a request: may still be evicted, but not drained
+  // The client has sent more of its request: others have waited longer.
+  void MarkProgress(Id id);
+  // Announces the handling of a whole request: neither evicted nor drained. kFull: too many
+  // connections are at work; a vital request may use the reserve.
+  Admission BeginWork(Id id, bool is_vital);
+  // Whether BeginWork would find room now.
+  bool HasRoom(bool is_vital) const;
   // Announces the time after the last response: the connection may be evicted.
   void BeginLingering(Id id);
 
@@ -64,13 +74,18 @@ class ConnectionTable {
   // mutex_ must be held.
   void CloseEntry(Id id);
   bool EvictOldest();
+  void SetState(Id id, State state);
+  bool MayWork(bool is_vital) const { return n_working_ < limit_ + (is_vital ? reserve_ : 0); }
+  bool MayAdd() const;
 
   const std::size_t limit_;
+  const std::size_t reserve_;
   mutable std::mutex mutex_;
   // Guarded by mutex_. `idle_` is ordered by waiting time, the longest first; `busy_` holds the
   // connections at work and the closed ones.
   std::list<Entry> idle_;
   std::list<Entry> busy_;
+  std::size_t n_working_ = 0;
   std::size_t n_evicted_ = 0;
   bool is_draining_ = false;
   std::condition_variable removed_;

@@ -154,7 +154,7 @@ class Server : public HttpServer {
 
   std::string BusyText() const {
     const HttpResponse response =
-        RefusalResponse(shared_.options.error_body, 503, "Too many connections. Please try again.");
+        RefusalResponse(shared_.options.error_body, 503, kTooManyConnections);
     return ResponseHeader(response, BodyFraming::kLength, Persistence::kClose, std::time(nullptr)) +
            response.body;
   }

@@ -57,14 +57,21 @@ class HttpExchange {
 // An exception is caught and becomes 500 if nothing has been sent.
 using HttpHandler = std::function<void(const HttpRequest& request, HttpExchange& exchange)>;
 
+// Answers a request by its head alone, whose `body` is empty, and returns true; false: the body is
+// needed. An exception is caught as that of a handler.
+using HttpHeadHandler = std::function<bool(const HttpRequest& head, HttpExchange& exchange)>;
+
 // A request over a limit is answered with the given status, and the connection is closed.
 struct HttpLimits {
   std::size_t header_bytes = std::size_t{64} << 10;     // 431
   std::size_t body_bytes = std::size_t{64} << 20;       // 413
   std::size_t all_body_bytes = std::size_t{512} << 20;  // of all connections at once: 503
-  // Beyond this, the connection that has waited longest for its next request is closed; if all are
-  // busy, the new one gets 503.
+  // Beyond this, the connection that has waited longest for its next request, or for more bytes of
+  // one, is closed. As many requests are handled at once; more get 503.
   std::size_t connections = 4096;
+  // While all of these are at work, as many more may be open, so that vital requests
+  // (HttpServerOptions::is_vital) arrive; and as many vital requests more are handled.
+  std::size_t reserve = 16;
   // From the first byte to the end of the header: 408.
   std::chrono::milliseconds header_time = std::chrono::seconds(15);
   // Until the first byte of a request.
@@ -92,6 +99,11 @@ struct HttpServerOptions {
   int port = 8000;                 // 0: any free port
   HttpLimits limits{};
   HttpErrorBody error_body{};  // empty: plain text
+  // Called for each request with a body, before a byte of it is read or asked for, on the thread of
+  // the connection. Empty: all bodies are read.
+  HttpHeadHandler answer_head{};
+  // Whether the request may use the reserve, by its head. Any thread. Empty: none may.
+  std::function<bool(const HttpRequest& head)> is_vital{};
 };
 
 class HttpServer {
@@ -102,6 +114,8 @@ class HttpServer {
   virtual ~HttpServer() = default;
 
   virtual int port() const = 0;
+  // Whether no other machine can connect.
+  virtual bool is_loopback() const = 0;
   virtual HttpCounts counts() const = 0;
 
   // Any thread. Accepts no more connections and closes those that wait for a request; the others
@@ -114,6 +128,4 @@ class HttpServer {
   virtual void Stop() = 0;
 };
 
-  // Whether no other machine can connect.
-  virtual bool is_loopback() const = 0;
 }  // namespace fathom

@@ -188,17 +188,47 @@ class Connection {
     if (!WaitForRequest()) return false;
     HttpRequestParser parser(limits_, shared_.bodies);
     ReadPart(parser, State::kHeader, In(limits_.header_time));
-    if (!shared_.table.BeginWork(id_)) return false;
-    if (parser.state() == State::kBody) ReadBody(parser);
+    parser.request().peer = peer_;
+    const bool is_vital = shared_.options.is_vital && shared_.options.is_vital(parser.request());
+    if (parser.state() == State::kBody && !shared_.table.HasRoom(is_vital)) {
+      parser.Refuse({503, std::string(kTooManyConnections)});
+    }
+    if (parser.state() == State::kBody) {
+      if (IsAnsweredByHead(parser)) return false;
+      ReadBody(parser);
+    }
+    return Answer(parser, is_vital);
+  }
+
+  // Answers the whole request, or its refusal. False: the connection ends.
+  bool Answer(HttpRequestParser& parser, bool is_vital) {
+    if (parser.state() == State::kComplete) {
+      const ConnectionTable::Admission admission = shared_.table.BeginWork(id_, is_vital);
+      if (admission == ConnectionTable::Admission::kClosed) return false;
+      if (admission == ConnectionTable::Admission::kFull) {
+        parser.Refuse({503, std::string(kTooManyConnections)});
+      }
+    }
     SocketExchange exchange(socket_, shared_.table, StyleOf(parser));
     if (parser.state() == State::kComplete) {
-      parser.request().peer = peer_;
       Handle(parser.request(), exchange);
     } else {
       Refuse(parser.refusal(), exchange);
     }
     has_answered_ = !exchange.is_broken();
     return exchange.is_reusable();
+  }
+
+  // The body that follows cannot be told from a further request: the connection ends.
+  bool IsAnsweredByHead(const HttpRequestParser& parser) {
+    if (!shared_.options.answer_head) return false;
+    SocketExchange exchange(socket_, shared_.table, StyleOf(parser));
+    bool is_answered = false;
+    const bool has_ended =
+        Run([&] { is_answered = shared_.options.answer_head(parser.request(), exchange); });
+    if (!has_ended && !exchange.has_started()) Fail(exchange);
+    has_answered_ = exchange.has_started() && !exchange.is_broken();
+    return is_answered || !has_ended;
   }
 
   // Waits for the first byte of a request.
@@ -221,6 +251,7 @@ class Connection {
       input_.Consume(parser.Feed(input_.bytes()));
       if (parser.state() != part) return;
       const Socket::Outcome outcome = input_.Fill(socket_, deadline);
+      if (part == State::kBody) shared_.table.MarkProgress(id_);
       if (outcome == Socket::Outcome::kEnd) parser.Refuse({400, "The request ends too early."});
       if (outcome == Socket::Outcome::kTooLate) parser.Refuse({408, "The request takes too long."});
     }
@@ -248,18 +279,28 @@ class Connection {
   }
 
   void Handle(const HttpRequest& request, SocketExchange& exchange) {
-    bool has_failed = false;
-    try {
-      const Handling handling(shared_.n_handling);
-      shared_.handler(request, exchange);
-    } catch (...) {
-      has_failed = true;
-    }
+    const bool has_ended = Run([&] { shared_.handler(request, exchange); });
     if (!exchange.has_started()) {
-      exchange.Send(RefusalResponse(shared_.options.error_body, 500, "Internal error."));
-    } else if (!has_failed) {
+      Fail(exchange);
+    } else if (has_ended) {
       exchange.Finish();  // without it the client sees that the stream was cut off
     }
+  }
+
+  // Runs a function of the server's user. False: it threw.
+  template <class Function>
+  bool Run(const Function& function) {
+    const Handling handling(shared_.n_handling);
+    try {
+      function();
+      return true;
+    } catch (...) {
+      return false;
+    }
+  }
+
+  void Fail(SocketExchange& exchange) {
+    exchange.Send(RefusalResponse(shared_.options.error_body, 500, "Internal error."));
   }
 
   static bool IsLimit(int status) {
@@ -280,7 +321,7 @@ class Connection {
 HttpConnections::HttpConnections(HttpServerOptions with_options, HttpHandler with_handler)
     : options(std::move(with_options)),
       handler(std::move(with_handler)),
-      table(options.limits.connections),
+      table(options.limits.connections, options.limits.reserve),
       bodies(options.limits.all_body_bytes) {}
 
 HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status,

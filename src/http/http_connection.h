@@ -28,6 +28,8 @@ struct HttpConnections {
   std::atomic<std::uint64_t> n_refused = 0;
 };
 
+inline constexpr std::string_view kTooManyConnections = "Too many connections. Please try again.";
+
 // A refusal as the client sees it.
 HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status, std::string_view message);
 

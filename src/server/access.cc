@@ -93,14 +93,14 @@ std::string AllowedHeaders(std::string_view asked) {
 
 }  // namespace
 
-std::optional<std::size_t> Access::KeyOf(const HttpRequest& request) const {
-  return FindKey(options_.api_keys, request);
-}
-
 Access::Access(AccessOptions options) : options_(std::move(options)), own_names_(OwnNames()) {
   for (auto* const list : {&options_.allowed_hosts, &options_.cors_origins}) {
     for (std::string& entry : *list) entry = LowerCase(entry);
   }
+}
+
+std::optional<std::size_t> Access::KeyOf(const HttpRequest& request) const {
+  return FindKey(options_.api_keys, request);
 }
 
 bool Access::HasKey(const HttpRequest& request) const {

@@ -96,7 +96,7 @@ struct Service::RequestContext {
 // A path that ends with '/' and is not "/" stands for all paths that begin with it; "{id}" in a
 // path for any text without '/'.
 struct Service::Route {
-  enum class Key { kNever, kMetrics, kAlways, kAdmin };
+  enum class Key { kNever, kHealth, kMetrics, kAlways, kAdmin };  // kHealth: never, and vital
   std::string_view method;
   std::string_view path;
   Answer answer;
@@ -104,6 +104,10 @@ struct Service::Route {
   bool needs_model = false;
   const ApiRoute* api_route = nullptr;  // of AnswerApiRoute
 
+  // Whether those who run the server need it while clients keep the server busy.
+  bool is_vital() const {
+    return key == Key::kHealth || key == Key::kMetrics || key == Key::kAdmin;
+  }
   // Returns the text in the open part of the path, "" if there is none; nullopt: another path.
   std::optional<std::string_view> Match(std::string_view requested) const {
     constexpr std::string_view kId = "{id}";
@@ -145,14 +149,14 @@ std::vector<Service::Route> Service::StateRoutes() {
          context.exchange.Send({.body = std::string(OpenApiJson())});
        },
        Key::kNever},
-      {"GET", "/health", show_health, Key::kNever},
-      {"GET", "/ping", show_health, Key::kNever},
-      {"GET", "/v1/health", show_health, Key::kNever},
+      {"GET", "/health", show_health, Key::kHealth},
+      {"GET", "/ping", show_health, Key::kHealth},
+      {"GET", "/v1/health", show_health, Key::kHealth},
       {"GET", "/health/live",
        [](Service&, RequestContext& context) {
          context.exchange.Send(JsonResponse({{"status", "ok"}}));
        },
-       Key::kNever},
+       Key::kHealth},
       {"GET", "/version",
        [](Service& service, RequestContext& context) {
          context.exchange.Send(JsonResponse({{"version", service.options_.version}}));
@@ -247,7 +251,32 @@ std::string Service::TransportErrorBody(int status, std::string_view message) {
                  .code = "transport"});
 }
 
+Result<std::unique_ptr<HttpServer>> Service::Listen(HttpServerOptions options) {
+  options.error_body = TransportErrorBody;
+  options.answer_head = [this](const HttpRequest& head, HttpExchange& exchange) {
+    return AnswerHead(head, exchange);
+  };
+  options.is_vital = [this](const HttpRequest& head) { return IsVital(head); };
+  return HttpServer::Listen(
+      std::move(options),
+      [this](const HttpRequest& request, HttpExchange& exchange) { Handle(request, exchange); });
+}
+
 void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
+  static_cast<void>(Serve(request, exchange, Part::kWhole));
+}
+
+bool Service::AnswerHead(const HttpRequest& head, HttpExchange& exchange) {
+  return Serve(head, exchange, Part::kHead);
+}
+
+bool Service::IsVital(const HttpRequest& head) const {
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) {
+    return route.is_vital() && route.Match(head.path);
+  });
+}
+
+bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part part) {
   const Clock::time_point start = Clock::now();
   ServedRequest record = {.id = RequestId(request, options_.generation.random_bits),
                           .peer = request.peer,
@@ -263,13 +292,21 @@ void Service::Handle(const HttpRequest& request, HttpExchange& exchange) {
   }
   access_.AddCorsFields(request, &recorded.fields());
   RequestContext context = {.request = request, .exchange = recorded, .record = record, .api = api};
-  Dispatch(context);
+  const bool is_admitted = Admit(context);
+  if (is_admitted && part == Part::kHead && context.route->method == "POST") return false;
+  if (is_admitted) context.route->answer(*this, context);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   metrics_.Count(record);
   if (options_.record) options_.record(record);
+  return true;
 }
 
-void Service::Dispatch(RequestContext& context) {
+bool Service::Admit(RequestContext& context) {
+  return FindRoute(context) && Authorize(context) &&
+         (!context.route->needs_model || FindModel(context));
+}
+
+bool Service::FindRoute(RequestContext& context) {
   const HttpRequest& request = context.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
@@ -286,10 +323,7 @@ void Service::Dispatch(RequestContext& context) {
     context.record.endpoint = route.path;
     context.route = &route;
     context.rest = *rest;
-    if (Authorize(context, route) && (!route.needs_model || FindModel(context))) {
-      route.answer(*this, context);
-    }
-    return;
+    return true;
   }
   if (allowed.empty()) {
     context.Fail(NoSuchPath(request.path));
@@ -307,9 +341,11 @@ void Service::Dispatch(RequestContext& context) {
          .type = "invalid_request_error",
          .code = "method_not_allowed"});
   }
+  return false;
 }
 
-bool Service::Authorize(RequestContext& context, const Route& route) {
+bool Service::Authorize(RequestContext& context) {
+  const Route& route = *context.route;
   const bool is_admin = route.key == Route::Key::kAdmin;
   const bool needs_key = is_admin || route.key == Route::Key::kAlways ||
                          (route.key == Route::Key::kMetrics && options_.protect_metrics);

@@ -38,8 +38,17 @@ class Service {
   explicit Service(ServiceOptions options);
   ~Service();
 
+  // Starts a server that asks this service, which must outlive it. The functions of `options` are
+  // set here. Errors: HttpServer::Listen.
+  Result<std::unique_ptr<HttpServer>> Listen(HttpServerOptions options);
+
   // See HttpHandler.
   void Handle(const HttpRequest& request, HttpExchange& exchange);
+  // See HttpHeadHandler. Answers as Handle does, unless the answer depends on the body: a client
+  // that may not ask for anything cannot make the server hold its bytes.
+  bool AnswerHead(const HttpRequest& head, HttpExchange& exchange);
+  // Whether the request asks how the server is, or administers it: HttpServerOptions::is_vital.
+  bool IsVital(const HttpRequest& head) const;
   // Returns the body for a request that was refused before it reached Handle: HttpErrorBody.
   static std::string TransportErrorBody(int status, std::string_view message);
 
@@ -58,8 +67,14 @@ class Service {
   // All routes; StateRoutes are those that need no model.
   static std::vector<Route> Routes();
   static std::vector<Route> StateRoutes();
-  void Dispatch(RequestContext& context);
-  bool Authorize(RequestContext& context, const Route& route);
+  enum class Part { kHead, kWhole };
+  // Returns whether the request has been answered.
+  bool Serve(const HttpRequest& request, HttpExchange& exchange, Part part);
+  // Each returns false if it has refused the request. By the head alone: whether the server takes
+  // the request; its route, for context.route; and who may use the route.
+  bool Admit(RequestContext& context);
+  bool FindRoute(RequestContext& context);
+  bool Authorize(RequestContext& context);
   // Sets context.model. False: the client has been told that there is none.
   bool FindModel(RequestContext& context);
   std::string MetricsText() const;

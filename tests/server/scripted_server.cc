@@ -87,10 +87,7 @@ int Run(const std::string& path, const std::string& key) {
                     .metrics = &metrics,
                     .names = {"fairy"},
                     .created = 1700000000});
-  const auto server = HttpServer::Listen({.port = 0, .error_body = Service::TransportErrorBody},
-                                         [&](const HttpRequest& request, HttpExchange& exchange) {
-                                           service.Handle(request, exchange);
-                                         });
+  const auto server = service.Listen({.port = 0});
   if (!server) {
     std::fprintf(stderr, "scripted_server: %s\n", server.error().message.c_str());
     return 1;

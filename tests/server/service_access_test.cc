@@ -199,5 +199,84 @@ TEST_F(ServiceTest, OnlyJsonIsRead) {
   }
 }
 
+TEST_F(ServiceTest, NoBodyIsDecompressed) {
+  for (const char* encoding : {"", "identity", "Identity"}) {
+    EXPECT_EQ(
+        Ask("POST", "/v1/chat/completions", kChat, {{"Content-Encoding", encoding}}).head.status,
+        200)
+        << encoding;
+  }
+  for (const char* encoding : {"gzip", "br", "identity, gzip"}) {
+    const FakeExchange refused =
+        Ask("POST", "/v1/chat/completions", kChat, {{"Content-Encoding", encoding}});
+    EXPECT_EQ(refused.head.status, 415) << encoding;
+    EXPECT_EQ(refused.Field("Accept-Encoding"), "identity");
+    EXPECT_THAT(refused.text, HasSubstr(encoding));
+  }
+}
+
+// What Handle answers without a look at the body is answered by the head, in the same words.
+TEST_F(ServiceTest, HeadsAreAnsweredAsRequestsAre) {
+  options_.access.api_keys = {"key"};
+  const HttpFields right = {{"x-api-key", "key"}};
+  struct Head {
+    const char* path;
+    HttpFields fields;
+    int status;
+  };
+  for (const Head& head :
+       {Head{"/v1/chat/completions", {}, 401}, Head{"/v1/messages", {{"x-api-key", "no"}}, 401},
+        Head{"/nowhere", {}, 404}, Head{"/v1/models", right, 405}, Head{"/abort", {}, 404},
+        Head{"/tokenize", {{"x-api-key", "key"}, {"Content-Type", "text/plain"}}, 415},
+        Head{"/tokenize", {{"x-api-key", "key"}, {"Content-Encoding", "gzip"}}, 415},
+        Head{"/tokenize", {{"x-api-key", "key"}, {"Origin", "http://evil.example"}}, 403}}) {
+    HttpFields fields = head.fields;
+    fields.emplace_back("X-Request-Id", "mine");
+    FakeExchange refused;
+    EXPECT_TRUE(
+        service().AnswerHead({.method = "POST", .path = head.path, .fields = fields}, refused));
+    EXPECT_EQ(refused.head.status, head.status) << head.path;
+    EXPECT_EQ(refused.text, Ask("POST", head.path, kChat, fields).text);
+    EXPECT_EQ(records_.at(records_.size() - 2).status, head.status) << "in the log, too";
+  }
+  const std::size_t n_records = records_.size();
+  FakeExchange admitted;
+  EXPECT_FALSE(service().AnswerHead(
+      {.method = "POST", .path = "/v1/chat/completions", .fields = right}, admitted));
+  EXPECT_EQ(admitted.n_answers, 0U);
+  EXPECT_EQ(records_.size(), n_records);
+  EXPECT_EQ(runner_.submitted(), 0);
+  for (const char* path : {"/", "/health", "/version", "/openapi.json"}) {
+    FakeExchange answered;
+    EXPECT_TRUE(service().AnswerHead({.method = "GET", .path = path}, answered)) << path;
+    EXPECT_EQ(answered.head.status, 200) << "no body is read that nobody needs";
+  }
+}
+
+TEST_F(ServiceTest, VitalRequests) {
+  for (const char* path :
+       {"/health", "/ping", "/v1/health", "/health/live", "/metrics", "/slots", "/abort"}) {
+    EXPECT_TRUE(service().IsVital({.path = path})) << path;
+  }
+  for (const char* path : {"/", "/v1/models", "/v1/chat/completions", "/nowhere", "/load"}) {
+    EXPECT_FALSE(service().IsVital({.path = path})) << path;
+  }
+}
+
+TEST_F(ServiceTest, RecordsTellStrangersFromClients) {
+  options_.access = {
+      .api_keys = {"key"}, .admin_keys = {"root"}, .cors_origins = {}, .allowed_hosts = {}};
+  for (const char* key : {"key", "root"}) {
+    Ask("GET", "/nowhere", "", {{"x-api-key", key}});
+    EXPECT_TRUE(records_.back().has_key);
+  }
+  Ask("GET", "/nowhere", "", {{"x-api-key", "other"}});
+  EXPECT_FALSE(records_.back().has_key);
+  options_.access = {};
+  service_.reset();
+  Ask("GET", "/nowhere");
+  EXPECT_FALSE(records_.back().has_key);
+}
+
 }  // namespace
 }  // namespace fathom::testing

@@ -137,16 +137,12 @@ ServiceOptions MakeServiceOptions(const ServeCommand& command, AccessOptions acc
 }
 
 Result<std::unique_ptr<HttpServer>> Listen(const ServeCommand& command, Service& service) {
-  HttpServerOptions options = {
-      .host = command.host, .port = command.port, .error_body = Service::TransportErrorBody};
+  HttpServerOptions options = {.host = command.host, .port = command.port};
   options.limits.body_bytes = static_cast<std::size_t>(command.max_request_bytes);
   options.limits.all_body_bytes =
       std::max(options.limits.all_body_bytes, 2 * options.limits.body_bytes);
   options.limits.connections = static_cast<std::size_t>(command.max_connections);
-  return HttpServer::Listen(std::move(options),
-                            [&service](const HttpRequest& request, HttpExchange& exchange) {
-                              service.Handle(request, exchange);
-                            });
+  return service.Listen(std::move(options));
 }
 
 ClientMemory MemoryOfClients(const ServeCommand& command) {
