@@ -20,6 +20,7 @@
 #include "base/pages.h"
 #include "cli/commands/commands.h"
 #include "cli/model_defaults.h"
+#include "cli/terminal/forced_end.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
@@ -163,9 +164,11 @@ Status WaitForEnd(Interrupt& interrupt, const RankProcess& ranks) {
   return fine;
 }
 
-// Lets what runs finish; a second signal or the end of the time cancels it. Then all is closed.
+// Lets what runs finish; a second signal or the end of the time cancels it. Then all is closed, and
+// handlers that do not end even now are not waited for.
 void ShutDown(const ServeCommand& command, Service& service, HttpServer& server, Engine& engine,
-              Interrupt& interrupt, Log& log) {
+              ForcedEnd& forced_end, Log& log) {
+  forced_end.Watch();
   service.Drain();
   server.Drain();
   const HttpCounts counts = server.counts();
@@ -173,14 +176,14 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
            command.drain_timeout);
   const auto deadline = std::chrono::steady_clock::now() + Milliseconds(command.drain_timeout);
   bool is_done = server.WaitFor(milliseconds(0));
-  while (!is_done && std::chrono::steady_clock::now() < deadline && !interrupt.Take()) {
+  while (!is_done && std::chrono::steady_clock::now() < deadline && !forced_end.has_signal()) {
     is_done = server.WaitFor(kWatch);
   }
   if (!is_done) {
     log.Warn("stopping: {} answers are cut short", server.counts().handling);
   }
   engine.Shutdown(ShutdownMode::kStop);
-  static_cast<void>(server.WaitFor(kLastWords));
+  if (!server.WaitFor(kLastWords)) forced_end.EndWithin(kLastWords);
   server.Stop();
 }
 
@@ -204,6 +207,7 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
       MemoryOfClients(command), SystemRandomBits());
 
   Interrupt interrupt(Interrupt::Signals::kInterruptAndTerminate);
+  ForcedEnd forced_end(interrupt, log);
   const bool has_keys = !access->api_keys.empty();
   ServeLog serve_log(log);
   Service service(MakeServiceOptions(command, *std::move(access), serve_log));
@@ -236,7 +240,7 @@ Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
            (*runtime)->load_seconds());
 
   Status end = WaitForEnd(interrupt, ranks);
-  ShutDown(command, service, **server, engine, interrupt, log);
+  ShutDown(command, service, **server, engine, forced_end, log);
   log.Info("stopped");
   return end;
 }

@@ -101,7 +101,7 @@ void AddServe(Command& root, ServeCommand& options) {
   command.Footer(
       "Sampling options hold for requests that do not say otherwise. Ctrl-C or SIGTERM lets "
       "running\n"
-      "answers finish; a second one ends them. docs/serve.md has the APIs.\n"
+      "answers finish; a second one ends the server at once. docs/serve.md has the APIs.\n"
       "Examples:\n"
       "  fathom serve\n"
       "  fathom serve --model DIR --served-model-name deepseek-v4-flash --port 8080\n"

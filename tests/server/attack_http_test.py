@@ -1,0 +1,186 @@
+"""Clients without a key, or without manners, against `fathom serve`: the others are served."""
+
+import http.client
+import json
+import signal
+import socket
+import threading
+import time
+import unittest
+
+from serve_test import STORY
+from server_process import FathomServer, metric, wait_until
+
+KEY = "right"
+HALF = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 1000000\r\n\r\n{")
+MEBIBYTE = 1 << 20
+
+
+def ask(server, method, path, body=None, key=None, fields=()):
+    """(status, text, fields) of one request on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    headers = {"Host": "localhost", **dict(fields)}
+    if key:
+        headers["x-api-key"] = key
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(body)
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, response.read().decode(), response.headers
+    finally:
+        connection.close()
+
+
+class AttackHttpTest(unittest.TestCase):
+    def serve(self, *arguments):
+        server = FathomServer(*arguments)
+        server.port = int(server.url.split(":")[-1])
+        self.addCleanup(server.kill)
+        return server
+
+    def open(self, server, n, data):
+        """n connections that have sent `data`, and stay open."""
+        clients = []
+        for _ in range(n):
+            client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            self.addCleanup(client.close)
+            client.sendall(data)
+            clients.append(client)
+        return clients
+
+    def assert_serves(self, server, key=None):
+        start = time.monotonic()
+        self.assertEqual(ask(server, "GET", "/health")[0], 200)
+        self.assertEqual(ask(server, "GET", "/metrics")[0], 200)
+        status, text, _ = ask(server, "POST", "/v1/completions", {**STORY, "max_tokens": 2}, key)
+        self.assertEqual(status, 200, text)
+        self.assertLess(time.monotonic() - start, 5)
+
+    def test_half_bodies_without_a_key(self):
+        server = self.serve("--api-key", KEY)
+        clients = self.open(server, 4096 + 100, HALF)
+        self.assert_serves(server, KEY)
+        answer = clients[-1].recv(1 << 16)
+        self.assertIn(b"HTTP/1.1 401 ", answer)
+        self.assertIn(b"Connection: close", answer)
+        self.assertEqual(server.stop(), 0)
+
+    def test_half_bodies_where_no_key_is_needed(self):
+        server = self.serve("--max-connections", "64")
+        self.open(server, 200, HALF)
+        self.assert_serves(server)
+        self.assertLessEqual(metric(server.url, "fathom_http_connections"), 64)
+        self.assertEqual(server.stop(), 0)
+
+    def test_large_bodies_without_a_key(self):
+        server = self.serve("--api-key", KEY)
+        before = server.resident_bytes()
+        # 40 times 63 MiB are more than all bodies may have together. No key is needed for /health,
+        # and no body.
+        for request in (b"POST /v1/completions", b"GET /health"):
+            head = (b"%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" %
+                    (request, 63 * MEBIBYTE))
+            for client in self.open(server, 20, head):
+                try:
+                    client.sendall(bytes(2 * MEBIBYTE))
+                except OSError:
+                    pass  # the server has read enough
+        self.assertEqual(metric(server.url, "fathom_http_body_bytes"), 0)
+        self.assertLess(server.resident_bytes() - before, 64 * MEBIBYTE)
+        body = {"prompt": " " * (60 * MEBIBYTE), "max_tokens": 1}
+        status, text, _ = ask(server, "POST", "/v1/completions", body, KEY)
+        self.assertEqual(status, 400, text[:1000])
+        self.assertIn("context_length_exceeded", text)
+        self.assertEqual(server.stop(), 0)
+
+    def test_nothing_is_asked_of_a_stranger(self):
+        server = self.serve("--api-key", KEY)
+        client = self.open(server, 1, HALF.replace(b"\r\n\r\n{", b"\r\nExpect: 100-continue\r\n\r\n"))
+        self.assertIn(b"HTTP/1.1 401 ", client[0].recv(1 << 16), "and no 100")
+        self.assertEqual(server.stop(), 0)
+
+    def test_the_reserve(self):
+        server = self.serve("--max-connections", "4", "--admin-key", "root")
+        long = json.dumps({**STORY, "max_tokens": 60000, "stream": True}).encode()
+        busy = self.open(server, 4, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
+                         (len(long), long))
+        for client in busy:
+            client.recv(1)
+        for n_silent in (0, 3, 50):
+            self.open(server, n_silent, b"GET /hea")
+            self.assertEqual(ask(server, "GET", "/health")[0], 200)
+            self.assertEqual(ask(server, "GET", "/ping")[0], 200)
+            self.assertEqual(ask(server, "GET", "/metrics")[0], 200)
+            self.assertEqual(len(json.loads(ask(server, "GET", "/slots", key="root")[1])), 4)
+            self.assertEqual(ask(server, "GET", "/slots")[0], 401)
+            status, _, fields = ask(server, "GET", "/v1/models")
+            self.assertEqual(status, 503)
+            self.assertEqual(fields["Retry-After"], "1")
+        for slot in json.loads(ask(server, "GET", "/slots", key="root")[1]):
+            self.assertEqual(ask(server, "POST", "/abort", {"request_id": slot["id"]}, "root")[0],
+                             200)
+        wait_until(lambda: ask(server, "GET", "/v1/models")[0] == 200, seconds=10)
+        self.assertEqual(server.stop(), 0)
+
+    def test_no_spelling_of_a_path_passes_a_key(self):
+        server = self.serve("--api-key", KEY, "--admin-key", "root", "--protect-metrics")
+        for path in ("/v1/models", "/v1/models/", "//v1/models", "//v1//models//", "/metrics/",
+                     "//metrics", "/slots/", "//slots"):
+            self.assertEqual(ask(server, "GET", path)[0], 401, path)
+            key = "root" if "slots" in path else KEY
+            self.assertEqual(ask(server, "GET", path, key=key)[0], 200, path)
+        body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+        for path in ("/v1/chat/completions/", "//v1/chat/completions", "/v1//chat/completions"):
+            self.assertEqual(ask(server, "POST", path, body)[0], 401, path)
+            self.assertEqual(ask(server, "POST", path, body, KEY)[0], 200, path)
+        self.assertEqual(server.stop(), 0)
+
+    def test_strangers_do_not_fill_the_log(self):
+        server = self.serve("--api-key", KEY)
+        for i in range(300):
+            ask(server, "GET", f"/{i}.php")
+            ask(server, "GET", "/v1/models")
+        ask(server, "GET", "/v1/models", key=KEY)
+        self.assertEqual(server.stop(), 0)
+        lines = [event for event in server.events() if event.get("status") in (401, 404)]
+        left_out = sum(event.get("left_out", 0) for event in server.events())
+        self.assertLess(len(lines), 100)
+        self.assertEqual(len(lines) + left_out, 600)
+        self.assertTrue(any(event.get("status") == 200 for event in server.events()))
+
+    def test_a_second_signal_ends_a_busy_handler(self):
+        server = self.serve("--drain-timeout", "1000")
+        texts = json.dumps({"prompt": "".join(chr(97 + i * i % 26) for i in range(1000)) * 30000})
+        clients = [threading.Thread(target=self.ask_and_forget, args=(server, texts))
+                   for _ in range(4)]
+        for client in clients:
+            client.start()
+        wait_until(lambda: metric(server.url, "fathom_http_handling") >= 5, seconds=60)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(server.process.poll(), "the first signal waits")
+        start = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(timeout=30), 0)
+        self.assertLess(time.monotonic() - start, 1)
+        for client in clients:
+            client.join()
+
+    @staticmethod
+    def ask_and_forget(server, body):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        try:
+            connection.request("POST", "/tokenize", body, {"Content-Type": "application/json"})
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            pass
+        finally:
+            connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
