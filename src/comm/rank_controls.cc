@@ -188,10 +188,10 @@ class Reception {
 
  private:
   void WaitForAny() const {
-    constexpr milliseconds kTurn(20);
+    constexpr milliseconds kLongestWait(20);
     std::vector<pollfd> watched = {{listener_, POLLIN, 0}};
     for (const Newcomer& newcomer : newcomers_) watched.push_back({newcomer.fd(), POLLIN, 0});
-    ::poll(watched.data(), watched.size(), static_cast<int>(kTurn.count()));
+    ::poll(watched.data(), watched.size(), static_cast<int>(kLongestWait.count()));
   }
 
   // If there are too many, or no descriptors are left, the newcomer that has been silent for

@@ -50,7 +50,7 @@ class ConnectionTable {
   Admission BeginWork(Id id, bool is_vital);
   // Whether BeginWork would find room now.
   bool HasRoom(bool is_vital) const;
-  // Announces the time after the last response: the connection may be evicted.
+  // Announces a response that is the last one, or the time after it: the connection may be evicted.
   void BeginLingering(Id id);
 
   // Closes waiting connections and refuses new ones and further requests.

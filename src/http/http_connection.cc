@@ -275,6 +275,7 @@ class Connection {
 
   void Refuse(const HttpRefusal& refusal, SocketExchange& exchange) {
     if (IsLimit(refusal.status)) ++shared_.n_refused;
+    shared_.table.BeginLingering(id_);  // or its eviction would count once more
     exchange.Send(RefusalResponse(shared_.options.error_body, refusal.status, refusal.message));
   }
 

@@ -19,7 +19,7 @@ void ForcedEnd::EndWithin(std::chrono::milliseconds time) {
 }
 
 void ForcedEnd::Run(const std::stop_token& stop) {
-  constexpr std::chrono::milliseconds kTurn(20);
+  constexpr std::chrono::milliseconds kWatchTurn(20);
   while (!stop.stop_requested()) {
     if (interrupt_.Take()) {
       has_signal_ = true;
@@ -29,7 +29,7 @@ void ForcedEnd::Run(const std::stop_token& stop) {
       log_.Warn("stopped without waiting for requests that do not end");
       std::_Exit(EXIT_SUCCESS);
     }
-    std::this_thread::sleep_for(kTurn);
+    std::this_thread::sleep_for(kWatchTurn);
   }
 }
 
