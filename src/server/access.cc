@@ -112,7 +112,7 @@ bool Access::HasAdminKey(const HttpRequest& request) const {
 }
 
 bool Access::HasAnyKey(const HttpRequest& request) const {
-  return HasOneOf(options_.api_keys, request) || HasOneOf(options_.admin_keys, request);
+  return KeyOf(request).has_value() || HasAdminKey(request);
 }
 
 bool Access::KnowsHost(const HttpRequest& request) const {
