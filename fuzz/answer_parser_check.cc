@@ -101,8 +101,8 @@ std::string CheckAnswer(std::string_view text, const Answer& answer) {
   for (const ToolCall& call : answer.tool_calls) {
     const Result<JsonValue> arguments = ParseJson(call.arguments, {.python_constants = false});
     if (!arguments || !arguments->IsObject()) return "arguments are not a JSON object";
-    for (const JsonValue& value : arguments->items) {
-      if (!has_body && Holds(value.text, "</｜DSML｜parameter>"))
+    for (const JsonValue& value : arguments->items()) {
+      if (!has_body && Holds(value.text(), "</｜DSML｜parameter>"))
         return "a closer in the arguments";
     }
   }

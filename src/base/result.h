@@ -24,6 +24,7 @@ enum class ErrorCode {
   kResourceExhausted,  // busy: the same may work later
   kUnavailable,        // shutting down
   kIo,                 // reading or writing failed
+  kTooLarge,           // well formed, but needs more memory than its size allows
 };
 
 struct Error {

@@ -80,10 +80,10 @@ void WriteArguments(const std::string& arguments, Writer* out) {
     WriteParameter("arguments", arguments, true, out);
     return;
   }
-  for (std::size_t i = 0; i < parsed->items.size(); ++i) {
-    const JsonValue& value = parsed->items[i];
+  for (std::size_t i = 0; i < parsed->items().size(); ++i) {
+    const JsonValue& value = parsed->items()[i];
     if (i > 0) out->Template("\n");
-    WriteParameter(parsed->keys[i], value.IsString() ? value.text : PythonJson(value),
+    WriteParameter(parsed->key(i), value.IsString() ? std::string(value.text()) : PythonJson(value),
                    value.IsString(), out);
   }
 }

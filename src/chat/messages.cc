@@ -63,8 +63,8 @@ class MessageReader {
                               Item (MessageReader::*read)(const JsonValue&, const std::string&)) {
     std::vector<Item> items;
     if (!list.IsArray()) Fail(path, expected, &list);
-    for (std::size_t i = 0; list.IsArray() && i < list.items.size() && !error_; ++i) {
-      items.push_back((this->*read)(list.items[i], fmt::format("{}[{}]", path, i)));
+    for (std::size_t i = 0; list.IsArray() && i < list.items().size() && !error_; ++i) {
+      items.push_back((this->*read)(list.items()[i], fmt::format("{}[{}]", path, i)));
     }
     return items;
   }
@@ -76,16 +76,16 @@ class MessageReader {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return "";
     if (!value->IsString()) Fail(fmt::format("{}.{}", path, key), "a string", value);
-    return value->text;
+    return std::string(value->text());
   }
 
   bool ReadFlag(const JsonValue& object, std::string_view key, const std::string& path) {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return false;
-    if (value->kind != JsonValue::Kind::kBool) {
+    if (value->kind() != JsonValue::Kind::kBool) {
       Fail(fmt::format("{}.{}", path, key), "true or false", value);
     }
-    return value->boolean;
+    return value->boolean();
   }
 
   Message ReadMessage(const JsonValue& value, const std::string& path) {
@@ -117,8 +117,7 @@ class MessageReader {
 
   Role ReadRole(const JsonValue* value, const std::string& path) {
     if (value != nullptr && value->IsString()) {
-      const auto* found =
-          std::find(std::begin(kRoleNames), std::end(kRoleNames), std::string_view(value->text));
+      const auto* found = std::find(std::begin(kRoleNames), std::end(kRoleNames), value->text());
       if (found != std::end(kRoleNames)) {
         const Role role = static_cast<Role>(found - std::begin(kRoleNames));
         const bool is_system = role == Role::kDeveloper && options_.developer_is_system;
@@ -130,7 +129,7 @@ class MessageReader {
   }
 
   std::string ReadTask(const JsonValue& value, const std::string& path) {
-    if (value.IsString() && FindTask(value.text) != nullptr) return value.text;
+    if (value.IsString() && FindTask(value.text()) != nullptr) return std::string(value.text());
     Fail(path, "one of " + TaskNames(), &value);
     return "";
   }
@@ -140,7 +139,7 @@ class MessageReader {
   void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
     if (content == nullptr || content->IsNull()) return;
     if (content->IsString()) {
-      message->content = content->text;
+      message->content = content->text();
       return;
     }
     if (!content->IsArray()) {
@@ -148,8 +147,8 @@ class MessageReader {
       return;
     }
     bool is_first = true;
-    for (std::size_t i = 0; i < content->items.size() && !error_; ++i) {
-      const JsonValue& part = content->items[i];
+    for (std::size_t i = 0; i < content->items().size() && !error_; ++i) {
+      const JsonValue& part = content->items()[i];
       const std::string part_path = fmt::format("{}[{}]", path, i);
       const std::string type = ReadPartType(part, part_path);
       if (type == "thinking" && message->role == Role::kAssistant) {
@@ -180,11 +179,11 @@ class MessageReader {
 
   std::string ReadToolContent(const JsonValue* content, const std::string& path) {
     if (content == nullptr || content->IsNull()) return "";
-    if (content->IsString()) return content->text;
+    if (content->IsString()) return std::string(content->text());
     if (!content->IsArray()) return PythonJson(*content);
     std::string joined;
-    for (std::size_t i = 0; i < content->items.size() && !error_; ++i) {
-      const JsonValue& part = content->items[i];
+    for (std::size_t i = 0; i < content->items().size() && !error_; ++i) {
+      const JsonValue& part = content->items()[i];
       const std::string part_path = fmt::format("{}[{}]", path, i);
       const std::string type = ReadPartType(part, part_path);
       if (i > 0) joined += kBlockJoiner;
@@ -203,9 +202,9 @@ class MessageReader {
     }
     const JsonValue* details = value.Find("reasoning_details");
     if (details == nullptr || !details->IsArray()) return;
-    for (std::size_t i = 0; i < details->items.size(); ++i) {
+    for (std::size_t i = 0; i < details->items().size(); ++i) {
       message->reasoning_content +=
-          ReadText(details->items[i], "text", fmt::format("{}.reasoning_details[{}]", path, i));
+          ReadText(details->items()[i], "text", fmt::format("{}.reasoning_details[{}]", path, i));
     }
   }
 
@@ -239,14 +238,14 @@ class MessageReader {
   std::string ReadArguments(const JsonValue* value) const {
     if (value == nullptr || value->IsNull()) return "{}";
     if (!value->IsString()) return Source(*value);
-    if (value->text.empty()) return "{}";
-    const Result<JsonValue> once = ParseJson(value->text);
+    if (value->text().empty()) return "{}";
+    const Result<JsonValue> once = ParseJson(value->text());
     if (once && once->IsNull()) return "{}";
     if (once && once->IsString()) {
-      const Result<JsonValue> twice = ParseJson(once->text);
-      if (twice && twice->IsObject()) return once->text;
+      const Result<JsonValue> twice = ParseJson(once->text());
+      if (twice && twice->IsObject()) return std::string(once->text());
     }
-    return value->text;
+    return std::string(value->text());
   }
 
   ToolSpec ReadTool(const JsonValue& value, const std::string& path) {
@@ -255,7 +254,7 @@ class MessageReader {
       return {};
     }
     const JsonValue* type = value.Find("type");
-    if (type != nullptr && (!type->IsString() || type->text != "function")) {
+    if (type != nullptr && (!type->IsString() || type->text() != "function")) {
       Fail(path + ".type", "\"function\"", type);
     }
     const JsonValue* function = value.Find("function");
@@ -273,7 +272,7 @@ class MessageReader {
 
 // True if the client forbids tools: only the string "none" does.
 bool ForbidsTools(const JsonValue* tool_choice) {
-  return tool_choice != nullptr && tool_choice->IsString() && tool_choice->text == "none";
+  return tool_choice != nullptr && tool_choice->IsString() && tool_choice->text() == "none";
 }
 
 // {"type": "text"} asks for no particular form.
@@ -283,7 +282,11 @@ bool AsksForText(const JsonValue* response_format) {
 
 Result<JsonValue> ParseClientJson(std::string_view json, std::string_view what) {
   Result<JsonValue> value = ParseJson(json);
-  if (!value) return MakeError(ErrorCode::kInvalidArgument, "{}: {}", what, value.error().message);
+  if (!value) {
+    const bool is_too_large = value.error().code == ErrorCode::kTooLarge;
+    return MakeError(is_too_large ? ErrorCode::kTooLarge : ErrorCode::kInvalidArgument, "{}: {}",
+                     what, value.error().message);
+  }
   return value;
 }
 

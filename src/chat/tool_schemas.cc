@@ -11,7 +11,7 @@ namespace {
 ParameterType ReadType(const JsonValue& schema) {
   const JsonValue* type = schema.Find("type");
   if (type == nullptr || !type->IsString()) return ParameterType::kUnknown;
-  return type->text == "string" ? ParameterType::kString : ParameterType::kOther;
+  return type->text() == "string" ? ParameterType::kString : ParameterType::kOther;
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ Result<ToolSchemas> ToolSchemas::Make(std::span<const ToolSpec> tools) {
     const JsonValue* properties = parameters == nullptr ? nullptr : parameters->Find("properties");
     if (properties != nullptr && properties->IsObject()) {
       listed.emplace();
-      for (std::size_t p = 0; p < properties->items.size(); ++p) {
-        listed->emplace(properties->keys[p], ReadType(properties->items[p]));
+      for (std::size_t p = 0; p < properties->items().size(); ++p) {
+        listed->emplace(properties->key(p), ReadType(properties->items()[p]));
       }
     }
     schemas.tools_.insert_or_assign(tools[i].name, std::move(listed));

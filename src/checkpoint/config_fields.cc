@@ -12,23 +12,23 @@ constexpr std::size_t kLongestText = std::size_t{16} << 20;  // a configuration 
 
 // 4096.0 is none.
 std::optional<std::int64_t> IntegerIn(const JsonValue& value) {
-  return value.kind == JsonValue::Kind::kInteger ? value.AsInteger() : std::nullopt;
+  return value.kind() == JsonValue::Kind::kInteger ? value.AsInteger() : std::nullopt;
 }
 
 std::string DescribeValue(const JsonValue& value) {
-  switch (value.kind) {
+  switch (value.kind()) {
     case JsonValue::Kind::kObject:
       return "an object";
     case JsonValue::Kind::kArray:
-      return fmt::format("a list of {}", value.items.size());
+      return fmt::format("a list of {}", value.items().size());
     case JsonValue::Kind::kString:
-      return Quoted(value.text);
+      return Quoted(value.text());
     case JsonValue::Kind::kNull:
       return "nothing";
     case JsonValue::Kind::kBool:
-      return value.boolean ? "true" : "false";
+      return value.boolean() ? "true" : "false";
     default:
-      return value.text;
+      return std::string(value.text());
   }
 }
 
@@ -96,13 +96,13 @@ std::vector<std::int64_t> ConfigFields::Integers(std::string_view name, Range<st
   const std::string expected =
       fmt::format("a list of 1 to {} integers from {} to {}", longest, range.lowest, range.highest);
   const JsonValue* value = Find(name);
-  if (value == nullptr || !value->IsArray() || value->items.empty() ||
-      value->items.size() > static_cast<std::size_t>(longest)) {
+  if (value == nullptr || !value->IsArray() || value->items().empty() ||
+      value->items().size() > static_cast<std::size_t>(longest)) {
     AddProblem(name, expected, Describe(name));
     return {};
   }
   std::vector<std::int64_t> integers;
-  for (const JsonValue& entry : value->items) {
+  for (const JsonValue& entry : value->items()) {
     const std::optional<std::int64_t> integer = IntegerIn(entry);
     if (!integer || *integer < range.lowest || *integer > range.highest) {
       AddProblem(name, expected,
@@ -129,7 +129,7 @@ std::optional<std::size_t> ConfigFields::Choice(std::string_view name,
 
 void ConfigFields::Require(std::string_view name, bool only) {
   const JsonValue* value = Find(name);
-  if (value != nullptr && (value->kind != JsonValue::Kind::kBool || value->boolean != only)) {
+  if (value != nullptr && (value->kind() != JsonValue::Kind::kBool || value->boolean() != only)) {
     AddProblem(name, only ? "true" : "false", Describe(name));
   }
 }
@@ -142,7 +142,7 @@ std::string ConfigFields::Describe(std::string_view name) const {
 std::optional<std::string> ConfigFields::Text(std::string_view name) const {
   const JsonValue* value = Find(name);
   if (value == nullptr || !value->IsString()) return std::nullopt;
-  return value->text;
+  return std::string(value->text());
 }
 
 void ConfigFields::AddProblem(std::string_view name, std::string_view expected,

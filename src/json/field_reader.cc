@@ -12,7 +12,7 @@ namespace fathom {
 namespace {
 
 bool IsNumber(const JsonValue& value) {
-  return value.kind == JsonValue::Kind::kInteger || value.kind == JsonValue::Kind::kFloat;
+  return value.kind() == JsonValue::Kind::kInteger || value.kind() == JsonValue::Kind::kFloat;
 }
 
 std::string ExpectedInteger(IntegerRange range) {
@@ -27,13 +27,14 @@ std::string ExpectedInteger(IntegerRange range) {
 std::string DescribeFound(const JsonValue& value) {
   if (!IsNumber(value)) return value.Describe();
   constexpr std::size_t kShown = 40;
-  return ShortenedUtf8(value.text, kShown);
+  return ShortenedUtf8(value.text(), kShown);
 }
 
 FieldReader::FieldReader(const JsonValue& object, std::string path,
                          std::initializer_list<std::string_view> known)
     : FieldReader(object, std::move(path)) {
-  for (const std::string& key : object.keys) {
+  for (std::size_t i = 0; i < object.items().size() && !error_; ++i) {
+    const std::string_view key = object.key(i);
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     Fail(key, fmt::format("one of the fields {}", fmt::join(known, ", ")),
          fmt::format("\"{}\"", key));
@@ -61,11 +62,11 @@ const JsonValue* FieldReader::Require(std::string_view key) {
 void FieldReader::ReadBool(std::string_view key, bool* value) {
   const JsonValue* found = Find(key);
   if (found == nullptr) return;
-  if (found->kind != JsonValue::Kind::kBool) {
+  if (found->kind() != JsonValue::Kind::kBool) {
     Fail(key, "true or false", *found);
     return;
   }
-  *value = found->boolean;
+  *value = found->boolean();
 }
 
 void FieldReader::ReadInteger(std::string_view key, IntegerRange range, std::int64_t* value) {
@@ -87,7 +88,7 @@ void FieldReader::ReadString(std::string_view key, std::string* value) {
     Fail(key, "a string", *found);
     return;
   }
-  *value = found->text;
+  *value = found->text();
 }
 
 bool FieldReader::Flag(std::string_view key) {

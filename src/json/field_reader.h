@@ -68,8 +68,8 @@ class FieldReader {
   void ReadItems(const JsonValue& list, const std::string& path, std::string_view expected,
                  const Read& read) {
     if (!list.IsArray()) Fail(path, expected, list);
-    for (std::size_t i = 0; list.IsArray() && i < list.items.size() && !error_; ++i) {
-      read(list.items[i], path + "[" + std::to_string(i) + "]");
+    for (std::size_t i = 0; list.IsArray() && i < list.items().size() && !error_; ++i) {
+      read(list.items()[i], path + "[" + std::to_string(i) + "]");
     }
   }
 

@@ -5,345 +5,239 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <new>
+#include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
 #include "base/parse_text.h"
-#include "base/utf8.h"
+#include "json/json_shape.h"
 #include "json/json_writer.h"
 
 namespace fathom {
-namespace {
 
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+// The bytes of a text follow; or room for `capacity` items and, in an object, behind it for as many
+// keys.
+struct JsonValue::Block {
+  std::uint32_t size;  // bytes of the text, or items
+  std::uint32_t capacity;
 
-int HexDigit(char c) {
-  if (IsDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
+  char* chars() { return reinterpret_cast<char*>(this + 1); }
+  JsonValue* items() { return reinterpret_cast<JsonValue*>(this + 1); }
+  JsonValue* keys() { return items() + capacity; }
 
-// One pass over the text. Every Read function returns false after it has set error_.
-class Reader {
- public:
-  Reader(std::string_view text, const ParseJsonOptions& options) : text_(text), options_(options) {}
-
-  Result<JsonValue> ReadDocument() {
-    JsonValue value;
-    SkipBlanks();
-    if (!ReadValue(&value, 0)) return Unexpected(*error_);
-    SkipBlanks();
-    if (position_ != text_.size()) {
-      Fail("the end of the text");
-      return Unexpected(*error_);
-    }
-    return value;
+  static Block* New(std::size_t data_bytes, std::size_t size, std::size_t capacity) {
+    Check(std::max(size, capacity) <= std::numeric_limits<std::uint32_t>::max(),
+          "a JSON value of 4 GiB");
+    return new (::operator new(sizeof(Block) + data_bytes))
+        Block{static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(capacity)};
   }
-
- private:
-  bool Fail(std::string_view expected) {
-    const std::string found =
-        position_ >= text_.size()
-            ? "the end of the text"
-            : fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text_[position_]));
-    error_ = Error{ErrorCode::kInvalidData,
-                   fmt::format("JSON, byte {}: expected {}, found {}", position_, expected, found)};
-    return false;
-  }
-
-  char Peek() const { return position_ < text_.size() ? text_[position_] : '\0'; }
-
-  void SkipBlanks() {
-    while (position_ < text_.size() &&
-           std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos) {
-      ++position_;
-    }
-  }
-
-  bool ReadValue(JsonValue* value, int depth) {
-    value->source_begin = position_;
-    bool ok = false;
-    switch (Peek()) {
-      case '{':
-        ok = ReadObject(value, depth);
-        break;
-      case '[':
-        ok = ReadArray(value, depth);
-        break;
-      case '"':
-        value->kind = JsonValue::Kind::kString;
-        ok = ReadString(&value->text);
-        break;
-      default:
-        ok = ReadWord(value) || (!error_ && ReadNumber(value));
-    }
-    value->source_end = position_;
-    return ok;
-  }
-
-  bool ReadWord(JsonValue* value) {
-    struct Word {
-      std::string_view text;
-      JsonValue::Kind kind;
-      bool boolean;
-      bool python;
-    };
-    using Kind = JsonValue::Kind;
-    constexpr Word kWords[] = {
-        {"null", Kind::kNull, false, false},     {"true", Kind::kBool, true, false},
-        {"false", Kind::kBool, false, false},    {"NaN", Kind::kFloat, false, true},
-        {"Infinity", Kind::kFloat, false, true}, {"-Infinity", Kind::kFloat, false, true}};
-    for (const Word& word : kWords) {
-      if (text_.substr(position_, word.text.size()) != word.text) continue;
-      if (word.python && !options_.python_constants) continue;
-      value->kind = word.kind;
-      value->boolean = word.boolean;
-      if (word.python) value->text = word.text;
-      position_ += word.text.size();
-      return true;
-    }
-    return false;
-  }
-
-  bool ReadNumber(JsonValue* value) {
-    const std::size_t begin = position_;
-    if (Peek() == '-') ++position_;
-    if (!IsDigit(Peek())) return Fail("a value");
-    if (Peek() == '0') {
-      ++position_;
-    } else {
-      SkipDigits();
-    }
-    bool is_float = false;
-    if (Peek() == '.') {
-      ++position_;
-      if (!IsDigit(Peek())) return Fail("a digit");
-      SkipDigits();
-      is_float = true;
-    }
-    if (Peek() == 'e' || Peek() == 'E') {
-      ++position_;
-      if (Peek() == '+' || Peek() == '-') ++position_;
-      if (!IsDigit(Peek())) return Fail("a digit");
-      SkipDigits();
-      is_float = true;
-    }
-    const std::string_view digits = text_.substr(begin, position_ - begin);
-    value->kind = is_float ? JsonValue::Kind::kFloat : JsonValue::Kind::kInteger;
-    value->text = is_float ? PythonFloat(digits) : std::string(digits == "-0" ? "0" : digits);
-    return true;
-  }
-
-  void SkipDigits() {
-    while (IsDigit(Peek())) ++position_;
-  }
-
-  bool ReadString(std::string* out) {
-    ++position_;
-    while (true) {
-      const std::size_t begin = position_;
-      while (position_ < text_.size() && text_[position_] != '"' && text_[position_] != '\\' &&
-             static_cast<unsigned char>(text_[position_]) >= 0x20) {
-        ++position_;
-      }
-      const std::string_view plain = text_.substr(begin, position_ - begin);
-      if (!IsValidUtf8(plain)) {
-        position_ = begin;
-        return Fail("valid UTF-8 in the string that follows");
-      }
-      out->append(plain);
-      if (position_ >= text_.size()) return Fail("a closing quote");
-      if (text_[position_] == '"') {
-        ++position_;
-        return true;
-      }
-      if (text_[position_] != '\\') return Fail("an escaped control character");
-      if (!ReadEscape(out)) return false;
-    }
-  }
-
-  bool ReadEscape(std::string* out) {
-    ++position_;
-    constexpr std::string_view kNames = "\"\\/bfnrt";
-    constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-    const char name = Peek();
-    if (name == 'u') return ReadUnicodeEscape(out);
-    const std::size_t index = kNames.find(name);
-    if (index == std::string_view::npos || position_ >= text_.size()) return Fail("an escape");
-    out->push_back(kMeanings[index]);
-    ++position_;
-    return true;
-  }
-
-  // At the `u` of an escape; reads a surrogate pair as one code point.
-  bool ReadUnicodeEscape(std::string* out) {
-    std::uint32_t code = 0;
-    if (!ReadFourHexDigits(&code)) return false;
-    if (code >= 0xD800 && code < 0xDC00 && text_.substr(position_, 2) == "\\u") {
-      const std::size_t after_high = position_;
-      ++position_;
-      std::uint32_t low = 0;
-      if (!ReadFourHexDigits(&low)) return false;
-      if (low >= 0xDC00 && low < 0xE000) {
-        code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
-      } else {
-        position_ = after_high;  // not a pair: the second escape stands for itself
-      }
-    }
-    AppendUtf8(code, *out);
-    return true;
-  }
-
-  bool ReadFourHexDigits(std::uint32_t* code) {
-    ++position_;
-    for (int i = 0; i < 4; ++i, ++position_) {
-      const int digit = HexDigit(Peek());
-      if (digit < 0) return Fail("a hexadecimal digit");
-      *code = *code * 16 + static_cast<std::uint32_t>(digit);
-    }
-    return true;
-  }
-
-  bool ReadArray(JsonValue* value, int depth) {
-    if (depth >= options_.max_depth) return FailDepth();
-    value->kind = JsonValue::Kind::kArray;
-    ++position_;
-    SkipBlanks();
-    if (Peek() == ']') {
-      ++position_;
-      return true;
-    }
-    while (true) {
-      SkipBlanks();
-      if (!ReadValue(&value->items.emplace_back(), depth + 1)) return false;
-      SkipBlanks();
-      const char next = Peek();
-      if (next != ',' && next != ']') return Fail("',' or ']'");
-      ++position_;
-      if (next == ']') return true;
-    }
-  }
-
-  bool ReadObject(JsonValue* value, int depth) {
-    if (depth >= options_.max_depth) return FailDepth();
-    value->kind = JsonValue::Kind::kObject;
-    ++position_;
-    SkipBlanks();
-    if (Peek() == '}') {
-      ++position_;
-      return true;
-    }
-    std::unordered_map<std::string, std::size_t> places;
-    while (true) {
-      SkipBlanks();
-      if (Peek() != '"') return Fail("a key in quotes");
-      std::string key;
-      if (!ReadString(&key)) return false;
-      SkipBlanks();
-      if (Peek() != ':') return Fail("':'");
-      ++position_;
-      SkipBlanks();
-      JsonValue member;
-      if (!ReadValue(&member, depth + 1)) return false;
-      const auto [place, is_new] = places.emplace(key, value->items.size());
-      if (is_new) {
-        value->keys.push_back(std::move(key));
-        value->items.push_back(std::move(member));
-      } else {
-        value->items[place->second] = std::move(member);
-      }
-      SkipBlanks();
-      const char next = Peek();
-      if (next != ',' && next != '}') return Fail("',' or '}'");
-      ++position_;
-      if (next == '}') return true;
-    }
-  }
-
-  bool FailDepth() {
-    error_ =
-        Error{ErrorCode::kInvalidData,
-              fmt::format("JSON, byte {}: expected at most {} nested arrays and objects, found "
-                          "more",
-                          position_, options_.max_depth)};
-    return false;
-  }
-
-  std::string_view text_;
-  ParseJsonOptions options_;
-  std::size_t position_ = 0;
-  std::optional<Error> error_;
 };
 
-}  // namespace
+JsonValue::JsonValue(const JsonValue& other)
+    : source_begin_(other.source_begin_), kind_(other.kind_) {
+  if (kind_ < Kind::kArray) {
+    if (other.inside_bytes_ == kOnHeap) {
+      SetText(kind_, other.text());
+    } else {
+      inside_bytes_ = other.inside_bytes_;
+      std::memcpy(inside_, other.inside_, kInside);
+    }
+    return;
+  }
+  Reserve(other.n_items());
+  for (std::size_t i = 0; i < other.n_items(); ++i) {
+    (IsObject() ? Append(other.Keys()[i]) : Append()) = other.Items()[i];
+  }
+}
 
 JsonValue::JsonValue(std::initializer_list<JsonElement> list) {
   const bool is_object = std::all_of(list.begin(), list.end(), [](const JsonElement& element) {
     const JsonValue& pair = element.value_;
-    return pair.IsArray() && pair.items.size() == 2 && pair.items[0].IsString();
+    return pair.IsArray() && pair.n_items() == 2 && pair.Items()[0].IsString();
   });
   if (!is_object) {
     *this = Array(list);
     return;
   }
-  kind = Kind::kObject;
+  kind_ = Kind::kObject;
+  Reserve(list.size());
   for (const JsonElement& element : list) {
-    std::vector<JsonValue>& pair = element.value_.items;
-    keys.push_back(std::move(pair[0].text));
-    items.push_back(std::move(pair[1]));
+    JsonValue* pair = element.value_.Items();
+    Append(std::move(pair[0])) = std::move(pair[1]);
   }
 }
 
 JsonValue JsonValue::Array(std::initializer_list<JsonElement> list) {
   JsonValue array;
-  array.kind = Kind::kArray;
-  array.items.reserve(list.size());
-  for (const JsonElement& element : list) array.items.push_back(std::move(element.value_));
+  array.kind_ = Kind::kArray;
+  array.Reserve(list.size());
+  for (const JsonElement& element : list) array.Append() = std::move(element.value_);
   return array;
 }
 
 JsonValue JsonValue::Object() {
   JsonValue object;
-  object.kind = Kind::kObject;
+  object.kind_ = Kind::kObject;
   return object;
+}
+
+void JsonValue::SetText(Kind kind, std::string_view text) {
+  kind_ = kind;
+  if (text.size() <= kInside) {
+    inside_bytes_ = static_cast<std::uint8_t>(text.size());
+    std::copy(text.begin(), text.end(), inside_);
+    return;
+  }
+  Block* block = Block::New(text.size(), text.size(), text.size());
+  std::copy(text.begin(), text.end(), block->chars());
+  inside_bytes_ = kOnHeap;
+  set_heap(block);
 }
 
 void JsonValue::SetFloat(double value) {
   if (!std::isfinite(value)) return;
-  kind = Kind::kFloat;
-  text = PythonFloat(fmt::format("{}", value));
+  SetText(Kind::kFloat, PythonFloat(fmt::format("{}", value)));
+}
+
+JsonValue& JsonValue::Append() {
+  const Block* block = heap();
+  if (block == nullptr || block->size == block->capacity) {
+    constexpr std::size_t kFirst = 4;
+    Reserve(block == nullptr ? kFirst : 2 * std::size_t{block->capacity});
+  }
+  Block* roomy = heap();
+  return *new (roomy->items() + roomy->size++) JsonValue();
+}
+
+JsonValue& JsonValue::Append(JsonValue key) {
+  JsonValue& value = Append();
+  Block* block = heap();
+  new (block->keys() + block->size - 1) JsonValue(std::move(key));
+  return value;
+}
+
+void JsonValue::Reserve(std::size_t n_items) {
+  Block* from = heap();
+  if (n_items == 0 || (from != nullptr && n_items <= from->capacity)) return;
+  const std::size_t n_lists = IsObject() ? 2 : 1;
+  Block* to = Block::New(n_items * n_lists * sizeof(JsonValue), 0, n_items);
+  if (from != nullptr) {
+    to->size = from->size;
+    std::uninitialized_move_n(from->items(), from->size, to->items());
+    if (IsObject()) std::uninitialized_move_n(from->keys(), from->size, to->keys());
+    ::operator delete(from);  // values that were moved from own nothing
+  }
+  set_heap(to);
+}
+
+std::string_view JsonValue::HeapText() const {
+  Block* block = heap();
+  return {block->chars(), block->size};
+}
+
+std::size_t JsonValue::n_items() const {
+  const Block* block = kind_ < Kind::kArray ? nullptr : heap();
+  return block == nullptr ? 0 : block->size;
+}
+
+JsonValue* JsonValue::Items() const {
+  Block* block = kind_ < Kind::kArray ? nullptr : heap();
+  return block == nullptr ? nullptr : block->items();
+}
+
+JsonValue* JsonValue::Keys() const { return heap()->keys(); }
+
+void JsonValue::Swap(JsonValue& other) noexcept {
+  std::swap(source_begin_, other.source_begin_);
+  std::swap(kind_, other.kind_);
+  std::swap(inside_bytes_, other.inside_bytes_);
+  std::swap(inside_, other.inside_);
+}
+
+void JsonValue::Free() {
+  Block* block = heap();
+  if (kind_ >= Kind::kArray) {
+    std::destroy_n(block->items(), block->size);
+    if (IsObject()) std::destroy_n(block->keys(), block->size);
+  }
+  ::operator delete(block);
 }
 
 JsonValue& JsonValue::operator[](std::string_view key) {
-  if (IsNull()) kind = Kind::kObject;
+  if (IsNull()) kind_ = Kind::kObject;
   Check(IsObject(), "a member of a JSON value that is no object");
-  if (const JsonValue* found = Find(key)) {
-    return items[static_cast<std::size_t>(found - items.data())];
-  }
-  keys.emplace_back(key);
-  return items.emplace_back();
+  const JsonValue* found = Find(key);
+  return found == nullptr ? Append(JsonValue(key)) : Items()[found - Items()];
 }
 
 void JsonValue::Update(JsonValue object) {
-  for (std::size_t i = 0; i < object.keys.size(); ++i) {
-    (*this)[object.keys[i]] = std::move(object.items[i]);
+  if (IsNull()) kind_ = Kind::kObject;
+  Check(IsObject() && (object.IsObject() || object.IsNull()), "an update with no object");
+  Reserve(n_items() + object.n_items());
+  for (std::size_t i = 0; i < object.n_items(); ++i) {
+    Append(std::move(object.Keys()[i])) = std::move(object.Items()[i]);
   }
+  MergeRepeatedKeys();
 }
 
 void JsonValue::push_back(JsonValue value) {
-  if (IsNull()) kind = Kind::kArray;
+  if (IsNull()) kind_ = Kind::kArray;
   Check(IsArray(), "an element of a JSON value that is no array");
-  items.push_back(std::move(value));
+  Append() = std::move(value);
+}
+
+bool JsonValue::HasRepeatedKey() const {
+  for (std::size_t i = 1; i < n_items(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (key(i) == key(j)) return true;
+    }
+  }
+  return false;
+}
+
+void JsonValue::MergeRepeatedKeys() {
+  const std::size_t n = n_items();
+  if (n <= kFewMembers && !HasRepeatedKey()) return;
+  JsonValue* const items = Items();
+  JsonValue* const keys = Keys();
+  // Sorted by keys, not hashed: keys that collide are easy to find.
+  std::vector<std::uint32_t> order(n);
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int compared = key(a).compare(key(b));
+    return compared == 0 ? a < b : compared < 0;
+  });
+  bool has_repeated = false;
+  for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
+    end = begin + 1;
+    while (end < n && key(order[begin]) == key(order[end])) ++end;
+    if (end == begin + 1) continue;
+    has_repeated = true;
+    items[order[begin]] = std::move(items[order[end - 1]]);
+    // A key is a string. Null marks the members to remove.
+    for (std::size_t i = begin + 1; i < end; ++i) keys[order[i]] = JsonValue();
+  }
+  if (!has_repeated) return;
+  std::size_t n_kept = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (keys[i].IsNull()) continue;
+    keys[n_kept].Swap(keys[i]);
+    items[n_kept].Swap(items[i]);
+    ++n_kept;
+  }
+  std::destroy_n(items + n_kept, n - n_kept);
+  std::destroy_n(keys + n_kept, n - n_kept);
+  heap()->size = static_cast<std::uint32_t>(n_kept);
 }
 
 // 5, and also 5.0: JSON knows only numbers, and some languages write whole ones so.
 std::optional<std::int64_t> JsonValue::AsInteger() const {
-  if (kind == Kind::kInteger) return ParseNumber<std::int64_t>(text);
+  if (kind_ == Kind::kInteger) return ParseNumber<std::int64_t>(text());
   constexpr double kExact = 9007199254740992;  // 2^53: above it not every whole number is a double
-  const std::optional<double> number = kind == Kind::kFloat ? AsDouble() : std::nullopt;
+  const std::optional<double> number = kind_ == Kind::kFloat ? AsDouble() : std::nullopt;
   if (!number || !(std::fabs(*number) <= kExact) || std::trunc(*number) != *number) {
     return std::nullopt;
   }
@@ -351,51 +245,58 @@ std::optional<std::int64_t> JsonValue::AsInteger() const {
 }
 
 std::optional<double> JsonValue::AsDouble() const {
-  if (kind != Kind::kInteger && kind != Kind::kFloat) return std::nullopt;
-  return ParseNumber<double>(text);
+  if (kind_ != Kind::kInteger && kind_ != Kind::kFloat) return std::nullopt;
+  return ParseNumber<double>(text());
 }
 
 const JsonValue* JsonValue::Find(std::string_view key) const {
-  const auto found = std::find(keys.begin(), keys.end(), key);
-  return found == keys.end() ? nullptr : &items[static_cast<std::size_t>(found - keys.begin())];
+  if (!IsObject()) return nullptr;
+  for (std::size_t i = 0; i < n_items(); ++i) {
+    if (this->key(i) == key) return Items() + i;
+  }
+  return nullptr;
 }
 
 std::string_view JsonValue::TextOf(std::string_view key) const {
   const JsonValue* member = Find(key);
-  return member != nullptr && member->IsString() ? std::string_view(member->text) : "";
+  return member != nullptr && member->IsString() ? member->text() : "";
+}
+
+std::string_view JsonValue::SourceIn(std::string_view source) const {
+  return FirstJsonValue(source.substr(source_begin_));
 }
 
 bool JsonValue::Truthy() const {
-  switch (kind) {
+  switch (kind_) {
     case Kind::kNull:
       return false;
     case Kind::kBool:
-      return boolean;
+      return boolean();
     case Kind::kInteger:
-      return text != "0";
+      return text() != "0";
     case Kind::kFloat:
-      return text != "0.0" && text != "-0.0";
+      return text() != "0.0" && text() != "-0.0";
     case Kind::kString:
-      return !text.empty();
+      return !text().empty();
     case Kind::kArray:
     case Kind::kObject:
-      return !items.empty();
+      return n_items() > 0;
   }
   return false;
 }
 
 std::string JsonValue::Describe() const {
-  switch (kind) {
+  switch (kind_) {
     case Kind::kNull:
       return "null";
     case Kind::kBool:
-      return boolean ? "true" : "false";
+      return boolean() ? "true" : "false";
     case Kind::kInteger:
     case Kind::kFloat:
       return "a number";
     case Kind::kString: {
       constexpr std::size_t kShown = 40;
-      return PythonJsonString(ShortenedUtf8(text, kShown));
+      return PythonJsonString(ShortenedUtf8(text(), kShown));
     }
     case Kind::kArray:
       return "a list";
@@ -403,10 +304,6 @@ std::string JsonValue::Describe() const {
       return "an object";
   }
   return "";
-}
-
-Result<JsonValue> ParseJson(std::string_view text, const ParseJsonOptions& options) {
-  return Reader(text, options).ReadDocument();
 }
 
 }  // namespace fathom

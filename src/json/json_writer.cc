@@ -41,10 +41,12 @@ void AppendString(std::string_view text, std::string* out) {
 }
 
 // `repr`: the text of a float JsonValue.
-std::string CanonicalFloat(const std::string& repr) {
+std::string CanonicalFloat(std::string_view repr) {
   constexpr double kLargest = 9007199254740992;  // 2^53
   const std::optional<double> number = ParseNumber<double>(repr);
-  if (!number || std::abs(*number) > kLargest || *number != std::trunc(*number)) return repr;
+  if (!number || std::abs(*number) > kLargest || *number != std::trunc(*number)) {
+    return std::string(repr);
+  }
   return std::to_string(static_cast<std::int64_t>(*number));
 }
 
@@ -53,46 +55,49 @@ void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, 
 // An array or an object.
 void AppendList(const JsonValue& list, const Style& style, std::size_t depth, std::string* out) {
   const bool is_object = list.IsObject();
-  std::vector<std::size_t> order(list.items.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  const std::size_t n_items = list.items().size();
+  std::vector<std::uint32_t> order;  // empty: as the items are
   if (is_object && style.is_canonical) {
+    order.resize(n_items);
+    std::iota(order.begin(), order.end(), std::uint32_t{0});
     std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return list.keys[a] < list.keys[b]; });
+              [&](std::uint32_t a, std::uint32_t b) { return list.key(a) < list.key(b); });
   }
   const auto break_line = [&](std::size_t level) {
-    if (style.indent == 0 || order.empty()) return;
+    if (style.indent == 0 || n_items == 0) return;
     out->append("\n").append(level * static_cast<std::size_t>(style.indent), ' ');
   };
   out->push_back(is_object ? '{' : '[');
-  for (std::size_t i = 0; i < order.size(); ++i) {
+  for (std::size_t i = 0; i < n_items; ++i) {
+    const std::size_t place = order.empty() ? i : order[i];
     if (i > 0) out->append(style.comma);
     break_line(depth + 1);
     if (is_object) {
-      AppendString(list.keys[order[i]], out);
+      AppendString(list.key(place), out);
       out->append(style.colon);
     }
-    AppendValue(list.items[order[i]], style, depth + 1, out);
+    AppendValue(list.items()[place], style, depth + 1, out);
   }
   break_line(depth);
   out->push_back(is_object ? '}' : ']');
 }
 
 void AppendValue(const JsonValue& value, const Style& style, std::size_t depth, std::string* out) {
-  switch (value.kind) {
+  switch (value.kind()) {
     case JsonValue::Kind::kNull:
       out->append("null");
       return;
     case JsonValue::Kind::kBool:
-      out->append(value.boolean ? "true" : "false");
+      out->append(value.boolean() ? "true" : "false");
       return;
     case JsonValue::Kind::kInteger:
-      out->append(value.text);
+      out->append(value.text());
       return;
     case JsonValue::Kind::kFloat:
-      out->append(style.is_canonical ? CanonicalFloat(value.text) : value.text);
+      out->append(style.is_canonical ? CanonicalFloat(value.text()) : value.text());
       return;
     case JsonValue::Kind::kString:
-      AppendString(value.text, out);
+      AppendString(value.text(), out);
       return;
     case JsonValue::Kind::kArray:
     case JsonValue::Kind::kObject:

@@ -12,9 +12,9 @@ namespace {
 void ReadEosTokens(FieldReader& reader, std::vector<Token>* tokens) {
   const JsonValue* ids = reader.Find("eos_token_id");
   if (ids == nullptr) return;
-  for (const JsonValue& id : ids->IsArray() ? ids->items : std::vector<JsonValue>{*ids}) {
+  for (const JsonValue& id : ids->IsArray() ? ids->items() : std::span(ids, 1)) {
     const std::optional<std::int64_t> token = id.AsInteger();
-    if (!token || id.kind != JsonValue::Kind::kInteger || *token < 0 ||
+    if (!token || id.kind() != JsonValue::Kind::kInteger || *token < 0 ||
         *token > std::numeric_limits<Token>::max()) {
       return reader.Fail("eos_token_id", "a token id or a list of them", id);
     }
@@ -41,7 +41,8 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
     return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, reader.error()->message);
   }
   const JsonValue* do_sample = reader.Find("do_sample");
-  if (do_sample != nullptr && do_sample->kind == JsonValue::Kind::kBool && !do_sample->boolean) {
+  if (do_sample != nullptr && do_sample->kind() == JsonValue::Kind::kBool &&
+      !do_sample->boolean()) {
     config.temperature = 0;
   }
   return config;

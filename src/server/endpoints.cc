@@ -90,12 +90,16 @@ ApiError UnknownModel(const std::string& name) {
 }
 
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
-  const Result<JsonValue> json = ParseBody(body);
-  if (!json) return UnexpectedApiError(json.error());
-  FieldReader reader(*json);
-  const bool return_strings = reader.Flag("return_token_strs");
-  if (reader.error()) return UnexpectedApiError(*reader.error());
-  const bool is_chat = reader.Find("messages") != nullptr;
+  bool return_strings = false;
+  bool is_chat = false;
+  {
+    const Result<JsonValue> json = ParseBody(body);  // freed before it is read again
+    if (!json) return UnexpectedApiError(json.error());
+    FieldReader reader(*json);
+    return_strings = reader.Flag("return_token_strs");
+    if (reader.error()) return UnexpectedApiError(*reader.error());
+    is_chat = reader.Find("messages") != nullptr;
+  }
   const ApiResult<ApiCall> call = (is_chat ? kChatCompletions : kCompletions).prepare(body, model);
   if (!call) return tl::unexpected<ApiError>(call.error());
   if (call->requests.size() != 1) {

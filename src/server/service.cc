@@ -27,6 +27,13 @@ ApiError NoSuchPath(std::string_view path) {
           .code = "not_found"};
 }
 
+ApiError ShuttingDown() {
+  return {.status = 503,
+          .message = "the server is shutting down",
+          .type = "overloaded_error",
+          .code = "shutting_down"};
+}
+
 // The API whose errors and model cards the client understands.
 const Api& ApiOf(const HttpRequest& request) {
   for (const Api* api : Apis()) {
@@ -426,18 +433,14 @@ void Service::AnswerApiRoute(Service&, RequestContext& context) {
 }
 
 void Service::Complete(RequestContext& context) {
-  if (draining_) {
-    context.Fail({.status = 503,
-                  .message = "the server is shutting down",
-                  .type = "overloaded_error",
-                  .code = "shutting_down"});
-    return;
-  }
+  if (draining_) return context.Fail(ShuttingDown());
   if (options_.log_content) context.record.body = context.request.body;
-  const ApiResult<ApiCall> call = context.api.prepare(context.request.body, *context.api_model);
+  const ApiBody body(context.request.body,
+                     [&] { return draining_ || context.exchange.ClientIsGone(); });
+  const ApiResult<ApiCall> call = context.api.prepare(body, *context.api_model);
   if (!call) {
-    context.Fail(call.error());
-    return;
+    const bool was_stopped = draining_ && call.error().status == 503;
+    return context.Fail(was_stopped ? ShuttingDown() : call.error());
   }
   const auto& names = context.model->names;
   if (options_.strict_model_names &&

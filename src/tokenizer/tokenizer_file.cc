@@ -17,21 +17,21 @@ std::string Shown(const JsonValue* value) {
   if (value == nullptr) return "nothing";
   if (value->IsArray() || value->IsObject()) {
     return fmt::format("{} of {} entries", value->IsArray() ? "array" : "object",
-                       value->items.size());
+                       value->items().size());
   }
   const std::string text = WriteJson(*value);
   return text.size() > kShownBytes ? text.substr(0, kShownBytes) + "..." : text;
 }
 
 bool IsNullOrAbsent(const JsonValue* value) { return value == nullptr || value->IsNull(); }
-bool IsBool(const JsonValue& value) { return value.kind == JsonValue::Kind::kBool; }
-bool IsFalse(const JsonValue& value) { return IsBool(value) && !value.boolean; }
+bool IsBool(const JsonValue& value) { return value.kind() == JsonValue::Kind::kBool; }
+bool IsFalse(const JsonValue& value) { return IsBool(value) && !value.boolean(); }
 bool IsFalseOrAbsent(const JsonValue* value) { return IsNullOrAbsent(value) || IsFalse(*value); }
 
 std::optional<Token> ToToken(const JsonValue& value) {
   const std::optional<std::int64_t> id = value.AsInteger();
-  const bool is_token =
-      value.kind == JsonValue::Kind::kInteger && id && *id >= 0 && *id < std::int64_t{kTokenLimit};
+  const bool is_token = value.kind() == JsonValue::Kind::kInteger && id && *id >= 0 &&
+                        *id < std::int64_t{kTokenLimit};
   return is_token ? std::optional(static_cast<Token>(*id)) : std::nullopt;
 }
 
@@ -72,8 +72,8 @@ class Reader {
     const JsonValue* tokens = root.Find("added_tokens");
     if (IsNullOrAbsent(tokens)) return {};
     if (!tokens->IsArray()) return Wrong("added_tokens", "an array", tokens);
-    for (std::size_t i = 0; i < tokens->items.size(); ++i) {
-      Status status = ReadAddedToken(tokens->items[i], fmt::format("added_tokens[{}]", i));
+    for (std::size_t i = 0; i < tokens->items().size(); ++i) {
+      Status status = ReadAddedToken(tokens->items()[i], fmt::format("added_tokens[{}]", i));
       if (!status) return status;
     }
     return {};
@@ -97,7 +97,7 @@ class Reader {
       return Wrong(field + ".special", "true or false", special);
     }
     file_.added_tokens.push_back(
-        {std::string(text), *token, special != nullptr && special->boolean});
+        {std::string(text), *token, special != nullptr && special->boolean()});
     return {};
   }
 
@@ -106,7 +106,7 @@ class Reader {
     if (IsNullOrAbsent(normalizer)) return {};
     if (normalizer->TextOf("type") == "Sequence") {
       const JsonValue* steps = normalizer->Find("normalizers");
-      if (steps != nullptr && steps->IsArray() && steps->items.empty()) return {};
+      if (steps != nullptr && steps->IsArray() && steps->items().empty()) return {};
     }
     return Unsupported("normalizer", "null or an empty Sequence", normalizer);
   }
@@ -119,14 +119,14 @@ class Reader {
       return Unsupported("pre_tokenizer.type", "Sequence or ByteLevel", stage->Find("type"));
     }
     const JsonValue* steps = stage->Find("pretokenizers");
-    if (steps == nullptr || !steps->IsArray() || steps->items.empty()) {
+    if (steps == nullptr || !steps->IsArray() || steps->items().empty()) {
       return Wrong("pre_tokenizer.pretokenizers", "a non-empty array", steps);
     }
-    for (std::size_t i = 0; i < steps->items.size(); ++i) {
+    for (std::size_t i = 0; i < steps->items().size(); ++i) {
       const std::string field = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
-      const bool is_last = i + 1 == steps->items.size();
+      const bool is_last = i + 1 == steps->items().size();
       Status status =
-          is_last ? ReadByteLevel(steps->items[i], field) : ReadSplit(steps->items[i], field);
+          is_last ? ReadByteLevel(steps->items()[i], field) : ReadSplit(steps->items()[i], field);
       if (!status) return status;
     }
     return {};
@@ -201,28 +201,28 @@ class Reader {
   }
 
   Status ReadVocabulary(const JsonValue* vocabulary) {
-    if (vocabulary == nullptr || !vocabulary->IsObject() || vocabulary->items.empty()) {
+    if (vocabulary == nullptr || !vocabulary->IsObject() || vocabulary->items().empty()) {
       return Wrong("model.vocab", "a non-empty object", vocabulary);
     }
-    file_.vocabulary.reserve(vocabulary->items.size());
-    for (std::size_t i = 0; i < vocabulary->items.size(); ++i) {
-      const std::string& text = vocabulary->keys[i];
-      const std::optional<Token> token = ToToken(vocabulary->items[i]);
+    file_.vocabulary.reserve(vocabulary->items().size());
+    for (std::size_t i = 0; i < vocabulary->items().size(); ++i) {
+      const std::string_view text = vocabulary->key(i);
+      const std::optional<Token> token = ToToken(vocabulary->items()[i]);
       if (text.empty() || !token) {
         const JsonValue key(text);
         return Wrong(fmt::format("model.vocab[{}]", Shown(&key)),
-                     "a non-empty string with " + IdRange(), &vocabulary->items[i]);
+                     "a non-empty string with " + IdRange(), &vocabulary->items()[i]);
       }
-      file_.vocabulary.push_back({text, *token});
+      file_.vocabulary.push_back({std::string(text), *token});
     }
     return {};
   }
 
   Status ReadMerges(const JsonValue* merges) {
     if (merges == nullptr || !merges->IsArray()) return Wrong("model.merges", "an array", merges);
-    file_.merges.reserve(merges->items.size());
-    for (std::size_t i = 0; i < merges->items.size(); ++i) {
-      const JsonValue& entry = merges->items[i];
+    file_.merges.reserve(merges->items().size());
+    for (std::size_t i = 0; i < merges->items().size(); ++i) {
+      const JsonValue& entry = merges->items()[i];
       std::optional<MergeEntry> merge = ReadMerge(entry);
       if (!merge) {
         return Wrong(fmt::format("model.merges[{}]", i), R"("left right" or ["left", "right"])",
@@ -236,16 +236,16 @@ class Reader {
   static std::optional<MergeEntry> ReadMerge(const JsonValue& entry) {
     MergeEntry merge = {};
     if (entry.IsString()) {
-      merge.symbols = entry.text;
-      merge.left_bytes = entry.text.find(' ');
-      if (merge.left_bytes == std::string::npos || entry.text.rfind(' ') != merge.left_bytes) {
+      merge.symbols = entry.text();
+      merge.left_bytes = entry.text().find(' ');
+      if (merge.left_bytes == std::string::npos || entry.text().rfind(' ') != merge.left_bytes) {
         return std::nullopt;
       }
       merge.symbols.erase(merge.left_bytes, 1);
-    } else if (entry.IsArray() && entry.items.size() == 2 && entry.items[0].IsString() &&
-               entry.items[1].IsString()) {
-      merge.left_bytes = entry.items[0].text.size();
-      merge.symbols = entry.items[0].text + entry.items[1].text;
+    } else if (entry.IsArray() && entry.items().size() == 2 && entry.items()[0].IsString() &&
+               entry.items()[1].IsString()) {
+      merge.left_bytes = entry.items()[0].text().size();
+      merge.symbols.append(entry.items()[0].text()).append(entry.items()[1].text());
     }
     if (merge.left_bytes == 0 || merge.left_bytes >= merge.symbols.size()) return std::nullopt;
     return merge;

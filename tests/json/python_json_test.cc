@@ -98,9 +98,7 @@ TEST(JsonValue, KnowsItsSource) {
   const std::string_view text = R"( {"a" : [1, 2.50] , "b": "x"} )";
   const Result<JsonValue> value = ParseJson(text);
   ASSERT_TRUE(value);
-  const auto source = [&](const JsonValue* part) {
-    return text.substr(part->source_begin, part->source_end - part->source_begin);
-  };
+  const auto source = [&](const JsonValue* part) { return part->SourceIn(text); };
   EXPECT_EQ(source(&*value), R"({"a" : [1, 2.50] , "b": "x"})");
   EXPECT_EQ(source(value->Find("a")), "[1, 2.50]");
   EXPECT_EQ(source(value->Find("b")), "\"x\"");
@@ -113,8 +111,8 @@ TEST(JsonValue, ManyKeysAreReadInLinearTime) {
   text += "\"k0\":2}";
   const Result<JsonValue> value = ParseJson(text);
   ASSERT_TRUE(value);
-  EXPECT_EQ(value->items.size(), 200'000U);
-  EXPECT_EQ(value->items.front().text, "2");
+  EXPECT_EQ(value->items().size(), 200'000U);
+  EXPECT_EQ(value->items().front().text(), "2");
 }
 
 }  // namespace

@@ -219,6 +219,48 @@ TEST_F(ServiceTest, WhileDraining) {
   EXPECT_EQ(Ask("GET", "/v1/models").head.status, 200);
 }
 
+// A chat with a field of a megabyte.
+std::string LongChat() {
+  std::string body = R"({"messages": [{"role": "user", "content": "Hi"}], "x": [12345)";
+  while (body.size() < 1 << 20) body += ",12345";
+  return body + "]}";
+}
+
+TEST_F(ServiceTest, BodiesAreNotReadForClientsThatHaveLeft) {
+  FakeExchange exchange;
+  exchange.looks_until_gone = 2;
+  Ask("POST", "/v1/chat/completions", LongChat(), {}, exchange);
+  EXPECT_EQ(exchange.head.status, 503);
+  EXPECT_EQ(exchange.n_looks, 3u);
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", LongChat()).head.status, 200);
+}
+
+// Begins to drain when the server first looks whether the client is there.
+struct DrainingExchange final : HttpExchange {
+  explicit DrainingExchange(Service& drained) : service(drained) {}
+  void Send(HttpResponse response) override { sent = std::move(response); }
+  bool StartStream(HttpResponse) override { return true; }
+  bool Write(std::string_view) override { return true; }
+  bool ClientIsGone() override {
+    ++n_looks;
+    service.Drain();
+    return false;
+  }
+
+  Service& service;
+  HttpResponse sent;
+  int n_looks = 0;
+};
+
+TEST_F(ServiceTest, BodiesAreNotReadWhileDraining) {
+  DrainingExchange exchange(service());
+  service().Handle({.method = "POST", .path = "/v1/chat/completions", .body = LongChat()},
+                   exchange);
+  EXPECT_EQ(exchange.sent.status, 503);
+  EXPECT_THAT(exchange.sent.body, HasSubstr("shutting_down"));
+  EXPECT_EQ(exchange.n_looks, 1);
+}
+
 TEST_F(ServiceTest, OtherNamesAreAnsweredUnlessStrict) {
   const char* body = R"({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]})";
   EXPECT_EQ(JsonOf(Ask("POST", "/v1/chat/completions", body))["model"], "gpt-4o");

@@ -53,7 +53,7 @@ const Api kMessages = {
     .path_prefixes = kMessagesPrefixes,
     .request_id_header = "request-id",
     .prepare =
-        [](std::string_view body, const ApiModel& model) {
+        [](const ApiBody& body, const ApiModel& model) {
           return PrepareChat(kMessages, ParseMessagesRequest(body, model.limits, model.defaults),
                              model);
         },

@@ -99,7 +99,7 @@ class ConversationReader {
     if (system != nullptr) AddSystem(ReadContent(*system, Role::kSystem, "system").texts);
     const JsonValue* messages = reader_.Find("messages");
     constexpr std::string_view kExpected = "a list of at least one message";
-    if (messages == nullptr || (messages->IsArray() && messages->items.empty())) {
+    if (messages == nullptr || (messages->IsArray() && messages->items().empty())) {
       reader_.Fail("messages", kExpected, messages == nullptr ? "nothing" : "an empty list");
     }
     reader_.ReadList("messages", kExpected, [&](const JsonValue& message, const std::string& path) {
@@ -114,7 +114,7 @@ class ConversationReader {
  private:
   static std::string Found(const JsonValue* value) {
     if (value == nullptr) return "nothing";
-    return value->IsArray() && value->items.empty() ? "an empty list" : DescribeFound(*value);
+    return value->IsArray() && value->items().empty() ? "an empty list" : DescribeFound(*value);
   }
 
   // Returns a string, or "" if the key is absent or null.
@@ -188,7 +188,7 @@ class ConversationReader {
   Blocks ReadContent(const JsonValue& content, Role role, const std::string& path) {
     Blocks blocks;
     if (content.IsString()) {
-      blocks.texts.push_back(content.text);
+      blocks.texts.emplace_back(content.text());
       return blocks;
     }
     reader_.ReadItems(content, path, "a string or a list of blocks",
@@ -234,7 +234,7 @@ class ConversationReader {
   std::string ReadToolResult(const JsonValue& block, const std::string& path) {
     const JsonValue* content = block.Find("content");
     if (content == nullptr || content->IsNull()) return "";
-    if (content->IsString()) return content->text;
+    if (content->IsString()) return std::string(content->text());
     std::vector<std::string> texts;
     reader_.ReadItems(*content, path + ".content", "a string or a list of blocks",
                       [&](const JsonValue& part, const std::string& place) {

@@ -33,9 +33,9 @@ void RefuseMessagesFormat(FieldReader& reader, std::string_view key, std::string
   const JsonValue* type = format->Find("type");
   if (type == nullptr || !type->IsString()) {
     reader.Fail(key, "an object with a type", *format);
-  } else if (type->text == "json_schema") {
+  } else if (type->text() == "json_schema") {
     reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", path)});
-  } else if (type->text != "text") {
+  } else if (type->text() != "text") {
     reader.Fail(fmt::format("{}.type", key), "text or json_schema", *type);
   }
 }
@@ -72,7 +72,7 @@ std::string FunctionJson(const JsonValue& tool, std::string_view body) {
 // on them.
 bool IsFunction(const JsonValue& tool) {
   const JsonValue* type = tool.Find("type");
-  return type == nullptr || type->IsNull() || (type->IsString() && type->text == "custom");
+  return type == nullptr || type->IsNull() || (type->IsString() && type->text() == "custom");
 }
 
 void ReadTool(FieldReader& reader, const JsonValue& tool, const std::string& path,
@@ -142,8 +142,7 @@ void ReadMessagesToolChoice(FieldReader& reader, ChatCompletionRequest* request)
 
 }  // namespace
 
-Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
-                                                   const RequestLimits& limits,
+Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const RequestLimits& limits,
                                                    const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());
@@ -151,9 +150,9 @@ Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
   FieldReader reader(*json);
   ReadMessagesGeneration(reader, limits, &request.generation);
   ReadOutput(reader, &request.encoding);
-  ReadMessagesTools(reader, limits, body, &request);
+  ReadMessagesTools(reader, limits, body.text, &request);
   ReadMessagesToolChoice(reader, &request);
-  request.chat.messages = ReadConversation(reader, body, defaults.stable_system);
+  request.chat.messages = ReadConversation(reader, body.text, defaults.stable_system);
   if (reader.error()) return Unexpected(*reader.error());
   return request;
 }

@@ -20,8 +20,7 @@ namespace fathom {
 // dropped.
 //
 // Errors name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot do it.
-Result<ChatCompletionRequest> ParseMessagesRequest(std::string_view body,
-                                                   const RequestLimits& limits,
+Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const RequestLimits& limits,
                                                    const RequestDefaults& defaults);
 
 // Converts Anthropic's content blocks to the messages of a chat: reads the fields "system" and

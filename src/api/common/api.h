@@ -9,6 +9,7 @@
 
 #include "api/common/answer_format.h"
 #include "api/common/api_answer.h"
+#include "api/common/api_body.h"
 #include "api/common/api_call.h"
 #include "api/common/api_error.h"
 #include "json/json_value.h"
@@ -42,8 +43,9 @@ struct Api {
   std::span<const std::string_view> path_prefixes{};
   std::string_view request_id_header{};  // carries the request id, beside X-Request-Id
 
-  // Errors: a wrong body (ToApiError), or a prompt longer than limits.max_context.
-  ApiResult<ApiCall> (*prepare)(std::string_view body, const ApiModel& model);
+  // Errors: a wrong body (ToApiError), a prompt longer than limits.max_context, or a body that was
+  // abandoned while it was read (503).
+  ApiResult<ApiCall> (*prepare)(const ApiBody& body, const ApiModel& model);
   std::unique_ptr<AnswerFormat> (*make_format)();
   ApiReply (*error)(const ApiError& error);
   // Keeps an answer that the client may refer to later. Called before the client sees its end.

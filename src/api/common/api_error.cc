@@ -52,6 +52,8 @@ ApiError ToApiError(const Error& error) {
       return WithoutField(429, "rate_limit_error", "queue_full", error);
     case ErrorCode::kUnavailable:
       return WithoutField(503, "overloaded_error", "unavailable", error);
+    case ErrorCode::kTooLarge:
+      return WithoutField(413, "invalid_request_error", "request_too_large", error);
     case ErrorCode::kOutOfMemory:
     case ErrorCode::kIo:
       break;

@@ -54,16 +54,16 @@ void ReadSeed(FieldReader& reader, SamplingParameters* sampling) {
 void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling) {
   const JsonValue* biases = reader.Find("logit_bias");
   if (biases == nullptr) return;
-  if (!biases->IsObject() || biases->keys.size() > limits.max_logit_biases) {
+  if (!biases->IsObject() || biases->items().size() > limits.max_logit_biases) {
     reader.Fail("logit_bias",
                 fmt::format("an object of at most {} token ids", limits.max_logit_biases),
-                biases->IsObject() ? fmt::format("{} of them", biases->keys.size())
+                biases->IsObject() ? fmt::format("{} of them", biases->items().size())
                                    : DescribeFound(*biases));
     return;
   }
   sampling->logit_bias.clear();
-  for (std::size_t i = 0; i < biases->keys.size() && !reader.error(); ++i) {
-    const std::string& key = biases->keys[i];
+  for (std::size_t i = 0; i < biases->items().size() && !reader.error(); ++i) {
+    const std::string_view key = biases->key(i);
     const Token token = ParseNumber<Token>(key).value_or(-1);
     if (token < 0 || token >= limits.vocab_size) {
       reader.Fail("logit_bias", fmt::format("token ids from 0 to {}", limits.vocab_size - 1),
@@ -71,7 +71,7 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
       return;
     }
     const std::optional<double> bias =
-        reader.NumberOf(biases->items[i], fmt::format("logit_bias.{}", token), {-100, 100});
+        reader.NumberOf(biases->items()[i], fmt::format("logit_bias.{}", token), {-100, 100});
     sampling->logit_bias[token] = bias.value_or(0);
   }
 }
@@ -80,16 +80,16 @@ void ReadStopTokens(FieldReader& reader, const RequestLimits& limits,
                     SamplingParameters* sampling) {
   const JsonValue* stop = reader.Find("stop_token_ids");
   if (stop == nullptr) return;
-  if (!stop->IsArray() || stop->items.size() > limits.max_stop_tokens) {
+  if (!stop->IsArray() || stop->items().size() > limits.max_stop_tokens) {
     reader.Fail(
         "stop_token_ids", fmt::format("a list of at most {} token ids", limits.max_stop_tokens),
-        stop->IsArray() ? fmt::format("{} of them", stop->items.size()) : DescribeFound(*stop));
+        stop->IsArray() ? fmt::format("{} of them", stop->items().size()) : DescribeFound(*stop));
     return;
   }
   sampling->stop_tokens.clear();
-  for (std::size_t i = 0; i < stop->items.size() && !reader.error(); ++i) {
+  for (std::size_t i = 0; i < stop->items().size() && !reader.error(); ++i) {
     const std::optional<std::int64_t> token =
-        reader.IntegerOf(stop->items[i], fmt::format("stop_token_ids[{}]", i),
+        reader.IntegerOf(stop->items()[i], fmt::format("stop_token_ids[{}]", i),
                          {.low = 0, .high = limits.vocab_size - 1});
     sampling->stop_tokens.push_back(static_cast<Token>(token.value_or(0)));
   }
@@ -149,7 +149,7 @@ void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLim
     reader.Fail(key, "a string or a list of strings", *stop);
     return;
   }
-  const std::vector<JsonValue>& list = stop->items;
+  const std::span<const JsonValue> list = stop->items();
   if (list.size() > limits.max_stop_strings) {
     reader.Fail(key, fmt::format("at most {} strings", limits.max_stop_strings),
                 fmt::format("{}", list.size()));
@@ -158,13 +158,13 @@ void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLim
   sampling->stop_strings.clear();
   for (std::size_t i = 0; i < (stop->IsString() ? 1 : list.size()) && !reader.error(); ++i) {
     const JsonValue& entry = stop->IsString() ? *stop : list[i];
-    if (!entry.IsString() || entry.text.empty() ||
-        entry.text.size() > limits.max_stop_string_bytes) {
+    if (!entry.IsString() || entry.text().empty() ||
+        entry.text().size() > limits.max_stop_string_bytes) {
       reader.Fail(stop->IsString() ? std::string(key) : fmt::format("{}[{}]", key, i),
                   fmt::format("a string of 1 to {} bytes", limits.max_stop_string_bytes),
                   DescribeFound(entry));
     }
-    sampling->stop_strings.push_back(entry.text);
+    sampling->stop_strings.emplace_back(entry.text());
   }
 }
 
@@ -178,9 +178,9 @@ void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least
 
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits) {
   const JsonValue* tools = reader.Find(key);
-  if (tools != nullptr && tools->IsArray() && tools->items.size() > limits.max_tools) {
+  if (tools != nullptr && tools->IsArray() && tools->items().size() > limits.max_tools) {
     reader.Fail(key, fmt::format("at most {}", limits.max_tools),
-                fmt::format("{}", tools->items.size()));
+                fmt::format("{}", tools->items().size()));
   }
 }
 
@@ -212,10 +212,10 @@ void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view
   const JsonValue* type = format->Find("type");
   if (type == nullptr || !type->IsString()) {
     reader.Fail(path, "an object with a type", *format);
-  } else if (type->text == "json_object" || type->text == "json_schema") {
+  } else if (type->text() == "json_object" || type->text() == "json_schema") {
     reader.Fail(
-        {ErrorCode::kUnsupported, fmt::format("{}: {} is not supported yet", path, type->text)});
-  } else if (type->text != "text") {
+        {ErrorCode::kUnsupported, fmt::format("{}: {} is not supported yet", path, type->text())});
+  } else if (type->text() != "text") {
     reader.Fail(fmt::format("{}.type", path), "text, json_object or json_schema", *type);
   }
 }
@@ -225,8 +225,8 @@ bool IsStrict(const JsonValue& function) {
   return strict != nullptr && strict->Truthy();
 }
 
-Result<JsonValue> ParseBody(std::string_view body) {
-  Result<JsonValue> json = ParseJson(body);
+Result<JsonValue> ParseBody(const ApiBody& body) {
+  Result<JsonValue> json = ParseJson(body.text, {.stop = body.is_abandoned});
   if (!json) return Unexpected(json.error());
   if (!json->IsObject()) {
     return MakeError(ErrorCode::kInvalidArgument, "the body of a request is an object, found {}",
@@ -243,10 +243,10 @@ std::optional<bool> ReadThinkingType(FieldReader& reader) {
     reader.Fail("thinking", "an object with a type", *thinking);
     return std::nullopt;
   }
-  if (type->text != "enabled" && type->text != "disabled" && type->text != "adaptive") {
+  if (type->text() != "enabled" && type->text() != "disabled" && type->text() != "adaptive") {
     reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
   }
-  return type->text != "disabled";
+  return type->text() != "disabled";
 }
 
 void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding) {

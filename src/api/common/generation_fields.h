@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/common/api_body.h"
 #include "chat/chat.h"
 #include "engine/request.h"
 #include "json/field_reader.h"
@@ -72,8 +73,9 @@ void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimi
 // Whether the tool has {"strict": true} in the object with its name.
 bool IsStrict(const JsonValue& function);
 
-// Parses the body of a request. Errors: not JSON, not an object.
-Result<JsonValue> ParseBody(std::string_view body);
+// Parses the body of a request. Errors: not JSON, not an object, too large (kTooLarge), abandoned
+// (kUnavailable).
+Result<JsonValue> ParseBody(const ApiBody& body);
 
 // The reasoning fields that several APIs share. docs/spec/encoding.md section 5.
 struct ReasoningFields {

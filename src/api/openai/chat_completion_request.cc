@@ -19,7 +19,7 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
                            bool is_legacy) {
   const JsonValue* function = is_legacy ? &choice : choice.Find("function");
   const JsonValue* name = function == nullptr ? nullptr : function->Find("name");
-  if (name != nullptr && name->IsString()) return name->text;
+  if (name != nullptr && name->IsString()) return std::string(name->text());
   reader.Fail(fmt::format("{}{}", key, is_legacy ? ".name" : ".function.name"),
               "the name of a tool", name);
   return "";
@@ -35,7 +35,7 @@ void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* c
   if (name == "auto") return;
   if (name != "required") return reader.Fail(path + ".mode", "auto or required", mode);
   const JsonValue* tools = allowed->Find("tools");
-  if (tools == nullptr || !tools->IsArray() || tools->items.empty()) {
+  if (tools == nullptr || !tools->IsArray() || tools->items().empty()) {
     return reader.Fail(path + ".tools", "a list of tools", tools);
   }
   choice->kind = ToolChoice::Kind::kRequired;
@@ -56,11 +56,11 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
     ReadAllowedTools(reader, *value, choice);
   } else if (value->IsObject()) {
     *choice = {.kind = Kind::kNamed, .name = ReadChosenName(reader, key, *value, is_legacy)};
-  } else if (value->IsString() && value->text == "none") {
+  } else if (value->IsString() && value->text() == "none") {
     choice->kind = Kind::kNone;
-  } else if (value->IsString() && value->text == "required" && !is_legacy) {
+  } else if (value->IsString() && value->text() == "required" && !is_legacy) {
     choice->kind = Kind::kRequired;
-  } else if (!value->IsString() || value->text != "auto") {
+  } else if (!value->IsString() || value->text() != "auto") {
     reader.Fail(key, is_legacy ? "none, auto or a function" : "none, auto, required or a tool",
                 *value);
   }
@@ -75,7 +75,7 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
                      DescribeFound(*functions));
   }
   std::string tools;
-  for (const JsonValue& function : functions->items) {
+  for (const JsonValue& function : functions->items()) {
     tools += fmt::format(R"({}{{"type": "function", "function": {}}})", tools.empty() ? "" : ", ",
                          function.SourceIn(source));
   }
@@ -87,8 +87,8 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
 
 // Returns the path of the first "strict": true, or "". The tools have been read.
 std::string StrictField(const JsonValue* tools, std::string_view path) {
-  for (std::size_t i = 0; tools != nullptr && i < tools->items.size(); ++i) {
-    const JsonValue& tool = tools->items[i];
+  for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
+    const JsonValue& tool = tools->items()[i];
     const JsonValue* function = tool.Find("function");
     if (function != nullptr && IsStrict(*function)) {
       return fmt::format("{}[{}].function.strict", path, i);
@@ -104,9 +104,9 @@ std::string StrictField(const JsonValue& body) {
     if (!field.empty()) return field;
   }
   const JsonValue* messages = body.Find("messages");
-  for (std::size_t i = 0; messages != nullptr && i < messages->items.size(); ++i) {
+  for (std::size_t i = 0; messages != nullptr && i < messages->items().size(); ++i) {
     std::string field =
-        StrictField(messages->items[i].Find("tools"), fmt::format("messages[{}].tools", i));
+        StrictField(messages->items()[i].Find("tools"), fmt::format("messages[{}].tools", i));
     if (!field.empty()) return field;
   }
   return "";
@@ -116,8 +116,8 @@ std::string StrictField(const JsonValue& body) {
 void CheckModalities(FieldReader& reader) {
   const JsonValue* modalities = reader.Find("modalities");
   if (modalities == nullptr) return;
-  for (const JsonValue& entry : modalities->items) {
-    if (!entry.IsString() || entry.text != "text") {
+  for (const JsonValue& entry : modalities->items()) {
+    if (!entry.IsString() || entry.text() != "text") {
       reader.Fail("modalities", "[\"text\"]", entry);
     }
   }
@@ -186,7 +186,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
 
 }  // namespace
 
-Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
@@ -204,11 +204,11 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
   reader.ReadBool("stop_in_reasoning", &request.stop_in_reasoning);
   if (reader.error()) return Unexpected(*reader.error());
 
-  Result<ChatRequest> chat = ReadChatRequest(*json, body);
+  Result<ChatRequest> chat = ReadChatRequest(*json, body.text);
   if (!chat) return Unexpected(chat.error());
   request.chat = *std::move(chat);
   request.chat.context.clear();  // belongs to the encoder; a server has no such context
-  const Status functions = ReadFunctions(*json, body, &request.chat);
+  const Status functions = ReadFunctions(*json, body.text, &request.chat);
   if (!functions) return Unexpected(functions.error());
   request.strict_field = StrictField(*json);
   if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();

@@ -16,13 +16,13 @@ constexpr std::string_view kPromptKinds =
 std::vector<Token> ReadTokens(FieldReader& reader, const JsonValue& list, const std::string& path,
                               const RequestLimits& limits) {
   std::vector<Token> tokens;
-  tokens.reserve(list.items.size());
+  tokens.reserve(list.items().size());
   reader.ReadItems(list, path, kPromptKinds, [&](const JsonValue& item, const std::string& place) {
     const std::optional<std::int64_t> token =
         reader.IntegerOf(item, place, {0, limits.vocab_size - 1});
     tokens.push_back(static_cast<Token>(token.value_or(0)));
   });
-  if (list.items.empty()) reader.Fail(path, "at least one token", "none");
+  if (list.items().empty()) reader.Fail(path, "at least one token", "none");
   return tokens;
 }
 
@@ -34,25 +34,25 @@ std::vector<CompletionPrompt> ReadPrompts(FieldReader& reader, const RequestLimi
     return prompts;
   }
   if (prompt->IsString()) {
-    prompts.emplace_back(prompt->text);
+    prompts.emplace_back(std::string(prompt->text()));
     return prompts;
   }
-  if (!prompt->IsArray() || prompt->items.empty()) {
+  if (!prompt->IsArray() || prompt->items().empty()) {
     reader.Fail("prompt", kPromptKinds,
                 prompt->IsArray() ? "an empty list" : DescribeFound(*prompt));
     return prompts;
   }
-  if (!prompt->items.front().IsString() && !prompt->items.front().IsArray()) {
+  if (!prompt->items().front().IsString() && !prompt->items().front().IsArray()) {
     prompts.emplace_back(ReadTokens(reader, *prompt, "prompt", limits));
     return prompts;
   }
-  if (prompt->items.size() > limits.max_prompts) {
+  if (prompt->items().size() > limits.max_prompts) {
     reader.Fail("prompt", fmt::format("at most {} prompts", limits.max_prompts),
-                fmt::format("{}", prompt->items.size()));
+                fmt::format("{}", prompt->items().size()));
   }
   reader.ReadList("prompt", kPromptKinds, [&](const JsonValue& item, const std::string& path) {
     if (item.IsString()) {
-      prompts.emplace_back(item.text);
+      prompts.emplace_back(std::string(item.text()));
     } else if (item.IsArray()) {
       prompts.emplace_back(ReadTokens(reader, item, path, limits));
     } else {
@@ -71,7 +71,7 @@ void ReadLogprobCount(FieldReader& reader, SamplingParameters* sampling) {
 
 }  // namespace
 
-Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const RequestLimits& limits,
+Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const RequestLimits& limits,
                                                  const RequestDefaults& defaults) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return Unexpected(json.error());

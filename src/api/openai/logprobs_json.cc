@@ -78,7 +78,7 @@ JsonValue ChatLogprobs::Next(const CollectedAnswer& answer, std::span<const Toke
     }
   }
   JsonValue json = {{"content", std::move(content)}};
-  if (!reasoning.items.empty()) json["reasoning_content"] = std::move(reasoning);
+  if (!reasoning.items().empty()) json["reasoning_content"] = std::move(reasoning);
   return json;
 }
 

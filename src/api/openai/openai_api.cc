@@ -63,7 +63,7 @@ Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& 
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
 
-ApiResult<ApiCall> PrepareCompletion(std::string_view body, const ApiModel& model) {
+ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model) {
   Result<CompletionRequest> request = ParseCompletionRequest(body, model.limits, model.defaults);
   if (!request) return UnexpectedApiError(request.error());
   ApiCall call = StartCall(kCompletions, request->generation, model);
@@ -111,7 +111,7 @@ JsonValue OpenAiModelList(std::span<const ModelCard> models) {
 const Api kChatCompletions = {
     .paths = kChatPaths,
     .prepare =
-        [](std::string_view body, const ApiModel& model) {
+        [](const ApiBody& body, const ApiModel& model) {
           return PrepareChat(kChatCompletions,
                              ParseChatCompletionRequest(body, model.limits, model.defaults), model);
         },

@@ -144,8 +144,8 @@ JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning) {
 }
 
 bool IsEmpty(const JsonValue& logprobs) {
-  return logprobs.IsNull() ||
-         (logprobs.Find("content")->items.empty() && logprobs.Find("reasoning_content") == nullptr);
+  return logprobs.IsNull() || (logprobs.Find("content")->items().empty() &&
+                               logprobs.Find("reasoning_content") == nullptr);
 }
 
 class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
@@ -157,9 +157,9 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
     JsonValue list = JsonValue::Array();
     for (const AnswerCollector& choice : answer.choices()) {
       const CollectedAnswer& collected = choice.collected();
-      const TokenSections& sections = answer.sections(list.items.size());
+      const TokenSections& sections = answer.sections(list.items().size());
       ChatLogprobs logprobs;
-      list.push_back({{"index", list.items.size()},
+      list.push_back({{"index", list.items().size()},
                       {"message", MessageJson(collected.answer, include_reasoning)},
                       {"logprobs", logprobs.Next(collected, sections.sections(), include_reasoning,
                                                  *answer.model().tokenizer)},

@@ -30,10 +30,10 @@ struct CompletionRequest {
 
 // Errors of both name the field: kInvalidArgument if it is wrong, kUnsupported if this build cannot
 // do it.
-Result<ChatCompletionRequest> ParseChatCompletionRequest(std::string_view body,
+Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
                                                          const RequestLimits& limits,
                                                          const RequestDefaults& defaults);
-Result<CompletionRequest> ParseCompletionRequest(std::string_view body, const RequestLimits& limits,
+Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const RequestLimits& limits,
                                                  const RequestDefaults& defaults);
 
 }  // namespace fathom

@@ -47,7 +47,7 @@ ApiResult<std::string> Cancel(const ApiModel& model, std::string_view id, std::s
                                            .type = "invalid_request_error"});
 }
 
-ApiResult<ApiCall> Prepare(std::string_view body, const ApiModel& model) {
+ApiResult<ApiCall> Prepare(const ApiBody& body, const ApiModel& model) {
   Result<ResponsesRequest> request =
       ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
   if (!request) return UnexpectedApiError(request.error());

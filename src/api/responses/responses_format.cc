@@ -179,11 +179,11 @@ class ResponsesFormat final : public AnswerFormat {
         break;
       }
       case OutputItem::Kind::kMessage: {
-        const JsonValue& part = item.Find("content")->items[0];
+        const JsonValue& part = item.Find("content")->items()[0];
         // A token whose end was dropped (a call or a stop string follows) is known to be text only
         // now.
         JsonValue late = TextLogprobs(answer, &text_logprobs_);
-        if (!late.items.empty()) EmitTextDelta(answer, "", std::move(late), out);
+        if (!late.items().empty()) EmitTextDelta(answer, "", std::move(late), out);
         EmitOfItem(answer, "response.output_text.done",
                    {{"content_index", 0},
                     {"text", *part.Find("text")},
@@ -198,7 +198,7 @@ class ResponsesFormat final : public AnswerFormat {
                    {{"name", *item.Find("name")}, {"arguments", *item.Find("arguments")}}, out);
         break;
       case OutputItem::Kind::kCustomCall: {
-        const std::string& input = item.Find("input")->text;
+        const std::string_view input = item.TextOf("input");
         EmitInputDelta(answer, input.substr(std::min(n_input_told_, input.size())), out);
         EmitOfItem(answer, "response.custom_tool_call_input.done", {{"input", input}}, out);
         break;

@@ -47,7 +47,7 @@ std::string PartText(FieldReader& reader, const JsonValue& part, const std::stri
       std::find(std::begin(kTextTypes), std::end(kTextTypes), name) != std::end(kTextTypes)) {
     const std::string key = is_refusal ? "refusal" : "text";
     const JsonValue* text = part.Find(key);
-    if (text != nullptr && text->IsString()) return text->text;
+    if (text != nullptr && text->IsString()) return std::string(text->text());
     reader.Fail(fmt::format("{}.{}", path, key), "a string", text);
   } else if (others == OtherParts::kRefuse) {
     reader.Fail(path + ".type", "input_text or output_text (this model reads text only)", type);
@@ -59,7 +59,7 @@ std::string PartText(FieldReader& reader, const JsonValue& part, const std::stri
 std::string ReadText(FieldReader& reader, std::string_view key, OtherParts others) {
   const JsonValue* value = reader.Find(key);
   if (value == nullptr) return "";
-  if (value->IsString()) return value->text;
+  if (value->IsString()) return std::string(value->text());
   std::vector<std::string> texts;
   reader.ReadList(key, "a string or a list of parts",
                   [&](const JsonValue& part, const std::string& path) {
@@ -224,8 +224,7 @@ class ResponsesItems {
                      .name = FlatToolName(space, reader.RequireText("name"))};
     const JsonValue* arguments = reader.Find("arguments");
     if (arguments != nullptr) {
-      call.arguments =
-          arguments->IsString() ? arguments->text : std::string(arguments->SourceIn(source));
+      call.arguments = arguments->IsString() ? arguments->text() : arguments->SourceIn(source);
     }
     if (call.arguments.empty()) call.arguments = "{}";
     AddCall(std::move(call));
@@ -309,10 +308,10 @@ void ReadResponsesInput(FieldReader& reader, std::string_view body, ResponseStor
   ReadPrevious(reader, store, &items);
   const JsonValue* input = reader.Find("input");
   if (input != nullptr && input->IsString()) {
-    items.AddUserText(input->text);
+    items.AddUserText(input->text());
   } else if (input != nullptr && input->IsArray()) {
-    for (std::size_t i = 0; i < input->items.size() && !items.error(); ++i) {
-      items.Add(input->items[i], body, fmt::format("input[{}]", i));
+    for (std::size_t i = 0; i < input->items().size() && !items.error(); ++i) {
+      items.Add(input->items()[i], body, fmt::format("input[{}]", i));
     }
   } else if (input != nullptr || reader.Find("previous_response_id") == nullptr) {
     reader.Fail("input", "a string or a list of items", input);

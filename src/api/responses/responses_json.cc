@@ -221,8 +221,8 @@ void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
   const JsonValue json = FinishedResponse(answer);
   StoredResponse stored = {
       .id = answer.head().id, .json = WriteJson(json), .items = context->input};
-  for (const JsonValue& item : json.Find("output")->items) {
-    stored.items.push_back({.id = item.Find("id")->text, .json = WriteJson(item)});
+  for (const JsonValue& item : json.Find("output")->items()) {
+    stored.items.push_back({.id = std::string(item.TextOf("id")), .json = WriteJson(item)});
   }
   store.Put(std::move(stored));
 }

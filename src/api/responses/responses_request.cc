@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "api/responses/responses_items.h"
 #include "api/responses/responses_tools.h"
-#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
@@ -43,9 +45,9 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
   reader.ReadList("include", "a list", [&](const JsonValue& entry, const std::string& path) {
     if (!entry.IsString()) {
       reader.Fail(path, "a string", entry);
-    } else if (entry.text == "reasoning.encrypted_content") {
+    } else if (entry.text() == "reasoning.encrypted_content") {
       request->context.includes_encrypted_reasoning = true;
-    } else if (entry.text == "message.output_text.logprobs") {
+    } else if (entry.text() == "message.output_text.logprobs") {
       includes_logprobs = true;
     }
   });
@@ -89,11 +91,19 @@ void AddInstructions(FieldReader& reader, std::vector<Message>* messages) {
   }
 }
 
+bool HasOnlyJsonNumbers(const JsonValue& value) {
+  if (value.kind() == JsonValue::Kind::kFloat) {
+    const std::optional<double> number = value.AsDouble();
+    return number && std::isfinite(*number);
+  }
+  const std::span<const JsonValue> items = value.items();
+  return std::all_of(items.begin(), items.end(), HasOnlyJsonNumbers);
+}
+
 // Returns a value of the client as it is sent back: null if it holds a number that JSON cannot
 // write.
 JsonValue EchoedValue(const JsonValue* value) {
-  if (value == nullptr) return nullptr;
-  return ParseJson(PythonJson(*value), {.python_constants = false}).value_or(JsonValue());
+  return value != nullptr && HasOnlyJsonNumbers(*value) ? *value : JsonValue();
 }
 
 // Returns the fields that the response repeats, with OpenAI's defaults, because clients look for
@@ -133,7 +143,7 @@ JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
 
 }  // namespace
 
-Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const RequestLimits& limits,
+Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const RequestLimits& limits,
                                                const RequestDefaults& defaults,
                                                ResponseStore* store) {
   const Result<JsonValue> json = ParseBody(body);
@@ -147,9 +157,9 @@ Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const Requ
   if (const JsonValue* text = reader.FindObject("text")) {
     RefuseFormat(reader, FieldReader(*text).Find("format"), "text.format");
   }
-  ReadResponsesTools(reader, body, limits, &request);
+  ReadResponsesTools(reader, body.text, limits, &request);
   reader.ReadBool("store", &request.context.store);
-  ReadResponsesInput(reader, body, store, &request);
+  ReadResponsesInput(reader, body.text, store, &request);
   if (reader.error()) return Unexpected(*reader.error());
   AddInstructions(reader, &request.chat.chat.messages);
   if (reader.error()) return Unexpected(*reader.error());

@@ -40,7 +40,7 @@ struct ResponsesRequest {
 
 // Errors name the field: kInvalidArgument if it is wrong or refers to an item that is not in
 // `store` (which may be null), kUnsupported if this build cannot do it. Unknown fields are ignored.
-Result<ResponsesRequest> ParseResponsesRequest(std::string_view body, const RequestLimits& limits,
+Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const RequestLimits& limits,
                                                const RequestDefaults& defaults,
                                                ResponseStore* store);
 

@@ -29,9 +29,9 @@ class ToolReader {
     const JsonValue* type = tool.Find("type");
     if (type == nullptr || !type->IsString()) {
       reader_.Fail(path, "an object with a type", tool);
-    } else if (type->text == "function" || type->text == "custom") {
-      AddTool(tool, path, space, type->text == "custom");
-    } else if (type->text == "namespace" && space.empty()) {
+    } else if (type->text() == "function" || type->text() == "custom") {
+      AddTool(tool, path, space, type->text() == "custom");
+    } else if (type->text() == "namespace" && space.empty()) {
       const std::string name = ReadName(tool, path);
       const JsonValue* inner = tool.Find("tools");
       if (inner != nullptr) ReadList(*inner, path + ".tools", name);
@@ -62,13 +62,12 @@ class ToolReader {
   // Returns the function object of chat completions: the client's text without the type.
   std::string Function(const JsonValue& tool, const std::string& name) const {
     std::string json;
-    for (std::size_t i = 0; i < tool.keys.size(); ++i) {
-      if (tool.keys[i] == "type") continue;
-      const JsonValue& value = tool.items[i];
+    for (std::size_t i = 0; i < tool.items().size(); ++i) {
+      if (tool.key(i) == "type") continue;
+      const JsonValue& value = tool.items()[i];
       json += json.empty() ? "{" : ", ";
-      json += PythonJsonString(tool.keys[i]) + ": ";
-      json +=
-          tool.keys[i] == "name" ? PythonJsonString(name) : std::string(value.SourceIn(source_));
+      json += PythonJsonString(tool.key(i)) + ": ";
+      json += tool.key(i) == "name" ? PythonJsonString(name) : std::string(value.SourceIn(source_));
     }
     return json + "}";
   }
@@ -114,7 +113,7 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
     return {};
   }
   std::vector<std::string> names;
-  for (const JsonValue& tool : list->items) {
+  for (const JsonValue& tool : list->items()) {
     std::string name = FlatNameOf(tool);
     if (HasTool(tools, name)) names.push_back(std::move(name));
   }
@@ -161,7 +160,7 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   if (choice == nullptr) return {};
   const std::string_view type = choice->TextOf("type");
   const bool is_allowed = type == "allowed_tools";
-  const std::string_view mode = is_allowed ? choice->TextOf("mode") : choice->text;
+  const std::string_view mode = is_allowed ? choice->TextOf("mode") : choice->text();
   // The model may call any tool or none. The list of tools stays, and with it the beginning of the
   // prompt.
   if (mode == "auto") return {};
@@ -185,11 +184,11 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
 
 std::string CustomInput(std::string_view arguments) {
   const Result<JsonValue> json = ParseJson(arguments);
-  if (!json || !json->IsObject() || json->items.empty()) return "";
+  if (!json || !json->IsObject() || json->items().empty()) return "";
   // A model may give the parameter another name.
   const JsonValue* input = json->Find(kCustomInput);
-  const JsonValue& value = input == nullptr ? json->items.front() : *input;
-  return value.IsString() ? value.text : PythonJson(value);
+  const JsonValue& value = input == nullptr ? json->items().front() : *input;
+  return value.IsString() ? std::string(value.text()) : PythonJson(value);
 }
 
 std::string CustomInputStream::Feed(std::string_view arguments) {
@@ -210,7 +209,7 @@ std::string CustomInputStream::Feed(std::string_view arguments) {
   const Result<JsonValue> text = ParseJson('"' + pending_.substr(0, end) + '"');
   pending_.erase(0, end);
   if (pending_.starts_with('"')) state_ = State::kBehind;
-  return text ? text->text : "";
+  return text ? std::string(text->text()) : "";
 }
 
 }  // namespace fathom

@@ -33,7 +33,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
                      fmt::format("expected an object, found {}", DescribeFound(*json)));
   }
   const JsonValue* id = json->Find("custom_id");
-  if (id == nullptr || !id->IsString() || id->text.empty()) {
+  if (id == nullptr || !id->IsString() || id->text().empty()) {
     return LineError("", "missing_custom_id",
                      fmt::format("custom_id: expected a string that is not empty, found {}",
                                  id == nullptr ? "nothing" : DescribeFound(*id)));
@@ -53,9 +53,10 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
   if (body == nullptr || !body->IsObject()) {
     reader.Fail("body", "an object", body == nullptr ? "nothing" : DescribeFound(*body));
   }
-  if (reader.error()) return LineError(id->text, "invalid_request", reader.error()->message);
+  if (reader.error())
+    return LineError(std::string(id->text()), "invalid_request", reader.error()->message);
   return BatchInputLine{
-      .custom_id = id->text, .api = api, .body = std::string(body->SourceIn(line))};
+      .custom_id = std::string(id->text()), .api = api, .body = std::string(body->SourceIn(line))};
 }
 
 Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {
@@ -69,11 +70,11 @@ Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {
                      json ? "other JSON" : "text that is not JSON");
   }
   BatchOutputKey key;
-  if (id->text.starts_with(kLineId)) {
-    const char* end = id->text.data() + id->text.size();
-    std::from_chars(id->text.data() + kLineId.size(), end, key.line_number);
+  if (id->text().starts_with(kLineId)) {
+    const char* end = id->text().data() + id->text().size();
+    std::from_chars(id->text().data() + kLineId.size(), end, key.line_number);
   }
-  if (custom_id->IsString()) key.custom_id = custom_id->text;
+  if (custom_id->IsString()) key.custom_id = custom_id->text();
   return key;
 }
 

@@ -70,15 +70,15 @@ std::vector<std::string>::const_iterator FindCommand(const std::vector<std::stri
 
 Status AddValue(const std::string& file, const std::string& key, const JsonValue& value,
                 std::vector<std::string>* words) {
-  const bool is_bool = value.kind == JsonValue::Kind::kBool;
+  const bool is_bool = value.kind() == JsonValue::Kind::kBool;
   if (is_bool && Contains(kOnOff, key)) {
-    words->push_back(fmt::format("--{}={}", key, value.boolean ? "on" : "off"));
+    words->push_back(fmt::format("--{}={}", key, value.boolean() ? "on" : "off"));
   } else if (is_bool) {
-    if (value.boolean) words->push_back("--" + key);
+    if (value.boolean()) words->push_back("--" + key);
   } else if (value.IsString()) {
-    words->push_back(fmt::format("--{}={}", key, value.text));
+    words->push_back(fmt::format("--{}={}", key, value.text()));
   } else if (value.AsDouble()) {
-    words->push_back(fmt::format("--{}={}", key, value.text));
+    words->push_back(fmt::format("--{}={}", key, value.text()));
   } else {
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: {}: expected a string, a number, true, false or a list of them, found {}",
@@ -93,12 +93,13 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
   if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
   const Result<JsonValue> json = ParseJson(*text, {.python_constants = false});
   if (!json || !json->IsObject()) {
-    return MakeError(ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options",
-                     file);
+    return MakeError(
+        ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options, found {}",
+        file, json ? json->Describe() : fmt::format("other text ({})", json.error().message));
   }
-  for (std::size_t i = 0; i < json->keys.size(); ++i) {
-    const std::string& key = json->keys[i];
-    const JsonValue& value = json->items[i];
+  for (std::size_t i = 0; i < json->items().size(); ++i) {
+    const std::string key(json->key(i));
+    const JsonValue& value = json->items()[i];
     const std::string name = NameOf(Renamed("--" + key));
     if (name == "--config") {
       return MakeError(ErrorCode::kInvalidArgument, "{}: config: a file cannot name another", file);
@@ -109,7 +110,7 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
       if (Status added = AddValue(file, plain, value, words); !added) return added;
       continue;
     }
-    for (const JsonValue& entry : value.items) {
+    for (const JsonValue& entry : value.items()) {
       if (Status added = AddValue(file, plain, entry, words); !added) return added;
     }
   }

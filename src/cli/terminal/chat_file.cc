@@ -36,11 +36,12 @@ Result<Think> ReadThink(std::string_view json) {
   const Result<JsonValue> object = ParseJson(json);
   if (!object || !object->IsObject()) {
     return MakeError(ErrorCode::kInvalidData, "expected a JSON object, found {}",
-                     object ? object->Describe() : "text that is not JSON");
+                     object ? object->Describe()
+                            : fmt::format("text that is not JSON ({})", object.error().message));
   }
   const JsonValue* found = object->Find("think");
   if (found == nullptr) return Think::kOff;
-  const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames), found->text);
+  const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames), found->text());
   if (name == std::end(kThinkNames)) {
     return MakeError(ErrorCode::kInvalidData, "think: expected off, high or max, found {}",
                      WriteJson(*found).substr(0, 80));

@@ -52,7 +52,7 @@ std::optional<std::int64_t> CountOf(const JsonValue& object, std::string_view ke
 }
 
 std::string MessageOf(const JsonValue& error) {
-  return OneLine(error.IsString() ? error.text : error.TextOf("message"));
+  return OneLine(error.IsString() ? error.text() : error.TextOf("message"));
 }
 
 std::string FailureOf(const JsonValue* error) {
@@ -89,7 +89,7 @@ StreamUsage MessagesUsage(const JsonValue& usage) {
 }
 
 void TakeChoices(const JsonValue& choices, StreamEvent* event) {
-  for (const JsonValue& choice : choices.items) {
+  for (const JsonValue& choice : choices.items()) {
     event->has_text = event->has_text || !choice.TextOf("text").empty();
     const JsonValue* delta = choice.Find("delta");
     if (delta == nullptr) continue;
@@ -98,7 +98,7 @@ void TakeChoices(const JsonValue& choices, StreamEvent* event) {
       event->has_text = event->has_text || !delta->TextOf(key).empty();
     }
     const JsonValue* calls = delta->Find("tool_calls");
-    event->has_text = event->has_text || (calls != nullptr && !calls->items.empty());
+    event->has_text = event->has_text || (calls != nullptr && !calls->items().empty());
   }
 }
 
@@ -110,7 +110,7 @@ void ReadCompletionChunk(const JsonValue& chunk, StreamEvent* event) {
   if (usage == nullptr) return;
   event->usage = UsageOf(*usage, kChatUsage);
   // The usage at the end stands alone: its tokens came with earlier chunks.
-  event->counts_chunk = choices != nullptr && !choices->items.empty();
+  event->counts_chunk = choices != nullptr && !choices->items().empty();
 }
 
 void ReadResponsesEvent(const JsonValue& json, StreamEvent* event) {

@@ -81,13 +81,13 @@ Result<std::string> FirstModelOf(const LoadTarget& target) {
   const Result<JsonValue> json = ParseJson(reply->body);
   const JsonValue* models = json ? json->Find("data") : nullptr;
   const JsonValue* id =
-      models != nullptr && !models->items.empty() ? models->items.front().Find("id") : nullptr;
+      models != nullptr && !models->items().empty() ? models->items().front().Find("id") : nullptr;
   if (id == nullptr || !id->IsString()) {
     return MakeError(ErrorCode::kInvalidData,
                      "{}: GET /v1/models: expected a list with a model, found {}", target.url,
                      ErrorMessageOf(reply->body));
   }
-  return id->text;
+  return std::string(id->text());
 }
 
 }  // namespace fathom::load

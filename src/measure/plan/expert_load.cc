@@ -66,13 +66,13 @@ class TraceReader {
     FieldReader fields(file, "", {"loads", "source"});
     const JsonValue* loads = fields.Require("loads");
     if (loads == nullptr) return Finish(fields);
-    const std::size_t n = loads->items.size();
+    const std::size_t n = loads->items().size();
     if (!loads->IsArray() || (n != 1 && n != counts_.size())) {
       fields.Fail("loads", fmt::format("{} lists, one for each layer", counts_.size()),
                   loads->IsArray() ? fmt::format("{} lists", n) : loads->Describe());
     }
     for (std::size_t i = 0; i < counts_.size() && !fields.error(); ++i) {
-      ReadLayer(fields, loads->items[n == 1 ? 0 : i], fmt::format("loads[{}]", i), i);
+      ReadLayer(fields, loads->items()[n == 1 ? 0 : i], fmt::format("loads[{}]", i), i);
     }
     return Finish(fields);
   }
@@ -84,9 +84,9 @@ class TraceReader {
     reader.ReadInteger("layer", {0, config_.num_hidden_layers - 1}, &layer);
     const JsonValue* experts = reader.Require("experts");
     if (experts != nullptr && !experts->IsArray()) reader.Fail("experts", "a list", *experts);
-    for (std::size_t i = 0; !reader.error() && i < experts->items.size(); ++i) {
+    for (std::size_t i = 0; !reader.error() && i < experts->items().size(); ++i) {
       const std::optional<std::int64_t> expert = reader.IntegerOf(
-          experts->items[i], fmt::format("experts[{}]", i), {0, config_.n_routed_experts - 1});
+          experts->items()[i], fmt::format("experts[{}]", i), {0, config_.n_routed_experts - 1});
       if (expert) ++counts_[static_cast<std::size_t>(layer)][static_cast<std::size_t>(*expert)];
     }
     return Finish(reader);
@@ -107,14 +107,15 @@ class TraceReader {
 
   void ReadLayer(FieldReader& reader, const JsonValue& list, const std::string& path,
                  std::size_t layer) {
-    if (!list.IsArray() || list.items.size() != Experts(config_)) {
+    if (!list.IsArray() || list.items().size() != Experts(config_)) {
       reader.Fail(path, fmt::format("{} numbers, one for each expert", Experts(config_)),
-                  list.IsArray() ? fmt::format("{}", list.items.size()) : list.Describe());
+                  list.IsArray() ? fmt::format("{}", list.items().size()) : list.Describe());
       return;
     }
-    for (std::size_t e = 0; e < list.items.size(); ++e) {
+    for (std::size_t e = 0; e < list.items().size(); ++e) {
       counts_[layer][e] =
-          reader.NumberOf(list.items[e], fmt::format("{}[{}]", path, e), {0, kLargest}).value_or(0);
+          reader.NumberOf(list.items()[e], fmt::format("{}[{}]", path, e), {0, kLargest})
+              .value_or(0);
     }
   }
 

@@ -119,10 +119,7 @@ JsonValue BpeModel(std::size_t n_merges) {
   std::int64_t id = 0;
   // operator[] searches for a key before it adds one: with a hundred thousand keys this takes
   // minutes. All keys differ by construction.
-  const auto add = [&](std::string_view text) {
-    vocabulary.keys.emplace_back(text);
-    vocabulary.items.emplace_back(id++);
-  };
+  const auto add = [&](std::string_view text) { vocabulary.Add(text, id++); };
   for (const std::string_view token : kFirstTokens) {
     add(token);
   }

@@ -10,11 +10,9 @@ namespace {
 
 TEST(MessagesErrorTest, TheTypeFollowsFromTheStatus) {
   const auto type_of = [](int status) {
-    return MessagesErrorJson(
-               {.status = status, .message = "m", .type = "", .param = "", .code = ""})
-        .Find("error")
-        ->Find("type")
-        ->text;
+    const JsonValue json =
+        MessagesErrorJson({.status = status, .message = "m", .type = "", .param = "", .code = ""});
+    return std::string(json.Find("error")->TextOf("type"));
   };
   EXPECT_EQ(type_of(400), "invalid_request_error");
   EXPECT_EQ(type_of(401), "authentication_error");
@@ -55,10 +53,10 @@ TEST(MessagesErrorTest, NamesTheRequestIfItIsKnown) {
 
 TEST(MessagesErrorTest, TheMessageNamesTheField) {
   ApiError error = ToApiError({ErrorCode::kInvalidArgument, "messages[0].role: expected a role"});
-  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text,
+  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text(),
             "messages[0].role: expected a role");
   error.param = "output_config.effort";
-  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text,
+  EXPECT_EQ(MessagesErrorJson(error).Find("error")->Find("message")->text(),
             "output_config.effort: messages[0].role: expected a role");
 }
 
