@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "chat/answer_event.h"
@@ -54,7 +55,7 @@ class ArgumentsWriter {
   bool BeginMember(std::string_view key, std::string* out);
 
   const bool streams_;
-  std::unordered_map<std::string, std::size_t> keys_;  // key -> index
+  std::map<std::string, std::size_t, std::less<>> keys_;  // key -> index
   std::vector<MemberText> members_;  // not streaming: the members to write at the end
   std::size_t current_ = 0;          // the open member
   bool is_open_ = false;             // streaming: the value of the open member is sent

@@ -2,6 +2,7 @@
 // strings, all text UTF-8. docs/spec/encoding.md section 3.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,6 +73,10 @@ struct Message {
   std::optional<std::string> task{};             // one of kTaskTokens; adds the token of that task
   bool wo_eos = false;  // assistant: leave the turn open, to be continued by the model
 };
+
+// The most messages that are read from one request. A message of 16 bytes in a request takes
+// hundreds here, and no context has room for so many.
+inline constexpr std::size_t kMaxMessages = 65'536;
 
 // The input of EncodeChat.
 struct ChatRequest {

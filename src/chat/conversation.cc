@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 namespace fathom {
 namespace {
 
-using CallOrder = std::unordered_map<std::string, std::size_t>;
+// A tree, because clients choose the ids: a table is slow where they collide.
+using CallOrder = std::map<std::string, std::size_t>;
 
 bool IsToolResult(const ContentBlock& block) {
   return block.kind == ContentBlock::Kind::kToolResult;

@@ -28,6 +28,10 @@ class MessageReader {
   const std::optional<Error>& error() const { return error_; }
 
   std::vector<Message> ReadMessages(const JsonValue& list, const std::string& path) {
+    if (list.items().size() > kMaxMessages) {
+      Fail(path, fmt::format("at most {} messages", kMaxMessages),
+           fmt::format("{}", list.items().size()));
+    }
     return ReadItems(list, path, "a list of messages", &MessageReader::ReadMessage);
   }
 
@@ -62,6 +66,7 @@ class MessageReader {
                               std::string_view expected,
                               Item (MessageReader::*read)(const JsonValue&, const std::string&)) {
     std::vector<Item> items;
+    if (!error_) items.reserve(list.items().size());
     if (!list.IsArray()) Fail(path, expected, &list);
     for (std::size_t i = 0; list.IsArray() && i < list.items().size() && !error_; ++i) {
       items.push_back((this->*read)(list.items()[i], fmt::format("{}[{}]", path, i)));

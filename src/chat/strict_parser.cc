@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "chat/literals.h"
@@ -89,7 +89,7 @@ class StrictReader {
         NameOfCall(ReadUntil({kParameterOpen, kInvokeClose}));
     if (!name) Fail("the name of the tool");
     call.name = name.value_or("");
-    std::unordered_set<std::string_view> names;
+    std::set<std::string_view> names;
     call.arguments.assign(1, '{');
     while (!error_ && stop_ == kParameterOpen) {
       const Parameter parameter = ReadParameter();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/openai/openai_api.h"
+#include "chat/literals.h"
 #include "tests/api/api_model.h"
 #include "tests/api/api_streams.h"
 
@@ -15,8 +16,6 @@ namespace fathom {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kEndOfSentence = "<｜end▁of▁sentence｜>";
 
 struct Golden {
   std::string name;

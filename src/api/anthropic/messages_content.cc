@@ -137,6 +137,7 @@ class ConversationReader {
   }
 
   void AddMessage(const JsonValue& value, const std::string& path) {
+    CheckCount(1, path);
     const JsonValue* role = value.Find("role");
     const JsonValue* content = value.Find("content");
     const std::string_view name = value.TextOf("role");
@@ -157,6 +158,13 @@ class ConversationReader {
     } else {
       reader_.Fail(path + ".role", "user, assistant or system", Found(role));
     }
+  }
+
+  // `n_more`: messages beside messages_.
+  void CheckCount(std::size_t n_more, const std::string& path) {
+    const std::size_t n_messages = messages_.size() + n_more;
+    if (n_messages <= kMaxMessages) return;
+    reader_.Fail(path, fmt::format("at most {} messages and tool results", kMaxMessages), "more");
   }
 
   void AddUser(Blocks blocks) {
@@ -209,6 +217,7 @@ class ConversationReader {
       blocks->results.push_back({.role = Role::kTool,
                                  .content = ReadToolResult(block, path),
                                  .tool_call_id = ReadText(block, "tool_use_id", path)});
+      CheckCount(blocks->results.size(), path);
     } else if (type == "thinking" && role == Role::kAssistant) {
       blocks->reasoning += ReadText(block, "thinking", path);
     } else if (type == "tool_use" && role == Role::kAssistant) {

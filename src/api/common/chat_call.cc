@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "api/common/api.h"
@@ -37,10 +39,8 @@ Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
   } else if (!choice.allowed.empty()) {
-    std::erase_if(tools, [&](const ToolSpec& tool) {
-      return std::find(choice.allowed.begin(), choice.allowed.end(), tool.name) ==
-             choice.allowed.end();
-    });
+    const std::set<std::string_view> allowed(choice.allowed.begin(), choice.allowed.end());
+    std::erase_if(tools, [&](const ToolSpec& tool) { return !allowed.contains(tool.name); });
   }
   if (!tools.empty()) return tools;
   if (choice.kind == Kind::kRequired) {
@@ -150,6 +150,12 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
                                const ApiModel& model) {
   if (!request) return UnexpectedApiError(request.error());
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
+  if (tools.size() > model.limits.max_tools) {
+    return UnexpectedApiError(
+        {ErrorCode::kInvalidArgument, fmt::format("tools: expected at most {}, found {} in all "
+                                                  "messages",
+                                                  model.limits.max_tools, tools.size())});
+  }
   // A strict schema needs constrained decoding.
   if (!request->strict_field.empty() && !tools.empty()) {
     return UnexpectedApiError(

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -419,14 +421,13 @@ Result<ForcedCall> MakeForcedCall(std::span<const ToolSpec> tools, bool after_re
                        .after_reasoning = after_reasoning,
                        .think_close = *think_close,
                        .max_context = max_context};
+  std::set<std::string_view> names;
   for (const ToolSpec& tool : tools) {
+    if (!names.insert(tool.name).second) continue;
     const EncodedPrompt opener = RenderCallOpening(tool.name);
     Result<std::vector<Token>> tokens = EncodePrompt(tokenizer, opener);
     if (!tokens) return Unexpected(tokens.error());
-    ForcedCall::Opener entry = {.text = opener.Text(), .tokens = *std::move(tokens)};
-    const bool is_known =
-        std::find(forced.openers.begin(), forced.openers.end(), entry) != forced.openers.end();
-    if (!is_known) forced.openers.push_back(std::move(entry));
+    forced.openers.push_back({.text = opener.Text(), .tokens = *std::move(tokens)});
   }
   return forced;
 }

@@ -124,6 +124,12 @@ class ResponsesItems {
         {"web_search_call", &ResponsesItems::ReadNothing},
     };
     if (error_) return;
+    if (messages_.size() >= kMaxMessages) {
+      error_ = Error{ErrorCode::kInvalidArgument,
+                     fmt::format("{}: expected at most {} messages, calls and outputs, found more",
+                                 path, kMaxMessages)};
+      return;
+    }
     if (!item.IsObject()) {
       error_ = Error{ErrorCode::kInvalidArgument,
                      fmt::format("{}: expected an object, found {}", path, DescribeFound(item))};
@@ -135,7 +141,7 @@ class ResponsesItems {
     if (type == "item_reference") {
       const std::optional<ResponseItem> stored =
           store_ == nullptr ? std::nullopt : store_->FindItem(id);
-      if (stored) return AddJson(*stored, path);
+      if (stored) return AddReferenced(*stored, path);
       reader.Fail("id", "the id of an item of a stored response", PythonJsonString(id));
     } else {
       const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
@@ -181,6 +187,20 @@ class ResponsesItems {
     std::string_view type;
     void (ResponsesItems::*read)(FieldReader&, std::string_view);
   };
+
+  // A reference of a few bytes may stand for megabytes, and the store is searched for each.
+  void AddReferenced(const ResponseItem& item, const std::string& path) {
+    constexpr std::size_t kMaxReferences = 1024;
+    constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+    referenced_bytes_ += item.json.size();
+    if (++n_references_ <= kMaxReferences && referenced_bytes_ <= kMaxBytes) {
+      return AddJson(item, path);
+    }
+    error_ = Error{ErrorCode::kTooLarge,
+                   fmt::format("{}: expected at most {} references to items of together {} bytes, "
+                               "found more",
+                               path, kMaxReferences, kMaxBytes)};
+  }
 
   void AddJson(const ResponseItem& item, const std::string& path) {
     if (error_) return;
@@ -285,6 +305,8 @@ class ResponsesItems {
   ResponseStore* const store_;
   std::vector<Message> messages_;
   std::vector<ResponseItem> items_;
+  std::size_t n_references_ = 0;
+  std::size_t referenced_bytes_ = 0;
   std::set<std::string, std::less<>> call_ids_;
   std::optional<Error> error_;
 };

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "json/json_value.h"
@@ -99,9 +99,11 @@ std::string FlatNameOf(const JsonValue& tool) {
   return FlatToolName(tool.TextOf("namespace"), tool.TextOf("name"));
 }
 
-bool HasTool(const ResponsesTools& tools, std::string_view flat_name) {
-  return std::any_of(tools.tools.begin(), tools.tools.end(),
-                     [&](const ToolSpec& tool) { return tool.name == flat_name; });
+// A set, because a list of choices may be as long as the list of tools.
+std::set<std::string_view> NamesOf(const ResponsesTools& tools) {
+  std::set<std::string_view> names;
+  for (const ToolSpec& tool : tools.tools) names.insert(tool.name);
+  return names;
 }
 
 // Returns the allowed tools that the model knows; tools that only OpenAI runs may be among them.
@@ -112,10 +114,11 @@ std::vector<std::string> AllowedTools(FieldReader& reader, const JsonValue& choi
     reader.Fail("tool_choice.tools", "a list of tools", list);
     return {};
   }
+  const std::set<std::string_view> known = NamesOf(tools);
   std::vector<std::string> names;
   for (const JsonValue& tool : list->items()) {
     std::string name = FlatNameOf(tool);
-    if (HasTool(tools, name)) names.push_back(std::move(name));
+    if (known.contains(name)) names.push_back(std::move(name));
   }
   if (names.empty()) reader.Fail("tool_choice.tools", "the name of one of the tools", "none");
   return names;
@@ -175,7 +178,7 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
     return {};
   }
   std::string name = FlatNameOf(*choice);
-  if (!HasTool(tools, name)) {
+  if (!NamesOf(tools).contains(name)) {
     reader.Fail("tool_choice.name", "the name of one of the tools",
                 PythonJsonString(choice->TextOf("name")));
   }

@@ -4,9 +4,9 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 
 #include "base/descriptor.h"
 #include "base/result.h"
@@ -42,8 +42,9 @@ class BatchOutput {
   Descriptor file_;  // none: standard output
   std::string path_;
   off_t n_bytes_ = 0;  // complete lines
-  std::unordered_set<std::string> answered_;
-  std::unordered_set<std::int64_t> failed_lines_;
+  // Trees, because files choose the ids: a table is slow where they collide.
+  std::set<std::string> answered_;
+  std::set<std::int64_t> failed_lines_;
 };
 
 }  // namespace fathom::cli

@@ -76,7 +76,7 @@ struct BatchRun::Job {
 
 BatchPlan PlanBatch(std::string_view input, const BatchOutput& output) {
   BatchPlan plan;
-  std::unordered_set<std::string> seen;
+  std::set<std::string> seen;
   Lines lines(input);
   for (std::string_view line; lines.Next(&line); ++plan.n_lines) {
     const auto parsed = ParseBatchLine(line);

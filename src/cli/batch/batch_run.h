@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "api/common/api.h"
@@ -76,7 +76,7 @@ class BatchRun {
   BatchOutput& output_;
   const RandomBits random_bits_;
   BatchTotals totals_;
-  std::unordered_set<std::string> seen_;    // custom ids of the lines so far
+  std::set<std::string> seen_;              // custom ids of the lines so far
   std::unique_ptr<Job> next_;               // not all of its requests are with the engine yet
   std::vector<std::unique_ptr<Job>> jobs_;  // all of theirs are
 };

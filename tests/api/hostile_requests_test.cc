@@ -1,0 +1,131 @@
+// Bodies that are short for what they ask the server to do.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "api/anthropic/messages_request.h"
+#include "api/common/api.h"
+#include "api/openai/openai_requests.h"
+#include "api/responses/response_store.h"
+#include "api/responses/responses_request.h"
+
+namespace fathom {
+namespace {
+
+constexpr RequestLimits kHostileLimits = {.vocab_size = 1000, .max_context = 4096};
+
+std::string Repeat(std::string_view unit, std::size_t n) {
+  std::string text;
+  for (std::size_t i = 0; i < n; ++i) text += unit;
+  return text;
+}
+
+template <class T>
+std::string ErrorText(const Result<T>& result) {
+  return result ? "" : result.error().message;
+}
+
+TEST(HostileRequests, BodiesOfTooManyValuesAreRefusedByEveryApi) {
+  const std::string body = "{\"x\":[" + Repeat("[],", 19'000'000) + "[]]}";
+  for (const Api* api : Apis()) {
+    const ApiResult<ApiCall> call = api->prepare(body, ApiModel());
+    ASSERT_FALSE(call);
+    EXPECT_EQ(call.error().status, 413);
+    EXPECT_EQ(call.error().code, "request_too_large");
+    EXPECT_EQ(call.error().param, "");
+    EXPECT_EQ(api->error(call.error()).status, 413);
+  }
+}
+
+TEST(HostileRequests, AbandonedBodiesAreNotReadToTheirEnd) {
+  const std::string body = "{\"x\":[" + Repeat("12345,", 100'000) + "1]}";
+  for (const Api* api : Apis()) {
+    int n_asked = 0;
+    const ApiBody abandoned(body, [&] { return ++n_asked == 3; });
+    const ApiResult<ApiCall> call = api->prepare(abandoned, ApiModel());
+    ASSERT_FALSE(call);
+    EXPECT_EQ(call.error().status, 503);
+    EXPECT_EQ(n_asked, 3);
+  }
+}
+
+TEST(HostileRequests, MessagesAreCounted) {
+  const std::size_t n_most = kMaxMessages;
+  const auto chat = [](std::size_t n) {
+    return ErrorText(ParseChatCompletionRequest(
+        R"({"messages":[{"role":"user"})" + Repeat(R"(,{"role":"user"})", n - 1) + "]}",
+        kHostileLimits, {}));
+  };
+  EXPECT_EQ(chat(n_most), "");
+  EXPECT_EQ(chat(n_most + 1), "messages: expected at most 65536 messages, found 65537");
+  const auto messages = [](std::size_t n) {
+    return ErrorText(
+        ParseMessagesRequest(R"({"messages":[{"role":"user","content":[{"type":"tool_result"})" +
+                                 Repeat(R"(,{"type":"tool_result"})", n - 1) + "]}]}",
+                             kHostileLimits, {}));
+  };
+  EXPECT_EQ(messages(n_most), "");
+  EXPECT_EQ(
+      messages(n_most + 1),
+      "messages[0].content[65536]: expected at most 65536 messages and tool results, found more");
+  const auto responses = [](std::size_t n) {
+    return ErrorText(ParseResponsesRequest(
+        R"({"input":[{"role":"user"})" + Repeat(R"(,{"role":"user"})", n - 1) + "]}",
+        kHostileLimits, {}, nullptr));
+  };
+  EXPECT_EQ(responses(n_most), "");
+  EXPECT_EQ(responses(n_most + 1),
+            "input[65536]: expected at most 65536 messages, calls and outputs, found more");
+}
+
+TEST(HostileRequests, ReferencesToStoredItemsAreCounted) {
+  const auto error_of = [](std::size_t n_references, std::size_t item_bytes) {
+    ResponseStore store;
+    store.Put({.id = "resp_1",
+               .json = "{}",
+               .items = {{.id = "a",
+                          .json = R"({"role":"user","content":")" + std::string(item_bytes, 'x') +
+                                  "\"}"}}});
+    const Result<ResponsesRequest> request = ParseResponsesRequest(
+        R"({"store":false,"input":[{"id":"a"})" + Repeat(R"(,{"id":"a"})", n_references - 1) + "]}",
+        kHostileLimits, {}, &store);
+    return request ? 0 : ToApiError(request.error()).status;
+  };
+  EXPECT_EQ(error_of(1024, 10), 0);
+  EXPECT_EQ(error_of(1025, 10), 413);
+  EXPECT_EQ(error_of(60, 1 << 20), 0);
+  EXPECT_EQ(error_of(65, 1 << 20), 413);
+}
+
+double SecondsToChoose(int n_tools) {
+  std::string tools;
+  std::string allowed;
+  for (int i = 0; i < n_tools; ++i) {
+    const std::string_view comma = i == 0 ? "" : ",";
+    tools += fmt::format(R"({}{{"type":"function","name":"f{:06}"}})", comma, i);
+    allowed += fmt::format(R"({}{{"name":"f{:06}"}})", comma, i);
+  }
+  const std::string body = fmt::format(
+      R"({{"input":"","tools":[{}],"tool_choice":{{"type":"allowed_tools","mode":"required",)"
+      R"("tools":[{}]}}}})",
+      tools, allowed);
+  RequestLimits limits = kHostileLimits;
+  limits.max_tools = static_cast<std::size_t>(n_tools);
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<ResponsesRequest> request = ParseResponsesRequest(body, limits, {}, nullptr);
+  EXPECT_TRUE(request) << ErrorText(request);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Quadratic time would be 64 times as long.
+TEST(HostileRequests, AllowedToolsTakeLinearTime) {
+  const double some = SecondsToChoose(8'000);
+  EXPECT_LT(SecondsToChoose(64'000), std::max(0.1, 24 * some));
+}
+
+}  // namespace
+}  // namespace fathom
