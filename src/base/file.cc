@@ -1,6 +1,10 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,18 +12,75 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/descriptor.h"
-
 namespace fathom {
 namespace {
+
+constexpr int kPipeSeconds = 5;  // in which a pipe with a name must have something to read
 
 tl::unexpected<Error> FileError(std::string_view name, std::string_view what) {
   return MakeError(ErrorCode::kIo, "{}: cannot {}: {}", name, what, std::strerror(errno));
 }
 
+std::string_view KindOf(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "a device";
+  }
+  return "something else";
+}
+
+// Waits for the first byte, or the end, of a pipe that has a name. A pipe without a name had a
+// writer when it was made.
+bool HasWriter(int pipe) {
+  struct statfs system = {};
+  if (::fstatfs(pipe, &system) == 0 && system.f_type == PIPEFS_MAGIC) return true;
+  pollfd first = {.fd = pipe, .events = POLLIN, .revents = 0};
+  return ::poll(&first, 1, 1000 * kPipeSeconds) != 0;
+}
+
 }  // namespace
 
-Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
+Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind) {
+  const char* const expected =
+      kind == FileKind::kRegular ? "a regular file" : "a regular file or a pipe";
+  const auto is_wrong = [&](mode_t mode) {
+    return MakeError(ErrorCode::kInvalidData, "{}: expected {}, found {}", path.string(), expected,
+                     KindOf(mode));
+  };
+  // Without O_NONBLOCK, a FIFO that nobody writes to would be waited for here.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info = {};
+  if (file.get() < 0) {
+    const int error = errno;
+    if (error == ENXIO && ::stat(path.c_str(), &info) == 0) return is_wrong(info.st_mode);
+    return MakeError(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "{}: cannot open: {}",
+                     path.string(), std::strerror(error));
+  }
+  if (::fstat(file.get(), &info) != 0) return FileError(path.string(), "read its kind");
+  const bool is_pipe = S_ISFIFO(info.st_mode);
+  if (!S_ISREG(info.st_mode) && !(is_pipe && kind == FileKind::kRegularOrPipe)) {
+    return is_wrong(info.st_mode);
+  }
+  const int flags = ::fcntl(file.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
+    return FileError(path.string(), "read");
+  }
+  if (is_pipe && !HasWriter(file.get())) {
+    return MakeError(ErrorCode::kIo,
+                     "{}: expected a pipe that is written to, found nothing in {} s", path.string(),
+                     kPipeSeconds);
+  }
+  return file;
+}
+
+Result<std::string> ReadDescriptor(int descriptor, std::string_view name, std::size_t most_bytes) {
   std::string content;
   std::array<char, 65536> piece;
   for (;;) {
@@ -30,16 +91,18 @@ Result<std::string> ReadDescriptor(int descriptor, std::string_view name) {
     } else if (errno != EINTR) {
       return FileError(name, "read");
     }
+    if (content.size() > most_bytes) {
+      return MakeError(ErrorCode::kInvalidData, "{}: expected at most {} bytes, found more", name,
+                       most_bytes);
+    }
   }
 }
 
-Result<std::string> ReadFile(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) {
-    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-    return MakeError(code, "{}: cannot open: {}", path.string(), std::strerror(errno));
-  }
-  return ReadDescriptor(file.get(), path.string());
+Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t most_bytes,
+                             FileKind kind) {
+  const Result<Descriptor> file = OpenToRead(path, kind);
+  if (!file) return Unexpected(file.error());
+  return ReadDescriptor(file->get(), path.string(), most_bytes);
 }
 
 Status WriteDescriptor(int descriptor, std::string_view name, std::string_view text) {

@@ -1,18 +1,38 @@
 // Whole files as text.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 namespace fathom {
 
-// Errors: kNotFound where there is no such file, kIo otherwise.
-Result<std::string> ReadFile(const std::filesystem::path& path);
+// Most bytes of a file, by what it holds.
+inline constexpr std::size_t kMostSettingsBytes = std::size_t{16} << 20;  // configurations, keys
+inline constexpr std::size_t kMostTableBytes = std::size_t{512} << 20;    // vocabularies, indexes
+inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 30;       // prompts, conversations
+inline constexpr std::size_t kMostBatchBytes = std::size_t{16} << 30;     // requests, results
+
+// What may lie at a path that is read. A device is refused: it may have no end.
+enum class FileKind {
+  kRegular,
+  kRegularOrPipe,  // for names that people give: a shell's <(command) is a pipe
+};
+
+// Opens a file for reading. Never waits without end, whatever lies at the path: a pipe that has a
+// name must be written to within 5 seconds. Errors: kNotFound where there is no such file,
+// kInvalidData for another kind of file, kIo otherwise.
+Result<Descriptor> OpenToRead(const std::filesystem::path& path, FileKind kind);
+
+// Reads all of a file. Errors: those of OpenToRead; kInvalidData: it has more than most_bytes.
+Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t most_bytes,
+                             FileKind kind = FileKind::kRegular);
 // Reads an open file or pipe to its end; `name` is what errors call it.
-Result<std::string> ReadDescriptor(int descriptor, std::string_view name);
+Result<std::string> ReadDescriptor(int descriptor, std::string_view name, std::size_t most_bytes);
 
 // Writes all of `text` to a file descriptor. The error of a closed pipe has no message.
 Status WriteDescriptor(int descriptor, std::string_view name, std::string_view text);

@@ -1,6 +1,5 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -9,27 +8,22 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "base/file.h"
 
 namespace fathom {
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) {
-    const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-    return MakeError(code, "{}: cannot open: {}", path.string(), std::strerror(errno));
-  }
+  const Result<Descriptor> file = OpenToRead(path, FileKind::kRegular);
+  if (!file) return Unexpected(file.error());
   struct stat info = {};
-  if (::fstat(file.get(), &info) != 0) {
+  if (::fstat(file->get(), &info) != 0) {
     return MakeError(ErrorCode::kIo, "{}: cannot read its size: {}", path.string(),
                      std::strerror(errno));
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return MakeError(ErrorCode::kInvalidData, "{}: expected a regular file", path.string());
   }
   const auto size = static_cast<std::size_t>(info.st_size);
   // mmap refuses an empty mapping; an empty file is an ordinary file.
   if (size == 0) return MappedFile();
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file->get(), 0);
   if (address == MAP_FAILED) {
     return MakeError(ErrorCode::kIo, "{}: cannot map {} bytes: {}", path.string(), size,
                      std::strerror(errno));

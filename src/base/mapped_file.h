@@ -15,6 +15,7 @@ namespace fathom {
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::filesystem::path& path);
+  // Errors: those of OpenToRead for a regular file; the system refuses the mapping.
 
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;

@@ -1,10 +1,9 @@
 #include "chat/profile.h"
 
 #include <array>
-#include <cstddef>
 #include <string>
 
-#include "base/mapped_file.h"
+#include "base/file.h"
 
 namespace fathom {
 namespace {
@@ -58,10 +57,6 @@ constexpr std::array<PromptProfile, 2> kProfiles = {{
     {.name = "v4-0731", .efforts = k0731Efforts},
 }};
 
-std::string_view AsText(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 }  // namespace
 
 std::span<const PromptProfile> KnownProfiles() { return kProfiles; }
@@ -80,15 +75,14 @@ Result<PromptProfile> FindProfile(std::string_view name) {
 }
 
 ProfileDetection DetectProfile(const std::filesystem::path& model_directory) {
-  const Result<MappedFile> encoder =
-      MappedFile::Open(model_directory / "encoding" / "encoding_dsv4.py");
-  if (!encoder) return {.profile = kProfiles[0], .is_certain = false};
-  const std::string_view text = AsText(encoder->bytes());
+  const Result<std::string> text =
+      ReadFile(model_directory / "encoding" / "encoding_dsv4.py", kMostSettingsBytes);
+  if (!text) return {.profile = kProfiles[0], .is_certain = false};
   // Looks for the newer identifier first: the older one may stand beside it.
-  if (text.find("REASONING_EFFORT_PROMPTS") != std::string_view::npos) {
+  if (text->find("REASONING_EFFORT_PROMPTS") != std::string::npos) {
     return {.profile = kProfiles[1], .is_certain = true};
   }
-  const bool is_preview = text.find("REASONING_EFFORT_MAX") != std::string_view::npos;
+  const bool is_preview = text->find("REASONING_EFFORT_MAX") != std::string::npos;
   return {.profile = kProfiles[0], .is_certain = is_preview};
 }
 

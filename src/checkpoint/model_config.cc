@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "base/mapped_file.h"
+#include "base/file.h"
 #include "base/tensor.h"
 #include "checkpoint/config_fields.h"
 #include "checkpoint/problems.h"
@@ -235,11 +235,9 @@ Result<ModelConfig> ParseModelConfig(std::string_view text, std::string_view fil
 }
 
 Result<ModelConfig> ReadModelConfig(const std::filesystem::path& path) {
-  const Result<MappedFile> file = MappedFile::Open(path);
-  if (!file) return Unexpected(file.error());
-  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
-  return ParseModelConfig(text, path.string());
+  const Result<std::string> text = ReadFile(path, kMostSettingsBytes);
+  if (!text) return Unexpected(text.error());
+  return ParseModelConfig(*text, path.string());
 }
 
 }  // namespace fathom

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/file.h"
 #include "base/parse_text.h"
 #include "base/processors.h"
 #include "base/thread_team.h"
@@ -85,14 +86,12 @@ class CheckpointReader {
 
   std::optional<SafetensorsIndex> ReadIndex() {
     const std::filesystem::path path = directory_ / kIndexFile;
-    const Result<MappedFile> file = MappedFile::Open(path);
-    if (!file) {
-      problems_.push_back(file.error());
+    const Result<std::string> json = ReadFile(path, kMostTableBytes);
+    if (!json) {
+      problems_.push_back(json.error());
       return std::nullopt;
     }
-    const std::string_view json(reinterpret_cast<const char*>(file->bytes().data()),
-                                file->bytes().size());
-    std::optional<SafetensorsIndex> index = ParseSafetensorsIndex(json, path.string(), problems_);
+    std::optional<SafetensorsIndex> index = ParseSafetensorsIndex(*json, path.string(), problems_);
     if (index) {
       file_names_ = index->files;
     }

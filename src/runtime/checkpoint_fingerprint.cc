@@ -43,7 +43,8 @@ void AddPieces(std::span<const std::byte> bytes, std::string& identity) {
 }
 
 Result<std::string> Fingerprint(const Checkpoint& checkpoint, bool with_files) {
-  const Result<std::string> config = ReadFile(checkpoint.path() / "config.json");
+  const Result<std::string> config =
+      ReadFile(checkpoint.path() / "config.json", kMostSettingsBytes);
   if (!config) return Unexpected(config.error());
   std::string identity = *config;
   for (const Checkpoint::Tensor* tensor : checkpoint.TensorsByName()) {

@@ -23,7 +23,7 @@ std::string_view FirstOption(const RankOptions& options) {
 Result<std::string> ReadForAll(Communicator& all, const std::filesystem::path& path) {
   std::string text;
   if (all.rank() == 0) {
-    Result<std::string> read = ReadFile(path);
+    Result<std::string> read = ReadFile(path, kMostTableBytes, FileKind::kRegularOrPipe);
     if (!read) return Unexpected(read.error());
     text = *std::move(read);
   }

@@ -50,7 +50,7 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
 
 Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory) {
   const std::string path = directory / "generation_config.json";
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadFile(path, kMostSettingsBytes);
   if (!text) {
     if (text.error().code == ErrorCode::kNotFound) return GenerationConfig();
     return Unexpected(text.error());

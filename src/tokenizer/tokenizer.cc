@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/mapped_file.h"
+#include "base/file.h"
 #include "base/utf8.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/pretokenizer.h"
@@ -189,11 +189,9 @@ Result<Tokenizer> Tokenizer::Load(const std::filesystem::path& path) {
   std::error_code ignored;  // Open reports what is wrong with the path
   const std::filesystem::path file_path =
       std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
-  const Result<MappedFile> file = MappedFile::Open(file_path);
-  if (!file) return Unexpected(file.error());
-  const std::string_view json(reinterpret_cast<const char*>(file->bytes().data()),
-                              file->bytes().size());
-  return Parse(json, file_path.string());
+  const Result<std::string> json = ReadFile(file_path, kMostTableBytes);
+  if (!json) return Unexpected(json.error());
+  return Parse(*json, file_path.string());
 }
 
 Result<Tokenizer> Tokenizer::Parse(std::string_view json, std::string_view file_name) {

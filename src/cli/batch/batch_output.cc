@@ -59,7 +59,7 @@ Status BatchOutput::Lock() const {
 }
 
 Status BatchOutput::Recover() {
-  const Result<std::string> content = ReadInput(path_);
+  const Result<std::string> content = ReadDescriptor(file_.get(), path_, kMostBatchBytes);
   if (!content) return Unexpected(content.error());
   std::string_view rest = *content;
   for (std::int64_t number = 1;; ++number) {

@@ -67,7 +67,7 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   if (!n_context) return Unexpected(n_context.error());
   const Result<ApiModel> api = MakeApiModel(command, *n_context, kMaxChoices, *files, log);
   if (!api) return Unexpected(api.error());
-  const Result<std::string> input = ReadInput(command.input);
+  const Result<std::string> input = ReadInput(command.input, kMostBatchBytes);
   if (!input) return Unexpected(input.error());
   Result<BatchOutput> output = BatchOutput::Open(command.output, command.input);
   if (!output) return Unexpected(output.error());

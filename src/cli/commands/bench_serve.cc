@@ -32,7 +32,7 @@ void AllowManyDescriptors() {
 
 Result<std::string> ReadKey(const BenchServeCommand& command) {
   if (command.api_key_file.empty()) return command.api_key;
-  Result<std::string> text = ReadInput(command.api_key_file.string());
+  Result<std::string> text = ReadInput(command.api_key_file.string(), kMostSettingsBytes);
   if (!text) return text;
   const std::size_t end = std::min(text->find_first_of("\r\n"), text->size());
   if (end == 0) {

@@ -57,7 +57,7 @@ std::string_view Trimmed(std::string_view line) {
 Result<std::vector<std::string>> ReadKeys(std::string_view option, std::vector<std::string> keys,
                                           const std::filesystem::path& file) {
   if (!file.empty()) {
-    const Result<std::string> text = ReadInput(file.string());
+    const Result<std::string> text = ReadInput(file.string(), kMostSettingsBytes);
     if (!text) return MakeError(text.error().code, "{}-file: {}", option, text.error().message);
     LineReader lines(*text);
     for (std::string_view line; lines.Next(&line);) {

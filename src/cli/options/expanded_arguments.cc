@@ -89,7 +89,7 @@ Status AddValue(const std::string& file, const std::string& key, const JsonValue
 
 Status AddFile(const std::string& file, const std::vector<std::string>& given,
                std::vector<std::string>* words) {
-  const Result<std::string> text = ReadInput(file);
+  const Result<std::string> text = ReadInput(file, kMostSettingsBytes);
   if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
   const Result<JsonValue> json = ParseJson(*text, {.python_constants = false});
   if (!json || !json->IsObject()) {

@@ -12,8 +12,9 @@ void PrintError(std::string_view text) {
   static_cast<void>(WriteDescriptor(STDERR_FILENO, "standard error", text));
 }
 
-Result<std::string> ReadInput(const std::string& path) {
-  return path == "-" ? ReadDescriptor(STDIN_FILENO, "standard input") : ReadFile(path);
+Result<std::string> ReadInput(const std::string& path, std::size_t most_bytes) {
+  return path == "-" ? ReadDescriptor(STDIN_FILENO, "standard input", most_bytes)
+                     : ReadFile(path, most_bytes, FileKind::kRegularOrPipe);
 }
 
 }  // namespace fathom::cli

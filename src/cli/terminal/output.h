@@ -1,6 +1,7 @@
 // Input and output of commands: results go to standard output, everything else to standard error.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,7 +18,7 @@ void PrintError(std::string_view text);
 // An error without a message, which only ends the program.
 inline bool IsQuiet(const Error& error) { return error.message.empty(); }
 
-// The whole of a file, or of standard input if `path` is "-".
-Result<std::string> ReadInput(const std::string& path);
+// The whole of a file or pipe, or of standard input if `path` is "-". Errors: those of ReadFile.
+Result<std::string> ReadInput(const std::string& path, std::size_t most_bytes = kMostTextBytes);
 
 }  // namespace fathom::cli
