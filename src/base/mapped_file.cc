@@ -28,18 +28,21 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
     return MakeError(ErrorCode::kIo, "{}: cannot map {} bytes: {}", path.string(), size,
                      std::strerror(errno));
   }
-  return MappedFile({static_cast<const std::byte*>(address), size});
+  return MappedFile({static_cast<const std::byte*>(address), size}, path);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), watched_(std::move(other.watched_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(watched_, other.watched_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) {
+    watched_ = WatchedMapping();
     ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   }
 }

@@ -5,17 +5,18 @@
 #include <filesystem>
 #include <span>
 
+#include "base/lost_pages.h"
 #include "base/result.h"
 
 namespace fathom {
 
 // Owns one mapping; movable. The bytes stay valid as long as the object lives. Many threads may
-// read. If the file shrinks while it is mapped, reads of the lost part fail with SIGBUS: do not
-// edit checkpoints in place while they are served.
+// read. If the file shrinks while it is mapped, the lost part reads as zeros, and CheckLostPages
+// says so (lost_pages.h).
 class MappedFile {
  public:
-  static Result<MappedFile> Open(const std::filesystem::path& path);
   // Errors: those of OpenToRead for a regular file; the system refuses the mapping.
+  static Result<MappedFile> Open(const std::filesystem::path& path);
 
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;
@@ -25,9 +26,11 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, const std::filesystem::path& path)
+      : bytes_(bytes), watched_(bytes, path) {}
 
   std::span<const std::byte> bytes_;
+  WatchedMapping watched_;
 };
 
 }  // namespace fathom

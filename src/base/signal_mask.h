@@ -12,6 +12,9 @@ class SignalsBlocked {
   SignalsBlocked() {
     sigset_t all;
     ::sigfillset(&all);
+    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) {
+      ::sigdelset(&all, fault);  // blocked, a fault would end the process without its handler
+    }
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -8,6 +8,7 @@
 
 #include "base/guarded.h"
 #include "cli/commands/commands.h"
+#include "base/lost_pages.h"
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
@@ -109,3 +110,4 @@ int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   return fathom::cli::RunGuarded(argc, argv);
 }
+  fathom::HandleLostPages();

@@ -40,7 +40,7 @@ struct Engine::Impl {
   std::jthread thread;
 
   void Run();
-  void RunSteps();
+  Status RunSteps();
   // Moves new requests to the core; returns the requested shutdown.
   std::optional<ShutdownMode> TakeInbox();
 };
@@ -61,10 +61,7 @@ std::optional<ShutdownMode> Engine::Impl::TakeInbox() {
 }
 
 void Engine::Impl::Run() {
-  const Status ran = Guarded([this]() -> Status {
-    RunSteps();
-    return {};
-  });
+  const Status ran = Guarded([this] { return RunSteps(); });
   if (ran) return;
   {
     const std::lock_guard lock(mutex);
@@ -73,14 +70,16 @@ void Engine::Impl::Run() {
   // Ending the requests needs little memory: what the failed step has freed must be enough.
   static_cast<void>(Guarded([&]() -> Status {
     TakeInbox();
+    const bool says_so = ran.error().code == ErrorCode::kUnavailable;  // "the ranks have stopped"
     core->FailAll(
-        {ErrorCode::kUnavailable, fmt::format("the engine has stopped: {}", ran.error().message)});
+        {ErrorCode::kUnavailable,
+         fmt::format("{}{}", says_so ? "" : "the engine has stopped: ", ran.error().message)});
     return {};
   }));
   if (options.on_failure) options.on_failure(ran.error());
 }
 
-void Engine::Impl::RunSteps() {
+Status Engine::Impl::RunSteps() {
   if (options.on_thread_start) {
     options.on_thread_start();
   }
@@ -90,6 +89,7 @@ void Engine::Impl::RunSteps() {
       core->CancelAll();
     }
     const StepOutcome outcome = core->Step();
+    if (core->failure()) return Unexpected(*core->failure());
     if (outcome == StepOutcome::kIdle) {
       if (mode) break;
       waker->Wait();
@@ -98,6 +98,7 @@ void Engine::Impl::RunSteps() {
     }
   }
   core->Close();
+  return {};
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

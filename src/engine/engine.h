@@ -50,8 +50,9 @@ struct EngineOptions {
   std::filesystem::path trace;  // file for a Chrome trace; empty: none
   // Receives warnings for the log, from the engine's threads. May be empty.
   std::function<void(const std::string&)> warn;
-  // Called once, from the engine's thread, if memory has run out and no step can run any more: all
-  // requests have ended with kUnavailable, and new ones are refused. May be empty.
+  // Called once, from the engine's thread, if no step can run any more, since memory has run out or
+  // the model can compute nothing (LanguageModel): all requests have ended with kUnavailable, and
+  // new ones are refused. May be empty.
   std::function<void(const Error&)> on_failure;
   // Called once on the engine's thread before anything else (to pin the thread to a processor).
   std::function<void()> on_thread_start;

@@ -282,8 +282,14 @@ void EngineCore::FinishAll() {
   finished_.clear();
 }
 
-// A failed step ends the requests it ran, with all their choices.
+// A failed step ends the requests it ran, with all their choices; or all requests, if no step can
+// run any more.
 void EngineCore::FailPlan(const StepPlan& plan, const Error& error) {
+  FinishAll();
+  if (error.code == ErrorCode::kInvalidData || error.code == ErrorCode::kUnavailable) {
+    if (!failure_) failure_ = error;
+    return;
+  }
   for (const PlannedSegment& segment : plan.segments) {
     if (!segment.sequence->IsFinished()) {
       EndRequest(segment.sequence->request, FinishReason::kError, error);

@@ -50,6 +50,9 @@ class EngineCore {
                                                 std::shared_ptr<Waker> waker) const;
   void Add(std::unique_ptr<RequestState> request);
   StepOutcome Step();
+  // Why the model can compute nothing any more, once a step has failed for such a reason
+  // (LanguageModel). The requests are for FailAll then.
+  const std::optional<Error>& failure() const { return failure_; }
   // Ends all requests: with kCancelled, or with an error if no step can run any more.
   void CancelAll() { EndAll(FinishReason::kCancelled); }
   void FailAll(const Error& error) { EndAll(FinishReason::kError, error); }
@@ -108,6 +111,7 @@ class EngineCore {
   std::vector<Sequence*> finished_;
   std::vector<std::shared_ptr<StreamState>> published_;
   std::vector<RequestState*> touched_;  // in this step; their streams have news
+  std::optional<Error> failure_;
 };
 
 }  // namespace fathom

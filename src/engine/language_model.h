@@ -28,7 +28,8 @@ struct ModelLimits {
   int most_in_flight = 1;             // steps whose logits may be awaited at once
 };
 
-// One thread at a time.
+// One thread at a time. After kInvalidData (the weights are not what they were when they were
+// loaded) and kUnavailable (other ranks are gone) the model can compute nothing any more.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;

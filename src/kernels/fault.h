@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/lost_pages.h"
 #include "base/result.h"
 
 namespace fathom {
@@ -32,11 +33,11 @@ class FaultWord {
     word_.compare_exchange_strong(none, code | static_cast<std::uint32_t>(row),
                                   std::memory_order_relaxed);
   }
-  // kInvalidData if there was a fault since the last call. The caller has waited for the
-  // operations.
+  // kInvalidData if there was a fault since the last call, or if weights have been lost since the
+  // process began (base/lost_pages.h). The caller has waited for the operations.
   Status Take() {
     return word_.load(std::memory_order_relaxed) == 0
-               ? Status()
+               ? CheckLostPages()
                : ToError(word_.exchange(0, std::memory_order_relaxed));
   }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/lost_pages.h"
 #include "base/thread_team.h"
 #include "checkpoint/weight_binder.h"
 #include "model/weight_pieces.h"
@@ -44,6 +45,7 @@ Status LoadWeights(ModelState& model, const LoadProgress& progress) {
   if (Status imported = ImportDenseWeights(model.weights, parts.tensor->backend()); !imported) {
     return imported;
   }
+  if (Status intact = CheckLostPages(); !intact) return intact;
   const WeightMemory& memory = model.options.weights;
   return parts.store->Bind(model.weights, memory.Any() ? nullptr : &model.checkpoint, memory.lock);
 }

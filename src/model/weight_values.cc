@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/lost_pages.h"
+
 namespace fathom {
 namespace {
 
@@ -93,7 +95,7 @@ Status CheckWeightValues(const Checkpoint& checkpoint, const ModelConfig& config
       }
     }
   });
-  if (problems.empty()) return {};
+  if (problems.empty()) return CheckLostPages();
   std::sort(problems.begin(), problems.end());
   problems.resize(std::min(problems.size(), kShown));
   return MakeError(ErrorCode::kInvalidData, "{}: invalid values:\n  {}", checkpoint.path().string(),

@@ -164,6 +164,35 @@ TEST_F(EngineTest, WithoutMemoryAllEndWithAnError) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
 }
 
+// The weights are not what they were, or the ranks are gone.
+TEST_F(EngineTest, AModelThatCanComputeNoMoreEndsAll) {
+  for (const ErrorCode code : {ErrorCode::kInvalidData, ErrorCode::kUnavailable}) {
+    FakeModel model(kLimits);
+    model.fail_at_forward = 3;
+    model.fail_code = code;
+    std::promise<Error> failure;
+    std::promise<void> all_submitted;
+    const std::unique_ptr<Engine> engine =
+        Engine::Create(model, {.on_failure = [&](const Error& error) { failure.set_value(error); },
+                               .on_thread_start = [&] { all_submitted.get_future().wait(); }})
+            .value();
+    std::vector<TokenStream> streams;
+    for (std::int64_t i = 0; i < kLimits.max_sequences + 2; ++i) {  // some run, some wait
+      streams.push_back(engine->Submit({.prompt = MakePrompt(5), .sampling = {.seed = 1}}).value());
+    }
+    all_submitted.set_value();
+    for (TokenStream& stream : streams) {
+      std::optional<Error> error;
+      for (StreamEvent event; stream.Next(event);) error = event.error;
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code, ErrorCode::kUnavailable);
+      EXPECT_THAT(error->message, HasSubstr("the fake model fails as told"));
+    }
+    EXPECT_EQ(failure.get_future().get().code, code);
+    EXPECT_EQ(engine->Submit({.prompt = {1}}).error().code, ErrorCode::kUnavailable);
+  }
+}
+
 TEST_F(EngineTest, DraftsNeedAHead) {
   FakeModel model(kLimits);
   const auto engine = Engine::Create(model, {.draft = {.enabled = true}});

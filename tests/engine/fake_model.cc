@@ -231,7 +231,7 @@ Status FakeModel::Forward(const Batch& batch) {
     for (const Segment& segment : view.segments) {
       Cache().Release(segment.sequence);
     }
-    return MakeError(ErrorCode::kIo, "the fake model fails as told");
+    return MakeError(fail_code, "the fake model fails as told");
   }
   ++n_forwards;
   row_hashes_.clear();

@@ -58,6 +58,7 @@ class FakeModel final : public LanguageModel {
   // The call of Forward that fails (0 is the first), the one that finds no memory, the number of
   // calls after which a logit is NaN.
   std::int64_t fail_at_forward = -1;
+  ErrorCode fail_code = ErrorCode::kIo;
   std::int64_t throw_at_forward = -1;
   std::int64_t nan_at_forward = -1;
 

@@ -76,7 +76,11 @@ Usage ApiAnswer::usage() const {
 
 std::optional<ApiError> ApiAnswer::error() const {
   for (const AnswerCollector& choice : choices_) {
-    if (choice.collected().error) return ToApiError(*choice.collected().error);
+    if (!choice.collected().error) continue;
+    Error error = *choice.collected().error;
+    // The request's own data passed when it was submitted: these are the model's.
+    if (error.code == ErrorCode::kInvalidData) error.code = ErrorCode::kIo;
+    return ToApiError(error);
   }
   return std::nullopt;
 }

@@ -204,8 +204,10 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
   if (!job.is_done()) return {};
   const ApiReply reply = WholeReply(job.answer);
   constexpr int kServiceUnavailable = 503;
-  if (reply.status == kServiceUnavailable) {  // nobody here cancels: the engine is going away
-    return MakeError(ErrorCode::kUnavailable, "the engine stopped before all was answered");
+  const std::optional<ApiError> error = job.answer.error();
+  if (error && error->status == kServiceUnavailable) {
+    // Nobody here cancels: the engine is going away.
+    return MakeError(ErrorCode::kUnavailable, "{}", error->message);
   }
   const Usage& usage = job.answer.usage();
   totals_.usage.prompt_tokens += usage.prompt_tokens;

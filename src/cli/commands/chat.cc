@@ -56,7 +56,10 @@ class Chat {
       } else {
         return {};  // Ctrl-C while nothing is answered: the user wants to leave
       }
-      if (!status && (IsQuiet(status.error()) || !lines_.on_terminal())) return status;
+      if (!status && (IsQuiet(status.error()) || !lines_.on_terminal() ||
+                      status.error().code == ErrorCode::kUnavailable)) {
+        return status;  // kUnavailable: the engine has stopped
+      }
       if (!status) {
         PrintError("fathom: error: " + status.error().message + "\n");
       }
