@@ -6,7 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -391,6 +393,58 @@ TEST_F(BatchTest, AFullDiskLeavesCompleteLines) {
   EXPECT_EQ(testing::ReadFile(out()).substr(0, kept.size()), kept);
   EXPECT_EQ(CountIds().size(), 20u);
   EXPECT_EQ(Lines().size(), 20u);
+}
+
+TEST_F(BatchTest, AnOutputThatOthersChangeEndsTheRun) {
+  std::string input;
+  for (int i = 0; i < 20; ++i) input += Line("r" + std::to_string(i));
+  const std::vector<std::function<void()>> changes = {
+      [&] { std::filesystem::resize_file(out(), std::filesystem::file_size(out()) / 2); },
+      [&] { std::filesystem::resize_file(out(), 0); },
+      [&] { std::ofstream(out(), std::ios::app) << "{}\n"; },
+      [&] { std::filesystem::remove(out()); },
+  };
+  for (const std::function<void()>& change : changes) {
+    std::filesystem::remove(out());
+    testing::FakeRunner runner({.max_open = 4});
+    bool is_changed = false;
+    const Status status = Run(input, runner, [&](const BatchTotals& totals) {
+      if (totals.n_done >= 4 && !is_changed) {
+        is_changed = true;
+        change();
+      }
+      return true;
+    });
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::kIo);
+    EXPECT_THAT(status.error().message, HasSubstr(out()));
+  }
+}
+
+TEST_F(BatchTest, AnOutputThatWasShortenedIsCompletedByTheNextRun) {
+  testing::FakeRunner runner({.max_open = 1});
+  const std::string input = Line("a") + Line("b") + Line("c");
+  ASSERT_FALSE(Run(input, runner, [&](const BatchTotals& totals) {
+    if (totals.n_done == 2) std::filesystem::resize_file(out(), 10);
+    return true;
+  }));
+  ASSERT_TRUE(Run(input, runner));
+  EXPECT_EQ(CountIds().size(), 3u);
+  EXPECT_EQ(Lines().size(), 3u);
+}
+
+TEST_F(BatchTest, ErrorsOfAnEarlierRunAreCounted) {
+  testing::FakeRunner runner(
+      {.refuse_token = tokenizer_.Encode("q", SpecialTokens::kParse)->back()});
+  const std::string input = Line("a") + Line("q") + "no JSON\n" + Line("a");
+  ASSERT_TRUE(Run(input, runner));
+  EXPECT_EQ(totals_.n_errors, 3);
+  EXPECT_EQ(plan_.n_kept_errors, 0);
+  ASSERT_TRUE(Run(input, runner));
+  EXPECT_EQ(totals_.n_errors, 0);
+  EXPECT_EQ(plan_.n_kept_errors, 3);
+  EXPECT_THAT(BatchSummary(totals_, plan_, 0),
+              HasSubstr("4 of 4 requests (4 kept from before), 3 errors"));
 }
 
 TEST_F(BatchTest, WhatTheEngineRefusesIsAnAnswer) {

@@ -63,13 +63,15 @@ Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line) {
   const Result<JsonValue> json = ParseJson(line, {.python_constants = false});
   const JsonValue* id = json ? json->Find("id") : nullptr;
   const JsonValue* custom_id = json ? json->Find("custom_id") : nullptr;
+  const JsonValue* response = json ? json->Find("response") : nullptr;
   const bool is_output = id != nullptr && id->IsString() && custom_id != nullptr &&
-                         json->Find("response") != nullptr && json->Find("error") != nullptr;
+                         response != nullptr && json->Find("error") != nullptr;
   if (!is_output) {
     return MakeError(ErrorCode::kInvalidData, "expected a line of a batch's output, found {}",
                      json ? "other JSON" : "text that is not JSON");
   }
-  BatchOutputKey key;
+  const JsonValue* status = response->Find("status_code");
+  BatchOutputKey key = {.is_error = status == nullptr || status->AsDouble() != 200.0};
   if (id->text().starts_with(kLineId)) {
     const char* end = id->text().data() + id->text().size();
     std::from_chars(id->text().data() + kLineId.size(), end, key.line_number);

@@ -36,6 +36,7 @@ tl::expected<BatchInputLine, BatchLineError> ParseBatchLine(std::string_view lin
 struct BatchOutputKey {
   std::string custom_id;
   std::int64_t line_number = 0;  // from 1; 0: the line is known by its custom_id
+  bool is_error = false;         // it holds anything but an answer with status 200
 };
 // Error: not a line of a batch's output.
 Result<BatchOutputKey> ParseBatchOutputLine(std::string_view line);

@@ -73,6 +73,7 @@ Status BatchOutput::Recover() {
     if (key->line_number > 0) {
       failed_lines_.insert(key->line_number);
     } else {
+      if (key->is_error) failed_.insert(key->custom_id);
       answered_.insert(key->custom_id);
     }
     rest.remove_prefix(end + 1);
@@ -88,8 +89,25 @@ Status BatchOutput::Recover() {
   return {};
 }
 
+Status BatchOutput::CheckWhole() const {
+  if (!is_file()) return {};
+  struct stat found = {};
+  if (::fstat(file_.get(), &found) != 0) return FileError(path_, "read its size");
+  if (found.st_nlink == 0) {
+    return MakeError(ErrorCode::kIo, "{}: the file was removed while the batch wrote to it", path_);
+  }
+  if (found.st_size != n_bytes_) {
+    return MakeError(ErrorCode::kIo,
+                     "{}: expected the {} bytes that the batch has written, found {}: the file was "
+                     "changed meanwhile; the same command asks again for the answers it lacks",
+                     path_, n_bytes_, found.st_size);
+  }
+  return {};
+}
+
 Status BatchOutput::Append(std::string_view line) {
   if (!is_file()) return Print(line);
+  if (Status whole = CheckWhole(); !whole) return whole;
   const Status written = WriteDescriptor(file_.get(), path_, line);
   if (written) {
     n_bytes_ += static_cast<off_t>(line.size());

@@ -25,11 +25,14 @@ class BatchOutput {
   // Whether an earlier run has answered that request, or told the error of that line (from 1).
   bool HasAnswer(const std::string& custom_id) const { return answered_.contains(custom_id); }
   bool HasError(std::int64_t line_number) const { return failed_lines_.contains(line_number); }
-  std::size_t n_kept() const { return answered_.size() + failed_lines_.size(); }
+  // Whether that answer of an earlier run is an error.
+  bool HasFailed(const std::string& custom_id) const { return failed_.contains(custom_id); }
 
   // Appends a line, which ends in a newline, with one write. After an error what was written of it
   // is cut off again where that is possible; the error says how to go on.
   Status Append(std::string_view line);
+  // Error: the file no longer has the lines that were written, and nothing else.
+  Status CheckWhole() const;
 
  private:
   BatchOutput(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
@@ -44,6 +47,7 @@ class BatchOutput {
   off_t n_bytes_ = 0;  // complete lines
   // Trees, because files choose the ids: a table is slow where they collide.
   std::set<std::string> answered_;
+  std::set<std::string> failed_;  // of those, the errors
   std::set<std::int64_t> failed_lines_;
 };
 

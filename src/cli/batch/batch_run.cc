@@ -84,6 +84,7 @@ BatchPlan PlanBatch(std::string_view input, const BatchOutput& output) {
     const bool is_answered =
         runs ? output.HasAnswer(parsed->custom_id) : output.HasError(lines.number());
     plan.n_open += is_answered ? 0 : 1;
+    plan.n_kept_errors += is_answered && (!runs || output.HasFailed(parsed->custom_id)) ? 1 : 0;
   }
   return plan;
 }
@@ -102,13 +103,13 @@ std::string BatchProgress(const BatchTotals& totals, std::int64_t n_open, double
 
 std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, double seconds) {
   const std::int64_t n_kept = plan.n_lines - plan.n_open;
+  const std::int64_t n_errors = totals.n_errors + plan.n_kept_errors;
   const std::string kept = n_kept == 0 ? "" : fmt::format(" ({} kept from before)", n_kept);
   return fmt::format(
       "{} of {} requests{}, {} {}; tokens: prompt {} ({} cached), generated {}; {:.1f} s, {:.1f} "
       "prompt tokens/s, {:.1f} generated tokens/s",
-      totals.n_done + n_kept, plan.n_lines, kept, totals.n_errors,
-      totals.n_errors == 1 ? "error" : "errors", totals.usage.prompt_tokens,
-      totals.usage.cached_tokens, totals.n_generated, seconds,
+      totals.n_done + n_kept, plan.n_lines, kept, n_errors, n_errors == 1 ? "error" : "errors",
+      totals.usage.prompt_tokens, totals.usage.cached_tokens, totals.n_generated, seconds,
       PerSecond(totals.usage.prompt_tokens, seconds), PerSecond(totals.n_generated, seconds));
 }
 
@@ -140,7 +141,7 @@ Status BatchRun::Run(std::string_view input, const BatchWatch& watch) {
     std::erase_if(jobs_, [](const std::unique_ptr<Job>& job) { return job->is_done(); });
     if (!has_moved) std::this_thread::sleep_for(kWait);
   }
-  return {};
+  return output_.CheckWhole();
 }
 
 // Writes the error of the line, or makes it the next job.
@@ -202,13 +203,13 @@ Status BatchRun::Drain(Job& job, bool* has_moved) {
     }
   }
   if (!job.is_done()) return {};
-  const ApiReply reply = WholeReply(job.answer);
   constexpr int kServiceUnavailable = 503;
   const std::optional<ApiError> error = job.answer.error();
   if (error && error->status == kServiceUnavailable) {
     // Nobody here cancels: the engine is going away.
     return MakeError(ErrorCode::kUnavailable, "{}", error->message);
   }
+  const ApiReply reply = WholeReply(job.answer);
   const Usage& usage = job.answer.usage();
   totals_.usage.prompt_tokens += usage.prompt_tokens;
   totals_.usage.cached_tokens += usage.cached_tokens;

@@ -20,10 +20,12 @@
 
 namespace fathom::cli {
 
-// Lines of the input that are not blank, and those of them that the output does not answer yet.
+// Lines of the input that are not blank, those of them that the output does not answer yet, and
+// those that it answers with errors.
 struct BatchPlan {
   std::int64_t n_lines = 0;
   std::int64_t n_open = 0;
+  std::int64_t n_kept_errors = 0;
 };
 BatchPlan PlanBatch(std::string_view input, const BatchOutput& output);
 
@@ -40,7 +42,8 @@ struct BatchTotals {
 std::string BatchProgress(const BatchTotals& totals, std::int64_t n_open, double seconds);
 
 // Returns the summary: "12 of 300 requests (2 kept from before), 1 error; tokens: prompt 345 (30
-// cached), generated 678; 9.1 s, 37.9 prompt tokens/s, 74.5 generated tokens/s"
+// cached), generated 678; 9.1 s, 37.9 prompt tokens/s, 74.5 generated tokens/s". Errors count with
+// those that were kept.
 std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, double seconds);
 
 // Called every few milliseconds; false stops the run.
@@ -55,8 +58,8 @@ class BatchRun {
 
   // Runs the lines that the output does not answer yet; results are written in the order in which
   // they are complete. A wrong line gives a line that says so. Errors end the run, and what was
-  // written stays: the output cannot be written; the engine has shut down; kUnavailable without a
-  // message: `watch` stopped it.
+  // written stays: the output cannot be written, or was changed by others; the engine has shut
+  // down; kUnavailable without a message: `watch` stopped it.
   Status Run(std::string_view input, const BatchWatch& watch);
 
   const BatchTotals& totals() const { return totals_; }
