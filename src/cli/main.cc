@@ -1,5 +1,6 @@
 // fathom: DeepSeek-V4 from the command line.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -26,6 +27,17 @@ int ExitCodeOf(const Status& status) {
     PrintError("fathom: error: " + status.error().message + "\n");
   }
   return 1;
+}
+
+// The limit is also the size of the stacks of all threads. With less, a deep call somewhere would
+// end the program without a word.
+Status CheckStack() {
+  constexpr rlim_t kLeastKibibytes = 1024;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur / 1024 >= kLeastKibibytes) return {};
+  return MakeError(ErrorCode::kResourceExhausted,
+                   "stack: expected at least {} KiB (ulimit -s), found {}", kLeastKibibytes,
+                   limit.rlim_cur / 1024);
 }
 
 // Runs the command that was parsed.
@@ -95,6 +107,7 @@ int Run(int argc, char** argv) {
 }  // namespace
 
 int RunGuarded(int argc, char** argv) {
+  if (const Status enough = CheckStack(); !enough) return ExitCodeOf(enough);
   int exit_code = 1;
   const Status status = Guarded([&]() -> Status {
     exit_code = Run(argc, argv);
