@@ -12,6 +12,8 @@
 #include "model/draft/drafters.h"
 #include "model/weight_values.h"
 #include "model/weights.h"
+#include "runtime/generation_config.h"
+#include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
 namespace {
@@ -20,6 +22,11 @@ void AddProblems(Inspection& inspection, std::string subject, std::vector<Error>
   if (!problems.empty()) {
     inspection.problems.push_back({std::move(subject), std::move(problems)});
   }
+}
+
+template <class T>
+void AddProblem(Inspection& inspection, std::string subject, const Result<T>& checked) {
+  if (!checked) AddProblems(inspection, std::move(subject), {checked.error()});
 }
 
 void CountTensors(const Checkpoint& checkpoint, Inspection& inspection) {
@@ -57,10 +64,8 @@ CacheMemory MeasureCache(const ModelConfig& config) {
 
 void InspectDraftHead(const Checkpoint& checkpoint, Inspection& inspection) {
   const Result<DraftHead> head = FindDraftHead(checkpoint);
-  if (!head) {
-    AddProblems(inspection, "draft head", {head.error()});
-    return;
-  }
+  AddProblem(inspection, "draft head", head);
+  if (!head) return;
   inspection.head = *head;
   if (head->kind != HeadKind::kNone && FindDrafter(head->kind) == nullptr) {
     inspection.warnings.push_back(fmt::format(
@@ -77,13 +82,17 @@ void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspect
   if (auto warning = ExpertFormatWarning(config, inspection.experts)) {
     inspection.warnings.push_back(*std::move(warning));
   }
-  if (deep) {
-    ThreadTeam team(AvailableCores());
-    const Status checked = CheckWeightValues(checkpoint, config, WeightValues::kAll, team);
-    if (!checked) {
-      AddProblems(inspection, "values", {checked.error()});
-    }
-  }
+  ThreadTeam team(AvailableCores());
+  AddProblem(inspection, "values",
+             CheckWeightValues(checkpoint, config,
+                               deep ? WeightValues::kAll : WeightValues::kOutsideExperts, team));
+}
+
+// What every command that answers reads, besides the weights.
+void InspectTexts(const std::filesystem::path& directory, Inspection& inspection) {
+  AddProblem(inspection, "generation_config.json",
+             ReadGenerationConfig(directory, inspection.config->vocab_size));
+  AddProblem(inspection, "tokenizer.json", Tokenizer::Load(directory));
 }
 
 }  // namespace
@@ -97,14 +106,13 @@ Inspection InspectModel(const std::filesystem::path& directory, bool deep) {
   InspectDraftHead(files.checkpoint, inspection);
 
   Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
-  if (!config) {
-    AddProblems(inspection, "config.json", {config.error()});
-    return inspection;  // nothing says what tensors there should be
-  }
+  AddProblem(inspection, "config.json", config);
+  if (!config) return inspection;  // nothing says what tensors and tokens there should be
   inspection.config = *std::move(config);
   inspection.layers = CountLayers(*inspection.config);
   inspection.cache = MeasureCache(*inspection.config);
   InspectWeights(files.checkpoint, deep, inspection);
+  InspectTexts(directory, inspection);
   return inspection;
 }
 

@@ -38,7 +38,9 @@ struct CacheMemory {
 
 // The problems of one part of a checkpoint.
 struct ProblemGroup {
-  std::string subject;  // "files", "config.json", "tensors", "draft head", "values"
+  // "files", "config.json", "tensors", "draft head", "values", "generation_config.json",
+  // "tokenizer.json"
+  std::string subject;
   std::vector<Error> problems;
 };
 
@@ -59,8 +61,9 @@ struct Inspection {
   std::vector<ProblemGroup> problems;  // empty groups are left out
 };
 
-// Opens the checkpoint, checks every name, type and shape against the configuration, and goes on
-// whatever is wrong. `deep`: also reads scales and expert tables. Any problem is in the result.
+// Opens the checkpoint, makes the checks of a command that answers, and goes on whatever is wrong.
+// `deep`: also reads the scales of the routed experts, which other commands read when an expert is
+// first used. Any problem is in the result.
 Inspection InspectModel(const std::filesystem::path& directory, bool deep);
 
 // For people: at most 20 problems of each group, the others are counted.

@@ -48,14 +48,25 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
   return config;
 }
 
-Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory) {
+Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory,
+                                              std::int64_t vocab_size) {
   const std::string path = directory / "generation_config.json";
   const Result<std::string> text = ReadFile(path, kMostSettingsBytes);
   if (!text) {
     if (text.error().code == ErrorCode::kNotFound) return GenerationConfig();
     return Unexpected(text.error());
   }
-  return ParseGenerationConfig(*text, path);
+  Result<GenerationConfig> config = ParseGenerationConfig(*text, path);
+  if (!config) return config;
+  for (const Token token : config->eos_tokens) {
+    if (token >= vocab_size) {
+      return MakeError(ErrorCode::kInvalidData,
+                       "{}: eos_token_id: expected tokens below the vocab_size {} of config.json, "
+                       "found {}",
+                       path, vocab_size, token);
+    }
+  }
+  return config;
 }
 
 }  // namespace fathom

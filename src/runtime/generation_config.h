@@ -1,6 +1,7 @@
 // generation_config.json: how the makers of a model want it sampled (docs/spec/sampling.md 1).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,10 @@ struct GenerationConfig {
 };
 
 // Reads the file of a model's directory; the defaults if there is none. "do_sample": false is
-// temperature 0. Errors name the field: not a number, out of the range that sampling allows.
-Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory);
+// temperature 0. Errors name the field: not a number, out of the range that sampling allows; an end
+// token that is not below vocab_size.
+Result<GenerationConfig> ReadGenerationConfig(const std::filesystem::path& directory,
+                                              std::int64_t vocab_size);
 Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::string_view file_name);
 
 }  // namespace fathom

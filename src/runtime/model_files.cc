@@ -63,7 +63,7 @@ Result<ModelFiles> ModelFiles::Read(const std::filesystem::path& chosen) {
   if (!directory) return Unexpected(directory.error());
   Result<ModelConfig> config = ReadModelConfig(*directory / "config.json");
   if (!config) return Unexpected(config.error());
-  Result<GenerationConfig> generation = ReadGenerationConfig(*directory);
+  Result<GenerationConfig> generation = ReadGenerationConfig(*directory, config->vocab_size);
   if (!generation) return Unexpected(generation.error());
   Result<Tokenizer> tokenizer = Tokenizer::Load(*directory);
   if (!tokenizer) return Unexpected(tokenizer.error());

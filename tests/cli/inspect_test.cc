@@ -2,9 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
 
+#include "tests/cli/fairy_copy.h"
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
@@ -16,27 +22,11 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A copy of the embedded model whose files are links, to break one of them.
-class FairyCopy {
- public:
-  FairyCopy() {
-    for (const auto& entry : std::filesystem::directory_iterator(ProjectPath("models/fairy"))) {
-      std::filesystem::create_symlink(entry.path(), path() / entry.path().filename());
-    }
-  }
-  std::filesystem::path path() const { return directory_.path(); }
-  // A file that may be changed without changing the original.
-  std::filesystem::path Own(const std::string& name) const {
-    const std::filesystem::path file = path() / name;
-    const std::string bytes = ReadFile(file);
-    std::filesystem::remove(file);
-    WriteFile(file, bytes);
-    return file;
-  }
-
- private:
-  TemporaryDirectory directory_;
-};
+// For checkpoints without one of their own.
+void LinkTokenizer(const std::filesystem::path& directory) {
+  std::filesystem::create_symlink(ProjectPath("models/fairy/tokenizer.json"),
+                                  directory / "tokenizer.json");
+}
 
 json InspectJson(const std::filesystem::path& directory, int exit_code = 0) {
   const ProgramRun run = RunProgram({"inspect", "--json", directory});
@@ -71,7 +61,10 @@ TEST(InspectTest, OracleCheckpointsHaveNoProblems) {
   for (const char* name : {"flash-mini", "pro-mini", "base-mini"}) {
     const auto path = SharedData(std::string("oracle/") + name);
     if (!path) GTEST_SKIP() << kNoSharedData;
-    const json object = InspectJson(*path);
+    const TemporaryDirectory directory;
+    LinkFiles(*path, directory.path());
+    LinkTokenizer(directory.path());
+    const json object = InspectJson(directory.path());
     EXPECT_EQ(object["problems"], json::array()) << name;
     EXPECT_EQ(object["draft_head"]["kind"], "MTP");
     EXPECT_GT(object["experts"][std::string(name) == "base-mini" ? "fp8" : "fp4"], 0);
@@ -94,6 +87,7 @@ TEST_P(FullSizeTest, CountsMatchThePublishedOnes) {
   const TemporaryDirectory directory;
   WriteSparseCheckpoint(directory.path(), ReadFile(*config),
                         {.head = GetParam().head, .n_draft_stages = GetParam().n_stages});
+  LinkTokenizer(directory.path());
   const auto start = std::chrono::steady_clock::now();
   const json object = InspectJson(directory.path());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -140,32 +134,82 @@ TEST(InspectTest, BrokenConfigurationIsNamedWithTheRest) {
   EXPECT_EQ(object["tensors"], 596);
 }
 
+// The first byte of this tensor becomes `value`.
+std::string WithByte(std::string shard, const std::string& tensor, char value) {
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, shard.data(), sizeof(header_bytes));
+  const json header = json::parse(shard.substr(8, header_bytes));
+  shard[8 + header_bytes + header[tensor]["data_offsets"][0].get<std::size_t>()] = value;
+  return shard;
+}
+
 TEST(InspectTest, DeepReadsScales) {
   const FairyCopy copy;
+  const std::string broken = "layers.0.ffn.experts.0.w1.scale";
   const std::filesystem::path shard = copy.Own("model-00002-of-00009.safetensors");
-  std::string bytes = ReadFile(shard);
-  const json header = json::parse(
-      bytes.substr(8, static_cast<std::size_t>(static_cast<unsigned char>(bytes[0])) |
-                          static_cast<std::size_t>(static_cast<unsigned char>(bytes[1])) << 8 |
-                          static_cast<std::size_t>(static_cast<unsigned char>(bytes[2])) << 16));
-  const std::size_t data =
-      8 + (static_cast<unsigned char>(bytes[0]) |
-           static_cast<std::size_t>(static_cast<unsigned char>(bytes[1])) << 8 |
-           static_cast<std::size_t>(static_cast<unsigned char>(bytes[2])) << 16);
-  std::string broken;
-  for (const auto& [name, tensor] : header.items()) {
-    if (name != "__metadata__" && tensor["dtype"] == "F8_E8M0") {
-      broken = name;
-      bytes[data + tensor["data_offsets"][0].get<std::size_t>()] = '\xFF';
-      break;
-    }
-  }
-  ASSERT_NE(broken, "");
-  WriteFile(shard, bytes);
-  EXPECT_EQ(RunProgram({"inspect", copy.path()}).exit_code, 0) << "names and shapes are right";
+  WriteFile(shard, WithByte(ReadFile(shard), broken, '\xFF'));
+  const int exit_code = RunProgram({"inspect", copy.path()}).exit_code;
+  EXPECT_EQ(exit_code, 0) << "other commands read it when the expert is first used";
   const ProgramRun run = RunProgram({"inspect", "--deep", copy.path()});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, AllOf(HasSubstr(broken), HasSubstr("255")));
+}
+
+// What is wrong, and the part of the message that names it.
+struct Damage {
+  const char* file;
+  std::function<std::string(std::string)> edit;  // empty: the file is removed
+  const char* named;
+};
+
+std::string WithField(const std::string& text, const char* key, const json& value) {
+  json object = json::parse(text);
+  object[key] = value;
+  return object.dump();
+}
+
+TEST(InspectTest, RefusesWhatGenerateRefuses) {
+  const std::vector<Damage> damages = {
+      {"tokenizer.json", {}, "tokenizer.json: cannot open"},
+      {"tokenizer.json", [](const std::string&) { return "{}"; }, "tokenizer.json"},
+      {"tokenizer.json", [](const std::string& text) { return text.substr(0, 1000); },
+       "tokenizer.json"},
+      {"generation_config.json", [](const std::string&) { return "[]"; }, "generation_config.json"},
+      {"generation_config.json",
+       [](const std::string& text) { return WithField(text, "temperature", -1); }, "temperature"},
+      {"generation_config.json",
+       [](const std::string& text) { return WithField(text, "eos_token_id", 4096); },
+       "eos_token_id: expected tokens below the vocab_size 4096"},
+      {"config.json", {}, "config.json"},
+      {"config.json", [](const std::string& text) { return WithField(text, "hidden_size", 128); },
+       "expected"},
+      {"model-00002-of-00009.safetensors",
+       [](const std::string& shard) { return WithByte(shard, "layers.0.attn.wkv.scale", '\xFF'); },
+       "layers.0.attn.wkv.scale: expected finite scales"},
+      {"model-00002-of-00009.safetensors",
+       [](const std::string& shard) { return WithByte(shard, "layers.0.ffn.gate.tid2eid", 99); },
+       "layers.0.ffn.gate.tid2eid: expected expert ids 0 to 7, found 99"},
+      {"model-00004-of-00009.safetensors", [](const std::string&) { return ""; },
+       "model-00004-of-00009.safetensors"},
+      {"model.safetensors.index.json", [](const std::string&) { return "{}"; },
+       "model.safetensors.index.json"},
+  };
+  for (const Damage& damage : damages) {
+    const FairyCopy copy;
+    const std::filesystem::path file = copy.Own(damage.file);
+    if (damage.edit) {
+      WriteFile(file, damage.edit(ReadFile(file)));
+    } else {
+      std::filesystem::remove(file);
+    }
+    const ProgramRun refused =
+        RunProgram({"generate", "--model", copy.path(), "Once", "-n", "1", "--threads", "1"});
+    ExpectRefusal(refused, 1, damage.named);
+    const ProgramRun run = RunProgram({"inspect", copy.path()});
+    EXPECT_EQ(run.exit_code, 1) << damage.file;
+    EXPECT_THAT(run.out, HasSubstr(damage.named));
+    EXPECT_EQ(InspectJson(copy.path(), 1)["ok"], false);
+  }
 }
 
 TEST(InspectTest, EmptyAndMissingDirectories) {

@@ -46,7 +46,7 @@ void AddInspect(Command& root, InspectCommand& options) {
   command.Add(
       {"model", "DIR", "Directory of the checkpoint (default: as --model)", Text(options.model)});
   command.AddFlag("--json", options.json, "One JSON object");
-  command.AddFlag("--deep", options.deep, "Also read the scales and the expert tables");
+  command.AddFlag("--deep", options.deep, "Also read the scales of the routed experts");
   command.Footer(
       "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
       "Examples:\n"
