@@ -65,6 +65,36 @@ TEST(UsageTest, UnknownOptionsSayWhatIsAllowed) {
   ExpectRefusal(RunProgram({"tokenize", "x", "--decod", "1"}), 2, "did you mean --decode?");
 }
 
+TEST(UsageTest, OptionsOfOtherServersAreNamedAsOurs) {
+  const std::vector<std::vector<std::string>> calls = {
+      {"serve", "-m", "--model"},
+      {"serve", "--model-path", "--model"},
+      {"serve", "-c", "--context"},
+      {"serve", "--ctx-size=4096", "--context"},
+      {"serve", "-t", "--threads"},
+      {"serve", "--gpu-memory-utilization", "--kv-memory"},
+      {"serve", "--mem-fraction-static", "--kv-memory"},
+      {"serve", "-np", "--max-sequences"},
+      {"serve", "-tp", "--tp"},
+      {"generate", "--max-model-len", "--context"},
+      {"generate", "--tensor-parallel-size", "--tp"},
+      {"chat", "--temp", "--temperature"},
+  };
+  for (const std::vector<std::string>& call : calls) {
+    const ProgramRun run = RunProgram({call[0], call[1], "8"});
+    ExpectRefusal(run, 2,
+                  "unknown option " + call[1].substr(0, call[1].find('=')) + ", which is " +
+                      call[2] + " here\n");
+  }
+  for (const char* name : {"-ngl", "--n-gpu-layers", "--gpu-layers", "--dtype"}) {
+    ExpectRefusal(RunProgram({"serve", name, "99"}), 2,
+                  std::string("unknown option ") + name + ", which has no counterpart here");
+  }
+  // A command that has nothing of the kind.
+  const ProgramRun run = RunProgram({"tokenize", "x", "--ctx-size", "8"});
+  ExpectRefusal(run, 2, "unknown option --ctx-size\n");
+}
+
 TEST(UsageTest, UnquotedTextIsExplained) {
   ExpectRefusal(RunProgram({"generate", "Once", "upon"}), 2, "unexpected argument \"upon\"");
 }

@@ -4,30 +4,12 @@
 #include <cstddef>
 #include <string_view>
 
+#include "cli/options/foreign_options.h"
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
 
 namespace fathom::cli {
 namespace {
-
-struct Alias {
-  std::string_view theirs;
-  std::string_view ours;
-};
-
-constexpr Alias kAliases[] = {
-    {"--max-model-len", "--context"},
-    {"--context-length", "--context"},
-    {"--ctx", "--context"},
-    {"--max-num-seqs", "--max-sequences"},
-    {"--max-seqs", "--max-sequences"},
-    {"--max-num-batched-tokens", "--max-batch-tokens"},
-    {"--chunked-prefill-size", "--max-batch-tokens"},
-    {"--allowed-origins", "--cors-origins"},
-    {"--max-queue", "--max-waiting"},
-    {"--tensor-parallel-size", "--tp"},
-    {"--pipeline-parallel-size", "--pp"},
-};
 
 // Each takes a value.
 constexpr std::string_view kMeaningless[] = {
@@ -52,10 +34,10 @@ std::string NameOf(const std::string& word) { return word.substr(0, word.find('=
 // "--name" for "--name" or "--name=value" as we call it.
 std::string Renamed(const std::string& word) {
   const std::string name = NameOf(word);
-  for (const Alias& alias : kAliases) {
-    if (alias.theirs == name) return std::string(alias.ours) + word.substr(name.size());
-  }
-  return word;
+  const ForeignOption* foreign = FindForeignOption(name);
+  return foreign != nullptr && foreign->serve_takes
+             ? std::string(foreign->ours) + word.substr(name.size())
+             : word;
 }
 
 // The first word that is no option of the program nor the value of one.

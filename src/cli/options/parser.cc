@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/options/foreign_options.h"
+
 namespace fathom::cli {
 namespace {
 
@@ -79,19 +81,38 @@ std::string Suggestion(const std::string& typed, const std::vector<std::string>&
   return fmt::format(", did you mean {}?", *nearest);
 }
 
+// The same for an option that other servers have.
+std::string ForeignSuggestion(const std::string& name, const std::vector<std::string>& allowed) {
+  const ForeignOption* foreign = FindForeignOption(name);
+  if (foreign == nullptr) return {};
+  if (foreign->ours.empty()) return ", which has no counterpart here";
+  return std::ranges::find(allowed, foreign->ours) == allowed.end()
+             ? std::string()
+             : fmt::format(", which is {} here", foreign->ours);
+}
+
+std::vector<std::string> AllowedOptions(const CLI::App& app) {
+  const CLI::App* command = ChosenCommand(app);
+  std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
+  if (command != nullptr) allowed.insert(allowed.end(), {"--log-level", "--log-format"});
+  return allowed;
+}
+
+std::string ExplainOption(const CLI::App& app, const std::string& name) {
+  const std::vector<std::string> allowed = AllowedOptions(app);
+  std::string suggestion = ForeignSuggestion(name, allowed);
+  if (suggestion.empty()) suggestion = Suggestion(name, allowed);
+  return fmt::format("unknown option {}{}\n  allowed: {}", name, suggestion,
+                     fmt::join(allowed, " "));
+}
+
 std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknown) {
   const CLI::App* command = ChosenCommand(app);
   const auto is_option = [](const std::string& word) {
     return word.size() > 1 && word.front() == '-';
   };
   const auto option = std::find_if(unknown.begin(), unknown.end(), is_option);
-  if (option != unknown.end()) {
-    const std::string name = option->substr(0, option->find('='));
-    std::vector<std::string> allowed = OptionNames(command != nullptr ? *command : app);
-    if (command != nullptr) allowed.insert(allowed.end(), {"--log-level", "--log-format"});
-    return fmt::format("unknown option {}{}\n  allowed: {}", name, Suggestion(name, allowed),
-                       fmt::join(allowed, " "));
-  }
+  if (option != unknown.end()) return ExplainOption(app, option->substr(0, option->find('=')));
   if (command == nullptr) {
     const std::vector<std::string> allowed = CommandNames(app);
     return fmt::format("unknown command \"{}\"{}\n  allowed: {}", unknown.front(),
@@ -101,11 +122,23 @@ std::string ExplainUnknown(CLI::App& app, const std::vector<std::string>& unknow
                      FullName(*command), unknown.front());
 }
 
-std::string ExplainError(CLI::App& app, const CLI::ParseError& error) {
+// The library reads "-ngl" as "-n gl": a wrong value of an option that is ours.
+const std::string* FindMisread(const std::vector<std::string>& words) {
+  const auto found = std::ranges::find_if(words, [](const std::string& word) {
+    const bool may_be_misread = word.size() > 2 && word[0] == '-' && word[1] != '-';
+    return may_be_misread && FindForeignOption(word) != nullptr;
+  });
+  return found == words.end() ? nullptr : &*found;
+}
+
+std::string ExplainError(CLI::App& app, const std::vector<std::string>& words,
+                         const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   const CLI::App* command = ChosenCommand(app);
   std::string message = error.what();
-  if (!unknown.empty()) {
+  if (const std::string* misread = FindMisread(words); misread != nullptr) {
+    message = ExplainOption(app, *misread);
+  } else if (!unknown.empty()) {
     message = ExplainUnknown(app, unknown);
   } else if (command != nullptr) {
     message = fmt::format("{}: {}", FullName(*command), message);
@@ -195,7 +228,7 @@ ParsedLine Parser::Parse(const std::vector<std::string>& words) {
   } catch (const CLI::CallForVersion& version) {
     return {.out = std::string(version.what()) + "\n"};
   } catch (const CLI::ParseError& error) {
-    return {.error = ExplainError(*app_, error), .exit_code = 2};
+    return {.error = ExplainError(*app_, words, error), .exit_code = 2};
   }
   return {.command = FullName(*ChosenCommand(*app_))};
 }
