@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "base/guarded.h"
-#include "cli/commands/commands.h"
 #include "base/lost_pages.h"
+#include "cli/commands/commands.h"
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
@@ -121,6 +121,6 @@ int RunGuarded(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A closed pipe is an error of write, not the end of the program.
   ::signal(SIGPIPE, SIG_IGN);
+  fathom::HandleLostPages();
   return fathom::cli::RunGuarded(argc, argv);
 }
-  fathom::HandleLostPages();

@@ -7,11 +7,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
 namespace {
@@ -21,7 +26,8 @@ using ::testing::HasSubstr;
 // The program on a terminal of its own, with somebody typing.
 class Terminal {
  public:
-  explicit Terminal(std::vector<std::string> arguments) {
+  // `state`: the folder in which the program has its history.
+  Terminal(std::vector<std::string> arguments, const std::filesystem::path& state) {
     arguments.insert(arguments.begin(), ProgramPath());
     std::vector<char*> pointers;
     for (std::string& argument : arguments) {
@@ -32,6 +38,7 @@ class Terminal {
     process_ = ::forkpty(&descriptor_, nullptr, nullptr, &size);
     if (process_ == 0) {
       ::setenv("TERM", "xterm", 1);
+      ::setenv("XDG_STATE_HOME", state.c_str(), 1);
       ::unsetenv("NO_COLOR");
       ::execv(pointers[0], pointers.data());
       ::_exit(127);
@@ -66,6 +73,12 @@ class Terminal {
     }
     ADD_FAILURE() << "waited for \"" << text << "\" and saw \"" << screen_.substr(seen_) << "\"";
     return false;
+  }
+
+  // What the screen shows from here to `text`.
+  std::string ReadUntil(const std::string& text) {
+    const std::size_t begin = seen_;
+    return WaitFor(text) ? screen_.substr(begin, seen_ - text.size() - begin) : "";
   }
 
   // The exit code; -1 if the program does not end. `keys` are typed until it does: libedit shows
@@ -109,9 +122,29 @@ class Terminal {
 
 constexpr const char* kControlC = "\x03";
 constexpr const char* kControlD = "\x04";
+constexpr const char* kArrowUp = "\x1b[A";
 
-TEST(ChatTerminalTest, ControlCStopsTheAnswerAndNotTheProgram) {
-  Terminal terminal({"chat", "--seed", "1", "--ignore-eos", "--context", "60000"});
+class ChatTerminalTest : public ::testing::Test {
+ protected:
+  Terminal Start(const std::vector<std::string>& arguments) const {
+    return Terminal(arguments, directory_.path() / "state");
+  }
+
+  // Saves the conversation, ends the program, and returns the messages.
+  nlohmann::json SaveAndQuit(Terminal& terminal) const {
+    const std::filesystem::path file = directory_.path() / "chat.json";
+    terminal.Type("/save " + file.string() + "\r");
+    EXPECT_TRUE(terminal.WaitFor("saved to "));
+    terminal.Type("/quit\r");
+    EXPECT_EQ(terminal.WaitForEnd(), 0);
+    return nlohmann::json::parse(ReadFile(file))["messages"];
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(ChatTerminalTest, ControlCStopsTheAnswerAndNotTheProgram) {
+  Terminal terminal = Start({"chat", "--seed", "1", "--ignore-eos", "--context", "60000"});
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("Tell me a story.\r");
   ASSERT_TRUE(terminal.WaitFor("\n"));
@@ -125,8 +158,8 @@ TEST(ChatTerminalTest, ControlCStopsTheAnswerAndNotTheProgram) {
   EXPECT_EQ(terminal.WaitForEnd(), 0);
 }
 
-TEST(ChatTerminalTest, ControlCAtThePromptDropsTheLine) {
-  Terminal terminal({"chat", "-n", "4"});
+TEST_F(ChatTerminalTest, ControlCAtThePromptDropsTheLine) {
+  Terminal terminal = Start({"chat", "-n", "4"});
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("half a thought");
   ASSERT_TRUE(terminal.WaitFor("thought"));
@@ -139,8 +172,8 @@ TEST(ChatTerminalTest, ControlCAtThePromptDropsTheLine) {
   EXPECT_EQ(terminal.WaitForEnd(kControlD), 0);
 }
 
-TEST(ChatTerminalTest, LinesCanBeEditedAndRecalled) {
-  Terminal terminal({"chat", "-n", "4"});
+TEST_F(ChatTerminalTest, LinesCanBeEditedAndRecalled) {
+  Terminal terminal = Start({"chat", "-n", "4"});
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("/statx\x7fs\r");  // backspace
   ASSERT_TRUE(terminal.WaitFor("messages 0;"));
@@ -151,8 +184,8 @@ TEST(ChatTerminalTest, LinesCanBeEditedAndRecalled) {
   EXPECT_EQ(terminal.WaitForEnd(), 0);
 }
 
-TEST(ChatTerminalTest, ErrorsDoNotEndTheChat) {
-  Terminal terminal({"chat", "-n", "4"});
+TEST_F(ChatTerminalTest, ErrorsDoNotEndTheChat) {
+  Terminal terminal = Start({"chat", "-n", "4"});
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("/dance\r");
   ASSERT_TRUE(terminal.WaitFor("/dance: unknown command"));
@@ -165,14 +198,90 @@ TEST(ChatTerminalTest, ErrorsDoNotEndTheChat) {
   EXPECT_EQ(terminal.WaitForEnd(), 0);
 }
 
-TEST(ChatTerminalTest, ReasoningIsDimmed) {
-  Terminal terminal({"chat", "-n", "6", "--think", "high", "--seed", "2"});
+TEST_F(ChatTerminalTest, ReasoningIsDimmed) {
+  Terminal terminal = Start({"chat", "-n", "6", "--think", "high", "--seed", "2"});
   ASSERT_TRUE(terminal.WaitFor("> "));
   terminal.Type("Hello\r");
   ASSERT_TRUE(terminal.WaitFor("\x1b[2m"));
   ASSERT_TRUE(terminal.WaitFor("\x1b[22m"));
   terminal.Type("/quit\r");
   EXPECT_EQ(terminal.WaitForEnd(), 0);
+}
+
+TEST_F(ChatTerminalTest, APastedTextIsOneMessage) {
+  Terminal terminal = Start({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("\x1b[?2004h"));  // asks the terminal to mark what is pasted
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("See: \x1b[200~first line\rsecond\tline\nthird\x1b[201~!\r");
+  ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  const nlohmann::json messages = SaveAndQuit(terminal);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0]["content"], "See: first line\nsecond\tline\nthird!");
+}
+
+TEST_F(ChatTerminalTest, AMessageMayHaveLines) {
+  Terminal terminal = Start({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("one\x1b\rtwo\\\rthree\r");  // Alt-Enter, a backslash
+  ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  const nlohmann::json messages = SaveAndQuit(terminal);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0]["content"], "one\ntwo\nthree");
+}
+
+TEST_F(ChatTerminalTest, TheHistoryOutlivesTheProgram) {
+  {
+    Terminal terminal = Start({"chat", "-n", "4"});
+    ASSERT_TRUE(terminal.WaitFor("> "));
+    terminal.Type("one\x1b\rtwo\r");
+    ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
+    ASSERT_TRUE(terminal.WaitFor("> "));
+    terminal.Type("/quit\r");
+    EXPECT_EQ(terminal.WaitForEnd(), 0);
+  }
+  const std::filesystem::path file = directory_.path() / "state/fathom/chat_history";
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  Terminal terminal = Start({"chat", "-n", "4"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type(std::string(kArrowUp) + kArrowUp + "\r");
+  ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  const nlohmann::json messages = SaveAndQuit(terminal);
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0]["content"], "one\ntwo");
+}
+
+TEST_F(ChatTerminalTest, NoHistoryIsWrittenIfNoneIsWanted) {
+  Terminal terminal = Start({"chat", "-n", "4", "--history", "off"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("/stats\r");
+  ASSERT_TRUE(terminal.WaitFor("messages 0;"));
+  terminal.Type("/quit\r");
+  EXPECT_EQ(terminal.WaitForEnd(), 0);
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "state"));
+}
+
+TEST_F(ChatTerminalTest, AnswersBreakBetweenWords) {
+  Terminal terminal = Start({"chat", "-n", "120", "--ignore-eos", "--seed", "1"});
+  ASSERT_TRUE(terminal.WaitFor("> "));
+  terminal.Type("Tell me a story.\r");
+  ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
+  const std::string shown = terminal.ReadUntil("\x1b[?2004h");
+  const nlohmann::json messages = SaveAndQuit(terminal);
+  std::string text = messages[1]["content"];
+  std::string answer;
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    EXPECT_LE(line.size(), 100u) << line;
+    answer += line + ' ';
+  }
+  std::ranges::replace(text, '\n', ' ');
+  EXPECT_THAT(answer, HasSubstr(text));
+  EXPECT_GT(text.size(), 200u);
 }
 
 }  // namespace

@@ -100,6 +100,18 @@ TEST(ChatTest, SavedConversationsGoOnWhereTheyStood) {
       << "no temporary file stays";
 }
 
+TEST(ChatTest, RetryAnswersTheLastMessageAgain) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() / "chat.json";
+  const std::string once = Chat(std::string(kStory) + "\n").out;
+  const ProgramRun twice = Chat(std::string(kStory) + "\n/retry\n/save " + file + "\n");
+  EXPECT_EQ(twice.out, once + once) << "the same seed";
+  const json chat = json::parse(ReadFile(file));
+  ASSERT_EQ(chat["messages"].size(), 2u);
+  EXPECT_EQ(chat["messages"][0]["content"], kStory);
+  ExpectRefusal(Chat("/retry\n"), 1, "/retry: expected an earlier message, found none");
+}
+
 TEST(ChatTest, CommandsThatFailEndAScript) {
   const TemporaryDirectory directory;
   const std::string file = directory.path() / "chat.json";

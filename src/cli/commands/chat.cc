@@ -13,6 +13,7 @@
 #include "cli/terminal/chat_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/terminal.h"
+#include "cli/terminal/word_wrap.h"
 
 namespace fathom::cli {
 namespace {
@@ -24,9 +25,11 @@ constexpr std::string_view kHelp =
     "/think MODE    reasoning before the answer: off, high or max\n"
     "/save FILE     write the conversation to a file\n"
     "/load FILE     go on with the conversation of a file\n"
+    "/retry         answer the last message again\n"
     "/stats         tokens and speed\n"
     "/quit          leave (as Ctrl-D does)\n"
-    "Ctrl-C stops an answer. A message that begins with a slash: write the slash twice.\n";
+    "Ctrl-C stops an answer. A message that begins with a slash: write the slash twice. Another\n"
+    "line of a message: Alt-Enter, or Enter behind a backslash; a pasted text is one message.\n";
 
 // One conversation at a terminal or through pipes. On a terminal an error is told and the chat goes
 // on; through pipes it ends the program, as in a script.
@@ -88,6 +91,7 @@ class Chat {
     if (name == "/think") return SetThink(argument);
     if (name == "/save") return Save(argument);
     if (name == "/load") return Load(argument);
+    if (name == "/retry") return Retry();
     if (name == "/stats") return Print(Stats());
     if (name == "/quit") {
       done_ = true;
@@ -95,7 +99,7 @@ class Chat {
     }
     return MakeError(ErrorCode::kInvalidArgument,
                      "{}: unknown command; there are /help /reset /system /think /save /load "
-                     "/stats /quit",
+                     "/retry /stats /quit",
                      name);
   }
 
@@ -103,32 +107,49 @@ class Chat {
     messages_.push_back({.role = Role::kUser, .content = text});
     bool reasoning_shown = false;
     bool dimmed = false;
-    bool line_open = false;
+    WordWrap wrap(lines_.on_terminal() ? TerminalColumns(STDOUT_FILENO) : 0);
     const Result<ChatAnswer> answer =
         model_.Answer(messages_, think_, [&](const AnswerDelta& delta) -> Status {
           std::string shown;
           // Without a terminal the output is the answers, and nothing but them.
           if (!delta.reasoning.empty() && lines_.on_terminal()) {
             shown += std::exchange(dimmed, true) ? "" : style_.dim;
-            shown += delta.reasoning;
+            shown += wrap.Add(delta.reasoning);
             reasoning_shown = true;
           }
           if (!delta.content.empty()) {
-            shown += std::exchange(dimmed, false) ? style_.normal : "";
-            shown += std::exchange(reasoning_shown, false) ? "\n\n" : "";
-            shown += delta.content;
+            if (std::exchange(dimmed, false)) shown.append(wrap.Flush()).append(style_.normal);
+            if (std::exchange(reasoning_shown, false)) shown += wrap.Add("\n\n");
+            shown += wrap.Add(delta.content);
           }
-          line_open = shown.empty() ? line_open : shown.back() != '\n';
           return Print(shown);
         });
-    std::string end(dimmed ? style_.normal : "");
-    end += line_open ? "\n" : "";
+    std::string end = wrap.Flush();
+    end += dimmed ? style_.normal : "";
+    end += wrap.in_line() ? "\n" : "";
     const Status ended = Print(end);
     if (!answer) {
       messages_.pop_back();
       return Unexpected(answer.error());
     }
     return ended ? Keep(*answer) : ended;
+  }
+
+  // The conversation stays as it was if there is no other answer.
+  Status Retry() {
+    const auto last =
+        std::ranges::find(messages_.rbegin(), messages_.rend(), Role::kUser, &Message::role);
+    if (last == messages_.rend()) {
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "/retry: expected an earlier message, found none");
+    }
+    const std::vector<Message> before = messages_;
+    const std::string text = last->content;
+    messages_.erase(last.base() - 1, messages_.end());
+    const std::size_t n_kept = messages_.size();
+    Status asked = Ask(text);
+    if (messages_.size() == n_kept) messages_ = before;
+    return asked;
   }
 
   Status Keep(const ChatAnswer& answer) {
@@ -229,7 +250,7 @@ Status RunCommand(const ChatCommand& command, RankProcess& ranks, Log& log) {
   const Result<std::unique_ptr<ConversationModel>> model =
       ConversationModel::Load(command, ranks, interrupt, log);
   if (!model) return Unexpected(model.error());
-  TerminalReader lines(interrupt);
+  TerminalReader lines(interrupt, command.history);
   return Chat(command, **model, lines).Run();
 }
 

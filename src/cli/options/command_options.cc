@@ -31,6 +31,13 @@ void AddChat(Command& root, ChatCommand& options) {
   command.Add({"--system", "TEXT", "System prompt", Text(options.system)});
   command.Add({"--think", "MODE", "Reasoning before the answer: off, high or max (default: off)",
                OneOf(kThinkNames, options.think)});
+  command.Add({"--history", "FILE",
+               "What was typed at the terminal, for the next start; off: nowhere (default: "
+               "fathom/chat_history in XDG_STATE_HOME or ~/.local/state)",
+               [&options](const std::string& text) {
+                 options.history = text == "off" ? "" : text;
+                 return Status();
+               }});
   AddProfile(command, options.profile);
   AddEngine(command, options);
   command.Footer(

@@ -44,6 +44,14 @@ bool StartedByMpi() {
   return false;
 }
 
+// The place that the XDG base directory specification has for it; empty: there is no home.
+std::filesystem::path HistoryFile() {
+  std::filesystem::path state = Environment("XDG_STATE_HOME");
+  const std::filesystem::path home = Environment("HOME");
+  if (!state.is_absolute()) state = home.is_absolute() ? home / ".local/state" : "";
+  return state.empty() ? state : state / "fathom/chat_history";
+}
+
 ParsedCommands Defaults() {
   ParsedCommands commands;
   const std::string rank_link = Environment(kRankLinkVariable);
@@ -58,6 +66,7 @@ ParsedCommands Defaults() {
   commands.serve.run = run;
   commands.batch.run = run;
   commands.chat.use_style = Environment("NO_COLOR").empty() && Environment("TERM") != "dumb";
+  commands.chat.history = HistoryFile();
   commands.inspect.model = model;
   commands.tokenize.model = model;
   commands.encode.model = model;

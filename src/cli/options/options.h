@@ -50,8 +50,9 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 struct ChatCommand : EngineCommand {
   std::string system;
   Think think = Think::kOff;
-  std::string profile;    // of the chat format; empty: what the model's directory says
-  bool use_style = true;  // dim the reasoning on a terminal
+  std::string profile;            // of the chat format; empty: what the model's directory says
+  bool use_style = true;          // dim the reasoning on a terminal
+  std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
 };
 
 // Options of every command that answers requests of the APIs.

@@ -1,12 +1,14 @@
 // Reads the user's lines, and shows answers on a terminal.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/line_editor.h"
 
 namespace fathom::cli {
 
@@ -18,34 +20,27 @@ struct TextStyle {
 // wanted: false if the environment asks for plain text.
 TextStyle StyleFor(int descriptor, bool wanted);
 
-enum class LineEvent {
-  kLine,
-  kInterrupted,  // Ctrl-C instead of a line
-  kEnd,          // no more input
-};
-
-// Reads lines from standard input. On a terminal with line editing and a history (arrows, Ctrl-R)
-// that lives as long as the program; otherwise as they are, without showing a prompt. One thread;
-// `interrupt` must outlive it.
+// Reads messages from standard input: on a terminal through a LineEditor, otherwise line by line,
+// without showing a prompt. One thread; `interrupt` must outlive it.
 class TerminalReader {
  public:
-  explicit TerminalReader(Interrupt& interrupt);
+  // `history`: as in LineEditor::Create.
+  TerminalReader(Interrupt& interrupt, const std::filesystem::path& history);
   ~TerminalReader();
   TerminalReader(const TerminalReader&) = delete;
   TerminalReader& operator=(const TerminalReader&) = delete;
 
   bool on_terminal() const { return editor_ != nullptr; }
 
-  // The next line without its end, in `line`. Errors: standard input cannot be read.
+  // The next message without its end, in `line`. Errors: standard input cannot be read.
   Result<LineEvent> Read(std::string_view prompt, std::string& line);
 
  private:
   Result<LineEvent> ReadPlain(std::string& line);
 
-  class Editor;
   Interrupt& interrupt_;
-  std::unique_ptr<Editor> editor_;  // null where standard input is no terminal
-  std::string pending_;             // read; returned up to begin_
+  std::unique_ptr<LineEditor> editor_;  // null where standard input is no terminal
+  std::string pending_;                 // read; returned up to begin_
   std::size_t begin_ = 0;
 };
 
