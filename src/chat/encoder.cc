@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "chat/conversation.h"
 #include "chat/literals.h"
 #include "json/json_value.h"
@@ -244,7 +245,7 @@ Status CheckTasks(const std::vector<Message>& messages) {
     if (!messages[i].task || FindTask(*messages[i].task) != nullptr) continue;
     return MakeError(ErrorCode::kInvalidArgument,
                      "messages[{}].task: expected one of {}, found \"{}\"", i, TaskNames(),
-                     *messages[i].task);
+                     ShortenedUtf8(*messages[i].task, kQuotedBytes));
   }
   return {};
 }

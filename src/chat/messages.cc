@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "chat/encoder.h"
 #include "chat/literals.h"
 #include "json/json_value.h"
@@ -56,8 +57,9 @@ class MessageReader {
   }
   void Fail(const std::string& path, std::string_view expected, const std::string& found) {
     if (error_) return;
-    error_ = Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: expected {}, found {}", path, expected, found)};
+    error_ =
+        Error{ErrorCode::kInvalidArgument, fmt::format("{}: expected {}, found {}", path, expected,
+                                                       ShortenedUtf8(found, kQuotedBytes))};
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/utf8.h"
 
 namespace fathom {
 namespace {
@@ -95,7 +96,8 @@ Result<EffortLevel> FindEffort(const PromptProfile& profile, std::string_view na
     known += level.name;
   }
   return MakeError(ErrorCode::kInvalidArgument,
-                   "reasoning effort: expected one of {}, found \"{}\"", known, name);
+                   "reasoning effort: expected one of {}, found \"{}\"", known,
+                   ShortenedUtf8(name, kQuotedBytes));
 }
 
 }  // namespace fathom

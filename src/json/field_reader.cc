@@ -148,7 +148,8 @@ std::string FieldReader::PathOf(std::string_view key) const {
 void FieldReader::FailText(std::string_view path, std::string_view expected,
                            std::string_view found) {
   Fail(Error{ErrorCode::kInvalidArgument,
-             fmt::format("{}: expected {}, found {}", PathOf(path), expected, found)});
+             fmt::format("{}: expected {}, found {}", PathOf(path), expected,
+                         ShortenedUtf8(found, kQuotedBytes))});
 }
 
 void FieldReader::Fail(Error error) {

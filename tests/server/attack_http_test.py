@@ -49,6 +49,7 @@ class AttackHttpTest(unittest.TestCase):
             self.addCleanup(client.close)
             client.sendall(data)
             clients.append(client)
+        time.sleep(0.5)  # until the server has read it
         return clients
 
     def assert_serves(self, server, key=None):

@@ -180,9 +180,16 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
   model_.responses = &store;
   Json chat = Json::parse(kChat);
   chat["model"] = name;
+  Json effort = Json::parse(kChat);
+  effort["reasoning_effort"] = name;
+  Json item = {{"input", {{{"type", "function_call_output"}, {"call_id", name}, {"output", ""}}}}};
+  Json part = {{"messages", {{{"role", "user"}, {"content", {{{"type", name}}}}}}}};
   const HttpFields root = {{"x-api-key", "root"}};
   for (const FakeExchange& refused :
-       {Ask("POST", "/v1/chat/completions", chat.dump()), Ask("GET", "/v1/models/" + name),
+       {Ask("POST", "/v1/chat/completions", chat.dump()),
+        Ask("POST", "/v1/chat/completions", effort.dump()),
+        Ask("POST", "/v1/chat/completions", part.dump()), Ask("POST", "/v1/messages", part.dump()),
+        Ask("POST", "/v1/responses", item.dump()), Ask("GET", "/v1/models/" + name),
         Ask("GET", "/v1/responses/" + name), Ask("DELETE", "/v1/responses/" + name),
         Ask("POST", "/v1/responses", Json{{"input", "Hi"}, {"previous_response_id", name}}.dump()),
         Ask("POST", "/abort", Json{{"request_id", name}}.dump(), root), Ask("GET", "/" + name),
