@@ -28,8 +28,9 @@ constexpr std::string_view kHelp =
     "/retry         answer the last message again\n"
     "/stats         tokens and speed\n"
     "/quit          leave (as Ctrl-D does)\n"
-    "Ctrl-C stops an answer. A message that begins with a slash: write the slash twice. Another\n"
-    "line of a message: Alt-Enter, or Enter behind a backslash; a pasted text is one message.\n";
+    "Another line of a message: Alt-Enter, or Enter behind a backslash. A pasted text is one "
+    "message.\n"
+    "Ctrl-C stops an answer. A message that begins with a slash: write the slash twice.\n";
 
 // One conversation at a terminal or through pipes. On a terminal an error is told and the chat goes
 // on; through pipes it ends the program, as in a script.
