@@ -74,8 +74,9 @@ struct Message {
   bool wo_eos = false;  // assistant: leave the turn open, to be continued by the model
 };
 
-// The most messages that are read from one request. A message of 16 bytes in a request takes
-// hundreds here, and no context has room for so many.
+// The most messages that are read from one request, and the most tool calls. A message of 16 bytes
+// in a request takes hundreds here, a call as many in the prompt, and no context has room for so
+// many.
 inline constexpr std::size_t kMaxMessages = 65'536;
 
 // The input of EncodeChat.

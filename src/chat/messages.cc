@@ -217,6 +217,10 @@ class MessageReader {
 
   std::vector<ToolCall> ReadToolCalls(const JsonValue* list, const std::string& path) {
     if (list == nullptr || list->IsNull()) return {};
+    n_calls_ += list->items().size();
+    if (n_calls_ > kMaxMessages) {
+      Fail(path, fmt::format("at most {} tool calls in all messages", kMaxMessages), "more");
+    }
     return ReadItems(*list, path, "a list of tool calls", &MessageReader::ReadToolCall);
   }
 
@@ -274,6 +278,7 @@ class MessageReader {
 
   std::string_view source_;
   MessageOptions options_;
+  std::size_t n_calls_ = 0;
   std::optional<Error> error_;
 };
 

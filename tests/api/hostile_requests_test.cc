@@ -68,18 +68,27 @@ TEST(HostileRequests, MessagesAreCounted) {
                                  Repeat(R"(,{"type":"tool_result"})", n - 1) + "]}]}",
                              kHostileLimits, {}));
   };
-  EXPECT_EQ(messages(n_most), "");
+  EXPECT_EQ(messages(n_most - 1), "") << "with the message itself";
   EXPECT_EQ(
-      messages(n_most + 1),
-      "messages[0].content[65536]: expected at most 65536 messages and tool results, found more");
+      messages(n_most),
+      "messages[0].content[65535]: expected at most 65536 messages, calls and results, found more");
+  const auto calls = [](std::size_t n) {
+    return ErrorText(ParseChatCompletionRequest(
+        R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f"}})" +
+            Repeat(R"(,{"function":{"name":"f"}})", n - 1) + "]}]}",
+        kHostileLimits, {}));
+  };
+  EXPECT_EQ(calls(n_most), "");
+  EXPECT_EQ(
+      calls(n_most + 1),
+      "messages[0].tool_calls: expected at most 65536 tool calls in all messages, found more");
   const auto responses = [](std::size_t n) {
     return ErrorText(ParseResponsesRequest(
         R"({"input":[{"role":"user"})" + Repeat(R"(,{"role":"user"})", n - 1) + "]}",
         kHostileLimits, {}, nullptr));
   };
   EXPECT_EQ(responses(n_most), "");
-  EXPECT_EQ(responses(n_most + 1),
-            "input[65536]: expected at most 65536 messages, calls and outputs, found more");
+  EXPECT_EQ(responses(n_most + 1), "input[65536]: expected at most 65536 items, found more");
 }
 
 TEST(HostileRequests, ReferencesToStoredItemsAreCounted) {

@@ -137,7 +137,7 @@ class ConversationReader {
   }
 
   void AddMessage(const JsonValue& value, const std::string& path) {
-    CheckCount(1, path);
+    Count(path);
     const JsonValue* role = value.Find("role");
     const JsonValue* content = value.Find("content");
     const std::string_view name = value.TextOf("role");
@@ -160,11 +160,10 @@ class ConversationReader {
     }
   }
 
-  // `n_more`: messages beside messages_.
-  void CheckCount(std::size_t n_more, const std::string& path) {
-    const std::size_t n_messages = messages_.size() + n_more;
-    if (n_messages <= kMaxMessages) return;
-    reader_.Fail(path, fmt::format("at most {} messages and tool results", kMaxMessages), "more");
+  // Counts a message, a call or a result.
+  void Count(const std::string& path) {
+    if (++n_counted_ <= kMaxMessages) return;
+    reader_.Fail(path, fmt::format("at most {} messages, calls and results", kMaxMessages), "more");
   }
 
   void AddUser(Blocks blocks) {
@@ -217,11 +216,12 @@ class ConversationReader {
       blocks->results.push_back({.role = Role::kTool,
                                  .content = ReadToolResult(block, path),
                                  .tool_call_id = ReadText(block, "tool_use_id", path)});
-      CheckCount(blocks->results.size(), path);
+      Count(path);
     } else if (type == "thinking" && role == Role::kAssistant) {
       blocks->reasoning += ReadText(block, "thinking", path);
     } else if (type == "tool_use" && role == Role::kAssistant) {
       blocks->calls.push_back(ReadToolUse(block, path));
+      Count(path);
     } else {
       reader_.Fail(path + ".type", ExpectedTypes(role), PythonJsonString(type));
     }
@@ -289,6 +289,7 @@ class ConversationReader {
   const std::string_view body_;
   const bool stable_system_;
   std::vector<Message> messages_;
+  std::size_t n_counted_ = 0;
 };
 
 }  // namespace

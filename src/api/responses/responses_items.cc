@@ -124,10 +124,9 @@ class ResponsesItems {
         {"web_search_call", &ResponsesItems::ReadNothing},
     };
     if (error_) return;
-    if (messages_.size() >= kMaxMessages) {
+    if (items_.size() >= kMaxMessages) {
       error_ = Error{ErrorCode::kInvalidArgument,
-                     fmt::format("{}: expected at most {} messages, calls and outputs, found more",
-                                 path, kMaxMessages)};
+                     fmt::format("{}: expected at most {} items, found more", path, kMaxMessages)};
       return;
     }
     if (!item.IsObject()) {
