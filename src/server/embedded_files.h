@@ -15,6 +15,7 @@ std::string_view OpenApiJson();
 // The chat page: server/web.
 std::string_view PageHtml();
 std::string_view PageCss();
+std::string_view ChatTitleJs();
 std::string_view DomJs();
 std::string_view GenerationJs();
 std::string_view MainJs();
@@ -22,6 +23,9 @@ std::string_view MarkdownJs();
 std::string_view MarkdownInlineJs();
 std::string_view MessageViewJs();
 std::string_view ServerApiJs();
+std::string_view ServerLoadJs();
+std::string_view SettingsJs();
+std::string_view SettingsDialogJs();
 std::string_view StorageJs();
 
 // The response to GET of `request.path`: "/" is the page, "/web/NAME" one of its scripts or its

@@ -28,6 +28,7 @@ constexpr std::string_view kScript = "text/javascript; charset=utf-8";
 constexpr std::array kFiles = {
     WebFile{"/", "text/html; charset=utf-8", PageHtml},
     WebFile{"/web/page.css", "text/css; charset=utf-8", PageCss},
+    WebFile{"/web/chat_title.js", kScript, ChatTitleJs},
     WebFile{"/web/dom.js", kScript, DomJs},
     WebFile{"/web/generation.js", kScript, GenerationJs},
     WebFile{"/web/main.js", kScript, MainJs},
@@ -35,6 +36,9 @@ constexpr std::array kFiles = {
     WebFile{"/web/markdown_inline.js", kScript, MarkdownInlineJs},
     WebFile{"/web/message_view.js", kScript, MessageViewJs},
     WebFile{"/web/server_api.js", kScript, ServerApiJs},
+    WebFile{"/web/server_load.js", kScript, ServerLoadJs},
+    WebFile{"/web/settings.js", kScript, SettingsJs},
+    WebFile{"/web/settings_dialog.js", kScript, SettingsDialogJs},
     WebFile{"/web/storage.js", kScript, StorageJs},
 };
 

@@ -145,6 +145,16 @@ class ScriptedTest(PageTest):
             expect(figures).to_contain_text(text)
         expect(self.page.locator("#server")).to_have_text("2 running, 1 waiting")
 
+    def test_number_of_running_requests(self):
+        self.stub.others_running = self.stub.waiting = 0
+        load = self.page.locator("#server")
+        self.send("slow")
+        expect(load).to_have_text("1 running", timeout=2000)
+        self.stop_at("word word")
+        expect(load).to_have_text("0 running", timeout=2000)
+        self.stub.metrics_status = 404
+        expect(load).to_have_text("")
+
     def test_streams_and_stops(self):
         self.send("slow")
         expect(self.answers.locator(".figures")).to_contain_text("≈")
@@ -327,6 +337,42 @@ class ScriptedTest(PageTest):
         self.assertEqual((self.body()["reasoning_effort"], self.body()["temperature"]),
                          ("max", 0.5))
 
+    def test_settings_are_checked_as_they_are_typed(self):
+        self.set_setting("Temperature", "0.5")
+        self.page.get_by_role("button", name="Settings").click()
+        for label, wrong, right, allowed in (
+                ("Temperature", "2.1", "2", "a number from 0 to 2"),
+                ("Top p", "0", "1e-3", "a number above 0 up to 1"),
+                ("Max. tokens", "0", "1", "a whole number from 1"),
+                ("Max. tokens", "1.5", " 15 ", "a whole number from 1"),
+                ("Seed", "seven", "-7", "a whole number")):
+            field = self.page.get_by_label(label)
+            expect(field).to_have_accessible_description(allowed)
+            field.fill(wrong)
+            expect(field).to_have_attribute("aria-invalid", "true")
+            field.fill(right)
+            expect(field).to_have_attribute("aria-invalid", "false")
+        self.page.get_by_label("Temperature").fill("hot")
+        self.shot("settings_wrong")
+        self.page.get_by_role("button", name="Done").click()
+        expect(self.page.get_by_label("Temperature")).to_be_focused()  # still open
+        self.page.keyboard.press("Escape")
+        self.ask("plain")
+        self.assertEqual([self.body()[name] for name in
+                          ("temperature", "top_p", "max_tokens", "seed")], [2, 0.001, 15, -7])
+
+    def test_titles_have_no_marks(self):
+        chats = self.page.locator("#chats .open")
+        for text, title in (
+                ("**What** is `x` in __this__?", "What is x in this?"),
+                ("# A [link](https://example.com/) to\nsee", "A link to"),
+                ("> - **bold\nuntil here** and on", "bold"),
+                ("**" + "many words " * 10 + "**", "many words " * 4 + "many…")):
+            self.ask("\n" + text)
+            expect(chats.first).to_have_text(title)
+            expect(self.page.get_by_label("Title of the chat")).to_have_value(title)
+            self.page.get_by_role("button", name="New chat").click()
+
     def test_keyboard_only(self):
         keyboard = self.page.keyboard
         keyboard.type("plain")
@@ -432,7 +478,9 @@ class RealServerTest(PageTest):
         self.ask("Go on.")
 
     def test_error(self):
-        self.set_setting("Max. tokens", "0")
+        # The page sends nothing that is wrong by itself.
+        self.page.route("**/v1/chat/completions", lambda route: route.continue_(
+            post_data={**route.request.post_data_json, "max_tokens": 0}))
         self.send("Hello")
         self.wait_state("failed")
         expect(self.answers.get_by_role("alert")).to_contain_text("max_tokens")

@@ -111,7 +111,9 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/models":
             self.reply_json(200, {"object": "list", "data": [{"id": "stub-model"}]})
         elif self.path == "/metrics":
-            self.reply(200, "text/plain", b"fathom_running 2\nfathom_waiting 1\n")
+            running = stub.others_running + stub.streams
+            self.reply(stub.metrics_status, "text/plain",
+                       f"fathom_running {running}\nfathom_waiting {stub.waiting}\n".encode())
         else:
             stub.unknown_paths.append(self.path)
             self.reply_json(404, {"error": {"message": "no such path"}})
@@ -128,10 +130,14 @@ class Handler(BaseHTTPRequestHandler):
             self.reply_json(400, {"error": {"message": "temperature: expected at most 2"}})
             return
         self.reply(200, "text/event-stream", b"")
+        with stub.lock:
+            stub.streams += 1
         try:
             self.stream(script, len(stub.requests))
         except OSError:
             stub.aborted.set()
+        with stub.lock:
+            stub.streams -= 1
 
     def stream(self, script, number):
         reasoning, content = SCRIPTS.get(script, ("", "It begins"))
@@ -173,13 +179,18 @@ class Handler(BaseHTTPRequestHandler):
 class StubServer:
     """Serves the page in `folder` (src/server/web) at `url` until stop().
 
-    `requests` holds (body, Authorization) of each question.
+    `requests` holds (body, Authorization) of each question. /metrics counts the answers that are
+    being sent and `others_running`.
     """
 
     def __init__(self, folder):
         self.folder = folder
         self.lock = threading.Lock()
         self.requests = []
+        self.streams = 0  # answers that are being sent
+        self.others_running = 2
+        self.waiting = 1
+        self.metrics_status = 200
         self.unknown_paths = []
         self.aborted = threading.Event()
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace fathom {
 namespace {
@@ -42,6 +45,21 @@ TEST(WebFilesTest, ThePageAndItsFiles) {
   }
   EXPECT_EQ(Get("/web/../service.cc").status, 404);
   EXPECT_EQ(Get("/web/").status, 404);
+}
+
+TEST(WebFilesTest, EachModuleThatIsImportedIsServed) {
+  std::vector<std::string> names = {"main.js"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const HttpResponse file = Get("/web/" + names[i]);
+    ASSERT_EQ(file.status, 200) << names[i];
+    const std::regex import(R"(from '\./([a-z_]+\.js)')");
+    const std::string& text = file.body;
+    for (std::sregex_iterator it(text.begin(), text.end(), import), end; it != end; ++it) {
+      const std::string name = (*it)[1];
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  EXPECT_GT(names.size(), 8);
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
 // The page: which chat is shown, and what the buttons and keys do.
 
+import {titleOf} from './chat_title.js';
 import {announce, button, byId, element} from './dom.js';
 import {Generation, newAnswer} from './generation.js';
 import {ChatView, isSendKey} from './message_view.js';
 import {chatBody, fetchLoad, fetchModels} from './server_api.js';
-import {DEFAULT_SETTINGS, Storage, newChat} from './storage.js';
+import {LoadWatch} from './server_load.js';
+import {SettingsDialog} from './settings_dialog.js';
+import {Storage, newChat} from './storage.js';
 
 const THEMES = ['auto', 'light', 'dark'];
-const SAVE_INTERVAL = 1000;   // milliseconds between two savings of an answer that grows
-const LOAD_INTERVAL = 5000;   // between two looks at the load of the server
-const TITLE_LENGTH = 48;
+const SAVE_INTERVAL = 1000;  // milliseconds between two savings of an answer that grows
 
 class Page {
   constructor() {
@@ -20,12 +21,17 @@ class Page {
       edit: (index, text) => this.edit(index, text),
       retry: () => this.retry(),
     });
+    this.settings = new SettingsDialog({
+      keep: (settings, key) => this.keepSettings(settings, key),
+      closed: () => this.closeSettings(),
+    });
     this.endInterrupted();
     this.setTheme(this.storage.get('theme') || 'auto');
     this.listen();
     this.open(this.chats.get(sessionStorage.getItem('fathom.current')) ?? this.newest());
     this.loadModels();
-    this.watchLoad();
+    this.load = new LoadWatch(() => fetchLoad(this.storage.get('api_key')),
+                              (load) => this.showLoad(load));
   }
 
   // Answers that were still written when the page was left.
@@ -65,9 +71,9 @@ class Page {
     });
     byId('open-drawer').addEventListener('click', () => this.setDrawer(true));
     byId('scrim').addEventListener('click', () => this.setDrawer(false));
-    byId('open-settings').addEventListener('click', () => this.openSettings());
-    byId('settings').addEventListener('change', () => this.keepSettings());
-    byId('settings').addEventListener('close', () => this.closeSettings());
+    byId('open-settings').addEventListener('click', () => {
+      this.settings.open(this.chat.settings, this.storage.get('api_key'));
+    });
     document.addEventListener('keydown', (event) => this.onKey(event));
     window.addEventListener('pagehide', (event) => {
       for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
@@ -81,7 +87,7 @@ class Page {
     if (event.altKey && !event.ctrlKey && !event.metaKey && event.code === 'KeyN') {
       event.preventDefault();
       this.startChat();
-    } else if (event.key === 'Escape' && !byId('settings').open) {
+    } else if (event.key === 'Escape' && !this.settings.isOpen) {
       if (document.body.classList.contains('drawer-open')) {
         this.setDrawer(false);
       } else {
@@ -182,10 +188,7 @@ class Page {
 
   ask(text) {
     const {chat} = this;
-    if (!chat.title) {
-      const line = text.trim().split('\n')[0];
-      chat.title = line.length > TITLE_LENGTH ? `${line.slice(0, TITLE_LENGTH).trim()}…` : line;
-    }
+    chat.title ||= titleOf(text);
     chat.messages.push({role: 'user', text});
     this.chats.set(chat.id, chat);
     this.generate();
@@ -224,7 +227,9 @@ class Page {
     this.storage.save(chat);
     this.open(chat);
     announce('The answer is being written.');
+    this.load.changed();
     await generation.run();
+    this.load.changed();
     if (this.generations.get(chat.id) !== generation) return;  // an edit began another
     this.generations.delete(chat.id);
     if (this.chats.has(chat.id)) this.storage.save(chat);
@@ -264,29 +269,14 @@ class Page {
 
   // Settings
 
-  openSettings() {
-    const form = byId('settings').querySelector('form');
-    for (const name of Object.keys(DEFAULT_SETTINGS)) {
-      form.elements[name].value = this.chat.settings[name];
-    }
-    form.elements.api_key.value = this.storage.get('api_key');
-    byId('settings').showModal();
-  }
-
-  // Each when it has been entered: `close` comes some time after the dialog has gone, and not at
-  // all if the page is left before. Not at every key: the chat is saved whole.
-  keepSettings() {
-    const form = byId('settings').querySelector('form');
-    for (const name of Object.keys(DEFAULT_SETTINGS)) {
-      this.chat.settings[name] = form.elements[name].value;
-    }
+  keepSettings(settings, key) {
+    this.chat.settings = {...settings};
     if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
-    this.storage.put('settings', JSON.stringify(this.chat.settings));
-    this.storage.put('api_key', form.elements.api_key.value.trim());
+    this.storage.put('settings', JSON.stringify(settings));
+    this.storage.put('api_key', key);
   }
 
   closeSettings() {
-    this.keepSettings();  // also what Escape has left without a change
     this.loadModels();
     byId('message').focus();
   }
@@ -331,27 +321,16 @@ class Page {
       byId('model').replaceChildren(...names.map((name) => element('option', {value: name}, name)));
       const kept = this.storage.get('model');
       if (names.includes(kept)) byId('model').value = kept;
-      byId('server').textContent = '';
+      byId('problem').textContent = '';
     } catch (error) {
-      byId('server').textContent = error.message;
+      byId('problem').textContent = error.message;
     }
   }
 
-  watchLoad() {
-    const look = async () => {
-      if (document.hidden) return;
-      try {
-        const {running, waiting} = await fetchLoad(this.storage.get('api_key'));
-        if (running === undefined) return;
-        byId('server').textContent =
-            `${running} running` + (waiting ? `, ${waiting} waiting` : '');
-        if (byId('model').options.length === 0) this.loadModels();
-      } catch {
-        // Metrics may be switched off or protected; the page does without.
-      }
-    };
-    look();
-    setInterval(look, LOAD_INTERVAL);
+  showLoad({running, waiting}) {
+    byId('load').textContent = running === undefined ? '' :
+        `${running} running` + (waiting ? `, ${waiting} waiting` : '');
+    if (running !== undefined && byId('model').options.length === 0) this.loadModels();
   }
 }
 

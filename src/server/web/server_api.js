@@ -1,5 +1,7 @@
 // The server as this page uses it: /v1/models, /v1/chat/completions, /metrics.
 
+import {NUMBERS, isRight} from './settings.js';
+
 class ServerError extends Error {
   constructor(status, message) {
     super(message);
@@ -66,11 +68,6 @@ async function* eventData(body) {
   }
 }
 
-function addNumber(body, name, text) {
-  const value = Number.parseFloat(text);
-  if (Number.isFinite(value)) body[name] = value;
-}
-
 // The body of a request for the answer that follows `messages`.
 export function chatBody(model, settings, messages) {
   const body = {model, messages: [], stream: true,
@@ -86,10 +83,9 @@ export function chatBody(model, settings, messages) {
   if (settings.thinking === 'high' || settings.thinking === 'max') {
     body.reasoning_effort = settings.thinking;
   }
-  for (const name of ['temperature', 'top_p', 'max_tokens']) {
-    addNumber(body, name, settings[name]);
+  for (const name of Object.keys(NUMBERS)) {
+    if (settings[name].trim() && isRight(name, settings[name])) body[name] = Number(settings[name]);
   }
-  addNumber(body, 'seed', settings.seed);
   return body;
 }
 

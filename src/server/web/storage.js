@@ -5,11 +5,9 @@
 // {role, text, reasoning, calls, state, ...} (generation.js).
 
 import {newAnswer} from './generation.js';
+import {readSettings} from './settings.js';
 
 const CHAT_PREFIX = 'fathom.chat.';
-export const DEFAULT_SETTINGS = {
-  system: '', thinking: '', temperature: '', top_p: '', max_tokens: '', seed: '',
-};
 
 export class Storage {
   // `onProblem(text)`: what could not be kept, and why.
@@ -24,7 +22,7 @@ export class Storage {
       const isWhole = typeof chat.id === 'string' && Array.isArray(chat.messages) &&
           chat.messages.every((message) => typeof message.text === 'string');
       if (!isWhole) return null;
-      chat.settings = {...DEFAULT_SETTINGS, ...chat.settings};
+      chat.settings = readSettings(chat.settings);
       chat.messages = chat.messages.map((message) => message.role === 'user' ?
           message : {...newAnswer(), state: 'interrupted', ...message});
       return chat;
@@ -47,9 +45,9 @@ export class Storage {
   // Those of new chats: the last that were chosen.
   settings() {
     try {
-      return {...DEFAULT_SETTINGS, ...JSON.parse(this.get('settings') || '{}')};
+      return readSettings(JSON.parse(this.get('settings') || '{}'));
     } catch {
-      return DEFAULT_SETTINGS;
+      return readSettings({});
     }
   }
 
