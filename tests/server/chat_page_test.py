@@ -317,25 +317,38 @@ class ScriptedTest(PageTest):
         self.set_setting("Temperature", "0.5")
         self.set_setting("Seed", "7")
         self.page.get_by_role("button", name="Settings").click()
-        self.page.get_by_label("Thinking").select_option("off")
+        self.page.get_by_label("Max. tokens").fill("9")
+        self.page.get_by_label("Max. tokens").blur()
         self.shot("settings")
         # Kept before the dialog is closed: nothing is lost if the page is left then.
-        self.assertEqual(self.page.evaluate("JSON.parse(localStorage['fathom.settings']).thinking"),
-                         "off")
-        self.page.get_by_role("button", name="Done").click()
+        self.assertEqual(self.page.evaluate(
+            "JSON.parse(localStorage['fathom.settings']).max_tokens"), "9")
         self.page.reload()
         self.ask("plain")
         body, authorization = self.stub.requests[-1]
         self.assertEqual(authorization, "Bearer secret")
-        self.assertEqual(body["thinking"], {"type": "disabled"})
+        self.assertEqual((body["temperature"], body["seed"], body["max_tokens"]), (0.5, 7, 9))
         self.assertNotIn("top_p", body)
-        self.page.get_by_role("button", name="Settings").click()
-        self.page.get_by_label("Thinking").select_option("max")
-        self.page.get_by_label("Temperature").fill("0.5")
-        self.page.get_by_role("button", name="Done").click()
+
+    def test_thinking_is_chosen_at_the_message_box(self):
+        thinking = self.page.locator("#composer").get_by_label("Thinking")
+        for choice, sent in (("", (None, None)), ("off", ({"type": "disabled"}, None)),
+                             ("high", (None, "high")), ("max", (None, "max"))):
+            thinking.select_option(choice)
+            self.ask("plain")
+            self.assertEqual((self.body().get("thinking"), self.body().get("reasoning_effort")),
+                             sent)
+        self.page.reload()
+        expect(thinking).to_have_value("max")
+
+    def test_penalties_and_truncation(self):
+        values = {"Top k": 40, "Min p": 0.05, "Repetition penalty": 1.1, "Presence penalty": -0.5,
+                  "Frequency penalty": 2}
+        for label, value in values.items():
+            self.set_setting(label, str(value))
         self.ask("plain")
-        self.assertEqual((self.body()["reasoning_effort"], self.body()["temperature"]),
-                         ("max", 0.5))
+        for label, value in values.items():
+            self.assertEqual(self.body()[label.lower().replace(" ", "_")], value)
 
     def test_settings_are_checked_as_they_are_typed(self):
         self.set_setting("Temperature", "0.5")

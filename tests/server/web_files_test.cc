@@ -52,14 +52,14 @@ TEST(WebFilesTest, EachModuleThatIsImportedIsServed) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const HttpResponse file = Get("/web/" + names[i]);
     ASSERT_EQ(file.status, 200) << names[i];
-    const std::regex import(R"(from '\./([a-z_]+\.js)')");
+    const std::regex imports(R"(from '\./([a-z_]+\.js)')");
     const std::string& text = file.body;
-    for (std::sregex_iterator it(text.begin(), text.end(), import), end; it != end; ++it) {
+    for (std::sregex_iterator it(text.begin(), text.end(), imports), end; it != end; ++it) {
       const std::string name = (*it)[1];
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
-  EXPECT_GT(names.size(), 8);
+  EXPECT_GT(names.size(), 8U);
 }
 
 }  // namespace

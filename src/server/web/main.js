@@ -22,7 +22,10 @@ class Page {
       retry: () => this.retry(),
     });
     this.settings = new SettingsDialog({
-      keep: (settings, key) => this.keepSettings(settings, key),
+      keep: (settings, key) => {
+        this.keepSettings(settings);
+        this.storage.put('api_key', key);
+      },
       closed: () => this.closeSettings(),
     });
     this.endInterrupted();
@@ -65,6 +68,10 @@ class Page {
     });
     byId('theme').addEventListener('click', () => {
       this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
+    });
+    byId('thinking').addEventListener('change', () => {
+      this.keepSettings({...this.chat.settings, thinking: byId('thinking').value});
+      this.focusMessage();
     });
     byId('model').addEventListener('change', () => {
       this.storage.put('model', byId('model').value);
@@ -123,6 +130,7 @@ class Page {
     this.chat = chat;
     sessionStorage.setItem('fathom.current', chat.id);
     byId('title').value = chat.title;
+    byId('thinking').value = chat.settings.thinking;
     document.title = chat.title ? `${chat.title} – Fathom` : 'Fathom';
     this.view.show(chat);
     this.showChats();
@@ -269,11 +277,10 @@ class Page {
 
   // Settings
 
-  keepSettings(settings, key) {
+  keepSettings(settings) {
     this.chat.settings = {...settings};
     if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
     this.storage.put('settings', JSON.stringify(settings));
-    this.storage.put('api_key', key);
   }
 
   closeSettings() {

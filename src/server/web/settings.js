@@ -5,6 +5,11 @@ export const NUMBERS = {
   max_tokens: {label: 'Max. tokens', min: 1, isWhole: true, empty: 'no limit'},
   temperature: {label: 'Temperature', min: 0, max: 2},
   top_p: {label: 'Top p', above: 0, max: 1},
+  top_k: {label: 'Top k', min: -1, isWhole: true},
+  min_p: {label: 'Min p', min: 0, max: 1},
+  repetition_penalty: {label: 'Repetition penalty', min: 0.01, max: 100},
+  presence_penalty: {label: 'Presence penalty', min: -2, max: 2},
+  frequency_penalty: {label: 'Frequency penalty', min: -2, max: 2},
   // Numbers of JavaScript are exact up to here.
   seed: {label: 'Seed', min: -Number.MAX_SAFE_INTEGER, max: Number.MAX_SAFE_INTEGER,
          isWhole: true, empty: 'random'},
