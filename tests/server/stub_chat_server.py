@@ -1,6 +1,7 @@
 """A server with scripted answers: what no model says on demand (injections, slow answers, errors).
 
-The first word of the last message of the user that is a key of SCRIPTS chooses the answer.
+The first word of the last message of the user that is a key of SCRIPTS chooses the answer. One that
+is to be continued goes on with what its text does not have yet.
 """
 
 import json
@@ -72,6 +73,7 @@ SCRIPTS = {
     "injection": (INJECTION, INJECTION),
     "slow": ("", "word " * 400),
     "ponder": ("First thought.\n" + "And a thought more. " * 200, "Done."),
+    "limit": (THOUGHTS, "One, two, three and four."),
     "tool": ("", "I shall look."),
     "long": ("", "A paragraph of some words to fill the page.\n\n" * 60),
     "code": ("", "```\n" + "line of code\n" * 3000 + "```\n"),
@@ -123,7 +125,9 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with stub.lock:
             stub.requests.append((body, self.headers.get("Authorization")))
-        words = body["messages"][-1]["content"].split()
+        *others, last = body["messages"]
+        prefix = last["content"] if last.get("prefix") else ""
+        words = (others[-1] if last.get("prefix") else last)["content"].split()
         script = next((word for word in words if word in SCRIPTS or word in ("error", "broken")),
                       "plain")
         if script == "error":
@@ -133,14 +137,19 @@ class Handler(BaseHTTPRequestHandler):
         with stub.lock:
             stub.streams += 1
         try:
-            self.stream(script, len(stub.requests))
+            self.stream(script, len(stub.requests), prefix)
         except OSError:
             stub.aborted.set()
         with stub.lock:
             stub.streams -= 1
 
-    def stream(self, script, number):
+    def stream(self, script, number, prefix):
         reasoning, content = SCRIPTS.get(script, ("", "It begins"))
+        if prefix:
+            reasoning, content = "", content[len(prefix):]
+        finish = "stop"
+        if script == "limit" and not prefix:
+            content, finish = content[:19], "length"
         if script == "plain":
             content += f" Number {number}."
         size, delay = {"slow": (5, .02), "ponder": (5, .02), "injection": (7, 0), "code": (400, .002),
@@ -159,7 +168,7 @@ class Handler(BaseHTTPRequestHandler):
         if script == "broken":
             self.send_data({"error": {"message": "the engine has stopped"}})
             return
-        self.send_chunk({"delta": {}, "finish_reason": "stop"})
+        self.send_chunk({"delta": {}, "finish_reason": finish})
         self.send_data({"choices": [], "usage": {
             "prompt_tokens": 200, "completion_tokens": 42, "total_tokens": 242,
             "prompt_tokens_details": {"cached_tokens": 150},

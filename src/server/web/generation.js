@@ -1,5 +1,8 @@
 // One answer as it arrives.
 //
+// An answer may have variants: those before it and behind it, in the order they were written, are
+// answer.earlier and answer.later; these have none themselves.
+//
 // answer.state: 'streaming', 'done', 'stopped' (by the reader), 'failed' (answer.problem says why),
 // 'interrupted' (the page was closed or reloaded meanwhile). Times are milliseconds since the
 // request was sent; null: not yet.
@@ -8,18 +11,60 @@ import {chatChunks} from './server_api.js';
 
 export function newAnswer() {
   return {role: 'assistant', text: '', reasoning: '', calls: [], state: 'streaming', problem: '',
-          finish: null, usage: null, pieces: 0, firstTime: null, thoughtTime: null, lastTime: null};
+          finish: null, usage: null, pieces: 0, firstTime: null, thoughtTime: null, lastTime: null,
+          earlier: [], later: []};
+}
+
+// Whether something of the answer is there that the model can write on.
+export function canContinue(answer) {
+  const isCut = ['stopped', 'interrupted', 'failed'].includes(answer.state) ||
+      (answer.state === 'done' && answer.finish === 'length');
+  return isCut && Boolean(answer.text || answer.reasoning) && answer.calls.length === 0;
+}
+
+function variantsOf(answer) {
+  const alone = {...answer, earlier: [], later: []};
+  return [...answer.earlier, alone, ...answer.later];
+}
+
+// The variant that stands `step` behind `answer`, with the others around it; step is 1 or -1 and
+// leads to one that there is.
+export function otherVariant(answer, step) {
+  const all = variantsOf(answer);
+  const index = answer.earlier.length + step;
+  return {...all[index], earlier: all.slice(0, index), later: all.slice(index + 1)};
+}
+
+// An answer that is still to come, behind all variants of `answer` in which something was written.
+export function newVariant(answer) {
+  return {...newAnswer(), earlier: variantsOf(answer).filter(
+      ({text, reasoning, calls}) => text || reasoning || calls.length > 0)};
+}
+
+// The usage of an answer that was continued: the request of the first part and both answers.
+function sumOfUsage(first, second) {
+  const details = {};
+  for (const part of [first, second]) {
+    for (const [name, value] of Object.entries(part.completion_tokens_details ?? {})) {
+      details[name] = (details[name] ?? 0) + value;
+    }
+  }
+  return {...first, completion_tokens: first.completion_tokens + second.completion_tokens,
+          completion_tokens_details: details};
 }
 
 export class Generation {
-  // `body`: of the request. `onChange()`: something of the answer has changed.
+  // `body`: of the request; its answer is appended to `answer`. `onChange()`: something of the
+  // answer has changed.
   constructor(answer, body, key, onChange) {
     this.answer = answer;
     this.body = body;
     this.key = key;
     this.onChange = onChange;
     this.abort = new AbortController();
-    this.start = performance.now();
+    this.before = {usage: answer.usage, pieces: answer.pieces};  // of a part that is continued
+    this.start = performance.now() - (answer.lastTime ?? 0);
+    Object.assign(answer, {state: 'streaming', problem: '', finish: null});
   }
 
   // Ends when the answer has; never throws.
@@ -46,7 +91,7 @@ export class Generation {
 
   add(chunk) {
     const answer = this.answer;
-    if (chunk.usage) answer.usage = chunk.usage;
+    if (chunk.usage) this.setUsage(chunk.usage);
     const choice = chunk.choices?.[0];
     if (!choice) return;
     if (choice.finish_reason) answer.finish = choice.finish_reason;
@@ -63,6 +108,15 @@ export class Generation {
       answer.text += content;
     }
     for (const call of delta.tool_calls ?? []) this.addCall(call);
+  }
+
+  setUsage(usage) {
+    const {before, answer} = this;
+    if (before.usage) {
+      answer.usage = sumOfUsage(before.usage, usage);
+    } else if (before.pieces === 0) {  // else the tokens of the first part are not known
+      answer.usage = usage;
+    }
   }
 
   addCall(delta) {

@@ -2,7 +2,7 @@
 
 import {titleOf} from './chat_title.js';
 import {announce, button, byId, element} from './dom.js';
-import {Generation, newAnswer} from './generation.js';
+import {Generation, newAnswer, newVariant, otherVariant} from './generation.js';
 import {ChatView, isSendKey} from './message_view.js';
 import {chatBody, fetchLoad, fetchModels} from './server_api.js';
 import {LoadWatch} from './server_load.js';
@@ -20,6 +20,8 @@ class Page {
     this.view = new ChatView(byId('scroller'), byId('messages'), byId('jump'), {
       edit: (index, text) => this.edit(index, text),
       retry: () => this.retry(),
+      goOn: () => this.goOn(),
+      showVariant: (step) => this.showVariant(step),
     });
     this.settings = new SettingsDialog({
       keep: (settings, key) => {
@@ -199,7 +201,7 @@ class Page {
     chat.title ||= titleOf(text);
     chat.messages.push({role: 'user', text});
     this.chats.set(chat.id, chat);
-    this.generate();
+    this.generate(newAnswer());
   }
 
   edit(index, text) {
@@ -211,20 +213,33 @@ class Page {
 
   retry() {
     this.stop();
-    this.chat.messages.pop();
-    this.generate();
+    this.generate(newVariant(this.chat.messages.pop()));
     byId('message').focus();
+  }
+
+  // The model continues its last answer.
+  goOn() {
+    this.generate(this.chat.messages.pop(), true);
+    byId('message').focus();
+  }
+
+  showVariant(step) {
+    const {messages} = this.chat;
+    messages.push(otherVariant(messages.pop(), step));
+    this.storage.save(this.chat);
+    this.open(this.chat);
+    this.view.focusVariants(step);
   }
 
   stop() {
     this.generations.get(this.chat.id)?.stop();
   }
 
-  // Asks for the answer to the messages of the chat.
-  async generate() {
+  // Asks for `answer` to the messages of the chat, or for the rest of it.
+  async generate(answer, continues = false) {
     const {chat} = this;
-    const body = chatBody(byId('model').value, chat.settings, chat.messages);
-    const answer = newAnswer();
+    const body = chatBody(byId('model').value, chat.settings,
+                          continues ? [...chat.messages, answer] : chat.messages);
     chat.messages.push(answer);
     chat.updated = Date.now();
     const generation = new Generation(answer, body, this.storage.get('api_key'), () => {

@@ -1,7 +1,7 @@
 // The messages of a chat as the reader sees them.
 
 import {FramePacer, button, copyButton, element} from './dom.js';
-import {figures, secondsText} from './generation.js';
+import {canContinue, figures, secondsText} from './generation.js';
 import {MarkdownView, codeElement} from './markdown.js';
 
 // A question; `actions`: {edit(text)}.
@@ -55,7 +55,18 @@ export function isSendKey(event) {
       !matchMedia('(pointer: coarse)').matches;
 }
 
-// An answer; `actions`: {retry()}. update() shows what has changed since the last call.
+// The arrows between the variants of an answer; null: it has no others.
+function variantsElement({earlier, later}, showVariant) {
+  if (earlier.length + later.length === 0) return null;
+  const arrow = (label, name, step, others) => button(label, () => showVariant(step), {
+    className: 'quiet', 'aria-label': name, disabled: others.length === 0});
+  const number = `${earlier.length + 1} / ${earlier.length + 1 + later.length}`;
+  return element('span', {className: 'variants last-only'},
+                 arrow('‹', 'Previous answer', -1, earlier), number,
+                 arrow('›', 'Next answer', 1, later));
+}
+
+// An answer; `actions`: {retry(), goOn(), showVariant(step)}. update() shows what has changed since the last call.
 class AnswerView {
   constructor(answer, actions) {
     this.answer = answer;
@@ -72,12 +83,16 @@ class AnswerView {
     this.note = element('p', {className: 'note', hidden: true});
     this.figures = element('p', {className: 'figures'});
     this.retry = button('Retry', actions.retry,
-                        {className: 'quiet retry', 'aria-label': 'Ask for another answer'});
+                        {className: 'quiet last-only', 'aria-label': 'Ask for another answer'});
+    this.goOn = button('Continue', actions.goOn,
+                       {className: 'quiet last-only', 'aria-label': 'Continue this answer'});
+    this.variants = variantsElement(answer, actions.showVariant);
     this.copy = copyButton(() => answer.text, 'Copy this answer');
     this.root = element('article', {className: 'answer', 'aria-label': 'Answer'}, this.thinking,
                         this.text, this.calls, this.note,
                         element('footer', {},
-                                element('div', {className: 'actions'}, this.copy, this.retry),
+                                element('div', {className: 'actions'}, this.variants, this.copy,
+                                        this.retry, this.goOn),
                                 this.figures));
     this.update();
   }
@@ -93,6 +108,7 @@ class AnswerView {
     this.updateCalls();
     this.updateNote();
     this.copy.hidden = this.retry.hidden = isStreaming;
+    this.goOn.hidden = !canContinue(answer);
     this.figures.replaceChildren(...figures(answer).map(
         ([text, title]) => element('span', {title}, text)));
   }
@@ -142,7 +158,8 @@ class AnswerView {
 
 // All messages of one chat, in a column that follows its end while the reader is there.
 export class ChatView {
-  // `actions`: {edit(index, text), retry()}.
+  // `actions`: {edit(index, text), retry(), goOn(), showVariant(step)}; all but `edit` are of the
+  // last answer.
   constructor(scroller, column, jump, actions) {
     this.scroller = scroller;
     this.column = column;
@@ -160,10 +177,17 @@ export class ChatView {
   show(chat) {
     const views = chat.messages.map((message, index) => message.role === 'user' ?
         new QuestionView(message, {edit: (text) => this.actions.edit(index, text)}) :
-        new AnswerView(message, {retry: () => this.actions.retry()}));
+        new AnswerView(message, this.actions));
     this.column.replaceChildren(...views.map((view) => view.root));
     this.last = views[views.length - 1] ?? null;
     this.toEnd();
+  }
+
+  // Puts the focus back on the arrow that was pressed, or on the other one at the end.
+  focusVariants(step) {
+    const arrows = [...this.last.root.querySelectorAll('.variants button')];
+    if (step > 0) arrows.reverse();
+    arrows.find((arrow) => !arrow.disabled)?.focus();
   }
 
   // The last answer has changed.

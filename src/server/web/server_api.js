@@ -68,7 +68,8 @@ async function* eventData(body) {
   }
 }
 
-// The body of a request for the answer that follows `messages`.
+// The body of a request for the answer that follows `messages`; the model goes on with the last one
+// if that is its own.
 export function chatBody(model, settings, messages) {
   const body = {model, messages: [], stream: true,
                 stream_options: {include_usage: true, continuous_usage_stats: true}};
@@ -79,6 +80,8 @@ export function chatBody(model, settings, messages) {
     if (message.reasoning) sent.reasoning_content = message.reasoning;
     body.messages.push(sent);
   }
+  const last = body.messages[body.messages.length - 1];
+  if (last.role === 'assistant') last.prefix = true;
   if (settings.thinking === 'off') body.thinking = {type: 'disabled'};
   if (settings.thinking === 'high' || settings.thinking === 'max') {
     body.reasoning_effort = settings.thinking;
