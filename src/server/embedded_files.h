@@ -15,6 +15,9 @@ std::string_view OpenApiJson();
 // The chat page: server/web.
 std::string_view PageHtml();
 std::string_view PageCss();
+std::string_view ChatFileJs();
+std::string_view ChatRecordJs();
+std::string_view ChatSearchJs();
 std::string_view ChatTitleJs();
 std::string_view DomJs();
 std::string_view GenerationJs();

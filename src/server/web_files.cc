@@ -28,6 +28,9 @@ constexpr std::string_view kScript = "text/javascript; charset=utf-8";
 constexpr std::array kFiles = {
     WebFile{"/", "text/html; charset=utf-8", PageHtml},
     WebFile{"/web/page.css", "text/css; charset=utf-8", PageCss},
+    WebFile{"/web/chat_file.js", kScript, ChatFileJs},
+    WebFile{"/web/chat_record.js", kScript, ChatRecordJs},
+    WebFile{"/web/chat_search.js", kScript, ChatSearchJs},
     WebFile{"/web/chat_title.js", kScript, ChatTitleJs},
     WebFile{"/web/dom.js", kScript, DomJs},
     WebFile{"/web/generation.js", kScript, GenerationJs},

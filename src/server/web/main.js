@@ -1,5 +1,8 @@
 // The page: which chat is shown, and what the buttons and keys do.
 
+import {exportChats, importChats} from './chat_file.js';
+import {endInterrupted, newChat} from './chat_record.js';
+import {matches} from './chat_search.js';
 import {titleOf} from './chat_title.js';
 import {announce, button, byId, element} from './dom.js';
 import {Generation, newAnswer, newVariant, otherVariant} from './generation.js';
@@ -7,7 +10,7 @@ import {ChatView, isSendKey} from './message_view.js';
 import {chatBody, fetchLoad, fetchModels} from './server_api.js';
 import {LoadWatch} from './server_load.js';
 import {SettingsDialog} from './settings_dialog.js';
-import {Storage, newChat} from './storage.js';
+import {Storage} from './storage.js';
 
 const THEMES = ['auto', 'light', 'dark'];
 const SAVE_INTERVAL = 1000;  // milliseconds between two savings of an answer that grows
@@ -16,6 +19,7 @@ class Page {
   constructor() {
     this.storage = new Storage((text) => this.notify(text));
     this.chats = this.storage.chats();
+    for (const chat of this.chats.values()) endInterrupted(chat);
     this.generations = new Map();  // by id of their chat
     this.view = new ChatView(byId('scroller'), byId('messages'), byId('jump'), {
       edit: (index, text) => this.edit(index, text),
@@ -30,22 +34,12 @@ class Page {
       },
       closed: () => this.closeSettings(),
     });
-    this.endInterrupted();
     this.setTheme(this.storage.get('theme') || 'auto');
     this.listen();
     this.open(this.chats.get(sessionStorage.getItem('fathom.current')) ?? this.newest());
     this.loadModels();
     this.load = new LoadWatch(() => fetchLoad(this.storage.get('api_key')),
                               (load) => this.showLoad(load));
-  }
-
-  // Answers that were still written when the page was left.
-  endInterrupted() {
-    for (const chat of this.chats.values()) {
-      for (const message of chat.messages) {
-        if (message.state === 'streaming') message.state = 'interrupted';
-      }
-    }
   }
 
   listen() {
@@ -64,6 +58,20 @@ class Page {
       this.focusMessage();
     });
     byId('new-chat').addEventListener('click', () => this.startChat());
+    byId('search').addEventListener('input', () => this.showChats());
+    byId('search').addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || byId('search').value === '') return;
+      event.stopPropagation();
+      byId('search').value = '';
+      this.showChats();
+    });
+    byId('export-chat').addEventListener('click', () => {
+      exportChats([this.chat], this.chat.title);
+    });
+    byId('export-all').addEventListener('click', () => {
+      exportChats(this.chatsByAge(), 'Fathom chats');
+    });
+    byId('import').addEventListener('change', () => this.import());
     byId('title').addEventListener('change', () => this.rename(byId('title').value.trim()));
     byId('title').addEventListener('keydown', (event) => {
       if (event.key === 'Enter') byId('message').focus();
@@ -147,7 +155,10 @@ class Page {
   }
 
   showChats() {
-    byId('chats').replaceChildren(...this.chatsByAge().map((chat) => {
+    const query = byId('search').value;
+    const found = this.chatsByAge().filter((chat) => matches(chat, query));
+    byId('none-found').hidden = found.length > 0 || this.chats.size === 0;
+    byId('chats').replaceChildren(...found.map((chat) => {
       const isCurrent = chat === this.chat;
       const open = button(chat.title || 'Untitled', () => {
         this.setDrawer(false);
@@ -183,6 +194,25 @@ class Page {
       this.storage.save(chat);
       this.open(chat);
     });
+  }
+
+  async import() {
+    const [file] = byId('import').files;
+    byId('import').value = '';  // so that the same file can be chosen again
+    if (!file) return;
+    try {
+      const chats = await importChats(file, (id) => this.chats.has(id));
+      const full = chats.findIndex((chat) => !this.storage.save(chat));
+      const kept = full < 0 ? chats : chats.slice(0, full);
+      for (const chat of kept) this.chats.set(chat.id, chat);
+      this.showChats();
+      byId('settings').close();
+      this.notify(full < 0 ? `Chats imported: ${kept.length}.` :
+          `The browser has room for ${kept.length} of ${chats.length} chats only.`);
+    } catch (error) {
+      byId('settings').close();
+      this.notify(`“${file.name}” was not imported. ${error.message}`);
+    }
   }
 
   // Messages

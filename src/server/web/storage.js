@@ -1,10 +1,7 @@
 // What the browser keeps: each chat under a key of its own, so that two tabs do not undo each
 // other's work; settings; the key of the API.
-//
-// A chat: {id, title, updated, settings, messages}. A message of the user: {role, text}; an answer:
-// {role, text, reasoning, calls, state, ...} (generation.js).
 
-import {newAnswer} from './generation.js';
+import {readChat} from './chat_record.js';
 import {readSettings} from './settings.js';
 
 const CHAT_PREFIX = 'fathom.chat.';
@@ -15,17 +12,10 @@ export class Storage {
     this.onProblem = onProblem;
   }
 
-  // Whole chats only: what another program, or an older page, left under our keys is passed over.
+  // Whole chats only: what another program left under our keys is passed over.
   static parseChat(text) {
     try {
-      const chat = JSON.parse(text);
-      const isWhole = typeof chat.id === 'string' && Array.isArray(chat.messages) &&
-          chat.messages.every((message) => typeof message.text === 'string');
-      if (!isWhole) return null;
-      chat.settings = readSettings(chat.settings);
-      chat.messages = chat.messages.map((message) => message.role === 'user' ?
-          message : {...newAnswer(), state: 'interrupted', ...message});
-      return chat;
+      return readChat(JSON.parse(text), 'chat');
     } catch {
       return null;
     }
@@ -51,8 +41,9 @@ export class Storage {
     }
   }
 
+  // Returns whether there was room for it.
   save(chat) {
-    this.set(CHAT_PREFIX + chat.id, JSON.stringify(chat));
+    return this.set(CHAT_PREFIX + chat.id, JSON.stringify(chat));
   }
 
   remove(chat) {
@@ -74,9 +65,11 @@ export class Storage {
   set(key, value) {
     try {
       localStorage.setItem(key, value);
+      return true;
     } catch {
       this.onProblem('The browser keeps no more: this chat is lost on reload. ' +
                      'Deleting old chats makes room.');
+      return false;
     }
   }
 
@@ -88,14 +81,4 @@ export class Storage {
       onChat(event.key.slice(CHAT_PREFIX.length), chat);
     });
   }
-}
-
-// crypto.randomUUID is there only for https and localhost.
-function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(12));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
-export function newChat(settings) {
-  return {id: newId(), title: '', updated: Date.now(), settings: {...settings}, messages: []};
 }
