@@ -15,6 +15,7 @@ std::string_view OpenApiJson();
 // The chat page: server/web.
 std::string_view PageHtml();
 std::string_view PageCss();
+std::string_view AttachmentsJs();
 std::string_view ChatFileJs();
 std::string_view ChatRecordJs();
 std::string_view ChatSearchJs();

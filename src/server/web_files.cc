@@ -28,6 +28,7 @@ constexpr std::string_view kScript = "text/javascript; charset=utf-8";
 constexpr std::array kFiles = {
     WebFile{"/", "text/html; charset=utf-8", PageHtml},
     WebFile{"/web/page.css", "text/css; charset=utf-8", PageCss},
+    WebFile{"/web/attachments.js", kScript, AttachmentsJs},
     WebFile{"/web/chat_file.js", kScript, ChatFileJs},
     WebFile{"/web/chat_record.js", kScript, ChatRecordJs},
     WebFile{"/web/chat_search.js", kScript, ChatSearchJs},

@@ -9,6 +9,7 @@ Screenshots of the scripted answers go to build/screenshots.
 
 import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -273,8 +274,11 @@ class ScriptedTest(PageTest):
 
     def import_file(self, data):
         self.page.get_by_role("button", name="Settings").click()
-        self.page.get_by_label("Import").set_input_files(
-            {"name": "chats.json", "mimeType": "application/json", "buffer": data})
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            file.write(data)
+            file.flush()
+            self.page.get_by_label("Import").set_input_files(file.name)
+            expect(self.page.locator("#settings")).to_be_hidden()  # has been read
         return self.page.locator("#notice")
 
     def test_export_and_import(self):
@@ -345,6 +349,59 @@ class ScriptedTest(PageTest):
         expect(self.answers).to_contain_text("Good day.")
         self.ask("plain")
         self.assertEqual(self.body()["thinking"], {"type": "disabled"})
+
+    def attach(self, *files):
+        self.page.get_by_label("Attach text files").set_input_files(
+            [{"name": name, "mimeType": "", "buffer": data} for name, data in files])
+
+    def test_attached_files(self):
+        attached = self.page.locator("#attachments li")
+        self.attach(("a.py", b"print(1)\n"), ("notes", "``` é".encode()), ("gone.txt", b"x"))
+        expect(attached).to_contain_text(["a.py9 B", "notes6 B", "gone.txt1 B"])
+        self.page.get_by_role("button", name="Remove gone.txt").click()
+        expect(attached).to_have_count(2)
+        self.shot("attachments")
+        self.ask("plain?")
+        expect(attached).to_have_count(0)
+        content = "plain?\n\na.py:\n```py\nprint(1)\n```\n\nnotes:\n````\n``` é\n````"
+        self.assertEqual(self.body()["messages"], [{"role": "user", "content": content}])
+        self.page.reload()
+        expect(self.questions.locator(".bubble")).to_have_text("plain?")
+        self.questions.get_by_text("a.py").click()
+        expect(self.questions.locator("pre").first).to_have_text("print(1)")
+        self.questions.get_by_role("button", name="Edit").click()
+        self.page.get_by_label("Edit your message").fill("plain!")
+        self.page.get_by_label("Edit your message").press("Enter")
+        self.wait_state("done")
+        self.assertEqual(self.body()["messages"][0]["content"], content.replace("?", "!"))
+        self.page.get_by_role("button", name="New chat").click()
+        self.attach(("alone.md", b"# Alone"))
+        expect(attached).to_have_count(1)
+        self.page.get_by_role("button", name="Send").click()
+        self.wait_state("done")
+        expect(self.page.locator("#chats .open").first).to_have_text("alone.md")
+
+    def test_dropped_file(self):
+        transfer = self.page.evaluate_handle("""() => {
+          const transfer = new DataTransfer();
+          transfer.items.add(new File(['dropped text'], 'dropped.txt'));
+          return transfer;
+        }""")
+        self.page.dispatch_event("#scroller", "drop", {"dataTransfer": transfer})
+        expect(self.page.locator("#attachments li")).to_contain_text("dropped.txt")
+
+    def test_refused_files(self):
+        notice = self.page.locator("#notice")
+        for name, data, problem in (
+                ("photo.png", b"\x89PNG\r\n", "“photo.png” is not a text in UTF-8."),
+                ("zeros.bin", b"a\x00b", "“zeros.bin” is not a text in UTF-8."),
+                ("wide.txt", "wide".encode("utf-16"), "“wide.txt” is not a text in UTF-8."),
+                ("large.log", b"x" * ((512 << 10) + 1), "may have 512 KiB, with it they have 513 KiB")):
+            self.attach((name, data))
+            expect(notice).to_contain_text(problem)
+        self.attach(*((f"{k}.txt", b"x") for k in range(21)))
+        expect(notice).to_contain_text("“20.txt” is not attached: a message may have 20 files.")
+        expect(self.page.locator("#attachments li")).to_have_count(20)
 
     def test_two_chats(self):
         self.ask("plain first chat")

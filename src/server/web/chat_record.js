@@ -1,7 +1,7 @@
 // A chat as it is kept in the browser and in files, and the check of one that is read.
 //
-// A chat: {id, title, updated, settings, messages}. A message of the user: {role, text}; an answer:
-// {role, text, reasoning, calls, state, ...} (generation.js). Fields that are missing have the
+// A chat: {id, title, updated, settings, messages}. A message of the user: {role, text, files}
+// (attachments.js); an answer: {role, text, reasoning, calls, state, ...} (generation.js). Fields that are missing have the
 // values of a new chat or answer, so that what older pages have kept can be read; others are left
 // out.
 
@@ -11,6 +11,7 @@ import {readSettings} from './settings.js';
 const MAX_MESSAGES = 10_000;
 const MAX_VARIANTS = 1_000;
 const MAX_CALLS = 128;
+const MAX_FILES = 1_000;
 const ENDS = ['done', 'stopped', 'failed', 'interrupted'];
 const USAGE_DEPTH = 2;
 
@@ -81,10 +82,16 @@ function readAnswer(value, path, mayHaveVariants) {
   };
 }
 
+function readFile(value, path) {
+  const file = readObject(value, path);
+  return {name: readText(file.name, `${path}.name`), text: readText(file.text, `${path}.text`)};
+}
+
 function readMessage(value, path) {
   const message = readObject(value, path);
   if (message.role !== 'user') return readAnswer(message, path, true);
-  return {role: 'user', text: readText(message.text, `${path}.text`)};
+  return {role: 'user', text: readText(message.text, `${path}.text`),
+          files: readList(message.files ?? [], `${path}.files`, MAX_FILES, readFile)};
 }
 
 // The chat that `value` has; throws an Error that names what is wrong with it.

@@ -1,5 +1,6 @@
 // The page: which chat is shown, and what the buttons and keys do.
 
+import {AttachmentList} from './attachments.js';
 import {exportChats, importChats} from './chat_file.js';
 import {endInterrupted, newChat} from './chat_record.js';
 import {matches} from './chat_search.js';
@@ -27,6 +28,7 @@ class Page {
       goOn: () => this.goOn(),
       showVariant: (step) => this.showVariant(step),
     });
+    this.attachments = new AttachmentList(byId('attachments'), (text) => this.notify(text));
     this.settings = new SettingsDialog({
       keep: (settings, key) => {
         this.keepSettings(settings);
@@ -53,6 +55,17 @@ class Page {
       this.send();
     });
     byId('message').addEventListener('input', () => this.fitMessage());
+    byId('attach').addEventListener('change', async () => {
+      await this.attachments.add([...byId('attach').files]);
+      byId('attach').value = '';  // so that the same file can be chosen again
+      this.focusMessage();
+    });
+    byId('message').addEventListener('paste', (event) => this.attach(event, event.clipboardData));
+    // Without this the browser would leave the page and show the file.
+    document.addEventListener('dragover', (event) => {
+      if (event.dataTransfer.types.includes('Files')) event.preventDefault();
+    });
+    document.addEventListener('drop', (event) => this.attach(event, event.dataTransfer));
     byId('stop').addEventListener('click', () => {
       this.stop();
       this.focusMessage();
@@ -217,27 +230,35 @@ class Page {
 
   // Messages
 
+  // What is dropped or pasted, if it is files.
+  attach(event, {files}) {
+    if (files.length === 0) return;
+    event.preventDefault();
+    this.attachments.add([...files]);
+  }
+
   send() {
     const text = byId('message').value;
-    if (!text.trim() || this.generations.has(this.chat.id)) return;
+    const isEmpty = !text.trim() && this.attachments.files.length === 0;
+    if (isEmpty || this.generations.has(this.chat.id)) return;
     byId('message').value = '';
     this.fitMessage();
-    this.ask(text);
+    this.ask(text, this.attachments.take());
     this.focusMessage();
   }
 
-  ask(text) {
+  ask(text, files) {
     const {chat} = this;
-    chat.title ||= titleOf(text);
-    chat.messages.push({role: 'user', text});
+    chat.title ||= titleOf(text) || (files[0]?.name ?? '');
+    chat.messages.push({role: 'user', text, files});
     this.chats.set(chat.id, chat);
     this.generate(newAnswer());
   }
 
   edit(index, text) {
     this.stop();
-    this.chat.messages.length = index;
-    this.ask(text);
+    const [{files}] = this.chat.messages.splice(index);
+    this.ask(text, files);
     byId('message').focus();
   }
 

@@ -1,8 +1,15 @@
 // The messages of a chat as the reader sees them.
 
+import {contentOf, sizeText} from './attachments.js';
 import {FramePacer, button, copyButton, element} from './dom.js';
 import {canContinue, figures, secondsText} from './generation.js';
 import {MarkdownView, codeElement} from './markdown.js';
+
+function fileElement({name, text}) {
+  return element('details', {className: 'file'},
+                 element('summary', {}, `${name}, ${sizeText(new Blob([text]).size)}`),
+                 element('pre', {tabIndex: 0}, text));
+}
 
 // A question; `actions`: {edit(text)}.
 class QuestionView {
@@ -14,12 +21,14 @@ class QuestionView {
   }
 
   show() {
+    const {text, files} = this.message;
     this.root.replaceChildren(
-        element('div', {className: 'bubble', dir: 'auto'}, this.message.text),
+        element('div', {className: 'bubble', dir: 'auto', hidden: text === ''}, text),
+        ...files.map(fileElement),
         element('div', {className: 'actions'},
                 button('Edit', () => this.edit(),
                        {className: 'quiet', 'aria-label': 'Edit this message'}),
-                copyButton(() => this.message.text, 'Copy this message')));
+                copyButton(() => contentOf(this.message), 'Copy this message')));
   }
 
   edit() {
@@ -30,7 +39,7 @@ class QuestionView {
       this.root.querySelector('button').focus();
     };
     const send = () => {
-      if (area.value.trim()) this.actions.edit(area.value);
+      if (area.value.trim() || this.message.files.length > 0) this.actions.edit(area.value);
     };
     area.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') {

@@ -1,5 +1,6 @@
 // The server as this page uses it: /v1/models, /v1/chat/completions, /metrics.
 
+import {contentOf} from './attachments.js';
 import {NUMBERS, isRight} from './settings.js';
 
 class ServerError extends Error {
@@ -75,7 +76,8 @@ export function chatBody(model, settings, messages) {
                 stream_options: {include_usage: true, continuous_usage_stats: true}};
   if (settings.system.trim()) body.messages.push({role: 'system', content: settings.system});
   for (const message of messages) {
-    const sent = {role: message.role, content: message.text};
+    const sent = {role: message.role,
+                  content: message.role === 'user' ? contentOf(message) : message.text};
     // The server knows when the model is to see it again.
     if (message.reasoning) sent.reasoning_content = message.reasoning;
     body.messages.push(sent);
