@@ -39,6 +39,12 @@ Status CheckTokens(const SamplingParameters& parameters, std::int64_t vocab_size
                        "logit_bias of token {}: expected a number, found {}", token, bias);
     }
   }
+  if (const auto& budget = parameters.reasoning_budget;
+      budget && (budget->end < 0 || budget->end >= vocab_size)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "reasoning_budget: expected an end from 0 to {}, found {}", vocab_size - 1,
+                     budget->end);
+  }
   for (const Token token : parameters.stop_tokens) {
     if (token < 0 || token >= vocab_size) {
       return MakeError(ErrorCode::kInvalidArgument,
@@ -61,6 +67,11 @@ Status CheckLengths(const SamplingParameters& parameters) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "min_tokens: expected at most max_tokens = {}, found {}",
                      *parameters.max_tokens, parameters.min_tokens);
+  }
+  const std::optional<TokenBudget>& budget = parameters.reasoning_budget;
+  if (budget && budget->n_tokens < 0) {
+    return MakeError(ErrorCode::kInvalidArgument, "reasoning_budget: expected at least 0, found {}",
+                     budget->n_tokens);
   }
   return {};
 }

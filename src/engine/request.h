@@ -25,11 +25,18 @@ inline constexpr std::size_t kMaxStopStringBytes = 1024;
 // Called from the engine's thread.
 using TokenBytes = std::function<std::string_view(Token)>;
 
+// A limit on a part of the answer: once `n_tokens` tokens are generated and none of them is `end`,
+// the next token is `end`, whatever the logits are.
+struct TokenBudget {
+  std::int64_t n_tokens = 0;  // at least 0
+  Token end = 0;
+};
+
 // Decides the next token and the end of the answer (docs/spec/sampling.md 1, 2, 8). The allowed
 // range stands beside each field; Validate enforces it.
 struct SamplingParameters {
   double temperature = 1.0;         // 0 to 2; 0 is greedy
-  double top_p = 1.0;               // above 0, to 1; 1 is off
+  double top_p = 1.0;               // 0 to 1; 0 leaves the best token, 1 is off
   std::int64_t top_k = 0;           // 0 to the vocabulary size; 0 is off
   double min_p = 0.0;               // 0 to 1; 0 is off
   double repetition_penalty = 1.0;  // 0.01 to 100, on tokens of prompt and output; 1 is off
@@ -52,6 +59,8 @@ struct SamplingParameters {
   // Stop strings are searched up to the first occurrence of this token after that; none: to the
   // end.
   std::optional<Token> stop_strings_until;
+  // Of an answer that begins in the reasoning, which `end` ends; none: no limit.
+  std::optional<TokenBudget> reasoning_budget;
   std::vector<Token> stop_tokens;    // end the answer like EOS
   bool ignore_eos = false;           // EOS is a token like any other
   std::vector<Token> silent_tokens;  // tokens without text, for readers and for stop strings

@@ -155,7 +155,9 @@ void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t see
                          std::span<const Token> prompt, std::span<const Token> eos_tokens) {
   parameters_ = parameters;
   seed_ = seed;
+  n_prompt_ = static_cast<std::int64_t>(prompt.size());
   n_generated_ = 0;
+  budget_ended_ = false;
   ending_tokens_ = parameters.stop_tokens;
   if (!parameters.ignore_eos) {
     ending_tokens_.insert(ending_tokens_.end(), eos_tokens.begin(), eos_tokens.end());
@@ -181,6 +183,14 @@ void SamplerState::Accept(Token token) {
   Touch(token);
   ++output_counts_[static_cast<std::size_t>(token)];
   ++n_generated_;
+  const std::optional<TokenBudget>& budget = parameters_.reasoning_budget;
+  budget_ended_ = budget_ended_ || (budget && token == budget->end);
+}
+
+std::optional<Token> SamplerState::Forced(std::int64_t position) const {
+  const std::optional<TokenBudget>& budget = parameters_.reasoning_budget;
+  const bool is_due = budget && !budget_ended_ && position == n_prompt_ + budget->n_tokens;
+  return is_due ? std::optional(budget->end) : std::nullopt;
 }
 
 bool SamplerState::Ends(Token token) const {
@@ -242,6 +252,7 @@ Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& 
                      "logits for position {}: expected finite numbers, found {} for token {}",
                      position, *bad, bad - logits.begin());
   }
+  if (const std::optional<Token> forced = state.Forced(position)) return *forced;
   if (!state.ChangesLogits()) return Choose(logits, scan.largest, state, position);
   std::copy(logits.begin(), logits.end(), processed_.begin());
   state.Process(processed_);

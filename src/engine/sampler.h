@@ -1,5 +1,6 @@
 // The next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this order:
 //
+//   the end of the reasoning, where its budget is used up; done
 //   log-probabilities of the raw logits, if asked for
 //   -inf for everything that would end the answer, before min_tokens
 //   + logit_bias
@@ -15,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +40,8 @@ class SamplerState {
              std::span<const Token> prompt, std::span<const Token> eos_tokens);
   // Records a generated token.
   void Accept(Token token);
+  // Returns the token that `position` of the sequence must have, whatever the logits are.
+  std::optional<Token> Forced(std::int64_t position) const;
 
   const SamplingParameters& parameters() const { return parameters_; }
   std::uint64_t seed() const { return seed_; }
@@ -56,7 +60,9 @@ class SamplerState {
   const std::int64_t vocab_size_;
   SamplingParameters parameters_;
   std::uint64_t seed_ = 0;
+  std::int64_t n_prompt_ = 0;
   std::int64_t n_generated_ = 0;
+  bool budget_ended_ = false;  // the end of parameters_.reasoning_budget was generated
   std::vector<Token> ending_tokens_;
   // By token id. `touched_` lists the ids that are not at their initial value, each once.
   std::vector<std::uint8_t> seen_;

@@ -12,9 +12,9 @@ constexpr SamplingField kFields[] = {
     {.name = "top_p",
      .number = &SamplingParameters::top_p,
      .high = 1,
-     .low_is_allowed = false,
      .value = "P",
-     .help = "Choose among the fewest tokens of this total probability (default: as above)"},
+     .help = "Choose among the fewest tokens of this total probability; 0 is greedy (default: as "
+             "above)"},
     {.name = "top_k",
      .n_tokens = &SamplingParameters::top_k,
      .value = "K",
@@ -56,9 +56,9 @@ Status SamplingField::Check(const SamplingParameters& parameters, std::int64_t v
                      vocab_size, found);
   }
   const double found = parameters.*number;
-  if (found <= high && (low_is_allowed ? found >= low : found > low)) return {};
-  return MakeError(ErrorCode::kInvalidArgument, "{}: expected {}{}{} to {}, found {}", name,
-                   low_is_allowed ? "" : "above ", low, low_is_allowed ? "" : ",", high, found);
+  if (found >= low && found <= high) return {};
+  return MakeError(ErrorCode::kInvalidArgument, "{}: expected {} to {}, found {}", name, low, high,
+                   found);
 }
 
 }  // namespace fathom

@@ -18,9 +18,8 @@ struct SamplingField {
   double SamplingParameters::*number = nullptr;
   std::int64_t SamplingParameters::*n_tokens = nullptr;  // instead of `number`
   double low = 0;
-  double high = 0;             // of `number`
-  bool low_is_allowed = true;  // false: values are above `low`
-  std::string_view value;      // what --help calls the value
+  double high = 0;         // of `number`
+  std::string_view value;  // what --help calls the value
   std::string_view help;
 
   void Set(double to, SamplingParameters& parameters) const {

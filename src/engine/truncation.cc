@@ -52,7 +52,8 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
     bin_weights[BinOf(candidate)] += weight;
     total += weight;
   }
-  const auto wanted = static_cast<std::uint64_t>(std::ceil(top_p * static_cast<double>(total)));
+  const auto share = static_cast<std::uint64_t>(std::ceil(top_p * static_cast<double>(total)));
+  const std::uint64_t wanted = std::max(share, std::uint64_t{1});  // the best token always stays
   std::uint64_t sum = 0;
   std::size_t crossing = 0;
   while (crossing + 1 < kBins && sum + bin_weights[crossing] < wanted) {

@@ -35,7 +35,6 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
   FieldReader reader(*json);
   reader.ReadNumber("temperature", {0, 2}, &config.temperature);
   reader.ReadNumber("top_p", {0, 1}, &config.top_p);
-  if (config.top_p == 0) reader.Fail("top_p", "a number above 0 to 1", reader.Find("top_p"));
   ReadEosTokens(reader, &config.eos_tokens);
   if (reader.error()) {
     return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, reader.error()->message);

@@ -87,7 +87,7 @@ TEST(GenerationConfigTest, ReadsWhatSamplingNeeds) {
   EXPECT_THAT(ParseGenerationConfig(R"({"eos_token_id": 1})", "f")->eos_tokens, ElementsAre(1));
   EXPECT_EQ(ParseGenerationConfig(R"({"temperature": null})", "f")->temperature, 1);
   for (const char* bad : {"", "[]", R"({"temperature": -1})", R"({"temperature": "1"})",
-                          R"({"temperature": 3})", R"({"top_p": 0})", R"({"top_p": 1.5})",
+                          R"({"temperature": 3})", R"({"top_p": -1})", R"({"top_p": 1.5})",
                           R"({"eos_token_id": -1})", R"({"eos_token_id": 4294967296})",
                           R"({"eos_token_id": "x"})", R"({"eos_token_id": [[1]]})"}) {
     const auto refused = ParseGenerationConfig(bad, "file.json");

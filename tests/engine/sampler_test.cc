@@ -62,6 +62,40 @@ TEST(Greedy, ComesAfterBiasAndPenalties) {
             0);
 }
 
+TEST(Greedy, TopPOfZeroLeavesTheBestToken) {
+  const SamplingParameters parameters{.temperature = 2, .top_p = 0};
+  for (std::int64_t position = 0; position < 50; ++position) {
+    EXPECT_EQ(SampleAt({1, 1.1f, 1.1f, 1}, MakeState(4, parameters), position), 1);
+  }
+}
+
+// The reasoning has 2 tokens; token 3 ends it.
+TEST(Budget, EndsTheReasoningOnceAndThere) {
+  const SamplingParameters parameters{.temperature = 0,
+                                      .reasoning_budget = TokenBudget{.n_tokens = 2, .end = 3}};
+  const std::vector<float> logits = {9, 0, 0, -9};
+  const std::vector<Token> prompt = {1, 3, 2};  // of an earlier turn
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt), 3), 0);
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt, {0}), 4), 0);
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt, {0, 0}), 5), 3);
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt, {0, 0, 3}), 6), 0);
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt, {3, 0}), 5), 0) << "it has ended";
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt), 5), 3) << "a draft ahead";
+  EXPECT_EQ(SampleAt(logits, MakeState(4, parameters, prompt), 6), 0) << "a draft behind that";
+}
+
+TEST(Budget, OfNothingEndsTheReasoningAtOnce) {
+  const SamplingParameters parameters{
+      .top_logprobs = 1, .min_tokens = 5, .reasoning_budget = TokenBudget{.n_tokens = 0, .end = 0}};
+  const SamplerState state = MakeState(2, parameters, {1}, {}, {0});
+  Sampler sampler(2);
+  TokenLogprobs logprobs;
+  const Result<Token> token = sampler.Sample(std::vector<float>{0, 0}, state, 1, logprobs);
+  EXPECT_EQ(token.value_or(-1), 0);
+  EXPECT_EQ(logprobs.chosen.token, 0);
+  EXPECT_NEAR(logprobs.chosen.logprob, std::log(0.5), 1e-6) << "of the model";
+}
+
 TEST(Process, RepetitionCoversPromptAndOutput) {
   const SamplingParameters parameters{.repetition_penalty = 2};
   EXPECT_EQ(Processed({4, -4, 4, -4, 0}, MakeState(5, parameters, {0, 1, 4}, {1, 3, 3})),

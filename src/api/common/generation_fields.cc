@@ -127,13 +127,7 @@ void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingPara
       value = std::clamp(value, std::int64_t{0}, std::max<std::int64_t>(limits.vocab_size, 0));
       continue;
     }
-    double& value = sampling->*field.number;
-    reader.ReadNumber(field.name, {field.low, field.high}, &value);
-    if (!field.low_is_allowed && value == field.low) {
-      reader.Fail(field.name,
-                  fmt::format("a number above {} and at most {}", field.low, field.high),
-                  fmt::format("{}", value));
-    }
+    reader.ReadNumber(field.name, {field.low, field.high}, &(sampling->*field.number));
   }
 }
 

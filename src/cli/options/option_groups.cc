@@ -59,7 +59,7 @@ void AddField(Command& command, const SamplingField& field, SamplingOptions& sam
                .read = field.number == nullptr
                            ? ReadInteger(0, std::numeric_limits<std::int64_t>::max(),
                                          [store](std::int64_t n) { store(static_cast<double>(n)); })
-                           : ReadNumber(field.low, field.high, field.low_is_allowed, store)});
+                           : ReadNumber(field.low, field.high, true, store)});
 }
 
 void AddStops(Command& command, SamplingOptions& sampling) {

@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "temperature: expected a number from 0 to 2, found Infinity"},
         BadField{R"("temperature": true)",
                  "temperature: expected a number from 0 to 2, found true"},
-        BadField{R"("top_p": 0)", "top_p: expected a number above 0 and at most 1, found 0"},
+        BadField{R"("top_p": -0.1)", "top_p: expected a number from 0 to 1, found -0.1"},
         BadField{R"("top_p": 1.01)", "top_p: expected a number from 0 to 1, found 1.01"},
         BadField{R"("top_k": 5.5)", "top_k: expected an integer of at least -1, found 5.5"},
         BadField{R"("top_k": -2)", "top_k: expected an integer of at least -1, found -2"},
