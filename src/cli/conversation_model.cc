@@ -15,7 +15,8 @@ namespace {
 // The longest time until a Ctrl-C is noticed while nothing is generated.
 constexpr std::chrono::milliseconds kGlance(50);
 
-EncodeOptions EncodingOf(Think think) {
+EncodeOptions EncodingOf(std::optional<Think> think, const GenerationConfig& config) {
+  if (!think) return {.thinking = DefaultThinking(std::nullopt, config)};
   if (think == Think::kOff) return {.thinking = ThinkingMode::kChat};
   return {.thinking = ThinkingMode::kThinking, .effort = think == Think::kMax ? "max" : "high"};
 }
@@ -81,10 +82,10 @@ ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile,
       interrupt_(interrupt) {}
 
 Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<Message>& messages,
-                                                             Think think,
+                                                             std::optional<Think> think,
                                                              bool& starts_in_reasoning) const {
   const Result<EncodedPrompt> prompt =
-      EncodeChat({.messages = messages}, EncodingOf(think), profile_);
+      EncodeChat({.messages = messages}, EncodingOf(think, files_.generation), profile_);
   if (!prompt) return Unexpected(prompt.error());
   starts_in_reasoning = prompt->ends_in_reasoning;
   Result<std::vector<Token>> tokens = EncodePrompt(files_.tokenizer, *prompt);
@@ -97,8 +98,8 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
   return tokens;
 }
 
-Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& messages, Think think,
-                                             const ShowDelta& show) {
+Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& messages,
+                                             std::optional<Think> think, const ShowDelta& show) {
   bool starts_in_reasoning = false;
   const Result<std::vector<Token>> prompt = EncodeMessages(messages, think, starts_in_reasoning);
   if (!prompt) return Unexpected(prompt.error());

@@ -44,18 +44,22 @@ class ConversationModel {
                                                          RankProcess& ranks, Interrupt& interrupt,
                                                          Log& log);
 
-  // Answers the last message. Ctrl-C ends the answer. Errors: a conversation that does not fit into
-  // the context, text that is not UTF-8, what the engine or `show` returned.
-  Result<ChatAnswer> Answer(const std::vector<Message>& messages, Think think,
+  // Answers the last message. No `think`: as the checkpoint has learned. Ctrl-C ends the answer.
+  // Errors: a conversation that does not fit into the context, text that is not UTF-8, what the
+  // engine or `show` returned.
+  Result<ChatAnswer> Answer(const std::vector<Message>& messages, std::optional<Think> think,
                             const ShowDelta& show);
 
   double load_seconds() const { return runtime_->load_seconds(); }
+  // Whether the checkpoint has learned to reason.
+  bool thinks() const { return files_.generation.thinks; }
   std::int64_t n_context() const { return runtime_->n_context(); }
 
  private:
   ConversationModel(ModelFiles files, PromptProfile profile, SamplingParameters parameters,
                     Interrupt& interrupt);
-  Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages, Think think,
+  Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages,
+                                            std::optional<Think> think,
                                             bool& starts_in_reasoning) const;
 
   const ModelFiles files_;

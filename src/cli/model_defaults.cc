@@ -29,6 +29,10 @@ Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesyst
   return detection.profile;
 }
 
+ThinkingMode DefaultThinking(std::optional<bool> chosen, const GenerationConfig& config) {
+  return chosen.value_or(config.thinks) ? ThinkingMode::kThinking : ThinkingMode::kChat;
+}
+
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,
                                           const GenerationConfig& config,
                                           std::optional<std::int64_t> max_tokens) {
@@ -62,7 +66,7 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
                              .max_choices = max_choices}};
   api.defaults.sampling =
       MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
-  api.defaults.encoding.thinking = command.thinking ? ThinkingMode::kThinking : ThinkingMode::kChat;
+  api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
   const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
   if (!valid) return Unexpected(valid.error());
   return api;

@@ -21,6 +21,9 @@ namespace fathom::cli {
 Result<PromptProfile> ChooseProfile(const std::string& name, const std::filesystem::path& model,
                                     Log& log);
 
+// Returns whether chats that do not choose think: as chosen, else as the checkpoint has learned.
+ThinkingMode DefaultThinking(std::optional<bool> chosen, const GenerationConfig& config);
+
 // Returns the given options; for the others the model's generation_config.json; else max_tokens as
 // given.
 SamplingParameters MakeSamplingParameters(const SamplingOptions& options,

@@ -35,6 +35,7 @@ Result<GenerationConfig> ParseGenerationConfig(std::string_view text, std::strin
   FieldReader reader(*json);
   reader.ReadNumber("temperature", {0, 2}, &config.temperature);
   reader.ReadNumber("top_p", {0, 1}, &config.top_p);
+  reader.ReadBool("thinks", &config.thinks);
   ReadEosTokens(reader, &config.eos_tokens);
   if (reader.error()) {
     return MakeError(ErrorCode::kInvalidData, "{}: {}", file_name, reader.error()->message);

@@ -16,6 +16,9 @@ struct GenerationConfig {
   double temperature = 1;
   double top_p = 1;
   std::vector<Token> eos_tokens;  // those of the file; config.json has one of its own
+  // The model has learned to reason before it answers, as DeepSeek-V4 has: chats that do not choose
+  // begin in the reasoning. "thinks": false says that it has not.
+  bool thinks = true;
 
   // The sampling of requests that do not choose their own.
   SamplingParameters Sampling() const;

@@ -24,7 +24,7 @@ TEST(BatchOptionsTest, Defaults) {
   EXPECT_EQ(command.input, "in.jsonl");
   EXPECT_EQ(command.output, "out.jsonl");
   EXPECT_EQ(command.engine.max_sequences, 8);
-  EXPECT_TRUE(command.thinking);
+  EXPECT_EQ(command.thinking, std::nullopt) << "as the checkpoint does";
   EXPECT_TRUE(command.sampling.fields.empty());
 }
 
@@ -39,7 +39,7 @@ TEST(BatchOptionsTest, AllOfThem) {
   EXPECT_EQ(command.output, "-");
   EXPECT_EQ(command.run.model, "m");
   EXPECT_EQ(command.engine.max_sequences, 32);
-  EXPECT_FALSE(command.thinking);
+  EXPECT_EQ(command.thinking, false);
   EXPECT_EQ(command.profile, "v4-0731");
   EXPECT_EQ(command.run.n_context, 100);
   EXPECT_EQ(command.sampling.fields["temperature"], 0.5);

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "cli/commands/row_spool.h"
+#include "cli/model_defaults.h"
 #include "cli/options/token_ids.h"
 #include "cli/terminal/chat_file.h"
 #include "cli/terminal/progress.h"
@@ -86,14 +87,35 @@ TEST(GenerationConfigTest, ReadsWhatSamplingNeeds) {
             0);
   EXPECT_THAT(ParseGenerationConfig(R"({"eos_token_id": 1})", "f")->eos_tokens, ElementsAre(1));
   EXPECT_EQ(ParseGenerationConfig(R"({"temperature": null})", "f")->temperature, 1);
-  for (const char* bad : {"", "[]", R"({"temperature": -1})", R"({"temperature": "1"})",
-                          R"({"temperature": 3})", R"({"top_p": -1})", R"({"top_p": 1.5})",
-                          R"({"eos_token_id": -1})", R"({"eos_token_id": 4294967296})",
-                          R"({"eos_token_id": "x"})", R"({"eos_token_id": [[1]]})"}) {
+  EXPECT_TRUE(ParseGenerationConfig("{}", "f")->thinks) << "as DeepSeek-V4 does";
+  EXPECT_FALSE(ParseGenerationConfig(R"({"thinks": false})", "f")->thinks);
+  for (const char* bad :
+       {"", "[]", R"({"temperature": -1})", R"({"temperature": "1"})", R"({"temperature": 3})",
+        R"({"top_p": -1})", R"({"top_p": 1.5})", R"({"thinks": "no"})", R"({"eos_token_id": -1})",
+        R"({"eos_token_id": 4294967296})", R"({"eos_token_id": "x"})",
+        R"({"eos_token_id": [[1]]})"}) {
     const auto refused = ParseGenerationConfig(bad, "file.json");
     ASSERT_FALSE(refused) << bad;
     EXPECT_THAT(refused.error().message, ::testing::StartsWith("file.json: "));
   }
+}
+
+// serve, chat and batch ask this.
+TEST(DefaultThinkingTest, TheCheckpointDecidesUnlessTheUserDoes) {
+  const GenerationConfig learned;
+  const GenerationConfig fairy = {.thinks = false};
+  EXPECT_EQ(DefaultThinking(std::nullopt, learned), ThinkingMode::kThinking);
+  EXPECT_EQ(DefaultThinking(std::nullopt, fairy), ThinkingMode::kChat);
+  EXPECT_EQ(DefaultThinking(true, fairy), ThinkingMode::kThinking);
+  EXPECT_EQ(DefaultThinking(false, learned), ThinkingMode::kChat);
+}
+
+TEST(ChatFileTest, WithoutAModeTheCheckpointDecides) {
+  const testing::TemporaryDirectory directory;
+  ASSERT_TRUE(SaveChat(directory.path() / "chat", {.messages = {{.content = "Hi"}}}));
+  const Result<SavedChat> loaded = LoadChat(directory.path() / "chat");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->think, std::nullopt);
 }
 
 TEST(ChatFileTest, RoundTrip) {

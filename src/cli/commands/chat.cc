@@ -37,10 +37,8 @@ constexpr std::string_view kHelp =
 class Chat {
  public:
   Chat(const ChatCommand& command, ConversationModel& model, TerminalReader& lines)
-      : model_(model),
-        lines_(lines),
-        style_(StyleFor(STDOUT_FILENO, command.use_style)),
-        think_(command.think) {
+      : model_(model), lines_(lines), style_(StyleFor(STDOUT_FILENO, command.use_style)) {
+    ChooseThinking(command.think);
     StartWith(command.system);
   }
 
@@ -185,6 +183,11 @@ class Chat {
     }
   }
 
+  void ChooseThinking(std::optional<Think> think) {
+    think_ = think;
+    if (!think_ && !model_.thinks()) think_ = Think::kOff;
+  }
+
   Status SetThink(const std::string& name) {
     const auto* found = std::find(std::begin(kThinkNames), std::end(kThinkNames), name);
     if (found == std::end(kThinkNames)) {
@@ -209,7 +212,7 @@ class Chat {
     }
     Result<SavedChat> chat = LoadChat(path);
     if (!chat) return Unexpected(chat.error());
-    think_ = chat->think;
+    ChooseThinking(chat->think);
     messages_ = std::move(chat->messages);
     return Note(fmt::format("{} messages from {}", messages_.size(), path));
   }
@@ -219,7 +222,7 @@ class Chat {
     std::string stats =
         fmt::format("messages {}; context {} of {} tokens; generated {} tokens; thinking {}\n",
                     messages_.size(), n_positions, model_.n_context(), n_generated_,
-                    kThinkNames[static_cast<std::size_t>(think_)]);
+                    think_ ? kThinkNames[static_cast<std::size_t>(*think_)] : "on");
     if (last_) {
       stats += fmt::format("last answer: {}; {} prompt tokens cached; {} of {} drafts right\n",
                            DescribeStats(model_.load_seconds(), *last_), last_->cached_tokens,
@@ -238,7 +241,7 @@ class Chat {
   TerminalReader& lines_;
   const TextStyle style_;
   std::vector<Message> messages_;
-  Think think_;
+  std::optional<Think> think_;  // none: reasoning without an effort of the user's
   std::optional<RequestStats> last_;
   std::int64_t n_generated_ = 0;
   bool done_ = false;

@@ -29,7 +29,9 @@ void AddGenerate(Command& root, GenerateCommand& options) {
 void AddChat(Command& root, ChatCommand& options) {
   Command command = root.AddCommand("chat", "Talk with the model");
   command.Add({"--system", "TEXT", "System prompt", Text(options.system)});
-  command.Add({"--think", "MODE", "Reasoning before the answer: off, high or max (default: off)",
+  command.Add({"--think", "MODE",
+               "Reasoning before the answer: off, high or max (default: as the checkpoint has "
+               "learned)",
                OneOf(kThinkNames, options.think)});
   command.Add({"--history", "FILE",
                "What was typed at the terminal, for the next start; off: nowhere (default: "

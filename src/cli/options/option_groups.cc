@@ -186,9 +186,11 @@ void AddEngine(Command& command, EngineCommand& options) {
 }
 
 void AddChats(Command& command, ApiCommand& options) {
-  command.Add({"--thinking", "MODE",
-               "Reasoning in chats that do not choose: on or off (default: on)",
-               OnOff(options.thinking)});
+  command.Add(
+      {"--thinking", "MODE",
+       "Reasoning in chats that do not choose: on or off (default: on if the checkpoint has "
+       "learned to reason)",
+       OnOff(options.thinking)});
   AddProfile(command, options.profile);
 }
 

@@ -75,10 +75,15 @@ ReadValue OneOf(const std::string_view (&names)[n], Enum& variable) {
   return ReadName({names, names + n},
                   [&variable](std::size_t i) { variable = static_cast<Enum>(i); });
 }
+template <class Enum, std::size_t n>
+ReadValue OneOf(const std::string_view (&names)[n], std::optional<Enum>& variable) {
+  return ReadName({names, names + n},
+                  [&variable](std::size_t i) { variable = static_cast<Enum>(i); });
+}
 // One of two names, of which `name` is true.
 ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, bool& variable);
-inline ReadValue OnOff(bool& variable) { return TrueFor("on", {"on", "off"}, variable); }
-inline ReadValue OnOff(std::optional<bool>& variable) {
+template <class Bool>
+ReadValue OnOff(Bool& variable) {
   return ReadName({"on", "off"}, [&variable](std::size_t i) { variable = i == 0; });
 }
 

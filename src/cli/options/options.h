@@ -49,16 +49,17 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
 struct ChatCommand : EngineCommand {
   std::string system;
-  Think think = Think::kOff;
-  std::string profile;            // of the chat format; empty: what the model's directory says
-  bool use_style = true;          // dim the reasoning on a terminal
+  std::optional<Think> think;  // missing: as the checkpoint does (GenerationConfig::thinks)
+  std::string profile;         // of the chat format; empty: what the model's directory says
+  bool use_style = true;       // dim the reasoning on a terminal
   std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
 };
 
 // Options of every command that answers requests of the APIs.
 struct ApiCommand : EngineCommand {
-  bool thinking = true;  // of chats that do not say otherwise
-  std::string profile;   // of the chat format; empty: what the model's directory says
+  // Of chats that do not say otherwise; missing: as the checkpoint does (GenerationConfig::thinks).
+  std::optional<bool> thinking;
+  std::string profile;  // of the chat format; empty: what the model's directory says
 };
 
 struct BatchCommand : ApiCommand {

@@ -27,12 +27,13 @@ std::string ChatJson(const SavedChat& chat) {
     }
     messages.push_back(std::move(entry));
   }
-  const JsonValue object = {{"think", kThinkNames[static_cast<std::size_t>(chat.think)]},
-                            {"messages", std::move(messages)}};
+  JsonValue object = JsonValue::Object();
+  if (chat.think) object["think"] = kThinkNames[static_cast<std::size_t>(*chat.think)];
+  object["messages"] = std::move(messages);
   return WriteJson(object, 2) + "\n";
 }
 
-Result<Think> ReadThink(std::string_view json) {
+Result<std::optional<Think>> ReadThink(std::string_view json) {
   const Result<JsonValue> object = ParseJson(json);
   if (!object || !object->IsObject()) {
     return MakeError(ErrorCode::kInvalidData, "expected a JSON object, found {}",
@@ -40,13 +41,13 @@ Result<Think> ReadThink(std::string_view json) {
                             : fmt::format("text that is not JSON ({})", object.error().message));
   }
   const JsonValue* found = object->Find("think");
-  if (found == nullptr) return Think::kOff;
+  if (found == nullptr) return std::optional<Think>();
   const auto* name = std::find(std::begin(kThinkNames), std::end(kThinkNames), found->text());
   if (name == std::end(kThinkNames)) {
     return MakeError(ErrorCode::kInvalidData, "think: expected off, high or max, found {}",
                      WriteJson(*found).substr(0, 80));
   }
-  return static_cast<Think>(name - std::begin(kThinkNames));
+  return std::optional(static_cast<Think>(name - std::begin(kThinkNames)));
 }
 
 Status CheckMessages(const std::vector<Message>& messages) {
@@ -76,7 +77,7 @@ Status SaveChat(const std::filesystem::path& path, const SavedChat& chat) {
 }
 
 Result<SavedChat> ParseChat(std::string_view json) {
-  const Result<Think> think = ReadThink(json);
+  const Result<std::optional<Think>> think = ReadThink(json);
   if (!think) return Unexpected(think.error());
   Result<ChatRequest> request = ParseChatRequest(json);
   if (!request) return Unexpected(request.error());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,7 @@
 namespace fathom::cli {
 
 struct SavedChat {
-  Think think = Think::kOff;
+  std::optional<Think> think;     // missing: as the checkpoint has learned
   std::vector<Message> messages;  // system first, if there is one; then user and assistant
 };
 
