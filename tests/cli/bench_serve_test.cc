@@ -150,6 +150,17 @@ TEST(BenchServeProgramTest, PrintsATableOfAnOpenLoop) {
   EXPECT_THAT(run.out, HasSubstr("200 req/s"));
 }
 
+// Clients of OpenAI's API name the server with its version.
+TEST(BenchServeProgramTest, TheUrlMayEndWithTheVersion) {
+  const ScriptedPeer server(Serve);
+  for (const char* end : {"/v1", "/v1/"}) {
+    const ProgramRun run = RunProgram(
+        {"bench", "serve", "--url", server.url() + end, "--requests", "2", "--model", "m"});
+    ASSERT_EQ(run.exit_code, 0) << run.error;
+    EXPECT_THAT(run.out, HasSubstr("model   m\n"));
+  }
+}
+
 TEST(BenchServeProgramTest, SaysWhyNothingWasAnswered) {
   const ScriptedPeer server(Serve);
   ExpectRefusal(RunProgram({"bench", "serve", "--url", server.url(), "--endpoint", "chat",

@@ -43,8 +43,11 @@ Result<std::string> ReadKey(const BenchServeCommand& command) {
 }
 
 Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
-  const Result<std::string> url = ParseServerUrl(command.url);
+  Result<std::string> url = ParseServerUrl(command.url);
   if (!url) return Unexpected(url.error());
+  // Clients of OpenAI's API name the server so; the paths of requests begin with it.
+  constexpr std::string_view kVersion = "/v1";
+  if (url->ends_with(kVersion)) url->resize(url->size() - kVersion.size());
   const Result<load::LoadEndpoint> endpoint = load::ParseEndpoint(command.endpoint);
   if (!endpoint) return Unexpected(endpoint.error());
   const Result<std::string> key = ReadKey(command);

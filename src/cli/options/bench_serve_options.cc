@@ -13,8 +13,8 @@ constexpr double kLongestSeconds = 1e6;
 
 void AddTarget(Command& command, BenchServeCommand& options) {
   command.Add({"--url", "URL",
-               "Base URL of the server, http or https (default: http://127.0.0.1:8000); /v1/... "
-               "is appended",
+               "Base URL of the server, http or https, with or without /v1 (default: "
+               "http://127.0.0.1:8000)",
                TextFor(ParseServerUrl, options.url)});
   command.Add(
       {"--endpoint", "NAME",
