@@ -102,6 +102,9 @@ struct EncodeOptions {
   // An addition to the official encoder: if the last message is an open assistant turn with
   // reasoning only, leaves the reasoning open, so that the model continues it.
   bool continue_reasoning = false;
+  // An addition to the official encoder: behind a whole assistant turn at the end, begins another
+  // one, which the model then writes.
+  bool begins_turn = false;
   // Trusts the client's text, so that special tokens in it become tokens, as in the official code.
   // Unsafe for text from outside.
   bool trust_client_text = false;

@@ -142,6 +142,7 @@ class Renderer {
         thinks_(options.thinking == ThinkingMode::kThinking),
         drops_(conversation.drops_reasoning),
         continue_reasoning_(options.continue_reasoning),
+        begins_turn_(options.begins_turn),
         out_(out) {}
 
   void RenderBody(std::size_t index) {
@@ -191,7 +192,8 @@ class Renderer {
       }
       out_->Template(task->token);
       ends_in_reasoning_ = false;
-    } else if (message.role == Role::kUser || message.role == Role::kDeveloper) {
+    } else if (message.role == Role::kUser || message.role == Role::kDeveloper ||
+               (begins_turn_ && IsWholeAnswer(index))) {
       out_->Template(kAssistantToken);
       ends_in_reasoning_ = thinks_ && (!drops_ || Signed(index) >= last_user_);
       out_->Template(ends_in_reasoning_ ? kThinkOpenToken : kThinkCloseToken);
@@ -202,6 +204,11 @@ class Renderer {
 
  private:
   static std::ptrdiff_t Signed(std::size_t index) { return static_cast<std::ptrdiff_t>(index); }
+
+  bool IsWholeAnswer(std::size_t index) const {
+    const Message& message = turns_[index].message;
+    return message.role == Role::kAssistant && !message.wo_eos && index + 1 == turns_.size();
+  }
 
   void RenderAssistant(std::size_t index) {
     const Message& message = turns_[index].message;
@@ -236,6 +243,7 @@ class Renderer {
   const bool thinks_;
   const bool drops_;
   const bool continue_reasoning_;
+  const bool begins_turn_;
   Writer* const out_;
   bool ends_in_reasoning_ = false;  // after the last turn that was rendered
 };

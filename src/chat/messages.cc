@@ -19,6 +19,9 @@
 namespace fathom {
 namespace {
 
+// The name of the role tool when calls had no ids: a result answers the call before it.
+constexpr std::string_view kLegacyToolRole = "function";
+
 // Reads fields and keeps the first error; every function returns a usable value after an error, so
 // that the caller checks once.
 class MessageReader {
@@ -111,6 +114,10 @@ class MessageReader {
     if (message.role == Role::kAssistant) {
       ReadReasoning(value, path, &message);
       message.tool_calls = ReadToolCalls(value.Find("tool_calls"), path + ".tool_calls");
+      const JsonValue* call = value.Find("function_call");
+      if (call != nullptr && !call->IsNull()) {
+        message.tool_calls.push_back(ReadCall(*call, path + ".function_call"));
+      }
     }
     message.tools = ReadTools(value.Find("tools"), path + ".tools");
     message.response_format =
@@ -124,7 +131,9 @@ class MessageReader {
 
   Role ReadRole(const JsonValue* value, const std::string& path) {
     if (value != nullptr && value->IsString()) {
-      const auto* found = std::find(std::begin(kRoleNames), std::end(kRoleNames), value->text());
+      if (value->text() == kLegacyToolRole) return Role::kTool;
+      const auto* found =
+          std::find(std::begin(kRoleNames), std::end(kRoleNames), std::string_view(value->text()));
       if (found != std::end(kRoleNames)) {
         const Role role = static_cast<Role>(found - std::begin(kRoleNames));
         const bool is_system = role == Role::kDeveloper && options_.developer_is_system;
@@ -225,17 +234,21 @@ class MessageReader {
   }
 
   ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
-    ToolCall call;
     const JsonValue* function = value.Find("function");
     if (function == nullptr || !function->IsObject()) {
       Fail(path + ".function", "an object", function);
-      return call;
+      return {};
     }
-    call.id = ReadText(value, "id", path);
-    if (call.id.empty()) call.id = ReadText(*function, "id", path + ".function");
-    call.name = ReadName(*function, path + ".function");
-    call.arguments = ReadArguments(function->Find("arguments"));
+    ToolCall call = ReadCall(*function, path + ".function");
+    std::string id = ReadText(value, "id", path);
+    if (!id.empty()) call.id = std::move(id);
     return call;
+  }
+
+  ToolCall ReadCall(const JsonValue& function, const std::string& path) {
+    return {.id = ReadText(function, "id", path),
+            .name = ReadName(function, path),
+            .arguments = ReadArguments(function.Find("arguments"))};
   }
 
   std::string ReadName(const JsonValue& function, const std::string& path) {

@@ -67,6 +67,7 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
   api.defaults.sampling =
       MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
+  api.defaults.messages_think = command.thinking == true;
   const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
   if (!valid) return Unexpected(valid.error());
   return api;

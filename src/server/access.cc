@@ -139,8 +139,9 @@ void Access::AddCorsFields(const HttpRequest& request, HttpFields* fields) const
   const std::string_view origin = request.Field("Origin");
   if (origin.empty() || !IsAllowedOrigin(origin)) return;
   fields->emplace_back("Access-Control-Allow-Origin", origin);
-  fields->emplace_back("Access-Control-Expose-Headers",
-                       "x-request-id, request-id, x-exact-replay, retry-after");
+  fields->emplace_back(
+      "Access-Control-Expose-Headers",
+      "x-request-id, request-id, x-exact-replay, x-constraint-relaxed, retry-after");
   fields->emplace_back("Vary", "Origin");
 }
 

@@ -243,6 +243,7 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
   client.record.stream = call.stream;
   client.record.model = call.model;
   client.record.n_replayed = call.n_replayed;
+  client.record.relaxed = call.relaxed;
   Run run(call, model, options, client);
   if (!run.Submit(runner)) return;
   run.Follow();

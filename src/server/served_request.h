@@ -32,6 +32,7 @@ struct ServedRequest {
   std::size_t longest_choice = 0;  // tokens
   std::string finish;              // of the first choice; or "cancelled"
   int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)
+  std::string relaxed;             // ApiCall::relaxed
   std::string error;               // the message that the client received, if any
 
   // Only if content is logged.

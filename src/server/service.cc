@@ -451,6 +451,7 @@ void Service::Complete(RequestContext& context) {
   if (call->n_replayed > 0) {
     context.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
+  if (!call->relaxed.empty()) context.exchange.AddField("X-Constraint-Relaxed", call->relaxed);
   GenerationTable::Entry entry(generating_, context.record.id, context.record.path);
   Generate(*call, *context.api_model, *context.model->runner, options_.generation,
            {.exchange = context.exchange, .record = context.record, .entry = entry});

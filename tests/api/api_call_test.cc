@@ -6,8 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/anthropic/messages_api.h"
 #include "api/common/api.h"
 #include "api/openai/openai_api.h"
+#include "api/responses/responses_api.h"
 #include "tests/api/api_model.h"
 
 namespace fathom {
@@ -187,14 +189,62 @@ TEST_F(ApiCallTest, StopStringsActOnVisibleText) {
       std::nullopt);
 }
 
-TEST_F(ApiCallTest, StrictToolsAreRefused) {
-  const ApiError error = ErrorOf(&kChatCompletions,
-                                 R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
+TEST_F(ApiCallTest, StrictToolsAreRelaxed) {
+  EXPECT_EQ(Chat(R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
           {"type": "function", "function": {"name": "f", "strict": false}},
-          {"type": "function", "function": {"name": "g", "strict": true}}]})");
-  EXPECT_EQ(error.status, 400);
-  EXPECT_EQ(error.param, "tools[1].function.strict");
-  EXPECT_THAT(error.message, HasSubstr("not supported yet"));
+          {"type": "function", "function": {"name": "g", "strict": true}}]})")
+                .relaxed,
+            "tools[1].function.strict");
+}
+
+TEST_F(ApiCallTest, ABudgetEndsTheReasoning) {
+  const std::string hello = R"({"messages": [{"role": "user", "content": "Hi"}], )";
+  const auto budget = [&](const Api* endpoint, const std::string& body) {
+    const ApiResult<ApiCall> call = endpoint->prepare(body, model_);
+    EXPECT_TRUE(call) << body << (call ? "" : call.error().message);
+    if (!call || !call->requests[0].sampling.reasoning_budget) return std::int64_t{-1};
+    EXPECT_EQ(call->requests[0].sampling.reasoning_budget->end, *tokenizer_.Find("</think>"));
+    return call->requests[0].sampling.reasoning_budget->n_tokens;
+  };
+  for (const std::string key :
+       {"thinking_token_budget", "thinking_budget_tokens", "thinking_budget", "reasoning_budget"}) {
+    EXPECT_EQ(budget(&kChatCompletions, hello + "\"" + key + "\": 5}"), 5) << key;
+    EXPECT_EQ(budget(&kResponses, R"({"input": "Hi", ")" + key + "\": 0}"), 0) << key;
+  }
+  const std::string thinking = R"("thinking": {"type": "enabled", "budget_tokens": 7}})";
+  EXPECT_EQ(budget(&kChatCompletions, hello + thinking), 7);
+  EXPECT_EQ(budget(&kMessages, hello + thinking), 7);
+  EXPECT_EQ(budget(&kChatCompletions, hello + R"("reasoning": {"max_tokens": 9}})"), 9);
+  EXPECT_EQ(budget(&kResponses, R"({"input": "Hi", "reasoning": {"max_tokens": 9}})"), 9);
+  EXPECT_EQ(budget(&kChatCompletions, hello + R"("thinking_token_budget": 3, )" + thinking), 3);
+  EXPECT_EQ(budget(&kChatCompletions, hello + R"("thinking_token_budget": -1})"), -1);
+  EXPECT_EQ(
+      budget(&kChatCompletions, hello + R"("thinking_token_budget": 3, "enable_thinking": false})"),
+      -1)
+      << "there is no reasoning";
+  EXPECT_EQ(ErrorOf(&kChatCompletions, hello + R"("thinking_token_budget": -2})").message,
+            "thinking_token_budget: expected an integer of at least -1, found -2");
+  EXPECT_EQ(ErrorOf(&kMessages, hello + R"("thinking": {"type": "enabled", "budget_tokens": "x"}})")
+                .param,
+            "thinking.budget_tokens");
+}
+
+TEST_F(ApiCallTest, AnAnswerAtTheEndIsFollowedByAnother) {
+  const std::string answered = R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b")";
+  const auto prompt = [&](const std::string& rest) {
+    return TextOf(Chat(answered + rest).requests[0]);
+  };
+  const std::string before = "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜><think></think>b";
+  EXPECT_EQ(prompt("}]}"), before + "<｜end▁of▁sentence｜><｜Assistant｜><think>");
+  EXPECT_TRUE(Chat(answered + "}]}").answers.starts_in_reasoning);
+  const std::string chat = R"(}], "enable_thinking": false})";
+  EXPECT_EQ(prompt(chat),
+            "<｜begin▁of▁sentence｜><｜User｜>a<｜Assistant｜></think>b"
+            "<｜end▁of▁sentence｜><｜Assistant｜></think>");
+  EXPECT_EQ(prompt(R"(, "prefix": true}]})"), before);
+  EXPECT_EQ(prompt(R"(}], "continue_final_message": true})"), before);
+  EXPECT_EQ(prompt(R"(}], "add_generation_prompt": false})"), before + "<｜end▁of▁sentence｜>");
 }
 
 TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {

@@ -217,6 +217,18 @@ TEST_F(ForcedCallTest, NotForcedIsAsItIs) {
   EXPECT_EQ(runner.requests[0].prompt, call.requests[0].prompt);
 }
 
+// The budget is that of the reasoning alone: the call would begin with another </think>.
+TEST_F(ForcedCallTest, ABudgetIsThatOfTheReasoning) {
+  ScriptedRunner runner(tokenizer_, Script("Hm</think>"));
+  const ApiCall call = Call(std::string(kNamed) + R"(, "thinking_token_budget": 5)");
+  const Json reply = Answer(runner, call);
+  EXPECT_EQ(Named(reply["choices"][0]), R"(get{"a": "x"})");
+  ASSERT_THAT(runner.requests, SizeIs(2));
+  ASSERT_TRUE(runner.requests[0].sampling.reasoning_budget);
+  EXPECT_EQ(runner.requests[0].sampling.reasoning_budget->n_tokens, 5);
+  EXPECT_FALSE(runner.requests[1].sampling.reasoning_budget);
+}
+
 TEST_F(ForcedCallTest, NamedWithoutThinkingIsOneRequest) {
   ScriptedRunner runner(tokenizer_, Script(""));
   const ApiCall call = Call(std::string(kNamed) + kNoThinking + R"(, "n": 2, "stop": "x")");

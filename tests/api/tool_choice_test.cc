@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 class ToolChoiceTest : public testing::ApiModelTest {
  protected:
@@ -169,21 +170,17 @@ TEST_F(ToolChoiceTest, RequiredNeedsATool) {
   EXPECT_EQ(error.param, "tool_choice");
 }
 
-// The first strict one, by the name that its client knows it by.
-TEST_F(ToolChoiceTest, StrictToolsAreRefused) {
+// All of them, by the names that their client knows them by.
+TEST_F(ToolChoiceTest, StrictToolsAreRelaxed) {
   const auto expect = [&](const Api* endpoint, const std::string& fields,
-                          const std::string& field) {
-    const ApiError error = ErrorOf(endpoint, fields);
-    EXPECT_EQ(error.status, 400);
-    EXPECT_EQ(error.code, "unsupported_parameter");
-    EXPECT_EQ(error.param, field);
-    EXPECT_EQ(error.message, field + ": not supported yet");
+                          const std::string& relaxed) {
+    EXPECT_EQ(Prepare(endpoint, fields).relaxed, relaxed);
   };
   const std::string messages = R"("tools": [{"type": "web_search_20250305", "name": "w"},
       {"name": "f", "input_schema": {}, "strict": false},
       {"name": "g", "input_schema": {}, "strict": true},
       {"name": "h", "input_schema": {}, "strict": true}])";
-  expect(&kMessages, messages, "tools[2].strict");
+  expect(&kMessages, messages, "tools[2].strict, tools[3].strict");
   const std::string responses = R"("tools": [{"type": "web_search", "strict": true},
       {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"},
           {"type": "function", "name": "g", "strict": true}]}])";
@@ -196,8 +193,83 @@ TEST_F(ToolChoiceTest, StrictToolsAreRefused) {
   expect(&kChatCompletions, R"("functions": [{"name": "f"}, )" + function + "]",
          "functions[1].strict");
   // Where no tool may be called there is nothing to keep.
-  Prepare(&kMessages, messages + R"(, "tool_choice": {"type": "none"})");
-  Prepare(&kResponses, responses + R"(, "tool_choice": "none")");
+  expect(&kMessages, messages + R"(, "tool_choice": {"type": "none"})", "");
+  expect(&kResponses, responses + R"(, "tool_choice": "none")", "");
+  expect(&kChatCompletions, R"("tools": [{"type": "function", "function": {"name": "f"}}])", "");
+  std::string many = R"("tools": [)";
+  for (int i = 0; i < 200; ++i) {
+    many += (i == 0 ? "" : ", ") +
+            std::string(R"({"type": "function", "strict": true, "name": "f)") + std::to_string(i) +
+            "\"}";
+  }
+  const std::string relaxed = Prepare(&kResponses, many + "]").relaxed;
+  EXPECT_LT(relaxed.size(), 600u) << "a header";
+  EXPECT_THAT(relaxed, EndsWith("].strict, ..."));
+}
+
+TEST_F(ToolChoiceTest, AJsonObjectIsAskedForAndNotEnforced) {
+  const ApiCall chat =
+      Prepare(&kChatCompletions, R"("response_format": {"type": "json_object"}, "tools": [
+          {"type": "function", "function": {"name": "f", "strict": true}}])");
+  EXPECT_EQ(chat.relaxed, "response_format, tools[0].function.strict");
+  EXPECT_THAT(*tokenizer_.Decode(chat.requests[0].prompt), HasSubstr(R"({"type": "json_object"})"));
+  const ApiCall response = Prepare(&kResponses, R"("text": {"format": {"type": "json_object"}})");
+  EXPECT_EQ(response.relaxed, "text.format");
+  EXPECT_THAT(*tokenizer_.Decode(response.requests[0].prompt),
+              HasSubstr(R"({"type": "json_object"})"));
+}
+
+TEST_F(ToolChoiceTest, ToolsThatClientsRunMayBeChosen) {
+  const std::string messages = R"("tools": [{"type": "bash_20250124", "name": "bash"},
+      {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}], "tool_choice": )";
+  EXPECT_THAT(Forced(&kMessages, messages + R"({"type": "tool", "name": "bash"})"),
+              ElementsAre("bash"));
+  EXPECT_THAT(Forced(&kMessages, messages + R"({"type": "any"})"),
+              ElementsAre("bash", "str_replace_based_edit_tool"));
+  const std::string responses = R"("tools": [{"type": "shell"}, {"type": "local_shell"},
+      {"type": "apply_patch"}], "tool_choice": )";
+  EXPECT_THAT(Forced(&kResponses, responses + R"({"type": "shell"})"), ElementsAre("shell"));
+  EXPECT_THAT(Forced(&kResponses, responses + R"({"type": "apply_patch"})"),
+              ElementsAre("apply_patch"));
+  EXPECT_THAT(Forced(&kResponses, responses + R"({"type": "allowed_tools", "mode": "required",
+      "tools": [{"type": "local_shell"}]})"),
+              ElementsAre("local_shell"));
+  EXPECT_EQ(ErrorOf(&kResponses, R"("tools": [{"type": "shell"}],
+      "tool_choice": {"type": "apply_patch"})")
+                .message,
+            R"(tool_choice.name: expected the name of one of the tools, found "apply_patch")");
+}
+
+// A search that nobody runs would be an answer from nowhere.
+TEST_F(ToolChoiceTest, ToolsThatServersRun) {
+  const auto expect_refused = [&](const Api* endpoint, const std::string& tools,
+                                  const std::string& field) {
+    const ApiError error = ErrorOf(endpoint, R"("tools": )" + tools);
+    EXPECT_EQ(error.status, 400) << tools;
+    EXPECT_EQ(error.param, field) << tools;
+    EXPECT_THAT(error.message, HasSubstr("this server")) << tools;
+  };
+  for (const std::string type : {"code_interpreter", "file_search", "mcp"}) {
+    expect_refused(&kResponses,
+                   R"([{"type": "function", "name": "f"}, {"type": ")" + type + R"("}])",
+                   "tools[1].type");
+  }
+  for (const std::string type : {"web_fetch_20250910", "code_execution_20250825", "mcp_toolset"}) {
+    expect_refused(
+        &kMessages,
+        R"([{"name": "f", "input_schema": {}}, {"type": ")" + type + R"(", "name": "x"}])",
+        "tools[1].type");
+  }
+  expect_refused(&kResponses, R"([{"type": "web_search"}])", "tools[0].type");
+  expect_refused(&kMessages, R"([{"type": "web_search_20250305", "name": "w"}])", "tools[0].type");
+  expect_refused(&kMessages, R"([], "mcp_servers": [{"type": "url", "url": "https://x"}])",
+                 "mcp_servers");
+  EXPECT_THAT(ErrorOf(&kResponses, R"("tools": [{"type": "computer_use_preview"}])").message,
+              HasSubstr("reads text only"));
+  EXPECT_THAT(ErrorOf(&kResponses, R"("tools": [{"type": "song"}])").message,
+              HasSubstr(R"(shell or apply_patch, found "song")"));
+  EXPECT_THAT(ErrorOf(&kMessages, R"("tools": [{"type": "song_1", "name": "s"}])").message,
+              HasSubstr(R"(bash_*, text_editor_*, memory_* or computer_*, found "song_1")"));
 }
 
 }  // namespace

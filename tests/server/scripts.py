@@ -27,6 +27,9 @@ SCRIPTS = {
     "patch": {"text": "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"apply_patch\">\n"
                       '<｜DSML｜parameter name="input" string="true">' + PATCH +
                       "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"},
+    "shell": {"text": "</think>\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"shell\">\n"
+                      '<｜DSML｜parameter name="commands" string="false">["ls -l", "pwd"]'
+                      "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"},
     "broken": {"text": "</think>Look: <｜DSML｜tool_calls>\nnothing that can be read"},
     "slow": {"text": "</think>" + "word " * 400, "delay_ms": 20},
     "late": {"text": "</think>Finally.", "first_delay_ms": 1500},

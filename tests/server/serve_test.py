@@ -61,6 +61,54 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(served["choices"][0]["text"], json.loads(program.stdout)["text"])
         self.assertEqual(server.stop(), 0)
 
+    def test_default_chats_have_content(self):
+        chat = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 30,
+                "seed": 7, "ignore_eos": True}
+        server = self.serve()
+        message = post(server.url, "/v1/chat/completions", chat)["choices"][0]["message"]
+        self.assertTrue(message["content"])
+        self.assertNotIn("reasoning_content", message)
+        response = post(server.url, "/v1/responses", {
+            "input": "Tell me a story.", "max_output_tokens": 30, "ignore_eos": True})
+        self.assertEqual([item["type"] for item in response["output"]], ["message"])
+        answer = post(server.url, "/v1/messages", chat)
+        self.assertEqual([block["type"] for block in answer["content"]], ["text"])
+        # A budget ends the reasoning of a model that would not end it.
+        for budget in (0, 5):
+            answer = post(server.url, "/v1/messages", {
+                **chat, "thinking": {"type": "enabled", "budget_tokens": budget}})
+            types = [block["type"] for block in answer["content"]]
+            self.assertEqual(types, ["thinking", "text"] if budget else ["text"])
+        chosen = post(server.url, "/v1/chat/completions", {
+            **chat, "enable_thinking": True, "thinking_token_budget": 5})
+        self.assertEqual(chosen["usage"]["completion_tokens_details"]["reasoning_tokens"], 5)
+        self.assertTrue(chosen["choices"][0]["message"]["content"])
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_checkpoint_says_whether_it_thinks(self):
+        fairy = Path(__file__).parents[2] / "models" / "fairy"
+        with tempfile.TemporaryDirectory() as folder:
+            for file in fairy.iterdir():
+                if file.name != "generation_config.json":
+                    Path(folder, file.name).symlink_to(file)
+            Path(folder, "generation_config.json").write_text('{"eos_token_id": 1}')
+            chat = {"messages": [{"role": "user", "content": "Tell me a story."}],
+                    "max_tokens": 10, "seed": 7, "ignore_eos": True}
+            server = self.serve("--model", folder)
+            message = post(server.url, "/v1/chat/completions", chat)["choices"][0]["message"]
+            self.assertTrue(message["reasoning_content"])
+            answer = post(server.url, "/v1/messages", chat)
+            self.assertNotIn("thinking", [block["type"] for block in answer["content"]],
+                             "clients of Anthropic ask for it")
+            self.assertEqual(server.stop(), 0)
+            server = self.serve("--model", folder, "--thinking", "on")
+            answer = post(server.url, "/v1/messages", chat)
+            self.assertEqual([block["type"] for block in answer["content"]], ["thinking"])
+            self.assertEqual(server.stop(), 0)
+            run = subprocess.run([BUILD / "fathom", "chat", "--model", folder],
+                                 input="/stats\n", capture_output=True, text=True, check=True)
+            self.assertIn("thinking on", run.stdout)
+
     def test_file_of_options(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = Path(folder, "keys")

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "api/common/reasoning_token.h"
 #include "chat/literals.h"
 #include "json/json_writer.h"
 
@@ -218,7 +219,11 @@ class ConversationReader {
                                  .tool_call_id = ReadText(block, "tool_use_id", path)});
       Count(path);
     } else if (type == "thinking" && role == Role::kAssistant) {
-      blocks->reasoning += ReadText(block, "thinking", path);
+      std::string thinking = ReadText(block, "thinking", path);
+      if (thinking.empty()) {  // the client did not want to see it (MessageBlocks)
+        thinking = ReadReasoningToken(block.TextOf("signature")).value_or("");
+      }
+      blocks->reasoning += thinking;
     } else if (type == "tool_use" && role == Role::kAssistant) {
       blocks->calls.push_back(ReadToolUse(block, path));
       Count(path);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "api/common/answer_format.h"
+#include "api/common/reasoning_token.h"
 #include "base/check.h"
 #include "json/json_writer.h"
 
@@ -76,14 +77,18 @@ std::string OnOneLine(std::string json) {
   return json;
 }
 
+// `signature`: as MessageBlocks takes it.
 std::string ContentJson(const Answer& answer, const std::string& signature) {
   std::string content;
   const auto add = [&content](const std::string& block) {
     content.append(content.empty() ? "" : ",").append(block);
   };
   if (!answer.reasoning_content.empty()) {
-    add(WriteJson(
-        {{"type", "thinking"}, {"thinking", answer.reasoning_content}, {"signature", signature}}));
+    const std::string& thinking = answer.reasoning_content;
+    const bool is_shown = !signature.empty();
+    add(WriteJson({{"type", "thinking"},
+                   {"thinking", is_shown ? thinking : std::string()},
+                   {"signature", is_shown ? signature : MakeReasoningToken(thinking)}}));
   }
   if (!answer.content.empty()) add(WriteJson({{"type", "text"}, {"text", answer.content}}));
   for (const ToolCall& call : answer.tool_calls) {
@@ -108,7 +113,9 @@ const CollectedAnswer& CollectedOf(const ApiAnswer& answer) {
 }
 
 // Any text but the empty one would do; this one names the answer in logs.
-std::string SignatureOf(const ApiAnswer& answer) { return "fathom-" + answer.head().id; }
+std::string SignatureOf(const ApiAnswer& answer) {
+  return answer.call().answers.include_reasoning ? "fathom-" + answer.head().id : "";
+}
 
 class MessagesFormat final : public AnswerFormat {
  public:
@@ -189,7 +196,11 @@ void MessageBlocks::Write(const AnswerEvent& event, std::string* out) {
       if (open_ != event.kind) {
         Open(event.kind, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, out);
       }
-      Delta({{"type", "thinking_delta"}, {"thinking", event.text}}, out);
+      if (signature_.empty()) {
+        hidden_ += event.text;
+      } else {
+        Delta({{"type", "thinking_delta"}, {"thinking", event.text}}, out);
+      }
       break;
     case AnswerEvent::Kind::kContentDelta:
       if (open_ != event.kind) Open(event.kind, {{"type", "text"}, {"text", ""}}, out);
@@ -228,7 +239,10 @@ void MessageBlocks::Delta(const JsonValue& delta, std::string* out) const {
 void MessageBlocks::Close(std::string* out) {
   if (!open_) return;
   if (open_ == AnswerEvent::Kind::kReasoningDelta) {
-    Delta({{"type", "signature_delta"}, {"signature", signature_}}, out);
+    Delta({{"type", "signature_delta"},
+           {"signature", signature_.empty() ? MakeReasoningToken(hidden_) : signature_}},
+          out);
+    hidden_.clear();
   }
   AppendEvent("content_block_stop", {{"index", index_}}, out);
   open_.reset();

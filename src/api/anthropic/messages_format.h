@@ -36,7 +36,8 @@ JsonValue MessagesErrorJson(const ApiError& error);
 class MessageBlocks {
  public:
   // `signature`, not empty, ends every thinking block: clients send it back with the block, and the
-  // server ignores it.
+  // server ignores it. Without one the text of the thinking is not shown, and the signature holds
+  // it (MakeReasoningToken).
   explicit MessageBlocks(std::string signature) : signature_(std::move(signature)) {}
 
   // Appends server-sent events to `out`. Events that come while a call is open, and do not belong
@@ -52,6 +53,7 @@ class MessageBlocks {
   void Close(std::string* out);
 
   const std::string signature_;
+  std::string hidden_;                     // the thinking that is not shown
   std::size_t index_ = 0;                  // of the open block, or of the next one
   std::optional<AnswerEvent::Kind> open_;  // the event that opened the block
   std::size_t call_ = 0;                   // of an open kCallBegin

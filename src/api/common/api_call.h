@@ -54,7 +54,10 @@ struct ApiCall {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;  // usage in every chunk
-  std::any context{};             // used by the API alone
+  // The fields that ask for an answer of some form, where this build cannot enforce it; may be
+  // empty. Plain ASCII.
+  std::string relaxed{};
+  std::any context{};  // used by the API alone
 };
 
 }  // namespace fathom

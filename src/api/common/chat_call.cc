@@ -1,7 +1,5 @@
 #include "api/common/chat_call.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -62,6 +60,14 @@ void PlaceStopStrings(const ChatCompletionRequest& request, bool starts_in_reaso
   if (has_tools) sampling->stop_strings_until = tokenizer.Find(kDsml);
 }
 
+// A model without a token for the end of its reasoning has no budget for it.
+void PlaceBudget(const ChatCompletionRequest& request, bool starts_in_reasoning,
+                 const Tokenizer& tokenizer, SamplingParameters* sampling) {
+  const std::optional<Token> think_close = tokenizer.Find(kThinkCloseToken);
+  if (!request.reasoning_budget || !starts_in_reasoning || !think_close) return;
+  sampling->reasoning_budget = {.n_tokens = *request.reasoning_budget, .end = *think_close};
+}
+
 // A chat as the model reads it.
 struct ChatPrompt {
   std::vector<Token> tokens;
@@ -118,7 +124,8 @@ ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel
                       .stop_strings = fields.sampling.stop_strings},
           .stream = fields.stream,
           .include_usage = fields.include_usage,
-          .continuous_usage = fields.continuous_usage};
+          .continuous_usage = fields.continuous_usage,
+          .relaxed = fields.relaxed};
 }
 
 std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
@@ -156,10 +163,8 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
                                                   "messages",
                                                   model.limits.max_tools, tools.size())});
   }
-  // A strict schema needs constrained decoding.
-  if (!request->strict_field.empty() && !tools.empty()) {
-    return UnexpectedApiError(
-        {ErrorCode::kUnsupported, fmt::format("{}: not supported yet", request->strict_field)});
+  if (!request->strict_fields.empty() && !tools.empty()) {
+    AddRelaxed(request->strict_fields, &request->generation.relaxed);
   }
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return UnexpectedApiError(schemas.error());
@@ -168,6 +173,7 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
   PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
+  PlaceBudget(*request, prompt->ends_in_reasoning, *model.tokenizer, &request->generation.sampling);
 
   ApiCall call = StartCall(api, request->generation, model);
   call.answers.turn_tokens = TurnTokens(*model.tokenizer);

@@ -36,12 +36,16 @@ struct ChatCompletionRequest {
   // enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the effort, where
   // "none" means no thinking; then the default.
   EncodeOptions encoding;
-  // The path of the first "strict": true in the body; may be empty.
-  std::string strict_field{};
+  // The paths of all "strict": true of tools, as GenerationFields::relaxed.
+  std::string strict_fields{};
   ToolChoice tool_choice;           // the named tool may be missing from the chat
   bool parallel_tool_calls = true;  // false: the answer has at most one call
-  bool include_reasoning = true;    // false: the client does not want the reasoning
-  bool stop_in_reasoning = false;   // stop strings also end the reasoning
+  // The client offers "functions", the older form of "tools", and reads "function_call".
+  bool legacy_functions = false;
+  bool include_reasoning = true;  // false: the client does not want the reasoning
+  // Most tokens of the reasoning; then it is ended. None: no limit.
+  std::optional<std::int64_t> reasoning_budget{};
+  bool stop_in_reasoning = false;  // stop strings also end the reasoning
 };
 
 // Returns the defaults, without a chat.

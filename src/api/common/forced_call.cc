@@ -309,6 +309,7 @@ class ForcedRequest final : public RunningRequest {
     request.prompt.insert(request.prompt.end(), choice.generated.begin(), choice.generated.end());
     SamplingParameters& sampling = request.sampling;
     sampling.choice += choice.index;
+    sampling.reasoning_budget.reset();  // the reasoning has ended
     // Stop strings apply to visible text; a call is not visible.
     sampling.stop_strings.clear();
     sampling.stop_strings_from.reset();

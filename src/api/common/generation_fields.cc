@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/parse_text.h"
@@ -28,7 +29,6 @@ constexpr std::string_view kNotYet[] = {
     "prompt_logprobs",
     "return_token_ids",
     "structured_outputs",
-    "thinking_token_budget",
     "truncate_prompt_tokens",
     "use_beam_search",
     "web_search_options",
@@ -164,10 +164,45 @@ void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLim
 
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling) {
-  if (reader.Find(key) == nullptr) return;
+  const JsonValue* found = reader.Find(key);
+  if (found == nullptr) return;
+  sampling->max_tokens.reset();
+  if (found->AsInteger() == -1) return;  // no limit, as llama.cpp has it
   std::int64_t max_tokens = least;
   reader.ReadInteger(key, {.low = least}, &max_tokens);
   sampling->max_tokens = max_tokens;
+}
+
+std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader) {
+  std::int64_t budget = kNoBudget;
+  const auto read = [&budget](FieldReader& fields, std::string_view key) {
+    std::int64_t found = budget;
+    fields.ReadInteger(key, {.low = kNoBudget}, &found);
+    if (budget == kNoBudget) budget = found;
+  };
+  for (const std::string_view key :
+       {"thinking_token_budget", "thinking_budget_tokens", "thinking_budget", "reasoning_budget"}) {
+    read(reader, key);
+  }
+  for (const auto& [object, key] :
+       {std::pair("thinking", "budget_tokens"), std::pair("reasoning", "max_tokens")}) {
+    const JsonValue* found = reader.Find(object);
+    if (found == nullptr || !found->IsObject()) continue;  // other readers name what is wrong
+    reader.ReadObject(object, [&, key = key](FieldReader& fields) { read(fields, key); });
+  }
+  return budget == kNoBudget ? std::nullopt : std::optional(budget);
+}
+
+void AddRelaxed(std::string_view field, std::string* relaxed) {
+  constexpr std::size_t kMaxBytes = 512;
+  constexpr std::string_view kMore = ", ...";
+  if (relaxed->ends_with(kMore)) return;
+  if (relaxed->size() > kMaxBytes) {
+    *relaxed += kMore;
+  } else {
+    *relaxed += relaxed->empty() ? "" : ", ";
+    *relaxed += field;
+  }
 }
 
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits) {
@@ -197,16 +232,19 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   fields->priority = static_cast<int>(-priority);
   ReadCacheSalt(reader, &fields->cache_salt);
   ReadStream(reader, fields);
-  RefuseFormat(reader, reader.Find("response_format"), "response_format");
+  ReadFormat(reader, reader.Find("response_format"), "response_format", fields);
   RefuseUnsupported(reader);
 }
 
-void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path) {
+void ReadFormat(FieldReader& reader, const JsonValue* format, std::string_view path,
+                GenerationFields* fields) {
   if (format == nullptr) return;
   const JsonValue* type = format->Find("type");
   if (type == nullptr || !type->IsString()) {
     reader.Fail(path, "an object with a type", *format);
-  } else if (type->text() == "json_object" || type->text() == "json_schema") {
+  } else if (type->text() == "json_object") {
+    AddRelaxed(path, &fields->relaxed);
+  } else if (type->text() == "json_schema") {
     reader.Fail(
         {ErrorCode::kUnsupported, fmt::format("{}: {} is not supported yet", path, type->text())});
   } else if (type->text() != "text") {

@@ -32,6 +32,9 @@ struct RequestLimits {
 struct RequestDefaults {
   SamplingParameters sampling;
   EncodeOptions encoding;  // for chats
+  // For messages: think as other chats do. False: only clients that ask for it get reasoning, as
+  // with Anthropic.
+  bool messages_think = true;
   // For messages: drop what Claude Code changes in the system prompt from request to request
   // (StableSystemText).
   bool stable_system = true;
@@ -47,6 +50,8 @@ struct GenerationFields {
   bool include_usage = false;     // send the usage in a last chunk of a stream
   bool continuous_usage = false;  // send the usage so far in every chunk
   bool may_be_empty = false;      // allow max_tokens 0; set by callers of ReadGenerationFields
+  // The fields, "a.b, c", that ask for an answer of some form, where this build cannot enforce it.
+  std::string relaxed{};
 };
 
 // `fields` holds the defaults. logprobs are read elsewhere, because the two kinds of requests spell
@@ -63,10 +68,15 @@ void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);
 // Reads a string or a list of strings.
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling);
+// -1 is no limit.
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);
-// Checks the form that an answer shall have, if one is given: only text is supported.
-void RefuseFormat(FieldReader& reader, const JsonValue* format, std::string_view path);
+// Reads the form that an answer shall have, if one is given: text, or a JSON object, which the
+// model is asked for and not held to (GenerationFields::relaxed).
+void ReadFormat(FieldReader& reader, const JsonValue* format, std::string_view path,
+                GenerationFields* fields);
+// Adds a field to GenerationFields::relaxed; a long list ends with "...".
+void AddRelaxed(std::string_view field, std::string* relaxed);
 // Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);
 
@@ -86,6 +96,13 @@ struct ReasoningFields {
 // Reads thinking: {"type": "enabled" | "disabled" | "adaptive"}. "adaptive" leaves the choice to
 // the model, which thinks.
 std::optional<bool> ReadThinkingType(FieldReader& reader);
+
+// Most tokens of the reasoning, under any of the names that servers have for it:
+// thinking_token_budget (vLLM), thinking_budget_tokens (llama.cpp), thinking_budget,
+// reasoning_budget, thinking.budget_tokens (Anthropic), reasoning.max_tokens (OpenRouter). The
+// first one counts; -1 is no limit.
+inline constexpr std::int64_t kNoBudget = -1;
+std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader);
 
 // `encoding` holds the defaults.
 void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding);

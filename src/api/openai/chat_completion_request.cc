@@ -67,9 +67,10 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
 }
 
 // Reads "functions", the older form of "tools" without the object around each function.
-Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest* chat) {
+Status ReadFunctions(const JsonValue& body, std::string_view source,
+                     ChatCompletionRequest* request) {
   const JsonValue* functions = body.Find("functions");
-  if (functions == nullptr || !functions->Truthy() || !chat->tools.empty()) return {};
+  if (functions == nullptr || !functions->Truthy() || !request->chat.tools.empty()) return {};
   if (!functions->IsArray()) {
     return MakeError(ErrorCode::kInvalidArgument, "functions: expected a list, found {}",
                      DescribeFound(*functions));
@@ -81,35 +82,36 @@ Status ReadFunctions(const JsonValue& body, std::string_view source, ChatRequest
   }
   Result<std::vector<ToolSpec>> specs = ParseTools("[" + tools + "]", "functions");
   if (!specs) return Unexpected(specs.error());
-  chat->tools = *std::move(specs);
+  request->chat.tools = *std::move(specs);
+  request->legacy_functions = true;
+  request->parallel_tool_calls = false;  // an answer has room for one call
   return {};
 }
 
-// Returns the path of the first "strict": true, or "". The tools have been read.
-std::string StrictField(const JsonValue* tools, std::string_view path) {
+// Adds the paths of all "strict": true. The tools have been read.
+void AddStrictFields(const JsonValue* tools, std::string_view path, std::string* fields) {
   for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
     const JsonValue& tool = tools->items()[i];
     const JsonValue* function = tool.Find("function");
     if (function != nullptr && IsStrict(*function)) {
-      return fmt::format("{}[{}].function.strict", path, i);
+      AddRelaxed(fmt::format("{}[{}].function.strict", path, i), fields);
+    } else if (function == nullptr && IsStrict(tool)) {
+      AddRelaxed(fmt::format("{}[{}].strict", path, i), fields);
     }
-    if (function == nullptr && IsStrict(tool)) return fmt::format("{}[{}].strict", path, i);
   }
-  return "";
 }
 
-std::string StrictField(const JsonValue& body) {
+std::string StrictFields(const JsonValue& body) {
+  std::string fields;
   for (const std::string_view key : {"tools", "functions"}) {
-    std::string field = StrictField(body.Find(key), key);
-    if (!field.empty()) return field;
+    AddStrictFields(body.Find(key), key, &fields);
   }
   const JsonValue* messages = body.Find("messages");
   for (std::size_t i = 0; messages != nullptr && i < messages->items().size(); ++i) {
-    std::string field =
-        StrictField(messages->items()[i].Find("tools"), fmt::format("messages[{}].tools", i));
-    if (!field.empty()) return field;
+    AddStrictFields(messages->items()[i].Find("tools"), fmt::format("messages[{}].tools", i),
+                    &fields);
   }
-  return "";
+  return fields;
 }
 
 // This is a text model: a request may ask only for text.
@@ -167,10 +169,11 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   ReadTemplateArguments(reader, &reasoning, &request->encoding);
   reader.ReadBool("include_reasoning", &request->include_reasoning);
   ApplyReasoning(reasoning, &request->encoding);
+  request->reasoning_budget = ReadReasoningBudget(reader);
 }
 
-// The model continues the last message, which must be its own.
-void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
+// The model continues the last message, which must be its own, or begins a turn.
+void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* encoding) {
   const bool continues = reader.Flag("continue_final_message");
   if (continues && !chat->messages.empty()) {
     if (chat->messages.back().role != Role::kAssistant) {
@@ -179,7 +182,10 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat) {
     chat->messages.back().wo_eos = true;
   }
   const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
-  if (!continues && add_prompt == false) {
+  encoding->begins_turn = add_prompt.value_or(true);
+  const bool is_answered =
+      !chat->messages.empty() && chat->messages.back().role == Role::kAssistant;
+  if (!is_answered && add_prompt == false) {
     reader.Fail({ErrorCode::kUnsupported, "add_generation_prompt: false is not supported"});
   }
 }
@@ -208,14 +214,14 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   if (!chat) return Unexpected(chat.error());
   request.chat = *std::move(chat);
   request.chat.context.clear();  // belongs to the encoder; a server has no such context
-  const Status functions = ReadFunctions(*json, body.text, &request.chat);
+  const Status functions = ReadFunctions(*json, body.text, &request);
   if (!functions) return Unexpected(functions.error());
-  request.strict_field = StrictField(*json);
+  request.strict_fields = StrictFields(*json);
   if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();
   if (request.chat.messages.empty()) {
     reader.Fail("messages", "at least one message", "none");
   }
-  ReadContinuation(reader, &request.chat);
+  ReadContinuation(reader, &request.chat, &request.encoding);
   if (reader.error()) return Unexpected(*reader.error());
   return request;
 }

@@ -85,6 +85,10 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);
   std::string suffix = reader.Text("suffix");
   if (!suffix.empty()) request.suffix = std::move(suffix);
+  if (ReadReasoningBudget(reader)) {
+    reader.Fail({ErrorCode::kUnsupported,
+                 "thinking_token_budget: not supported where the reasoning is not told apart"});
+  }
   if (request.echo && request.generation.sampling.top_logprobs) {
     reader.Fail({ErrorCode::kUnsupported,
                  "echo: not supported with logprobs, which would have to be those of the prompt"});

@@ -112,8 +112,11 @@ const Api kChatCompletions = {
     .paths = kChatPaths,
     .prepare =
         [](const ApiBody& body, const ApiModel& model) {
-          return PrepareChat(kChatCompletions,
-                             ParseChatCompletionRequest(body, model.limits, model.defaults), model);
+          auto request = ParseChatCompletionRequest(body, model.limits, model.defaults);
+          const bool is_legacy = request && request->legacy_functions;
+          ApiResult<ApiCall> call = PrepareChat(kChatCompletions, std::move(request), model);
+          if (call && is_legacy) call->context = LegacyFunctions();
+          return call;
         },
     .make_format = MakeChatFormat,
     .error = OpenAiError,

@@ -11,6 +11,9 @@ namespace fathom {
 extern const Api kChatCompletions;
 extern const Api kCompletions;
 
+// ApiCall::context of a chat whose client offers "functions" and reads "function_call".
+struct LegacyFunctions {};
+
 // Write the responses, whole and streamed (openai_format.cc).
 std::unique_ptr<AnswerFormat> MakeChatFormat();
 std::unique_ptr<AnswerFormat> MakeCompletionFormat();

@@ -100,7 +100,16 @@ class OpenAiFormat : public AnswerFormat {
   std::vector<StreamedChoice<Logprobs>> choices_;
 };
 
-JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
+bool IsLegacy(const ApiAnswer& answer) {
+  return std::any_cast<LegacyFunctions>(&answer.call().context) != nullptr;
+}
+
+std::string_view FinishName(ChatFinishReason reason, bool is_legacy) {
+  const bool is_call = is_legacy && reason == ChatFinishReason::kToolCalls;
+  return is_call ? "function_call" : ChatFinishReasonName(reason);
+}
+
+JsonValue MessageJson(const Answer& answer, bool include_reasoning, bool is_legacy) {
   JsonValue message = {{"role", "assistant"}, {"content", answer.content}, {"refusal", nullptr}};
   if (answer.content.empty() && !answer.tool_calls.empty()) message["content"] = nullptr;
   if (!answer.reasoning_content.empty() && include_reasoning) {
@@ -109,6 +118,10 @@ JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
     message["reasoning"] = answer.reasoning_content;
   }
   for (const ToolCall& call : answer.tool_calls) {
+    if (is_legacy) {
+      message["function_call"] = {{"name", call.name}, {"arguments", call.arguments}};
+      break;
+    }
     message["tool_calls"].push_back(
         {{"id", call.id},
          {"type", "function"},
@@ -117,12 +130,15 @@ JsonValue MessageJson(const Answer& answer, bool include_reasoning) {
   return message;
 }
 
-JsonValue CallDelta(JsonValue call) {
+// `call`: without its function. Before there were several calls, the function was all there was.
+JsonValue CallDelta(JsonValue call, JsonValue function, bool is_legacy) {
+  if (is_legacy) return {{"function_call", std::move(function)}};
+  call["function"] = std::move(function);
   return {{"tool_calls", JsonValue::Array({std::move(call)})}};
 }
 
 // Returns what an event adds to the message; null if nothing.
-JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning) {
+JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning, bool is_legacy) {
   switch (event.kind) {
     case AnswerEvent::Kind::kReasoningDelta:
       if (!include_reasoning) return nullptr;
@@ -130,12 +146,10 @@ JsonValue DeltaJson(const AnswerEvent& event, bool include_reasoning) {
     case AnswerEvent::Kind::kContentDelta:
       return {{"content", event.text}};
     case AnswerEvent::Kind::kCallBegin:
-      return CallDelta({{"index", event.call},
-                        {"id", event.id},
-                        {"type", "function"},
-                        {"function", {{"name", event.name}, {"arguments", ""}}}});
+      return CallDelta({{"index", event.call}, {"id", event.id}, {"type", "function"}},
+                       {{"name", event.name}, {"arguments", ""}}, is_legacy);
     case AnswerEvent::Kind::kArgumentsDelta:
-      return CallDelta({{"index", event.call}, {"function", {{"arguments", event.text}}}});
+      return CallDelta({{"index", event.call}}, {{"arguments", event.text}}, is_legacy);
     case AnswerEvent::Kind::kCallEnd:
     case AnswerEvent::Kind::kFinish:
       break;
@@ -159,12 +173,13 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
       const CollectedAnswer& collected = choice.collected();
       const TokenSections& sections = answer.sections(list.items().size());
       ChatLogprobs logprobs;
-      list.push_back({{"index", list.items().size()},
-                      {"message", MessageJson(collected.answer, include_reasoning)},
-                      {"logprobs", logprobs.Next(collected, sections.sections(), include_reasoning,
-                                                 *answer.model().tokenizer)},
-                      {"finish_reason", ChatFinishReasonName(collected.answer.finish_reason)},
-                      {"stop_reason", StopReasonJson(collected)}});
+      list.push_back(
+          {{"index", list.items().size()},
+           {"message", MessageJson(collected.answer, include_reasoning, IsLegacy(answer))},
+           {"logprobs", logprobs.Next(collected, sections.sections(), include_reasoning,
+                                      *answer.model().tokenizer)},
+           {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
+           {"stop_reason", StopReasonJson(collected)}});
     }
     return WholeResponse("chat.completion", answer, std::move(list));
   }
@@ -184,7 +199,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
         AppendFinish(answer, piece.choice, out);
         continue;
       }
-      JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning);
+      JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning, IsLegacy(answer));
       if (delta.IsNull()) continue;
       const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoningDelta;
       AppendChunk(object_, answer,
@@ -216,7 +231,7 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
                 {{"index", choice},
                  {"delta", JsonValue::Object()},
                  {"logprobs", Logprobs(answer, choice, false)},
-                 {"finish_reason", ChatFinishReasonName(collected.answer.finish_reason)},
+                 {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
                  {"stop_reason", StopReasonJson(collected)}},
                 out);
   }

@@ -41,6 +41,14 @@ std::optional<std::vector<ResponseItem>> ResponseStore::FindConversation(std::st
   return response->items;
 }
 
+std::optional<std::vector<ResponseItem>> ResponseStore::FindInput(std::string_view id) {
+  const std::lock_guard lock(mutex_);
+  const StoredResponse* response = entries_.Use(std::string(id));
+  if (response == nullptr) return std::nullopt;
+  const auto begin = response->items.begin();
+  return std::vector(begin, begin + static_cast<std::ptrdiff_t>(response->n_input));
+}
+
 // References to items are rare, and a table of items would have to track every conversation that
 // holds the same item.
 std::optional<ResponseItem> ResponseStore::FindItem(std::string_view id) {

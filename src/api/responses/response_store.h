@@ -15,7 +15,7 @@ namespace fathom {
 
 // One item of a conversation: a message, a call, the output of a call, ...
 struct ResponseItem {
-  std::string id{};  // may be empty
+  std::string id{};  // of a stored response: not empty
   std::string json{};
 };
 
@@ -23,6 +23,7 @@ struct StoredResponse {
   std::string id{};
   std::string json{};                 // the response, as its client got it
   std::vector<ResponseItem> items{};  // the whole conversation: its input, then its output
+  std::size_t n_input = 0;            // items of the input
 };
 
 // Keeps responses in memory; evicts the least recently used ones. Any thread may call.
@@ -35,10 +36,11 @@ class ResponseStore {
   // Replaces the response of the same id. A single response above the limit is not kept.
   void Put(StoredResponse response);
 
-  // Return the response of that id, its conversation, or any item of any conversation; nullopt if
-  // it is not stored.
+  // Return the response of that id, its conversation or the input in it, or any item of any
+  // conversation; nullopt if it is not stored.
   std::optional<std::string> FindResponse(std::string_view id);
   std::optional<std::vector<ResponseItem>> FindConversation(std::string_view id);
+  std::optional<std::vector<ResponseItem>> FindInput(std::string_view id);
   std::optional<ResponseItem> FindItem(std::string_view id);
 
   // Returns whether there was such a response.

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,8 +90,8 @@ std::string ItemType(FieldReader& reader) {
 // object.
 //
 // The items of one answer (reasoning, text, calls) become one message again, as the model wrote it;
-// neighbouring system messages become one. Custom tools and the local shell are functions to the
-// model. Items of tools that only OpenAI runs are dropped.
+// neighbouring system messages become one. Custom tools, the shells and the patch tool are
+// functions to the model. Items of tools that only OpenAI runs are dropped.
 class ResponsesItems {
  public:
   explicit ResponsesItems(ResponseStore* store) : store_(store) {}
@@ -105,8 +105,12 @@ class ResponsesItems {
         {"function_call_output", &ResponsesItems::ReadOutput},
         {"custom_tool_call", &ResponsesItems::ReadCustomCall},
         {"custom_tool_call_output", &ResponsesItems::ReadOutput},
-        {"local_shell_call", &ResponsesItems::ReadShellCall},
+        {"local_shell_call", &ResponsesItems::ReadLocalShellCall},
         {"local_shell_call_output", &ResponsesItems::ReadOutput},
+        {"shell_call", &ResponsesItems::ReadShellCall},
+        {"shell_call_output", &ResponsesItems::ReadShellOutput},
+        {"apply_patch_call", &ResponsesItems::ReadPatchCall},
+        {"apply_patch_call_output", &ResponsesItems::ReadPatchOutput},
         {"compaction", &ResponsesItems::ReadCompaction},
         {"compaction_summary", &ResponsesItems::ReadCompaction},
         {"code_interpreter_call", &ResponsesItems::ReadNothing},
@@ -209,6 +213,7 @@ class ResponsesItems {
       return;
     }
     Add(*json, item.json, path);
+    if (!items_.empty() && items_.back().id.empty()) items_.back().id = item.id;
   }
 
   void ReadMessage(FieldReader& reader, std::string_view) {
@@ -257,28 +262,41 @@ class ResponsesItems {
              .arguments = fmt::format("{{\"{}\": {}}}", kCustomInput, PythonJsonString(input))});
   }
 
-  void ReadShellCall(FieldReader& reader, std::string_view source) {
-    const JsonValue* action = reader.Find("action");
-    if (action == nullptr || !action->IsObject()) return reader.Fail("action", "an object", action);
+  void ReadLocalShellCall(FieldReader& reader, std::string_view source) {
     const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-    AddCall({.id = reader.RequireText(id_key),
-             .name = "local_shell",
-             .arguments = std::string(action->SourceIn(source))});
+    AddCallOf(reader, source, "local_shell", "action", id_key);
+    // Some clients name the item in the output, others the call.
+    const std::string id = reader.Text("id");
+    if (!id.empty()) call_ids_.emplace(id, reader.Text(id_key));
+  }
+
+  void ReadShellCall(FieldReader& reader, std::string_view source) {
+    AddCallOf(reader, source, "shell", "action", "call_id");
+  }
+
+  void ReadPatchCall(FieldReader& reader, std::string_view source) {
+    AddCallOf(reader, source, "apply_patch", "operation", "call_id");
   }
 
   void ReadOutput(FieldReader& reader, std::string_view) {
-    const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
-    std::string call_id = reader.Text(id_key);
-    if (call_ids_.find(call_id) == call_ids_.end()) {
-      reader.Fail("call_id", "the call_id of a call before it",
-                  call_id.empty() ? "nothing" : PythonJsonString(call_id));
-    }
     const JsonValue* output = reader.Find("output");
     const bool is_text = output == nullptr || output->IsString() || output->IsArray();
-    messages_.push_back(
-        {.role = Role::kTool,
-         .content = is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output),
-         .tool_call_id = std::move(call_id)});
+    AddResult(reader,
+              is_text ? ReadText(reader, "output", OtherParts::kName) : PythonJson(*output));
+  }
+
+  // The output is a list of {"stdout", "stderr", "outcome"}, one for each command.
+  void ReadShellOutput(FieldReader& reader, std::string_view) {
+    const JsonValue* output = reader.Find("output");
+    const bool is_text = output == nullptr || output->IsString();
+    AddResult(reader, is_text ? reader.Text("output") : PythonJson(*output));
+  }
+
+  // The status says whether the patch could be applied.
+  void ReadPatchOutput(FieldReader& reader, std::string_view) {
+    std::string text = reader.Text("status");
+    AppendParagraph(ReadText(reader, "output", OtherParts::kName), &text);
+    AddResult(reader, std::move(text));
   }
 
   // The compaction of another server cannot be read; a text can.
@@ -289,8 +307,39 @@ class ResponsesItems {
 
   void ReadNothing(FieldReader&, std::string_view) {}
 
+  // Adds a call whose arguments are the object `key`. Clients write null where the model wrote
+  // nothing.
+  void AddCallOf(FieldReader& reader, std::string_view source, std::string_view name,
+                 std::string_view key, std::string_view id_key) {
+    const JsonValue* object = reader.Find(key);
+    if (object == nullptr || !object->IsObject()) return reader.Fail(key, "an object", object);
+    std::string arguments(object->SourceIn(source));
+    const auto is_null = [](const JsonValue& value) { return value.IsNull(); };
+    if (std::any_of(object->items.begin(), object->items.end(), is_null)) {
+      JsonValue given = JsonValue::Object();
+      for (const std::string& member : object->keys) {
+        const JsonValue* value = object->Find(member);
+        if (!value->IsNull()) given[member] = *value;
+      }
+      arguments = PythonJson(given);
+    }
+    AddCall({.id = reader.RequireText(id_key), .name = std::string(name), .arguments = arguments});
+  }
+
+  void AddResult(FieldReader& reader, std::string text) {
+    const std::string_view id_key = reader.Find("call_id") == nullptr ? "id" : "call_id";
+    const std::string call_id = reader.Text(id_key);
+    const auto call = call_ids_.find(call_id);
+    if (call == call_ids_.end()) {
+      return reader.Fail("call_id", "the call_id of a call before it",
+                         call_id.empty() ? "nothing" : PythonJsonString(call_id));
+    }
+    messages_.push_back(
+        {.role = Role::kTool, .content = std::move(text), .tool_call_id = call->second});
+  }
+
   void AddCall(ToolCall call) {
-    call_ids_.insert(call.id);
+    call_ids_.emplace(call.id, call.id);
     AssistantTurn().tool_calls.push_back(std::move(call));
   }
 
@@ -306,7 +355,8 @@ class ResponsesItems {
   std::vector<ResponseItem> items_;
   std::size_t n_references_ = 0;
   std::size_t referenced_bytes_ = 0;
-  std::set<std::string, std::less<>> call_ids_;
+  // The ids that outputs may name, and the calls they belong to.
+  std::map<std::string, std::string, std::less<>> call_ids_;
   std::optional<Error> error_;
 };
 

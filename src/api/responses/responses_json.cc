@@ -17,7 +17,59 @@ const CollectedAnswer& Collected(const ApiAnswer& answer) {
   return answer.choices().front().collected();
 }
 
-constexpr std::string_view kIdPrefixes[] = {"rs_", "msg_", "fc_", "ctc_"};  // by OutputItem::Kind
+// The item that a call of a tool becomes.
+struct CallItemForm {
+  std::string_view type;
+  std::string_view id_prefix;
+  std::string_view field;  // of what the model wrote
+};
+
+constexpr CallItemForm kCallItemForms[] = {
+    // by ToolKind
+    {"function_call", "fc_", "arguments"},     {"custom_tool_call", "ctc_", "input"},
+    {"local_shell_call", "lsh_", "action"},    {"shell_call", "sh_", "action"},
+    {"apply_patch_call", "apc_", "operation"},
+};
+
+const CallItemForm& FormOf(const ApiAnswer& answer, const OutputItem& item) {
+  return kCallItemForms[static_cast<std::size_t>(KindOfCall(answer, item.call))];
+}
+
+// A model may write one command where a list is due.
+void MakeList(std::string_view key, std::initializer_list<std::string_view> before,
+              JsonValue* object) {
+  const JsonValue* value = object->Find(key);
+  if (value != nullptr && value->IsArray()) return;
+  JsonValue list = JsonValue::Array();
+  if (value != nullptr && value->IsString()) {
+    for (const std::string_view word : before) list.push_back(word);
+    list.push_back(*value);
+  }
+  (*object)[key] = std::move(list);
+}
+
+// Returns the arguments as the "action" or "operation" of a call, with the fields that clients
+// require.
+JsonValue ActionOf(ToolKind kind, std::string_view arguments) {
+  JsonValue action = JsonValue::Object();
+  if (kind == ToolKind::kLocalShell) {
+    action = {{"type", "exec"}, {"command", JsonValue::Array()}, {"env", JsonValue::Object()}};
+  } else if (kind == ToolKind::kShell) {
+    action = {
+        {"commands", JsonValue::Array()}, {"timeout_ms", nullptr}, {"max_output_length", nullptr}};
+  }
+  // The response around it can be read again, too.
+  constexpr int kMaxDepth = ParseJsonOptions().max_depth - 10;
+  Result<JsonValue> written =
+      ParseJson(arguments, {.max_depth = kMaxDepth, .python_constants = false});
+  if (written && written->IsObject()) action.Update(*std::move(written));
+  if (kind == ToolKind::kLocalShell) MakeList("command", {"bash", "-lc"}, &action);
+  if (kind == ToolKind::kShell) MakeList("commands", {}, &action);
+  return action;
+}
+
+// Returns the id of a response without its prefix.
+std::string_view UniqueOf(std::string_view id) { return id.substr(id.find('_') + 1); }
 
 const ToolCall& CallOf(const ApiAnswer& answer, const OutputItem& item) {
   return Collected(answer).answer.tool_calls[item.call];
@@ -30,14 +82,21 @@ ClientTool ClientToolOf(const ApiAnswer& answer, const ToolCall& call) {
   return found == tools.end() ? ClientTool{.name = call.name} : found->second;
 }
 
+// `arguments`: as the model wrote them; empty: nothing yet.
 JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_view status,
-                   std::string text) {
+                   std::string_view arguments) {
   const ToolCall& call = CallOf(answer, item);
   const ClientTool tool = ClientToolOf(answer, call);
+  const CallItemForm& form = FormOf(answer, item);
   JsonValue json = {
-      {"id", ItemId(answer, item)}, {"type", tool.is_custom ? "custom_tool_call" : "function_call"},
-      {"status", status},           {"call_id", call.id},
-      {"name", tool.name},          {tool.is_custom ? "input" : "arguments", std::move(text)}};
+      {"id", ItemId(answer, item)}, {"type", form.type}, {"status", status}, {"call_id", call.id}};
+  if (tool.kind == ToolKind::kFunction) {
+    json.Update({{"name", tool.name}, {form.field, arguments}});
+  } else if (tool.kind == ToolKind::kCustom) {
+    json.Update({{"name", tool.name}, {form.field, CustomInput(arguments)}});
+  } else {
+    json[form.field] = ActionOf(tool.kind, arguments);
+  }
   if (!tool.space.empty()) json["namespace"] = tool.space;
   return json;
 }
@@ -113,21 +172,18 @@ std::vector<OutputItem> OutputItems(const ApiAnswer& answer) {
   };
   if (!said.reasoning_content.empty()) add(OutputItem::Kind::kReasoning, 0);
   if (!said.content.empty()) add(OutputItem::Kind::kMessage, 0);
-  for (std::size_t i = 0; i < said.tool_calls.size(); ++i) add(KindOfCall(answer, i), i);
+  for (std::size_t i = 0; i < said.tool_calls.size(); ++i) add(OutputItem::Kind::kCall, i);
   return items;
 }
 
-OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call) {
-  const ToolCall& made = Collected(answer).answer.tool_calls[call];
-  return ClientToolOf(answer, made).is_custom ? OutputItem::Kind::kCustomCall
-                                              : OutputItem::Kind::kFunctionCall;
+ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call) {
+  return ClientToolOf(answer, Collected(answer).answer.tool_calls[call]).kind;
 }
 
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
-  const std::string_view id = answer.head().id;
-  const std::string_view unique = id.substr(id.find('_') + 1);
-  return fmt::format("{}{}{}", kIdPrefixes[static_cast<std::size_t>(item.kind)], unique,
-                     item.index);
+  std::string_view prefix = item.kind == OutputItem::Kind::kReasoning ? "rs_" : "msg_";
+  if (item.kind == OutputItem::Kind::kCall) prefix = FormOf(answer, item).id_prefix;
+  return fmt::format("{}{}{}", prefix, UniqueOf(answer.head().id), item.index);
 }
 
 JsonValue TextPart(std::string_view text, JsonValue logprobs) {
@@ -154,8 +210,7 @@ JsonValue StartedItem(const ApiAnswer& answer, const OutputItem& item) {
       return ReasoningItem(answer, item, "in_progress", "");
     case OutputItem::Kind::kMessage:
       return MessageItem(answer, item, "in_progress", JsonValue::Array());
-    case OutputItem::Kind::kFunctionCall:
-    case OutputItem::Kind::kCustomCall:
+    case OutputItem::Kind::kCall:
       break;
   }
   return CallItem(answer, item, "in_progress", "");
@@ -169,12 +224,10 @@ JsonValue FinishedItem(const ApiAnswer& answer, const OutputItem& item, std::str
     case OutputItem::Kind::kMessage:
       return MessageItem(answer, item, status,
                          JsonValue::Array({TextPart(said.content, TextLogprobs(answer))}));
-    case OutputItem::Kind::kFunctionCall:
-      return CallItem(answer, item, status, CallOf(answer, item).arguments);
-    case OutputItem::Kind::kCustomCall:
+    case OutputItem::Kind::kCall:
       break;
   }
-  return CallItem(answer, item, status, CustomInput(CallOf(answer, item).arguments));
+  return CallItem(answer, item, status, CallOf(answer, item).arguments);
 }
 
 std::string_view FinishedStatus(const ApiAnswer& answer, const OutputItem& item) {
@@ -214,13 +267,33 @@ JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error) {
   return json;
 }
 
+JsonValue InputItemJson(const ResponseItem& item) {
+  JsonValue json = {{"id", item.id}, {"type", "message"}};
+  json.Update(ParseJson(item.json).value_or(JsonValue::Object()));
+  json["id"] = item.id;
+  const JsonValue* content = json.Find("content");
+  if (json.TextOf("type") == "message" && content != nullptr && content->IsString()) {
+    const bool is_output = json.TextOf("role") == "assistant";
+    const JsonValue part = {{"type", is_output ? "output_text" : "input_text"}, {"text", *content}};
+    json["content"] = JsonValue::Array({part});
+  }
+  if (json.Find("status") == nullptr) json["status"] = "completed";
+  return json;
+}
+
 void StoreResponse(const ApiAnswer& answer, ResponseStore& store) {
   const ResponsesContext* context = ContextOf(answer);
   if (context == nullptr || !context->store) return;
   if (!answer.choices().front().finished() || answer.error()) return;
   const JsonValue json = FinishedResponse(answer);
-  StoredResponse stored = {
-      .id = answer.head().id, .json = WriteJson(json), .items = context->input};
+  StoredResponse stored = {.id = answer.head().id,
+                           .json = WriteJson(json),
+                           .items = context->input,
+                           .n_input = context->input.size()};
+  for (std::size_t i = 0; i < stored.n_input; ++i) {
+    std::string& id = stored.items[i].id;
+    if (id.empty()) id = fmt::format("item_{}{}", UniqueOf(stored.id), i);
+  }
   for (const JsonValue& item : json.Find("output")->items()) {
     stored.items.push_back({.id = std::string(item.TextOf("id")), .json = WriteJson(item)});
   }

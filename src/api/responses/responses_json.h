@@ -24,19 +24,20 @@ const ResponsesContext* ContextOf(const ApiAnswer& answer);
 
 // One item of the output: the reasoning, the message or a call, in this order.
 struct OutputItem {
-  enum class Kind { kReasoning, kMessage, kFunctionCall, kCustomCall };
+  enum class Kind { kReasoning, kMessage, kCall };
   Kind kind = Kind::kMessage;
   std::size_t index = 0;  // in the output
-  std::size_t call = 0;   // index of the call, for the two kinds of calls
+  std::size_t call = 0;   // index of the call
 };
 
 // Returns the items that have begun.
 std::vector<OutputItem> OutputItems(const ApiAnswer& answer);
 
-// Returns the kind of a call of the answer.
-OutputItem::Kind KindOfCall(const ApiAnswer& answer, std::size_t call);
+// Returns the kind of the tool that a call of the answer is for.
+ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call);
 
-// Returns rs_, msg_, fc_ or ctc_ with a text that is unique to the response and the item.
+// Returns a prefix of the item's type (rs_, msg_, fc_, ...) with a text that is unique to the
+// response and the item.
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item);
 // Returns {"type": "output_text", ...} with the text; a finished part has log probabilities too.
 JsonValue TextPart(std::string_view text, JsonValue logprobs);
@@ -59,6 +60,10 @@ bool IsComplete(const ApiAnswer& answer);
 JsonValue StartedResponse(const ApiAnswer& answer);
 JsonValue FinishedResponse(const ApiAnswer& answer);
 JsonValue FailedResponse(const ApiAnswer& answer, const ApiError& error);
+
+// Returns an item of an input as OpenAI shows it: with its id and type, and the content of a
+// message as parts.
+JsonValue InputItemJson(const ResponseItem& item);
 
 // Stores the response to a call of any API, if the call is one of the Responses API whose client
 // allows it, and has ended without an error. Call once the answer is complete.

@@ -1,9 +1,9 @@
 #include "api/responses/responses_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,23 +33,28 @@ void ReadResponsesGeneration(FieldReader& reader, const RequestLimits& limits,
   if (fields->n_choices != 1) {
     reader.Fail("n", "1: a response is one answer", fmt::format("{}", fields->n_choices));
   }
-  std::int64_t max_tokens = fields->sampling.max_tokens.value_or(1);
-  reader.ReadInteger("max_output_tokens", {.low = 1}, &max_tokens);
-  if (reader.Find("max_output_tokens") != nullptr) fields->sampling.max_tokens = max_tokens;
+  ReadMaxTokens(reader, "max_output_tokens", 1, &fields->sampling);
 }
 
-// Reads include, the list of extra outputs. Names of outputs that this server does not have are
-// ignored.
+// The names in "include". Those behind the first two name outputs of tools that this server does
+// not run, and of inputs that it does not take: there is nothing to include.
+constexpr std::string_view kIncludes[] = {
+    "reasoning.encrypted_content",    "message.output_text.logprobs",
+    "code_interpreter_call.outputs",  "computer_call_output.output.image_url",
+    "file_search_call.results",       "message.input_image.image_url",
+    "web_search_call.action.sources", "web_search_call.results"};
+
+// Reads include, the list of extra outputs.
 void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
   bool includes_logprobs = false;
   reader.ReadList("include", "a list", [&](const JsonValue& entry, const std::string& path) {
-    if (!entry.IsString()) {
-      reader.Fail(path, "a string", entry);
-    } else if (entry.text() == "reasoning.encrypted_content") {
-      request->context.includes_encrypted_reasoning = true;
-    } else if (entry.text() == "message.output_text.logprobs") {
-      includes_logprobs = true;
+    if (!entry.IsString()) return reader.Fail(path, "a string", entry);
+    const auto* known = std::find(std::begin(kIncludes), std::end(kIncludes), entry.text());
+    if (known == std::end(kIncludes)) {
+      reader.Fail(path, fmt::format("one of {}", fmt::join(kIncludes, ", ")), entry);
     }
+    if (known == kIncludes) request->context.includes_encrypted_reasoning = true;
+    if (known == kIncludes + 1) includes_logprobs = true;
   });
   std::int64_t top_logprobs = 0;
   reader.ReadInteger("top_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &top_logprobs);
@@ -65,6 +70,7 @@ void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
     if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
     request->context.summarizes = !summary.empty() && summary != "none";
   });
+  request->chat.reasoning_budget = ReadReasoningBudget(reader);
 }
 
 void ReadResponsesTools(FieldReader& reader, std::string_view body, const RequestLimits& limits,
@@ -72,9 +78,17 @@ void ReadResponsesTools(FieldReader& reader, std::string_view body, const Reques
   ResponsesTools tools = ReadResponsesTools(reader, body, limits);
   request->chat.tool_choice = ReadResponsesToolChoice(reader, tools);
   reader.ReadBool("parallel_tool_calls", &request->chat.parallel_tool_calls);
+  // A request that offers nothing but a search would be answered without one.
+  if (tools.tools.empty() && !tools.dropped.empty() &&
+      request->chat.tool_choice.kind == ToolChoice::Kind::kAuto) {
+    reader.Fail({ErrorCode::kUnsupported,
+                 fmt::format("{}.type: this server does not run such a tool, and drops it only "
+                             "beside others",
+                             tools.dropped)});
+  }
   if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
   request->chat.chat.tools = std::move(tools.tools);
-  request->chat.strict_field = std::move(tools.strict_field);
+  request->chat.strict_fields = std::move(tools.strict_fields);
   request->context.client_tools = std::move(tools.client_tools);
 }
 
@@ -155,7 +169,11 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   ReadInclude(reader, &request);
   ReadResponsesReasoning(reader, &request);
   if (const JsonValue* text = reader.FindObject("text")) {
-    RefuseFormat(reader, FieldReader(*text).Find("format"), "text.format");
+    const JsonValue* format = FieldReader(*text).Find("format");
+    ReadFormat(reader, format, "text.format", &request.chat.generation);
+    if (format != nullptr && format->TextOf("type") == "json_object") {
+      request.chat.chat.response_format = std::string(format->SourceIn(body.text));
+    }
   }
   ReadResponsesTools(reader, body.text, limits, &request);
   reader.ReadBool("store", &request.context.store);

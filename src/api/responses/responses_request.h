@@ -14,11 +14,20 @@
 
 namespace fathom {
 
-// A tool under the client's name, where the model knows another name.
+// The kinds of tools by the items that their calls become. The model knows all as functions.
+enum class ToolKind {
+  kFunction,
+  kCustom,      // takes a text, the one parameter "input"
+  kLocalShell,  // the parameters are the "action" of the call
+  kShell,       // likewise
+  kApplyPatch,  // the parameters are the "operation" of the call
+};
+
+// A tool under the client's name, where it is no function or the model knows another name.
 struct ClientTool {
   std::string name{};
-  std::string space{};     // its namespace; may be empty
-  bool is_custom = false;  // takes a text; the model knows a function with one parameter, "input"
+  std::string space{};  // its namespace; may be empty
+  ToolKind kind = ToolKind::kFunction;
 };
 
 using ClientTools = std::map<std::string, ClientTool, std::less<>>;  // by the model's name

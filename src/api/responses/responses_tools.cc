@@ -12,6 +12,57 @@
 namespace fathom {
 namespace {
 
+// A tool that OpenAI has defined and the client runs. Its name is its type.
+struct ClientRunFunction {
+  std::string_view type;
+  ToolKind kind;
+  std::string_view description;
+  std::string_view parameters;  // JSON
+};
+
+constexpr ClientRunFunction kClientRunFunctions[] = {
+    {"local_shell", ToolKind::kLocalShell, "Runs a command on the machine of the user.",
+     R"json({"type": "object", "properties": {
+"command": {"type": "array", "items": {"type": "string"}, "description": "The program and its arguments."},
+"env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Environment variables to set."},
+"working_directory": {"type": "string"},
+"timeout_ms": {"type": "integer"},
+"user": {"type": "string", "description": "The user to run it as."}},
+"required": ["command"]})json"},
+    {"shell", ToolKind::kShell, "Runs commands in a shell, which may run them at once.",
+     R"json({"type": "object", "properties": {
+"commands": {"type": "array", "items": {"type": "string"}},
+"timeout_ms": {"type": "integer", "description": "For each command."},
+"max_output_length": {"type": "integer", "description": "Characters of output to return."}},
+"required": ["commands"]})json"},
+    {"apply_patch", ToolKind::kApplyPatch, "Creates, changes or deletes one file.",
+     R"json({"type": "object", "properties": {
+"type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+"path": {"type": "string", "description": "Path of the file, relative to the workspace."},
+"diff": {"type": "string", "description": "V4A diff: sections that begin with @@ and a line of context, then lines that begin with a blank (kept), - (removed) or + (added); create_file: only lines with +. Not for delete_file."}},
+"required": ["type", "path"]})json"},
+};
+
+const ClientRunFunction* FindClientRunFunction(std::string_view type) {
+  const auto* found =
+      std::find_if(std::begin(kClientRunFunctions), std::end(kClientRunFunctions),
+                   [type](const ClientRunFunction& tool) { return tool.type == type; });
+  return found == std::end(kClientRunFunctions) ? nullptr : found;
+}
+
+// Agents offer these to every server.
+constexpr std::string_view kDroppedTools[] = {
+    "web_search",       "web_search_2025_08_26",         "web_search_preview",
+    "image_generation", "web_search_preview_2025_03_11", "tool_search"};
+
+constexpr std::string_view kServerRunTools[] = {"code_interpreter", "file_search", "mcp"};
+constexpr std::string_view kImageTools[] = {"computer_use_preview", "computer"};
+
+template <std::size_t n>
+bool IsIn(const std::string_view (&types)[n], std::string_view type) {
+  return std::find(types, types + n, type) != types + n;
+}
+
 class ToolReader {
  public:
   ToolReader(FieldReader& reader, std::string_view source) : reader_(reader), source_(source) {}
@@ -35,6 +86,26 @@ class ToolReader {
       const std::string name = ReadName(tool, path);
       const JsonValue* inner = tool.Find("tools");
       if (inner != nullptr) ReadList(*inner, path + ".tools", name);
+    } else if (const ClientRunFunction* known = FindClientRunFunction(type->text)) {
+      result_.tools.push_back({.name = type->text,
+                               .function_json = fmt::format(
+                                   R"({{"name": "{}", "description": "{}", "parameters": {}}})",
+                                   known->type, known->description, known->parameters)});
+      result_.client_tools[type->text] = {.name = type->text, .kind = known->kind};
+    } else if (IsIn(kDroppedTools, type->text)) {
+      if (result_.dropped.empty()) result_.dropped = path;
+    } else if (IsIn(kServerRunTools, type->text)) {
+      reader_.Fail({ErrorCode::kUnsupported,
+                    fmt::format("{}.type: this server does not run {}; clients run their tools",
+                                path, type->text)});
+    } else if (IsIn(kImageTools, type->text)) {
+      reader_.Fail({ErrorCode::kUnsupported,
+                    fmt::format("{}.type: the results of {} are images, and this model reads text "
+                                "only",
+                                path, type->text)});
+    } else {
+      reader_.Fail(path + ".type", "function, custom, namespace, local_shell, shell or apply_patch",
+                   *type);
     }
   }
 
@@ -42,12 +113,15 @@ class ToolReader {
                bool is_custom) {
     const std::string name = ReadName(tool, path);
     const std::string flat_name = FlatToolName(space, name);
-    if (result_.strict_field.empty() && IsStrict(tool)) result_.strict_field = path + ".strict";
+    if (IsStrict(tool)) AddRelaxed(path + ".strict", &result_.strict_fields);
     result_.tools.push_back(
         {.name = flat_name,
          .function_json = is_custom ? CustomFunction(tool, flat_name) : Function(tool, flat_name)});
     if (is_custom || !space.empty()) {
-      result_.client_tools[flat_name] = {.name = name, .space = space, .is_custom = is_custom};
+      result_.client_tools[flat_name] = {
+          .name = name,
+          .space = space,
+          .kind = is_custom ? ToolKind::kCustom : ToolKind::kFunction};
     }
   }
 
@@ -96,6 +170,8 @@ class ToolReader {
 
 // Returns the model's name of a tool that a choice names.
 std::string FlatNameOf(const JsonValue& tool) {
+  const std::string_view type = tool.TextOf("type");
+  if (FindClientRunFunction(type) != nullptr) return std::string(type);
   return FlatToolName(tool.TextOf("namespace"), tool.TextOf("name"));
 }
 
@@ -173,14 +249,14 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
         .kind = Kind::kRequired,
         .allowed = is_allowed ? AllowedTools(reader, *choice, tools) : std::vector<std::string>()};
   }
-  if (type != "function" && type != "custom") {
+  if (type != "function" && type != "custom" && FindClientRunFunction(type) == nullptr) {
     reader.Fail("tool_choice", "none, auto, required, or a function or custom tool", *choice);
     return {};
   }
   std::string name = FlatNameOf(*choice);
   if (!NamesOf(tools).contains(name)) {
     reader.Fail("tool_choice.name", "the name of one of the tools",
-                PythonJsonString(choice->TextOf("name")));
+                PythonJsonString(choice->Find("name") == nullptr ? type : choice->TextOf("name")));
   }
   return {.kind = Kind::kNamed, .name = std::move(name)};
 }

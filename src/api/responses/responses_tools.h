@@ -43,12 +43,16 @@ class CustomInputStream {
 struct ResponsesTools {
   std::vector<ToolSpec> tools{};
   ClientTools client_tools{};
-  std::string strict_field{};  // ChatCompletionRequest
+  std::string strict_fields{};  // ChatCompletionRequest
+  std::string dropped{};        // the path of the first tool that was dropped
 };
 
 // Reads "tools" of the object. `source` is the text that it was read from: schemas keep their
-// digits and the order of their keys. Tools that only OpenAI can run (web_search, ...) are dropped,
-// because clients offer them to every server. Errors go to the reader.
+// digits and the order of their keys. Errors go to the reader.
+//
+// The tools that OpenAI has defined and the client runs (local_shell, shell, apply_patch) become
+// functions with their published parameters. Tools that OpenAI runs are refused, but for those that
+// agents offer to every server (web_search, image_generation, tool_search), which are dropped.
 ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
                                   const RequestLimits& limits);
 

@@ -105,12 +105,18 @@ std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, doubl
   const std::int64_t n_kept = plan.n_lines - plan.n_open;
   const std::int64_t n_errors = totals.n_errors + plan.n_kept_errors;
   const std::string kept = n_kept == 0 ? "" : fmt::format(" ({} kept from before)", n_kept);
+  const std::string relaxed =
+      totals.n_relaxed == 0
+          ? ""
+          : fmt::format("; {} asked for a form that is not enforced", totals.n_relaxed);
   return fmt::format(
       "{} of {} requests{}, {} {}; tokens: prompt {} ({} cached), generated {}; {:.1f} s, {:.1f} "
-      "prompt tokens/s, {:.1f} generated tokens/s",
-      totals.n_done + n_kept, plan.n_lines, kept, n_errors, n_errors == 1 ? "error" : "errors",
-      totals.usage.prompt_tokens, totals.usage.cached_tokens, totals.n_generated, seconds,
-      PerSecond(totals.usage.prompt_tokens, seconds), PerSecond(totals.n_generated, seconds));
+      "prompt tokens/s, {:.1f} generated tokens/s{}",
+      totals.n_done + n_kept, plan.n_lines, kept, n_errors,
+      n_errors == 1 ? "error" : "errors", totals.usage.prompt_tokens,
+      totals.usage.cached_tokens, totals.n_generated, seconds,
+      PerSecond(totals.usage.prompt_tokens, seconds), PerSecond(totals.n_generated, seconds),
+      relaxed);
 }
 
 BatchRun::BatchRun(const ApiModel& model, RequestRunner& runner, BatchOutput& output,
@@ -158,6 +164,7 @@ Status BatchRun::Start(std::string_view line, std::int64_t number) {
         ToApiError({ErrorCode::kInvalidArgument, "stream: expected false in a batch, found true"}));
   }
   if (!call) return Finish(parsed->custom_id, parsed->api->error(call.error()));
+  totals_.n_relaxed += call->relaxed.empty() ? 0 : 1;
   next_ =
       std::make_unique<Job>(std::move(parsed->custom_id), *std::move(call), model_, random_bits_);
   return SubmitNext();

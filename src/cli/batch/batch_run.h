@@ -33,6 +33,7 @@ BatchPlan PlanBatch(std::string_view input, const BatchOutput& output);
 struct BatchTotals {
   std::int64_t n_done = 0;       // lines written
   std::int64_t n_errors = 0;     // of those, with anything but status 200
+  std::int64_t n_relaxed = 0;    // requests for a form that is not enforced (ApiCall::relaxed)
   Usage usage;                   // of what is done
   std::int64_t n_generated = 0;  // tokens, also of what is not done
 };

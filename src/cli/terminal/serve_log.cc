@@ -51,6 +51,7 @@ std::string Describe(const ServedRequest& record) {
                         record.finish.empty() ? "no answer" : record.finish);
   }
   if (record.turn_stops > 0) text += ", ended by a turn token";
+  if (!record.relaxed.empty()) text += ", not enforced: " + record.relaxed;
   if (!record.error.empty()) text += ": " + Plain(record.error);
   if (record.body) text += "\n  " + Plain(*record.body);
   if (record.answer) text += "\n  " + Plain(*record.answer);
@@ -76,6 +77,7 @@ JsonValue Fields(const ServedRequest& record) {
                    {"finish", record.finish}});
   }
   if (record.turn_stops > 0) fields["turn_stops"] = record.turn_stops;
+  if (!record.relaxed.empty()) fields["constraints_relaxed"] = record.relaxed;
   if (!record.error.empty()) fields["error"] = record.error;
   if (record.body) fields["request"] = *record.body;
   if (record.answer) fields["response"] = *record.answer;

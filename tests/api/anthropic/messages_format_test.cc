@@ -10,6 +10,7 @@
 #include "api/anthropic/messages_api.h"
 #include "api/anthropic/messages_format.h"
 #include "api/common/api.h"
+#include "api/common/reasoning_token.h"
 #include "json/json_writer.h"
 #include "tests/api/api_model.h"
 #include "tests/api/golden_answers.h"
@@ -190,6 +191,32 @@ std::string MessageJson(const std::string& content, const std::string& reason, i
   return R"({"id":"msg_ID","type":"message","role":"assistant","model":"m","content":[)" + content +
          R"(],"stop_reason":")" + reason + R"(","stop_sequence":)" + sequence + "," +
          Usage(n_tokens) + "}";
+}
+
+// Its text is in the signature, so that a block that comes back is complete.
+TEST_F(MessagesFormatTest, ThinkingThatIsNotShown) {
+  Prepare(R"(, "thinking": {"type": "adaptive", "display": "omitted"})");
+  const Told told = Tell("Let me see.</think>Hello.", FinishReason::kStop);
+  const std::string signature = MakeReasoningToken("Let me see.");
+  const std::string block = R"("thinking","thinking":"","signature":"")";
+  EXPECT_THAT(WithoutIds(told.stream),
+              HasSubstr(BlockStart(0, block) +
+                        Delta(0, R"("signature_delta","signature":")" + signature + "\"") +
+                        BlockStop(0) + BlockStart(1, R"("text","text":"")")));
+  const Json whole = Json::parse(told.whole.body, nullptr, false);
+  EXPECT_EQ(whole["content"][0],
+            Json({{"type", "thinking"}, {"thinking", ""}, {"signature", signature}}));
+  EXPECT_EQ(whole["content"][1]["text"], "Hello.");
+  Json body = {{"messages",
+                {{{"role", "user"}, {"content", "Hi"}},
+                 {{"role", "assistant"}, {"content", whole["content"]}},
+                 {{"role", "user"}, {"content", "And?"}}}},
+               {"tools", {{{"name", "f"}, {"input_schema", Json::object()}}}},
+               {"thinking", {{"type", "enabled"}}}};
+  const ApiResult<ApiCall> next = kMessages.prepare(body.dump(), model_);
+  ASSERT_TRUE(next);
+  EXPECT_THAT(*tokenizer_.Decode(next->requests[0].prompt),
+              HasSubstr("<think>Let me see.</think>Hello."));
 }
 
 // An answer whose text comes in these pieces, a token each.

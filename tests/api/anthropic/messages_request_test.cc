@@ -142,7 +142,7 @@ TEST(MessagesRequestTest, ToolsAreShownInTheClientsOwnText) {
       {"type": null, "name": "h", "input_schema": {}, "strict": true},
       {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
       {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}])");
-  ASSERT_THAT(request.chat.tools, SizeIs(3));
+  ASSERT_THAT(request.chat.tools, SizeIs(4));
   EXPECT_EQ(request.chat.tools[0].name, "f");
   EXPECT_EQ(request.chat.tools[0].function_json,
             R"({"name": "f", "description": "caf\u00e9 \"x\"", "parameters": )"
@@ -150,6 +150,71 @@ TEST(MessagesRequestTest, ToolsAreShownInTheClientsOwnText) {
   EXPECT_EQ(request.chat.tools[1].function_json, R"({"name": "g", "parameters": {}})");
   EXPECT_EQ(request.chat.tools[2].function_json,
             R"({"name": "h", "parameters": {}, "strict": true})");
+  EXPECT_EQ(request.chat.tools[3].name, "str_replace_based_edit_tool");
+}
+
+// By their published parameters, which differ from version to version.
+TEST(MessagesRequestTest, ToolsThatClientsRunAreFunctions) {
+  const auto function = [](const std::string& tool) {
+    const ChatCompletionRequest request = ParseFields(R"("tools": [{)" + tool + "}]");
+    EXPECT_THAT(request.chat.tools, SizeIs(1)) << tool;
+    return request.chat.tools.empty()
+               ? Json()
+               : Json::parse(request.chat.tools[0].function_json, nullptr, false);
+  };
+  const auto parameters = [&](const std::string& tool) {
+    const Json json = function(tool);
+    EXPECT_TRUE(json.is_object()) << tool;
+    std::vector<std::string> names;
+    for (const auto& [name, schema] : json["parameters"]["properties"].items()) {
+      names.push_back(name);
+    }
+    return names;
+  };
+  using ::testing::Contains;
+  using ::testing::Not;
+  EXPECT_EQ(function(R"("type": "bash_20250124", "name": "bash")")["name"], "bash");
+  EXPECT_THAT(parameters(R"("type": "bash_20241022", "name": "bash")"),
+              ElementsAre("command", "restart"));
+  EXPECT_THAT(parameters(R"("type": "text_editor_20250728", "name": "e", "max_characters": 5)"),
+              Contains("insert_text"));
+  const Json old = function(R"("type": "text_editor_20250124", "name": "str_replace_editor")");
+  EXPECT_THAT(old["parameters"].dump(), HasSubstr("undo_edit"));
+  EXPECT_THAT(old["parameters"].dump(), Not(HasSubstr("insert_text")));
+  EXPECT_THAT(parameters(R"("type": "memory_20250818", "name": "memory")"), Contains("new_path"));
+  const Json computer = function(R"("type": "computer_20250124", "name": "computer",
+      "display_width_px": 1024, "display_height_px": 768)");
+  EXPECT_THAT(computer["description"], HasSubstr("1024x768"));
+  EXPECT_THAT(computer["parameters"].dump(), HasSubstr("triple_click"));
+  EXPECT_THAT(function(R"("type": "computer_20241022", "name": "computer")").dump(),
+              Not(HasSubstr("triple_click")));
+  EXPECT_EQ(ErrorOf(R"("tools": [{"type": "bash_20250124"}])"),
+            "tools[0].name: expected a string that is not empty, found nothing");
+}
+
+TEST(MessagesRequestTest, OnlyClientsThatAskGetReasoning) {
+  const RequestDefaults quiet = {
+      .sampling = {}, .encoding = {.thinking = ThinkingMode::kThinking}, .messages_think = false};
+  const auto thinks = [&](const std::string& fields) {
+    return ParseFields(fields, quiet).encoding.thinking == ThinkingMode::kThinking;
+  };
+  EXPECT_FALSE(thinks(""));
+  EXPECT_FALSE(thinks(R"("thinking": null)"));
+  EXPECT_TRUE(thinks(R"("thinking": {"type": "adaptive"})"));
+  EXPECT_TRUE(thinks(R"("thinking": {"type": "enabled", "budget_tokens": 1024})"));
+  EXPECT_TRUE(thinks(R"("output_config": {"effort": "low"})"));
+}
+
+TEST(MessagesRequestTest, ThinkingMayBeOmitted) {
+  const auto shows = [](const std::string& display) {
+    return ParseFields(R"("thinking": {"type": "adaptive", "display": )" + display + "}")
+        .include_reasoning;
+  };
+  EXPECT_FALSE(shows(R"("omitted")"));
+  EXPECT_TRUE(shows(R"("summarized")"));
+  EXPECT_TRUE(shows("null"));
+  EXPECT_EQ(ErrorOf(R"("thinking": {"type": "adaptive", "display": "loud"})"),
+            R"(thinking.display: expected summarized or omitted, found "loud")");
 }
 
 TEST(MessagesRequestTest, WrongTools) {

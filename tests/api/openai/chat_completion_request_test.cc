@@ -104,6 +104,13 @@ TEST(ChatCompletionRequestTest, OtherSpellings) {
                 .generation.sampling.top_logprobs,
             std::nullopt);
   EXPECT_EQ(ParseChatFields(R"("n_predict": 4)").generation.sampling.max_tokens, 4);
+  for (const std::string key : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    EXPECT_EQ(ParseChatFields("\"" + key + "\": -1", {.sampling = {.max_tokens = 3}})
+                  .generation.sampling.max_tokens,
+              std::nullopt)
+        << key << ": no limit";
+  }
+  EXPECT_EQ(ParseChatFields(R"("top_p": 0)").generation.sampling.top_p, 0);
   EXPECT_EQ(ParseChatFields(R"("tools": [], "functions": [])").chat.tools.size(), 0u);
 }
 
@@ -192,6 +199,28 @@ TEST(ChatCompletionRequestTest, FunctionsAreTools) {
             "g");
   EXPECT_EQ(ParseChatFields(functions + R"(, "function_call": "auto")").tool_choice.kind,
             ToolChoice::Kind::kAuto);
+}
+
+// The form of before there were tools, all through a conversation.
+TEST(ChatCompletionRequestTest, MessagesOfFunctions) {
+  const auto request = ParseChat(R"({"functions": [{"name": "f"}], "messages": [
+      {"role": "user", "content": "a"},
+      {"role": "assistant", "content": null, "function_call": {"name": "f", "arguments": "{\"x\": 1}"}},
+      {"role": "function", "name": "f", "content": "r"}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->legacy_functions);
+  EXPECT_FALSE(request->parallel_tool_calls);
+  ASSERT_EQ(request->chat.messages[1].tool_calls.size(), 1u);
+  EXPECT_EQ(request->chat.messages[1].tool_calls[0].name, "f");
+  EXPECT_EQ(request->chat.messages[1].tool_calls[0].arguments, R"({"x": 1})");
+  EXPECT_EQ(request->chat.messages[2].role, Role::kTool);
+  EXPECT_EQ(request->chat.messages[2].content, "r");
+  EXPECT_FALSE(ParseChatFields(R"("tools": [{"type": "function", "function": {"name": "f"}}])")
+                   .legacy_functions);
+  const auto wrong = ParseChat(R"({"messages": [{"role": "assistant", "function_call": {}}]})");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message,
+            "messages[0].function_call.name: expected a string that is not empty, found nothing");
 }
 
 TEST(ChatCompletionRequestTest, ContinuesTheLastMessage) {
@@ -339,8 +368,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
   for (const char* field :
-       {R"("response_format": {"type": "json_object"})",
-        R"("response_format": {"type": "json_schema", "json_schema": {}})",
+       {R"("response_format": {"type": "json_schema", "json_schema": {}})",
         R"("web_search_options": {})", R"("audio": {"voice": "v"})",
         R"("guided_json": {"type": "object"})", R"("structured_outputs": {"choice": ["a"]})",
         R"("add_generation_prompt": false)", R"("prompt_logprobs": 1)"}) {

@@ -76,6 +76,9 @@ TEST(CompletionRequestTest, OtherFields) {
             0);
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "max_tokens": 0})"),
             "max_tokens: expected an integer of at least 1, found 0");
+  EXPECT_THAT(MessageOf(R"({"prompt": "a", "thinking_token_budget": 5})"),
+              ::testing::StartsWith("thinking_token_budget: not supported"));
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "thinking_token_budget": -1})"), "accepted");
   EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
   EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
 }

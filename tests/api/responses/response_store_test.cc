@@ -13,7 +13,8 @@ StoredResponse Response(const std::string& id, std::size_t n_bytes = 10) {
   return {.id = id,
           .json = "{" + id + "}",
           .items = {{.id = "in_" + id, .json = std::string(n_bytes, 'i')},
-                    {.id = "out_" + id, .json = "o"}}};
+                    {.id = "out_" + id, .json = "o"}},
+          .n_input = 1};
 }
 
 TEST(ResponseStoreTest, FindsWhatWasPut) {
@@ -24,9 +25,13 @@ TEST(ResponseStoreTest, FindsWhatWasPut) {
   ASSERT_TRUE(store.FindConversation("b"));
   EXPECT_EQ(store.FindConversation("b")->size(), 2u);
   EXPECT_EQ(store.FindConversation("b")->at(1).id, "out_b");
+  ASSERT_TRUE(store.FindInput("b"));
+  ASSERT_EQ(store.FindInput("b")->size(), 1u);
+  EXPECT_EQ(store.FindInput("b")->at(0).id, "in_b");
   EXPECT_EQ(store.FindItem("out_a")->json, "o");
   EXPECT_FALSE(store.FindResponse("c"));
   EXPECT_FALSE(store.FindConversation("c"));
+  EXPECT_FALSE(store.FindInput("c"));
   EXPECT_FALSE(store.FindItem("c"));
   EXPECT_FALSE(store.FindItem("")) << "items without an id are not one item";
 }

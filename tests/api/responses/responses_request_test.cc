@@ -64,7 +64,8 @@ TEST(ResponsesRequestTest, NothingSaidIsTheDefaults) {
 TEST(ResponsesRequestTest, ReadsEveryField) {
   const ResponsesRequest request = WithFields(R"("model": "m", "instructions": "Be brief.",
       "temperature": 0, "top_p": 0.5, "max_output_tokens": 9, "top_logprobs": 4, "stream": true,
-      "include": ["message.output_text.logprobs", "reasoning.encrypted_content", "else"],
+      "include": ["message.output_text.logprobs", "reasoning.encrypted_content",
+                  "web_search_call.action.sources"],
       "reasoning": {"effort": "high", "summary": "auto"}, "parallel_tool_calls": false,
       "text": {"format": {"type": "text"}, "verbosity": "low"}, "store": false, "seed": 3,
       "truncation": "auto", "metadata": {"a": "b"}, "user": "u", "prompt_cache_key": "k",
@@ -214,7 +215,7 @@ TEST(ResponsesRequestTest, ToolsKeepTheirKeysAndDigits) {
   const ResponsesRequest request = WithFields(R"("tools": [
       {"type": "function", "strict": false, "name": "f",  "parameters":
           {"type":"object", "properties": {"b": {"maximum": 1.50}, "a": {"const": 1E400}}}},
-      {"type": "web_search"}, {"type": "local_shell"}, {"type": "image_generation"},
+      {"type": "web_search"}, {"type": "image_generation"},
       {"type": "namespace", "name": "ns", "description": "d", "tools": [
           {"type": "function", "name": "g", "description": null}, {"type": "tool_search"}]},
       {"type": "custom", "name": "apply_patch", "description": "Edits \"files\".",
@@ -233,7 +234,50 @@ TEST(ResponsesRequestTest, ToolsKeepTheirKeysAndDigits) {
   ASSERT_EQ(request.context.client_tools.size(), 2u);
   EXPECT_EQ(request.context.client_tools.at("ns__g").space, "ns");
   EXPECT_EQ(request.context.client_tools.at("ns__g").name, "g");
-  EXPECT_TRUE(request.context.client_tools.at("apply_patch").is_custom);
+  EXPECT_EQ(request.context.client_tools.at("apply_patch").kind, ToolKind::kCustom);
+}
+
+// By their published parameters.
+TEST(ResponsesRequestTest, ToolsThatClientsRunAreFunctions) {
+  const ResponsesRequest request = WithFields(R"("tools": [{"type": "local_shell"},
+      {"type": "shell", "environment": {"type": "local"}}, {"type": "apply_patch"}])");
+  const std::vector<ToolSpec>& tools = request.chat.chat.tools;
+  ASSERT_EQ(tools.size(), 3u);
+  const std::vector<std::vector<std::string>> required = {
+      {"command"}, {"commands"}, {"type", "path"}};
+  const ToolKind kinds[] = {ToolKind::kLocalShell, ToolKind::kShell, ToolKind::kApplyPatch};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json json = Json::parse(tools[i].function_json, nullptr, false);
+    EXPECT_EQ(json["name"], tools[i].name);
+    EXPECT_EQ(json["parameters"]["required"], Json(required[i])) << tools[i].function_json;
+    EXPECT_EQ(request.context.client_tools.at(tools[i].name).kind, kinds[i]);
+  }
+}
+
+TEST(ResponsesRequestTest, CallsOfTheShellAndThePatchToolComeBack) {
+  const auto messages = MessagesOf(R"(
+      {"type": "shell_call", "id": "sh_1", "call_id": "c1", "status": "completed", "action":
+          {"commands": ["ls", "pwd"], "timeout_ms": null, "max_output_length": 10.0}},
+      {"type": "apply_patch_call", "call_id": "c2", "operation":
+          {"type": "delete_file", "path": "a"}},
+      {"type": "local_shell_call", "id": "lsh_1", "call_id": "c3", "action":
+          {"type": "exec", "command": ["ls"], "env": {}, "user": null}},
+      {"type": "shell_call_output", "call_id": "c1", "max_output_length": 10, "output": [
+          {"stdout": "x\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+      {"type": "apply_patch_call_output", "call_id": "c2", "status": "failed", "output": "no a"},
+      {"type": "local_shell_call_output", "id": "lsh_1", "output": "y"})");
+  ASSERT_EQ(messages.size(), 4u);
+  const std::vector<ToolCall>& calls = messages[0].tool_calls;
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].name, "shell");
+  EXPECT_EQ(calls[0].arguments, R"({"commands": ["ls", "pwd"], "max_output_length": 10.0})");
+  EXPECT_EQ(calls[1].name, "apply_patch");
+  EXPECT_EQ(calls[1].arguments, R"({"type": "delete_file", "path": "a"})");
+  EXPECT_EQ(calls[2].arguments, R"({"type": "exec", "command": ["ls"], "env": {}})");
+  EXPECT_EQ(messages[1].content,
+            R"([{"stdout": "x\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}])");
+  EXPECT_EQ(messages[2].content, "failed\n\nno a");
+  EXPECT_EQ(messages[3].tool_call_id, "c3") << "by the id of the item";
 }
 
 TEST(ResponsesRequestTest, ToolChoice) {
@@ -329,6 +373,16 @@ INSTANTIATE_TEST_SUITE_P(
                    "top_logprobs: expected an integer from 0 to 20, found 21"},
         BadRequest{R"({"input": "", "include": "x"})", "include: expected a list, found \"x\""},
         BadRequest{R"({"input": "", "include": [5]})", "include[0]: expected a string, found 5"},
+        BadRequest{R"({"input": "", "include": ["else"]})",
+                   "include[0]: expected one of reasoning.encrypted_content, "
+                   "message.output_text.logprobs, code_interpreter_call.outputs, "
+                   "computer_call_output.output.image_url, file_search_call.results, "
+                   "message.input_image.image_url, web_search_call.action.sources, "
+                   "web_search_call.results, found \"else\""},
+        BadRequest{R"({"input": [{"type": "shell_call", "call_id": "c"}]})",
+                   "input[0].action: expected an object, found nothing"},
+        BadRequest{R"({"input": [{"type": "apply_patch_call_output", "call_id": "c"}]})",
+                   "input[0].call_id: expected the call_id of a call before it, found \"c\""},
         BadRequest{R"({"input": "", "reasoning": "high"})",
                    "reasoning: expected an object, found \"high\""},
         BadRequest{R"({"input": "", "reasoning": {"effort": 5}})",
@@ -344,7 +398,6 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ResponsesRequestTest, WhatIsNotThereYetSaysSo) {
   for (const std::string fields : {R"("text": {"format": {"type": "json_schema", "schema": {}}})",
-                                   R"("text": {"format": {"type": "json_object"}})",
                                    R"("background": true)", R"("conversation": "conv_1")"}) {
     const auto request =
         ParseResponsesRequest(R"({"input": "", )" + fields + "}", kResponsesLimits, {}, nullptr);

@@ -1,0 +1,252 @@
+#include "api/anthropic/messages_tools.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "json/json_value.h"
+#include "json/json_writer.h"
+
+namespace fathom {
+namespace {
+
+// A tool that Anthropic has defined and the client runs.
+struct ClientRunTool {
+  std::string_view type;    // without the date behind it
+  std::string_view before;  // the first date that has other parameters; empty: none
+  std::string_view description;
+  std::string_view parameters;  // JSON
+};
+
+constexpr std::string_view kOldEditor = R"json({"type": "object", "properties": {
+"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", "undo_edit"]},
+"path": {"type": "string", "description": "Absolute path of a file or directory."},
+"file_text": {"type": "string", "description": "create: the content of the new file."},
+"old_str": {"type": "string", "description": "str_replace: the text to replace; it must occur exactly once."},
+"new_str": {"type": "string", "description": "str_replace: the new text. insert: the text to insert."},
+"insert_line": {"type": "integer", "description": "insert: the line behind which to insert; 0 is the beginning."},
+"view_range": {"type": "array", "items": {"type": "integer"}, "description": "view: the first and the last line, from 1; -1 is the end."}},
+"required": ["command", "path"]})json";
+
+constexpr std::string_view kEditor = R"json({"type": "object", "properties": {
+"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
+"path": {"type": "string", "description": "Absolute path of a file or directory."},
+"file_text": {"type": "string", "description": "create: the content of the new file."},
+"old_str": {"type": "string", "description": "str_replace: the text to replace; it must occur exactly once."},
+"new_str": {"type": "string", "description": "str_replace: the new text."},
+"insert_line": {"type": "integer", "description": "insert: the line behind which to insert; 0 is the beginning."},
+"insert_text": {"type": "string", "description": "insert: the text to insert."},
+"view_range": {"type": "array", "items": {"type": "integer"}, "description": "view: the first and the last line, from 1; -1 is the end."}},
+"required": ["command", "path"]})json";
+
+constexpr std::string_view kMemory = R"json({"type": "object", "properties": {
+"command": {"type": "string", "enum": ["view", "create", "str_replace", "insert", "delete", "rename"]},
+"path": {"type": "string", "description": "Path below /memories; not for rename."},
+"file_text": {"type": "string", "description": "create: the content of the file."},
+"old_str": {"type": "string", "description": "str_replace: the text to replace; it must occur exactly once."},
+"new_str": {"type": "string", "description": "str_replace: the new text."},
+"insert_line": {"type": "integer", "description": "insert: the line behind which to insert; 0 is the beginning."},
+"insert_text": {"type": "string", "description": "insert: the text to insert."},
+"old_path": {"type": "string", "description": "rename: the path now."},
+"new_path": {"type": "string", "description": "rename: the new path."},
+"view_range": {"type": "array", "items": {"type": "integer"}, "description": "view: the first and the last line, from 1."}},
+"required": ["command"]})json";
+
+constexpr std::string_view kOldComputer = R"json({"type": "object", "properties": {
+"action": {"type": "string", "enum": ["key", "type", "mouse_move", "left_click", "left_click_drag", "right_click", "middle_click", "double_click", "screenshot", "cursor_position"]},
+"coordinate": {"type": "array", "items": {"type": "integer"}, "description": "x and y in pixels, for mouse_move and left_click_drag."},
+"text": {"type": "string", "description": "key: the keys, as xdotool names them. type: the text."}},
+"required": ["action"]})json";
+
+constexpr std::string_view kComputer = R"json({"type": "object", "properties": {
+"action": {"type": "string", "enum": ["key", "hold_key", "type", "cursor_position", "mouse_move", "left_mouse_down", "left_mouse_up", "left_click", "left_click_drag", "right_click", "middle_click", "double_click", "triple_click", "scroll", "wait", "screenshot", "zoom"]},
+"coordinate": {"type": "array", "items": {"type": "integer"}, "description": "x and y in pixels, where the action happens or ends."},
+"start_coordinate": {"type": "array", "items": {"type": "integer"}, "description": "left_click_drag: where it begins."},
+"text": {"type": "string", "description": "key, hold_key: the keys, as xdotool names them. type: the text. Clicks and scroll: keys held down."},
+"duration": {"type": "number", "description": "hold_key, wait: seconds."},
+"scroll_direction": {"type": "string", "enum": ["up", "down", "left", "right"]},
+"scroll_amount": {"type": "integer", "description": "scroll: clicks of the wheel."},
+"region": {"type": "array", "items": {"type": "integer"}, "description": "zoom: x0, y0, x1, y1 in pixels, where the tool allows it."}},
+"required": ["action"]})json";
+
+// Of two entries of one type the older comes first.
+constexpr ClientRunTool kClientRun[] = {
+    {"bash_", "", "Runs a command in a shell that stays open between calls.",
+     R"json({"type": "object", "properties": {
+"command": {"type": "string", "description": "The command; not needed with restart."},
+"restart": {"type": "boolean", "description": "true: start the shell anew."}}})json"},
+    {"text_editor_", "20250429", "Views, creates and edits text files.", kOldEditor},
+    {"text_editor_", "", "Views, creates and edits text files.", kEditor},
+    {"memory_", "", "Keeps files below /memories from one conversation to the next.", kMemory},
+    {"computer_", "20250124", "Uses the screen, mouse and keyboard of a computer.", kOldComputer},
+    {"computer_", "", "Uses the screen, mouse and keyboard of a computer.", kComputer},
+};
+
+// What Anthropic runs, by the beginnings of the types.
+constexpr std::string_view kServerRun[] = {"web_fetch_", "code_execution_", "mcp_", "tool_search_",
+                                           "advisor_"};
+constexpr std::string_view kDropped = "web_search_";
+
+const ClientRunTool* FindClientRun(std::string_view type) {
+  const auto* found =
+      std::find_if(std::begin(kClientRun), std::end(kClientRun), [type](const ClientRunTool& tool) {
+        return type.starts_with(tool.type) &&
+               (tool.before.empty() || type.substr(tool.type.size()) < tool.before);
+      });
+  return found == std::end(kClientRun) ? nullptr : found;
+}
+
+// The size of the screen is a field of the tool, not of its calls.
+std::string DescribeClientRun(const ClientRunTool& known, const JsonValue& tool) {
+  std::string description(known.description);
+  const auto size_of = [&tool](std::string_view key) {
+    const JsonValue* size = tool.Find(key);
+    return size == nullptr ? std::nullopt : size->AsInteger();
+  };
+  const auto width = size_of("display_width_px");
+  const auto height = size_of("display_height_px");
+  if (width && height) description += fmt::format(" The screen has {}x{} pixels.", *width, *height);
+  return description;
+}
+
+// Returns the function object that the prompt shows, in the client's own text.
+std::string FunctionJson(const JsonValue& tool, std::string_view body) {
+  struct Key {
+    std::string_view theirs;
+    std::string_view shown;
+  };
+  std::string json;
+  for (const auto& [theirs, shown] : {Key{"name", "name"}, Key{"description", "description"},
+                                      Key{"input_schema", "parameters"}, Key{"strict", "strict"}}) {
+    const JsonValue* value = tool.Find(theirs);
+    if (value == nullptr || value->IsNull()) continue;
+    if (theirs == "strict" && !IsStrict(tool)) continue;
+    json += fmt::format("{}\"{}\": {}", json.empty() ? "{" : ", ", shown, value->SourceIn(body));
+  }
+  return json + "}";
+}
+
+class MessagesToolReader {
+ public:
+  MessagesToolReader(FieldReader& reader, std::string_view body, ChatCompletionRequest* request)
+      : reader_(reader), body_(body), request_(*request) {}
+
+  void ReadTool(const JsonValue& tool, const std::string& path) {
+    if (!tool.IsObject()) return reader_.Fail(path, "an object", tool);
+    FieldReader fields(tool, path);
+    const std::string type = fields.Text("type");
+    if (type.empty() || type == "custom") {
+      ReadFunction(tool, path, fields);
+    } else if (const ClientRunTool* known = FindClientRun(type)) {
+      std::string name = fields.RequireText("name");
+      request_.chat.tools.push_back(
+          {.name = name,
+           .function_json = fmt::format(
+               R"({{"name": {}, "description": {}, "parameters": {}}})", PythonJsonString(name),
+               PythonJsonString(DescribeClientRun(*known, tool)), known->parameters)});
+    } else if (type.starts_with(kDropped)) {
+      if (dropped_.empty()) dropped_ = path;
+    } else {
+      FailType(type, path, fields);
+    }
+    if (fields.error()) reader_.Fail(*fields.error());
+  }
+
+  // A request that offers nothing but a search would be answered without one.
+  void RefuseOnlyDropped() {
+    if (dropped_.empty() || !request_.chat.tools.empty()) return;
+    reader_.Fail({ErrorCode::kUnsupported,
+                  fmt::format("{}.type: this server cannot search the web, and drops such a tool "
+                              "only beside others",
+                              dropped_)});
+  }
+
+ private:
+  void ReadFunction(const JsonValue& tool, const std::string& path, FieldReader& fields) {
+    std::string name = fields.Text("name");
+    if (name.empty()) fields.Fail("name", "a string that is not empty", "nothing");
+    static_cast<void>(fields.Text("description"));  // only its type is checked
+    const JsonValue* schema = fields.Find("input_schema");
+    if (schema == nullptr || !schema->IsObject()) {
+      fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());
+    }
+    if (fields.error()) return;
+    if (IsStrict(tool)) AddRelaxed(path + ".strict", &request_.strict_fields);
+    request_.chat.tools.push_back(
+        {.name = std::move(name), .function_json = FunctionJson(tool, body_)});
+  }
+
+  static void FailType(const std::string& type, const std::string& path, FieldReader& fields) {
+    const bool is_server_run =
+        std::any_of(std::begin(kServerRun), std::end(kServerRun),
+                    [&](std::string_view begin) { return type.starts_with(begin); });
+    if (is_server_run) {
+      fields.Fail({ErrorCode::kUnsupported,
+                   fmt::format("{}.type: this server does not run {}; clients run their tools",
+                               path, type)});
+    } else {
+      fields.Fail("type", "custom, bash_*, text_editor_*, memory_* or computer_*",
+                  PythonJsonString(type));
+    }
+  }
+
+  FieldReader& reader_;
+  const std::string_view body_;
+  ChatCompletionRequest& request_;
+  std::string dropped_;  // the path of the first tool that was dropped
+};
+
+// Reads tool_choice. The tools must have been read.
+void ReadMessagesToolChoice(FieldReader& reader, ChatCompletionRequest* request) {
+  const JsonValue* choice = reader.Find("tool_choice");
+  if (choice == nullptr) return;
+  FieldReader fields(*choice, "tool_choice");
+  const std::string type = fields.Text("type");
+  request->parallel_tool_calls = !fields.Flag("disable_parallel_tool_use");
+  std::vector<ToolSpec>& tools = request->chat.tools;
+  ToolChoice& read = request->tool_choice;
+  if (type == "none") {
+    read.kind = ToolChoice::Kind::kNone;
+    tools.clear();
+  } else if (type == "any") {
+    read.kind = ToolChoice::Kind::kRequired;
+    if (tools.empty()) fields.Fail("type", "auto or none without tools", "\"any\"");
+  } else if (type == "tool") {
+    read.kind = ToolChoice::Kind::kNamed;
+    fields.ReadString("name", &read.name);
+    const bool is_known = std::any_of(tools.begin(), tools.end(),
+                                      [&](const ToolSpec& tool) { return tool.name == read.name; });
+    const JsonValue* name = fields.Find("name");
+    if (!is_known) {
+      fields.Fail("name", "the name of one of the tools",
+                  name == nullptr ? "nothing" : name->Describe());
+    }
+  } else if (type != "auto") {
+    const JsonValue* found = fields.Find("type");
+    fields.Fail("type", "auto, any, tool or none",
+                found == nullptr ? "nothing" : found->Describe());
+  }
+  if (fields.error()) reader.Fail(*fields.error());
+}
+
+}  // namespace
+
+void ReadMessagesTools(FieldReader& reader, const RequestLimits& limits, std::string_view body,
+                       ChatCompletionRequest* request) {
+  const JsonValue* servers = reader.Find("mcp_servers");
+  if (servers != nullptr && servers->Truthy()) {
+    reader.Fail({ErrorCode::kUnsupported, "mcp_servers: this server asks no other servers"});
+  }
+  CheckToolCount(reader, "tools", limits);
+  MessagesToolReader tools(reader, body, request);
+  reader.ReadList("tools", "a list of tools", [&](const JsonValue& tool, const std::string& path) {
+    tools.ReadTool(tool, path);
+  });
+  ReadMessagesToolChoice(reader, request);
+  if (request->tool_choice.kind == ToolChoice::Kind::kAuto) tools.RefuseOnlyDropped();
+}
+
+}  // namespace fathom

@@ -1,0 +1,159 @@
+#include "api/responses/responses_events.h"
+
+#include <utility>
+
+#include "api/common/answer_format.h"
+#include "api/responses/responses_json.h"
+
+namespace fathom {
+namespace {
+
+// The names of the two kinds of reasoning events.
+struct ReasoningEvents {
+  std::string_view part_added;
+  std::string_view delta;
+  std::string_view done;
+  std::string_view part_done;
+  std::string_view part_type;
+  std::string_view index;
+};
+
+constexpr ReasoningEvents kPlain = {"response.content_part.added",
+                                    "response.reasoning_text.delta",
+                                    "response.reasoning_text.done",
+                                    "response.content_part.done",
+                                    "reasoning_text",
+                                    "content_index"};
+constexpr ReasoningEvents kSummary = {"response.reasoning_summary_part.added",
+                                      "response.reasoning_summary_text.delta",
+                                      "response.reasoning_summary_text.done",
+                                      "response.reasoning_summary_part.done",
+                                      "summary_text",
+                                      "summary_index"};
+
+const ReasoningEvents& NamesOf(bool is_summary) { return is_summary ? kSummary : kPlain; }
+
+JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
+  return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
+}
+
+// Returns the text of the one part in a list of parts, or "".
+std::string_view TextIn(const JsonValue* parts) {
+  return parts == nullptr || parts->items.empty() ? "" : parts->items.front().TextOf("text");
+}
+
+// A summary stands in place of the content, never beside it.
+std::string_view ReasoningIn(const JsonValue& item) {
+  return TextIn(item.Find(item.Find("content") == nullptr ? "summary" : "content"));
+}
+
+// Returns the text that the deltas of an item are pieces of.
+std::string_view TextOfItem(const JsonValue& item) {
+  const std::string_view type = item.TextOf("type");
+  if (type == "reasoning") return ReasoningIn(item);
+  if (type == "message") return TextIn(item.Find("content"));
+  return type == "custom_tool_call" ? item.TextOf("input") : item.TextOf("arguments");
+}
+
+// Returns the item as it was when it began.
+JsonValue WithoutText(JsonValue item) {
+  item["status"] = "in_progress";
+  for (const std::string_view list : {"summary", "content"}) {
+    if (item.Find(list) != nullptr) item[list] = JsonValue::Array();
+  }
+  for (const std::string_view text : {"arguments", "input"}) {
+    if (item.Find(text) != nullptr) item[text] = "";
+  }
+  return item;
+}
+
+}  // namespace
+
+void ResponseEvents::Emit(std::string_view type, JsonValue fields, std::string* out) {
+  JsonValue json = {{"type", type}, {"sequence_number", number_}};
+  json.Update(std::move(fields));
+  if (number_++ >= first_number_) AppendSse(type, json, out);
+}
+
+void ResponseEvents::EmitOfItem(std::string_view type, JsonValue fields, std::string* out) {
+  JsonValue json = {{"item_id", id_}, {"output_index", n_opened_ - 1}};
+  json.Update(std::move(fields));
+  Emit(type, std::move(json), out);
+}
+
+void ResponseEvents::Open(JsonValue item, std::string* out) {
+  id_ = item.TextOf("id");
+  type_ = item.TextOf("type");
+  is_summary_ = item.Find("content") == nullptr;
+  Emit("response.output_item.added", {{"output_index", n_opened_++}, {"item", std::move(item)}},
+       out);
+  if (type_ == "reasoning") {
+    const ReasoningEvents& names = NamesOf(is_summary_);
+    EmitOfItem(names.part_added, ReasoningPart(names, ""), out);
+  } else if (type_ == "message") {
+    EmitOfItem("response.content_part.added",
+               {{"content_index", 0}, {"part", TextPart("", JsonValue::Array())}}, out);
+  }
+}
+
+void ResponseEvents::Add(std::string_view text, std::string* out, JsonValue logprobs) {
+  if (type_ == "reasoning") {
+    const ReasoningEvents& names = NamesOf(is_summary_);
+    EmitOfItem(names.delta, {{names.index, 0}, {"delta", text}}, out);
+  } else if (type_ == "message") {
+    EmitOfItem("response.output_text.delta",
+               {{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}, out);
+  } else if (type_ == "function_call") {
+    EmitOfItem("response.function_call_arguments.delta", {{"delta", text}}, out);
+  } else if (type_ == "custom_tool_call") {
+    EmitOfItem("response.custom_tool_call_input.delta", {{"delta", text}}, out);
+  }
+}
+
+void ResponseEvents::Close(const JsonValue& item, std::string* out) {
+  if (type_ == "reasoning") {
+    const ReasoningEvents& names = NamesOf(is_summary_);
+    const std::string_view text = ReasoningIn(item);
+    EmitOfItem(names.done, {{names.index, 0}, {"text", text}}, out);
+    EmitOfItem(names.part_done, ReasoningPart(names, text), out);
+  } else if (type_ == "message") {
+    const JsonValue& part = item.Find("content")->items[0];
+    EmitOfItem(
+        "response.output_text.done",
+        {{"content_index", 0}, {"text", *part.Find("text")}, {"logprobs", *part.Find("logprobs")}},
+        out);
+    EmitOfItem("response.content_part.done", {{"content_index", 0}, {"part", part}}, out);
+  } else if (type_ == "function_call") {
+    EmitOfItem("response.function_call_arguments.done",
+               {{"name", *item.Find("name")}, {"arguments", *item.Find("arguments")}}, out);
+  } else if (type_ == "custom_tool_call") {
+    EmitOfItem("response.custom_tool_call_input.done", {{"input", *item.Find("input")}}, out);
+  }
+  Emit("response.output_item.done", {{"output_index", n_opened_ - 1}, {"item", item}}, out);
+}
+
+std::string ReplayEvents(const JsonValue& response, std::int64_t first_number) {
+  std::string out;
+  ResponseEvents events(first_number);
+  JsonValue started = response;
+  started["status"] = "in_progress";
+  started["incomplete_details"] = nullptr;
+  started["output"] = JsonValue::Array();
+  started["usage"] = nullptr;
+  events.Emit("response.created", {{"response", started}}, &out);
+  events.Emit("response.in_progress", {{"response", started}}, &out);
+  for (const JsonValue& item : response.Find("output")->items) {
+    events.Open(WithoutText(item), &out);
+    const std::string_view text = TextOfItem(item);
+    if (!text.empty()) events.Add(text, &out);
+    const bool is_cut_call =
+        item.TextOf("status") == "incomplete" && item.TextOf("type").ends_with("_call");
+    if (!is_cut_call) events.Close(item, &out);  // clients run every call that is done
+  }
+  const bool is_complete = response.TextOf("status") == "completed";
+  events.Emit(is_complete ? "response.completed" : "response.incomplete", {{"response", response}},
+              &out);
+  return out;
+}
+
+}  // namespace fathom
