@@ -317,8 +317,12 @@ bool Service::FindRoute(RequestContext& context) {
   const HttpRequest& request = context.request;
   const std::string_view method =
       request.method == "HEAD" ? std::string_view("GET") : std::string_view(request.method);
+  // "/v1/responses/input_tokens" is no response with that id.
+  const bool is_whole = std::any_of(routes_.begin(), routes_.end(),
+                                    [&](const Route& route) { return route.path == request.path; });
   std::string allowed;
   for (const Route& route : routes_) {
+    if (is_whole && route.path != request.path) continue;
     const std::optional<std::string_view> rest = route.Match(request.path);
     if (!rest || (route.key == Route::Key::kAdmin && !access_.has_admins())) continue;
     if (route.method != method) {
@@ -427,9 +431,12 @@ std::string Service::MetricsText() const {
 }
 
 void Service::AnswerApiRoute(Service&, RequestContext& context) {
-  ApiResult<std::string> body =
-      context.route->api_route->answer(*context.api_model, context.rest, context.request.body);
-  body ? context.exchange.Send({.body = *std::move(body)}) : context.Fail(std::move(body.error()));
+  ApiResult<ApiRouteReply> reply = context.route->api_route->answer(
+      *context.api_model,
+      {.id = context.rest, .query = context.request.query, .body = context.request.body});
+  if (!reply) return context.Fail(std::move(reply.error()));
+  context.exchange.Send(
+      {.content_type = std::string(reply->content_type), .body = std::move(reply->body)});
 }
 
 void Service::Complete(RequestContext& context) {

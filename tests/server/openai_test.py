@@ -202,7 +202,8 @@ class OpenAiTest(ClientTest):
 
     def test_errors(self):
         for more, param in (({"temperature": 3}, "temperature"),
-                            ({"response_format": {"type": "json_object"}}, "response_format"),
+                            ({"response_format": {"type": "json_schema", "json_schema": {}}},
+                             "response_format"),
                             ({"n": 1000}, "n"), ({"extra_body": {"guided_json": {}}}, None),
                             ({"logit_bias": {"x": 1}}, "logit_bias"),
                             ({"max_tokens": 0}, "max_tokens")):
@@ -224,11 +225,27 @@ class OpenAiTest(ClientTest):
         self.assertEqual(refused.exception.code, "context_length_exceeded")
         self.assertIn("maximum context length", str(refused.exception))
 
-    def test_strict_tools_are_refused(self):
+    def test_strict_tools_are_relaxed(self):
         strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
-        with self.assertRaises(openai.BadRequestError) as refused:
-            self.chat("tool", tools=strict)
-        self.assertIn("strict", refused.exception.body["param"])
+        raw = self.client.chat.completions.with_raw_response.create(
+            model="fairy", messages=ask("tool"), tools=strict)
+        self.assertEqual(raw.headers["x-constraint-relaxed"], "tools[0].function.strict")
+        self.assertEqual(raw.parse().choices[0].finish_reason, "tool_calls")
+        plain = self.client.chat.completions.with_raw_response.create(
+            model="fairy", messages=ask("tool"), tools=TOOLS)
+        self.assertNotIn("x-constraint-relaxed", plain.headers)
+
+    def test_functions_of_before_there_were_tools(self):
+        functions = [TOOLS[0]["function"]]
+        choice = self.chat("tool", functions=functions).choices[0]
+        self.assertEqual(choice.finish_reason, "function_call")
+        call = choice.message.function_call
+        self.assertEqual(json.loads(call.arguments)["days"], 3)
+        answer = self.client.chat.completions.create(
+            model="fairy", functions=functions, messages=[
+                *ask("tool"), choice.message.model_dump(exclude_none=True),
+                {"role": "function", "name": call.name, "content": "script:thinking"}])
+        self.assertEqual(answer.choices[0].message.content, "Paris.")
 
     def test_request_ids(self):
         raw = self.client.chat.completions.with_raw_response.create(
@@ -336,6 +353,40 @@ class ResponsesTest(ClientTest):
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.retrieve(first.id)
 
+    def test_stored_responses_are_streamed_and_listed(self):
+        first = self.client.responses.create(model="fairy", input="script:thinking")
+        events = list(self.client.responses.retrieve(first.id, stream=True))
+        self.assertEqual(events[-1].type, "response.completed")
+        self.assertEqual(events[-1].response.output_text, "Paris.")
+        rest = list(self.client.responses.retrieve(first.id, stream=True, starting_after=2))
+        self.assertEqual([event.sequence_number for event in rest],
+                         [event.sequence_number for event in events[3:]])
+        second = self.client.responses.create(
+            model="fairy", input="script:plain", previous_response_id=first.id)
+        items = list(self.client.responses.input_items.list(second.id, limit=2, order="asc"))
+        self.assertEqual([item.type for item in items],
+                         ["message", "reasoning", "message", "message"])
+        self.assertEqual(items[0].content[0].text, "script:thinking")
+        count = self.client.post("/responses/input_tokens", cast_to=object,
+                                 body={"model": "fairy", "input": "script:thinking"})
+        self.assertEqual(count["input_tokens"], first.usage.input_tokens)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.post("/responses/compact", cast_to=object, body={"model": "fairy"})
+
+    def test_shell(self):
+        tools = [{"type": "shell"}]
+        response = self.client.responses.create(
+            model="fairy", input="script:shell", tools=tools, tool_choice={"type": "shell"})
+        call = response.output[-1]
+        self.assertEqual(call.type, "shell_call")
+        self.assertEqual(call.action.commands, ["ls -l", "pwd"])
+        again = self.client.responses.create(
+            model="fairy", tools=tools, previous_response_id=response.id, input=[{
+                "type": "shell_call_output", "call_id": call.call_id, "output": [
+                    {"stdout": "script:plain", "stderr": "",
+                     "outcome": {"type": "exit", "exit_code": 0}}]}])
+        self.assertEqual(again.status, "completed")
+
     def test_incomplete_and_failed(self):
         cut = self.client.responses.create(model="fairy", input="script:length")
         self.assertEqual(cut.status, "incomplete")
@@ -345,7 +396,8 @@ class ResponsesTest(ClientTest):
         self.assertEqual(events[-1].type, "response.failed")
 
     def test_errors(self):
-        for more in ({"background": True}, {"text": {"format": {"type": "json_object"}}},
+        for more in ({"background": True}, {"include": ["everything"]},
+                     {"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}},
                      {"previous_response_id": "resp_unknown"}):
             with self.assertRaises(openai.APIStatusError) as refused:
                 self.client.responses.create(model="fairy", input="x", **more)

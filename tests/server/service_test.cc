@@ -76,6 +76,40 @@ TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
   EXPECT_EQ(JsonOf(tokens)["count"], records_[1].usage.prompt_tokens) << "of the same prompt";
 }
 
+TEST_F(ServiceTest, WhatIsNotEnforcedIsSaid) {
+  const std::string strict =
+      R"("tools": [{"type": "function", "function": {"name": "f", "strict": true}}]})";
+  const std::string chat = std::string(kChat).substr(0, std::string(kChat).size() - 1);
+  for (const char* stream : {"", R"("stream": true, )"}) {
+    const FakeExchange answer = Ask("POST", "/v1/chat/completions", chat + ", " + stream + strict);
+    EXPECT_EQ(answer.head.status, 200);
+    EXPECT_EQ(answer.Field("X-Constraint-Relaxed"), "tools[0].function.strict");
+    EXPECT_EQ(records_.back().relaxed, "tools[0].function.strict");
+  }
+  EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat).Field("X-Constraint-Relaxed"), "");
+  EXPECT_EQ(records_.back().relaxed, "");
+  const FakeExchange json = Ask("POST", "/v1/completions",
+                                R"({"prompt": "Hi", "response_format": {"type": "json_object"}})");
+  EXPECT_EQ(json.Field("X-Constraint-Relaxed"), "response_format");
+}
+
+TEST_F(ServiceTest, RoutesOfResponses) {
+  ResponseStore store;
+  model_.responses = &store;
+  const std::string id = JsonOf(Ask("POST", "/v1/responses", R"({"input": "Hi"})"))["id"];
+  const std::string path = "/v1/responses/" + id;
+  FakeExchange stream;
+  service().Handle({.method = "GET", .path = path, .query = "stream=true"}, stream);
+  EXPECT_THAT(stream.head.content_type, HasSubstr("text/event-stream"));
+  EXPECT_THAT(stream.text, HasSubstr("event: response.completed\n"));
+  EXPECT_EQ(JsonOf(Ask("GET", path + "/input_items"))["data"].size(), 1u);
+  EXPECT_EQ(Ask("POST", "/v1/responses/input_tokens", R"({"input": "Hi"})").head.status, 200);
+  EXPECT_EQ(Ask("GET", "/v1/responses/input_tokens").Field("Allow"), "POST, OPTIONS")
+      << "no response has this id";
+  EXPECT_EQ(Ask("POST", "/v1/responses/compact", "{}").head.status, 404);
+  EXPECT_EQ(Ask("GET", path + "/output_items").head.status, 404);
+}
+
 TEST_F(ServiceTest, ErrorsHaveTheFormOfTheApi) {
   const Json openai = JsonOf(Ask("POST", "/v1/chat/completions", "{"));
   EXPECT_EQ(openai["error"]["type"], "invalid_request_error");

@@ -12,10 +12,10 @@
 namespace fathom {
 namespace {
 
-ApiResult<std::string> CountTokens(const ApiModel& model, std::string_view, std::string_view body) {
-  const ApiResult<std::int64_t> count = CountMessageTokens(body, model);
+ApiResult<ApiRouteReply> CountTokens(const ApiModel& model, const ApiRouteRequest& request) {
+  const ApiResult<std::int64_t> count = CountMessageTokens(request.body, model);
   if (!count) return tl::unexpected<ApiError>(count.error());
-  return WriteJson({{"input_tokens", *count}});
+  return ApiRouteReply{.body = WriteJson({{"input_tokens", *count}})};
 }
 
 JsonValue CardJson(const ModelCard& model) {

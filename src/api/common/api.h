@@ -16,13 +16,23 @@
 
 namespace fathom {
 
+// What a route is asked.
+struct ApiRouteRequest {
+  std::string_view id;     // the text in place of "{id}", or ""
+  std::string_view query;  // behind the '?' of the target
+  std::string_view body;
+};
+
+struct ApiRouteReply {
+  std::string body;
+  std::string_view content_type = "application/json";
+};
+
 // A request to an API that generates nothing.
 struct ApiRoute {
   std::string_view method;
   std::string_view path;  // "{id}" stands for any text without '/'
-  // Returns the body of the response. `id`: the text in place of "{id}", or "".
-  ApiResult<std::string> (*answer)(const ApiModel& model, std::string_view id,
-                                   std::string_view body);
+  ApiResult<ApiRouteReply> (*answer)(const ApiModel& model, const ApiRouteRequest& request);
 };
 
 // One name of the served model, as GET /v1/models shows it.

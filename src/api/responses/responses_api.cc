@@ -2,12 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "api/common/query_reader.h"
 #include "api/openai/openai_api.h"
 #include "api/responses/response_store.h"
+#include "api/responses/responses_events.h"
 #include "api/responses/responses_json.h"
 #include "api/responses/responses_request.h"
 #include "base/utf8.h"
@@ -26,25 +32,90 @@ tl::unexpected<ApiError> Unknown(std::string_view id) {
                .code = "not_found"});
 }
 
-ApiResult<std::string> Show(const ApiModel& model, std::string_view id, std::string_view) {
+ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& request) {
   std::optional<std::string> response =
-      model.responses ? model.responses->FindResponse(id) : std::nullopt;
-  if (!response) return Unknown(id);
-  return *std::move(response);
+      model.responses ? model.responses->FindResponse(request.id) : std::nullopt;
+  if (!response) return Unknown(request.id);
+  QueryReader query(request.query);
+  const bool streams = query.Flag("stream");
+  const std::int64_t after = query.Integer("starting_after", {.low = 0}, -1);
+  if (query.error()) return UnexpectedApiError(*query.error());
+  if (!streams) return ApiRouteReply{.body = *std::move(response)};
+  const Result<JsonValue> json = ParseJson(*response);
+  if (!json) return UnexpectedApiError(json.error());
+  return ApiRouteReply{.body = ReplayEvents(*json, after + 1),
+                       .content_type = "text/event-stream; charset=utf-8"};
 }
 
-ApiResult<std::string> Delete(const ApiModel& model, std::string_view id, std::string_view) {
-  if (!model.responses || !model.responses->Remove(id)) return Unknown(id);
-  return WriteJson({{"id", id}, {"object", "response"}, {"deleted", true}});
+ApiResult<ApiRouteReply> Delete(const ApiModel& model, const ApiRouteRequest& request) {
+  if (!model.responses || !model.responses->Remove(request.id)) return Unknown(request.id);
+  return ApiRouteReply{
+      .body = WriteJson({{"id", request.id}, {"object", "response"}, {"deleted", true}})};
 }
 
 // Only background responses can be cancelled by id, and this server has none: a client cancels by
 // closing its connection. The error has the words of OpenAI.
-ApiResult<std::string> Cancel(const ApiModel& model, std::string_view id, std::string_view) {
-  if (!model.responses || !model.responses->FindResponse(id)) return Unknown(id);
+ApiResult<ApiRouteReply> Cancel(const ApiModel& model, const ApiRouteRequest& request) {
+  if (!model.responses || !model.responses->FindResponse(request.id)) return Unknown(request.id);
   return tl::unexpected<ApiError>(ApiError{.status = 400,
                                            .message = "Cannot cancel a synchronous response.",
                                            .type = "invalid_request_error"});
+}
+
+ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest& request) {
+  std::optional<std::vector<ResponseItem>> items =
+      model.responses ? model.responses->FindInput(request.id) : std::nullopt;
+  if (!items) return Unknown(request.id);
+  QueryReader query(request.query);
+  const std::string order = query.OneOf("order", {"desc", "asc"});
+  const std::string after = query.Text("after");
+  const std::int64_t limit = query.Integer("limit", {.low = 1, .high = 100}, 20);
+  if (query.error()) return UnexpectedApiError(*query.error());
+  if (order == "desc") std::reverse(items->begin(), items->end());
+  if (!after.empty()) {
+    const auto found = std::find_if(items->begin(), items->end(),
+                                    [&](const ResponseItem& item) { return item.id == after; });
+    if (found == items->end()) {
+      return UnexpectedApiError(
+          {ErrorCode::kInvalidArgument,
+           fmt::format("after: expected the id of an item of this list, found {}",
+                       PythonJsonString(after))});
+    }
+    items->erase(items->begin(), found + 1);
+  }
+  const bool has_more = std::ssize(*items) > limit;
+  if (has_more) items->resize(static_cast<std::size_t>(limit));
+  JsonValue data = JsonValue::Array();
+  for (const ResponseItem& item : *items) data.push_back(InputItemJson(item));
+  const auto id_of = [](const ResponseItem& item) { return JsonValue(item.id); };
+  return ApiRouteReply{
+      .body = WriteJson({{"object", "list"},
+                         {"data", std::move(data)},
+                         {"first_id", items->empty() ? JsonValue() : id_of(items->front())},
+                         {"last_id", items->empty() ? JsonValue() : id_of(items->back())},
+                         {"has_more", has_more}})};
+}
+
+// The body is that of a response.
+ApiResult<ApiRouteReply> CountInput(const ApiModel& model, const ApiRouteRequest& request) {
+  Result<ResponsesRequest> parsed =
+      ParseResponsesRequest(request.body, model.limits, model.defaults, model.responses);
+  if (!parsed) return UnexpectedApiError(parsed.error());
+  const ApiResult<std::int64_t> count =
+      CountPromptTokens(kResponses, std::move(parsed->chat), model);
+  if (!count) return tl::unexpected<ApiError>(count.error());
+  return ApiRouteReply{
+      .body = WriteJson({{"object", "response.input_tokens"}, {"input_tokens", *count}})};
+}
+
+// Without this route the path would be one of a response with the id "compact".
+ApiResult<ApiRouteReply> Compact(const ApiModel&, const ApiRouteRequest&) {
+  return tl::unexpected<ApiError>(
+      ApiError{.status = 404,
+               .message = "this server does not compact conversations; clients can ask the model "
+                          "for a summary",
+               .type = "invalid_request_error",
+               .code = "not_found"});
 }
 
 ApiResult<ApiCall> Prepare(const ApiBody& body, const ApiModel& model) {
@@ -61,6 +132,9 @@ constexpr ApiRoute kResponsesRoutes[] = {
     {"GET", "/v1/responses/{id}", Show},
     {"DELETE", "/v1/responses/{id}", Delete},
     {"POST", "/v1/responses/{id}/cancel", Cancel},
+    {"GET", "/v1/responses/{id}/input_items", ListInput},
+    {"POST", "/v1/responses/input_tokens", CountInput},
+    {"POST", "/v1/responses/compact", Compact},
 };
 
 }  // namespace

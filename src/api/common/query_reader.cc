@@ -1,0 +1,57 @@
+#include "api/common/query_reader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/parse_text.h"
+#include "json/json_writer.h"
+
+namespace fathom {
+
+std::string QueryReader::Text(std::string_view key) const {
+  std::string_view rest = query_;
+  while (!rest.empty()) {
+    const std::string_view field = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(field.size() + 1, rest.size()));
+    if (field.substr(0, field.find('=')) != key) continue;
+    return std::string(field.substr(std::min(key.size() + 1, field.size())));
+  }
+  return "";
+}
+
+std::string QueryReader::OneOf(std::string_view key,
+                               std::initializer_list<std::string_view> texts) {
+  std::string found = Text(key);
+  if (found.empty()) return std::string(*texts.begin());
+  if (std::find(texts.begin(), texts.end(), found) == texts.end()) {
+    Fail(key, fmt::format("{}", fmt::join(texts, " or ")), found);
+  }
+  return found;
+}
+
+std::int64_t QueryReader::Integer(std::string_view key, IntegerRange range,
+                                  std::int64_t otherwise) {
+  const std::string found = Text(key);
+  if (found.empty()) return otherwise;
+  const std::optional<std::int64_t> value = ParseNumber<std::int64_t>(found);
+  if (value && *value >= range.low && *value <= range.high) return *value;
+  const bool has_end = range.high != std::numeric_limits<std::int64_t>::max();
+  Fail(key,
+       has_end ? fmt::format("an integer from {} to {}", range.low, range.high)
+               : fmt::format("an integer of at least {}", range.low),
+       found);
+  return otherwise;
+}
+
+void QueryReader::Fail(std::string_view key, std::string_view expected, std::string_view found) {
+  constexpr std::size_t kMaxBytes = 40;
+  if (error_) return;
+  error_ =
+      Error{ErrorCode::kInvalidArgument, fmt::format("{}: expected {}, found {}", key, expected,
+                                                     PythonJsonString(found.substr(0, kMaxBytes)))};
+}
+
+}  // namespace fathom

@@ -1,0 +1,38 @@
+// QueryReader: the fields of a query, "limit=5&order=asc", each read as what it may be.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "json/field_reader.h"
+
+namespace fathom {
+
+// Keeps the first error, which names the field, and goes on; ask once, at the end. Unknown fields
+// are ignored. `query` must outlive the reader.
+class QueryReader {
+ public:
+  explicit QueryReader(std::string_view query) : query_(query) {}
+
+  // Returns the text of a field, or "". Escaped characters (%2F) stay as they are: no field that is
+  // read here has any.
+  std::string Text(std::string_view key) const;
+  // Returns one of the texts; the first of them if the field is absent.
+  std::string OneOf(std::string_view key, std::initializer_list<std::string_view> texts);
+  bool Flag(std::string_view key) { return OneOf(key, {"false", "true"}) == "true"; }
+  std::int64_t Integer(std::string_view key, IntegerRange range, std::int64_t otherwise);
+
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void Fail(std::string_view key, std::string_view expected, std::string_view found);
+
+  const std::string_view query_;
+  std::optional<Error> error_;
+};
+
+}  // namespace fathom
