@@ -39,7 +39,7 @@ JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
 
 // Returns the text of the one part in a list of parts, or "".
 std::string_view TextIn(const JsonValue* parts) {
-  return parts == nullptr || parts->items.empty() ? "" : parts->items.front().TextOf("text");
+  return parts == nullptr || parts->items().empty() ? "" : parts->items().front().TextOf("text");
 }
 
 // A summary stands in place of the content, never beside it.
@@ -117,7 +117,7 @@ void ResponseEvents::Close(const JsonValue& item, std::string* out) {
     EmitOfItem(names.done, {{names.index, 0}, {"text", text}}, out);
     EmitOfItem(names.part_done, ReasoningPart(names, text), out);
   } else if (type_ == "message") {
-    const JsonValue& part = item.Find("content")->items[0];
+    const JsonValue& part = item.Find("content")->items()[0];
     EmitOfItem(
         "response.output_text.done",
         {{"content_index", 0}, {"text", *part.Find("text")}, {"logprobs", *part.Find("logprobs")}},
@@ -142,7 +142,7 @@ std::string ReplayEvents(const JsonValue& response, std::int64_t first_number) {
   started["usage"] = nullptr;
   events.Emit("response.created", {{"response", started}}, &out);
   events.Emit("response.in_progress", {{"response", started}}, &out);
-  for (const JsonValue& item : response.Find("output")->items) {
+  for (const JsonValue& item : response.Find("output")->items()) {
     events.Open(WithoutText(item), &out);
     const std::string_view text = TextOfItem(item);
     if (!text.empty()) events.Add(text, &out);

@@ -315,11 +315,11 @@ class ResponsesItems {
     if (object == nullptr || !object->IsObject()) return reader.Fail(key, "an object", object);
     std::string arguments(object->SourceIn(source));
     const auto is_null = [](const JsonValue& value) { return value.IsNull(); };
-    if (std::any_of(object->items.begin(), object->items.end(), is_null)) {
+    if (std::any_of(object->items().begin(), object->items().end(), is_null)) {
       JsonValue given = JsonValue::Object();
-      for (const std::string& member : object->keys) {
-        const JsonValue* value = object->Find(member);
-        if (!value->IsNull()) given[member] = *value;
+      for (std::size_t i = 0; i < object->items().size(); ++i) {
+        const JsonValue& value = object->items()[i];
+        if (!value.IsNull()) given.Add(object->key(i), value);
       }
       arguments = PythonJson(given);
     }

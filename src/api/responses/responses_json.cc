@@ -59,9 +59,9 @@ JsonValue ActionOf(ToolKind kind, std::string_view arguments) {
         {"commands", JsonValue::Array()}, {"timeout_ms", nullptr}, {"max_output_length", nullptr}};
   }
   // The response around it can be read again, too.
-  constexpr int kMaxDepth = ParseJsonOptions().max_depth - 10;
+  const int max_depth = ParseJsonOptions().max_depth - 10;
   Result<JsonValue> written =
-      ParseJson(arguments, {.max_depth = kMaxDepth, .python_constants = false});
+      ParseJson(arguments, {.max_depth = max_depth, .python_constants = false});
   if (written && written->IsObject()) action.Update(*std::move(written));
   if (kind == ToolKind::kLocalShell) MakeList("command", {"bash", "-lc"}, &action);
   if (kind == ToolKind::kShell) MakeList("commands", {}, &action);

@@ -86,23 +86,24 @@ class ToolReader {
       const std::string name = ReadName(tool, path);
       const JsonValue* inner = tool.Find("tools");
       if (inner != nullptr) ReadList(*inner, path + ".tools", name);
-    } else if (const ClientRunFunction* known = FindClientRunFunction(type->text)) {
-      result_.tools.push_back({.name = type->text,
+    } else if (const ClientRunFunction* known = FindClientRunFunction(type->text())) {
+      result_.tools.push_back({.name = std::string(type->text()),
                                .function_json = fmt::format(
                                    R"({{"name": "{}", "description": "{}", "parameters": {}}})",
                                    known->type, known->description, known->parameters)});
-      result_.client_tools[type->text] = {.name = type->text, .kind = known->kind};
-    } else if (IsIn(kDroppedTools, type->text)) {
+      result_.client_tools[std::string(type->text())] = {.name = std::string(type->text()),
+                                                         .kind = known->kind};
+    } else if (IsIn(kDroppedTools, type->text())) {
       if (result_.dropped.empty()) result_.dropped = path;
-    } else if (IsIn(kServerRunTools, type->text)) {
+    } else if (IsIn(kServerRunTools, type->text())) {
       reader_.Fail({ErrorCode::kUnsupported,
                     fmt::format("{}.type: this server does not run {}; clients run their tools",
-                                path, type->text)});
-    } else if (IsIn(kImageTools, type->text)) {
+                                path, type->text())});
+    } else if (IsIn(kImageTools, type->text())) {
       reader_.Fail({ErrorCode::kUnsupported,
                     fmt::format("{}.type: the results of {} are images, and this model reads text "
                                 "only",
-                                path, type->text)});
+                                path, type->text())});
     } else {
       reader_.Fail(path + ".type", "function, custom, namespace, local_shell, shell or apply_patch",
                    *type);
