@@ -127,7 +127,9 @@ TEST(ServerMetricsTest, EveryFamilyHasHelpAndOneType) {
     EXPECT_FALSE(text.empty()) << line;
     EXPECT_TRUE((kind == "HELP" ? helped : typed).insert(name).second) << "twice: " << line;
     const bool is_total = name.ends_with("_total");
-    if (kind == "TYPE") EXPECT_EQ(text == "counter", is_total) << line;
+    if (kind == "TYPE") {
+      EXPECT_EQ(text == "counter", is_total) << line;
+    }
   }
   EXPECT_EQ(helped, typed);
   EXPECT_GT(helped.size(), 60u);
