@@ -10,6 +10,7 @@ Screenshots of the scripted answers go to build/screenshots.
 import json
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -211,6 +212,30 @@ class ScriptedTest(PageTest):
         self.assertTrue(SCRIPTS["slow"][1].startswith(self.body()["messages"][-1]["content"]))
         text = self.answers.locator(".text").inner_text()
         self.assertTrue(SCRIPTS["slow"][1].startswith(text), text)
+
+    def test_continues_after_reload(self):
+        self.send("slow")
+        expect(self.answers.last).to_contain_text("word " * 10)
+        self.page.reload()
+        self.wait_state("interrupted")
+        self.go_on()
+        self.assertTrue(self.body()["messages"][-1]["content"].startswith("word " * 10))
+        self.stop_at("word " * 60)
+        text = self.answers.locator(".text").inner_text()
+        self.assertTrue(SCRIPTS["slow"][1].startswith(text), text)
+
+    def test_answer_is_stored_while_it_is_written(self):
+        """All of it, also if nothing arrives after: a browser may end without a word."""
+        self.send("stall")
+        expect(self.answers.last).to_contain_text("First. Second.")
+        stored = """Object.entries(localStorage).some(
+            ([key, text]) => key.startsWith('fathom.chat.') && text.includes('First. Second.'))"""
+        deadline = time.monotonic() + MAX_WAIT / 1000
+        while not self.page.evaluate(stored):
+            self.assertLess(time.monotonic(), deadline, "the end of the text is not stored")
+            self.page.wait_for_timeout(100)
+        self.page.keyboard.press("Escape")
+        self.wait_state("stopped")
 
     def test_variants(self):
         self.ask("plain")

@@ -73,6 +73,7 @@ SCRIPTS = {
     "injection": (INJECTION, INJECTION),
     "slow": ("", "word " * 400),
     "ponder": ("First thought.\n" + "And a thought more. " * 200, "Done."),
+    "stall": ("", "First. Second."),  # and then nothing until the reader stops
     "limit": (THOUGHTS, "One, two, three and four."),
     "tool": ("", "I shall look."),
     "long": ("", "A paragraph of some words to fill the page.\n\n" * 60),
@@ -165,6 +166,9 @@ class Handler(BaseHTTPRequestHandler):
                          {"function": {"arguments": '{"place": '}},
                          {"function": {"arguments": '"<b>x</b>"}'}}):
                 self.send_chunk({"delta": {"tool_calls": [{"index": 0, **call}]}})
+        while script == "stall":
+            self.wfile.write(b": wait\n\n")
+            time.sleep(.1)
         if script == "broken":
             self.send_data({"error": {"message": "the engine has stopped"}})
             return

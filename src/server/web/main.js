@@ -14,7 +14,7 @@ import {SettingsDialog} from './settings_dialog.js';
 import {Storage} from './storage.js';
 
 const THEMES = ['auto', 'light', 'dark'];
-const SAVE_INTERVAL = 1000;  // milliseconds between two savings of an answer that grows
+const SAVE_INTERVAL = 1000;  // milliseconds until what an answer has grown by is stored
 
 class Page {
   constructor() {
@@ -313,13 +313,11 @@ class Page {
   }
 
   saveSoon(generation, chat) {
-    const now = performance.now();
-    if (now < (generation.nextSave ?? 0) || !this.chats.has(chat.id) ||
-        this.generations.get(chat.id) !== generation) {
-      return;
-    }
-    generation.nextSave = now + SAVE_INTERVAL;
-    this.storage.save(chat);
+    generation.saving ??= setTimeout(() => {
+      generation.saving = null;
+      const isCurrent = this.generations.get(chat.id) === generation;
+      if (isCurrent && this.chats.has(chat.id)) this.storage.save(chat);
+    }, SAVE_INTERVAL);
   }
 
   showState() {
