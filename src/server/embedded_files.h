@@ -25,6 +25,8 @@ std::string_view GenerationJs();
 std::string_view MainJs();
 std::string_view MarkdownJs();
 std::string_view MarkdownInlineJs();
+std::string_view MathJs();
+std::string_view MathSymbolsJs();
 std::string_view MessageViewJs();
 std::string_view ServerApiJs();
 std::string_view ServerLoadJs();

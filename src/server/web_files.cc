@@ -38,6 +38,8 @@ constexpr std::array kFiles = {
     WebFile{"/web/main.js", kScript, MainJs},
     WebFile{"/web/markdown.js", kScript, MarkdownJs},
     WebFile{"/web/markdown_inline.js", kScript, MarkdownInlineJs},
+    WebFile{"/web/math.js", kScript, MathJs},
+    WebFile{"/web/math_symbols.js", kScript, MathSymbolsJs},
     WebFile{"/web/message_view.js", kScript, MessageViewJs},
     WebFile{"/web/server_api.js", kScript, ServerApiJs},
     WebFile{"/web/server_load.js", kScript, ServerLoadJs},

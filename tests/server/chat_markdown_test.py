@@ -19,13 +19,16 @@ CHROMIUM = "/usr/bin/chromium-headless-shell"
 FRAGMENTS = ["word", " ", "  ", "\n", "\n\n", "# ", "- ", "* ", "1. ", "2) ", "> ", "```", "```py\n",
              "~~~", "|", "|-|-|\n", "| a | b |\n", "---\n", "    ", "*", "**", "_", "~~", "`", "``",
              "[", "]", "(", ")", "![", "<", ">", "\\", "https://example.com/a_b", "[x](mailto:a@b.c)",
-             "<script>x</script>", "javascript:x", "é", "界", "\t", "[ ] ", "&amp;"]
+             "<script>x</script>", "javascript:x", "é", "界", "\t", "[ ] ", "&amp;", "$", "$$", "\\(", "\\)", "\\[", "\\]",
+             "\\frac{a}", "{", "}", "x^2"]
 
 # Each is repeated to LENGTH characters: what a careless reader needs quadratic time for, or a stack.
 REPEATED = ["*", "**a ", "*a _b ", "_a", "~~a", "`", "` `` ", "[", "[a](", "![", "](", "<", "> ", ">",
             "- ", "  - a\n", "- a\n  ", "1. ", "|", "|a", "|-", "a|b\n", "|a|b|\n|-|-|\n", "#", "# ",
             "\\", "http://", "https://a)", "```\n", "~", "\n", " ", "\t", "a\n", "(", "***a*** ",
-            "<https://", "- [ ] "]
+            "<https://", "- [ ] ", "$", "$a", "$a ", "$1", "$$", "$$a\n", "\\[a\n", "\\(",
+            "$$\\frac{", "\\(\\sqrt[", "$$\n{", "$$\n\\left(", "$$\nx^_", "$$\n\\begin{matrix}&",
+            "$$\n\\text{", "$$\n\\hat\\"]
 LENGTH = 30_000
 MAX_TIME = 2_000  # milliseconds for one of them; the slowest takes a tenth of it
 
@@ -78,6 +81,38 @@ class MarkdownTest(unittest.TestCase):
                     f"text => {{ const start = performance.now(); ({DRAW})([text]); "
                     "return performance.now() - start; }", text)
                 self.assertLess(time, MAX_TIME)
+
+    def test_formulas(self):
+        def inline(*nodes):
+            return '<p dir="auto"><math>' + "".join(nodes) + "</math></p>"
+        x, y = "<mi>x</mi>", "<mi>y</mi>"
+        two = "<mn>2</mn>"
+        for text, html in [
+            ("$x^2$", inline(f"<msup>{x}{two}</msup>")),
+            ("\\(x_{2}^y\\)", inline(f"<msubsup>{x}<mrow>{two}</mrow>{y}</msubsup>")),
+            ("$\\frac{x}{y}$", inline(f"<mfrac><mrow>{x}</mrow><mrow>{y}</mrow></mfrac>")),
+            ("$\\frac12$", inline(f"<mfrac><mn>1</mn>{two}</mfrac>")),
+            ("$\\sqrt[3]{x}$", inline(f"<mroot><mrow>{x}</mrow><mn>3</mn></mroot>")),
+            ("$\\alpha\\le\\Omega$",
+             inline('<mi>α</mi><mo>≤</mo><mi mathvariant="normal">Ω</mi>')),
+            ("$\\sum_x^y$", inline(
+                f'<munderover><mo movablelimits="true">∑</mo>{x}{y}</munderover>')),
+            ("$\\mathbb{R}\\sin x'$", inline(
+                f"<mi>ℝ</mi><mi>sin</mi><msup>{x}<mo>′</mo></msup>")),
+            ("$\\begin{pmatrix}x&y\\\\2\\end{pmatrix}$", inline(
+                '<mrow><mo stretchy="true" fence="true">(</mo><mtable><mtr>'
+                f'<mtd class="center">{x}</mtd><mtd class="center">{y}</mtd></mtr><mtr>'
+                f'<mtd class="center">{two}</mtd></mtr></mtable>'
+                '<mo stretchy="true" fence="true">)</mo></mrow>')),
+            ("$\\text{<b> x}\\unknown y$", inline(
+                f"<mtext>&lt;b&gt; x</mtext><mtext>\\unknown</mtext>{y}")),
+            ("$$\nx\n$$", '<div class="formula" tabindex="0"><math display="block">'
+             f"{x}</math></div>"),
+            ("from $5 to $10, $ and $x", '<p dir="auto">from $5 to $10, $ and $x</p>'),
+            ("$$\nopen *x*", '<p dir="auto">$$\nopen <em>x</em></p>'),
+        ]:
+            with self.subTest(text=text):
+                self.assertEqual(self.draw(text), html)
 
     def test_examples(self):
         for text, html in [

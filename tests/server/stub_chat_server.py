@@ -59,6 +59,10 @@ INJECTION = """<script>window.ran = 'script'</script>
 </code></pre><script>window.ran='fence'</script>
 ```
 
+$\\text{<img src=x onerror="window.ran='text'">} \\href{javascript:window.ran='href'}{x}$
+
+$$ \\<script>window.ran='formula'</script> $$
+
 <style>* { display: none }</style> <base href="https://example.com/"> <form action="x"></form>
 """
 

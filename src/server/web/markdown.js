@@ -1,15 +1,17 @@
 // Markdown -> DOM nodes, while it still arrives.
 //
-// The text is read as blocks: fenced code, headings, rules, quotes, lists, tables, paragraphs. A
+// The text is read as blocks: fenced code, formulas, headings, rules, quotes, lists, tables, paragraphs. A
 // block is final once another has begun behind it on a whole line, so that only the last one is
 // drawn again.
 
 import {copyButton, element} from './dom.js';
 import {inlineNodes} from './markdown_inline.js';
+import {mathElement} from './math.js';
 
 const MAX_DEPTH = 8;  // quotes and lists within each other; deeper ones are text
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^`\s]*)/;
+const FORMULA = /^ {0,3}(\$\$|\\\[)/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])( +|$)/;
 const QUOTE = /^ {0,3}> ?/;
 
@@ -56,11 +58,20 @@ function isTableStart(lines, at) {
   return marks.every((mark) => /^:?-+:?$/.test(mark)) && marks.length === cellsOf(lines[at]).length;
 }
 
+// A formula on lines of its own: what follows it on its last line makes it a part of the paragraph.
+function formulaMarks(line) {
+  const open = FORMULA.exec(line);
+  if (!open) return null;
+  const close = open[1] === '$$' ? '$$' : '\\]';
+  const end = line.indexOf(close, open[0].length);
+  return end >= 0 && !isBlank(line.slice(end + 2)) ? null : {start: open[0].length, close};
+}
+
 function endsParagraph(lines, at) {
   const line = lines[at];
   const item = ITEM.exec(line);
   return isBlank(line) || FENCE.test(line) || headingLevel(line) > 0 || isRule(line) ||
-      QUOTE.test(line) || isTableStart(lines, at) ||
+      QUOTE.test(line) || formulaMarks(line) !== null || isTableStart(lines, at) ||
       (item !== null && item[3] !== '' && /^([-*+]|1[.)])$/.test(item[2]));
 }
 
@@ -81,6 +92,25 @@ function readFence(lines, at) {
     code.push(withoutIndent(line, indent));
   }
   return {kind: 'code', end, language: open[2], text: code.join('\n')};
+}
+
+// Ends at a blank line if nothing closes it; then it is text.
+function readFormula(lines, at) {
+  const marks = formulaMarks(lines[at]);
+  if (!marks) return null;
+  const inner = [];
+  for (let end = at; end < lines.length && !isBlank(lines[end]); end++) {
+    const line = end === at ? lines[at].slice(marks.start) : lines[end];
+    const length = line.indexOf(marks.close);
+    if (length >= 0) {
+      inner.push(line.slice(0, length));
+      return {kind: 'formula', end: end + 1, formula: inner.join('\n'),
+              text: line.slice(length + 2).trim()};
+    }
+    inner.push(line);
+  }
+  return {kind: 'paragraph', end: at + inner.length,
+          text: lines.slice(at, at + inner.length).join('\n').trim()};
 }
 
 function readHeading(lines, at) {
@@ -164,7 +194,7 @@ function readParagraph(lines, at) {
   return {kind: 'paragraph', end, text};
 }
 
-const READERS = [readFence, readHeading, readRule, readQuote, readList, readTable, readParagraph];
+const READERS = [readFence, readFormula, readHeading, readRule, readQuote, readList, readTable, readParagraph];
 
 // Blocks in order; block.first is the index of its first line.
 function readBlocks(lines, depth) {
@@ -220,6 +250,9 @@ function blockElement(block) {
     case 'heading':
       // The page itself has the levels 1 and 2.
       return element(`h${Math.min(6, block.level + 2)}`, {dir: 'auto'}, ...inlineNodes(block.text));
+    case 'formula':
+      return element('div', {className: 'formula', tabIndex: 0},
+                     mathElement(block.formula, true), ...inlineNodes(block.text));
     case 'rule': return element('hr');
     case 'quote': return element('blockquote', {}, ...block.blocks.map(blockElement));
     case 'list': return listElement(block);

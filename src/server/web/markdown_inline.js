@@ -1,13 +1,15 @@
-// Markdown within a line -> DOM nodes: emphasis, code, links, line breaks. As CommonMark has it,
+// Markdown within a line -> DOM nodes: emphasis, code, links, formulas, line breaks. As CommonMark has it,
 // but for raw HTML, entities and images, of which there are none: an image becomes a link.
 //
 // All loops are bounded by the length of the text times a constant, whatever is written.
 
 import {element} from './dom.js';
+import {mathElement} from './math.js';
 
 const LINK_SCHEMES = new Set(['http:', 'https:', 'mailto:']);
 const MAX_LABEL = 1000;   // characters of the text of a link
 const MAX_TARGET = 2000;  // of its address
+const MAX_FORMULA = 1000;  // characters
 const MAX_OPEN = 16;      // emphases within each other
 
 const PUNCTUATION = /[!-/:-@[-`{-~\p{P}\p{S}]/u;
@@ -71,6 +73,7 @@ class InlineReader {
       case '\\': return this.readEscape();
       case '\n': return this.readLineEnd();
       case '`': return this.readCode();
+      case '$': return this.readDollars();
       case '<': return this.readAngleLink();
       case '!': return this.text[this.at + 1] === '[' && this.readLink(1);
       case '[': return this.readLink(0);
@@ -85,6 +88,8 @@ class InlineReader {
   readEscape() {
     const next = this.text[this.at + 1] ?? '';
     if (next === '\n') return this.add(element('br'), 2);
+    if (next === '(' && this.readFormula('\\(', '\\)')) return true;
+    if (next === '[' && this.readFormula('\\[', '\\]')) return true;
     return /[!-/:-@[-`{-~]/.test(next) && this.addPlain(next, 2);
   }
 
@@ -113,6 +118,40 @@ class InlineReader {
     let code = this.text.slice(start, end).replaceAll('\n', ' ');
     if (code.startsWith(' ') && code.endsWith(' ') && code.trim()) code = code.slice(1, -1);
     return this.add(element('code', {}, code), end + length - this.at);
+  }
+
+  // What stands between the marks, within a line or over several.
+  readFormula(open, close) {
+    const start = this.at + open.length;
+    const length = this.text.slice(start, start + MAX_FORMULA).indexOf(close);
+    if (length <= 0) return false;
+    const formula = mathElement(this.text.slice(start, start + length), false);
+    return this.add(formula, open.length + length + close.length);
+  }
+
+  // $x$, but not the prices in "from $5 to $10".
+  readDollars() {
+    if (this.text[this.at + 1] === '$') {
+      return this.readFormula('$$', '$$') || this.addPlain('$$', 2);
+    }
+    const end = this.dollarAfter(this.at + 1);
+    return end > 0 &&
+        this.add(mathElement(this.text.slice(this.at + 1, end), false), end + 1 - this.at);
+  }
+
+  // Where the formula that begins at `start` is closed; -1: there is none.
+  dollarAfter(start) {
+    if (/\s/.test(this.text[start] ?? ' ')) return -1;
+    const limit = Math.min(this.text.length, start + MAX_FORMULA);
+    for (let at = start; at < limit; at++) {
+      if (this.text[at] === '\\') {
+        at++;
+      } else if (this.text[at] === '$') {
+        const closes = !/\s/.test(this.text[at - 1]) && !/\d/.test(this.text[at + 1] ?? '');
+        return closes ? at : -1;
+      }
+    }
+    return -1;
   }
 
   readAngleLink() {
