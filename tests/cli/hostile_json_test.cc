@@ -29,6 +29,11 @@ std::string ErrorOf(const Result<T>& result) {
   return result ? "" : result.error().message;
 }
 
+// What ended the reading comes last.
+std::string LastOf(const std::vector<Error>& problems) {
+  return problems.empty() ? "" : problems.back().message;
+}
+
 // Reads a file through the option or command that names it.
 template <class Read>
 std::string ErrorOfFile(const std::string& text, const Read& read) {
@@ -55,12 +60,14 @@ constexpr JsonFile kFiles[] = {
     {"model.safetensors.index.json",
      [](const std::string& text) {
        std::vector<Error> problems;
-       return ParseSafetensorsIndex(text, "file", problems) ? "" : problems.front().message;
+       static_cast<void>(ParseSafetensorsIndex(text, "file", problems));
+       return LastOf(problems);
      }},
     {"the header of a shard",
      [](const std::string& text) {
        std::vector<Error> problems;
-       return ParseSafetensorsHeader(text, 0, "file", problems) ? "" : problems.front().message;
+       static_cast<void>(ParseSafetensorsHeader(text, 0, "file", problems));
+       return LastOf(problems);
      }},
     {"a hardware file",
      [](const std::string& text) { return ErrorOf(plan::ParseHardware(text, "file")); }},
@@ -102,7 +109,7 @@ TEST(HostileJson, DeepValuesAreErrors) {
 }
 
 TEST(HostileJson, ManyTinyValuesAreErrors) {
-  const std::string text = "{\"x\":[" + Repeat("[],", 20'000'000) + "[]]}";
+  const std::string text = "{\"x\":[" + Repeat("[],", 17'000'000) + "[]]}";
   for (const JsonFile& file : kFiles) {
     const std::string error = file.read(text);
     EXPECT_NE(error, "") << file.name;
