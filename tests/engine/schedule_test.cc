@@ -44,6 +44,7 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                  .max_requests = 16,
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
+                                 .budgets = true,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {

@@ -205,7 +205,7 @@ SamplingParameters Schedule::MakeSampling(std::int64_t n_prompt) {
   p.max_tokens = std::min(dice_.Below(limits_.max_answer + 1), limits_.max_context - n_prompt);
   p.min_tokens = dice_.OneIn(4) ? std::min<std::int64_t>(*p.max_tokens, 5) : 0;
   p.ignore_eos = dice_.OneIn(3);
-  if (dice_.OneIn(3)) {
+  if (limits_.budgets && dice_.OneIn(3)) {
     p.reasoning_budget = {.n_tokens = dice_.Below(limits_.max_answer),
                           .end = static_cast<Token>(dice_.Below(limits_.vocab_size))};
   }
