@@ -31,7 +31,7 @@ constexpr ReasoningEvents kSummary = {"response.reasoning_summary_part.added",
                                       "summary_text",
                                       "summary_index"};
 
-const ReasoningEvents& NamesOf(bool is_summary) { return is_summary ? kSummary : kPlain; }
+const ReasoningEvents& EventNames(bool is_summary) { return is_summary ? kSummary : kPlain; }
 
 JsonValue ReasoningPart(const ReasoningEvents& names, std::string_view text) {
   return {{names.index, 0}, {"part", {{"type", names.part_type}, {"text", text}}}};
@@ -88,7 +88,7 @@ void ResponseEvents::Open(JsonValue item, std::string* out) {
   Emit("response.output_item.added", {{"output_index", n_opened_++}, {"item", std::move(item)}},
        out);
   if (type_ == "reasoning") {
-    const ReasoningEvents& names = NamesOf(is_summary_);
+    const ReasoningEvents& names = EventNames(is_summary_);
     EmitOfItem(names.part_added, ReasoningPart(names, ""), out);
   } else if (type_ == "message") {
     EmitOfItem("response.content_part.added",
@@ -98,7 +98,7 @@ void ResponseEvents::Open(JsonValue item, std::string* out) {
 
 void ResponseEvents::Add(std::string_view text, std::string* out, JsonValue logprobs) {
   if (type_ == "reasoning") {
-    const ReasoningEvents& names = NamesOf(is_summary_);
+    const ReasoningEvents& names = EventNames(is_summary_);
     EmitOfItem(names.delta, {{names.index, 0}, {"delta", text}}, out);
   } else if (type_ == "message") {
     EmitOfItem("response.output_text.delta",
@@ -112,7 +112,7 @@ void ResponseEvents::Add(std::string_view text, std::string* out, JsonValue logp
 
 void ResponseEvents::Close(const JsonValue& item, std::string* out) {
   if (type_ == "reasoning") {
-    const ReasoningEvents& names = NamesOf(is_summary_);
+    const ReasoningEvents& names = EventNames(is_summary_);
     const std::string_view text = ReasoningIn(item);
     EmitOfItem(names.done, {{names.index, 0}, {"text", text}}, out);
     EmitOfItem(names.part_done, ReasoningPart(names, text), out);

@@ -112,9 +112,8 @@ std::string BatchSummary(const BatchTotals& totals, const BatchPlan& plan, doubl
   return fmt::format(
       "{} of {} requests{}, {} {}; tokens: prompt {} ({} cached), generated {}; {:.1f} s, {:.1f} "
       "prompt tokens/s, {:.1f} generated tokens/s{}",
-      totals.n_done + n_kept, plan.n_lines, kept, n_errors,
-      n_errors == 1 ? "error" : "errors", totals.usage.prompt_tokens,
-      totals.usage.cached_tokens, totals.n_generated, seconds,
+      totals.n_done + n_kept, plan.n_lines, kept, n_errors, n_errors == 1 ? "error" : "errors",
+      totals.usage.prompt_tokens, totals.usage.cached_tokens, totals.n_generated, seconds,
       PerSecond(totals.usage.prompt_tokens, seconds), PerSecond(totals.n_generated, seconds),
       relaxed);
 }

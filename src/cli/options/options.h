@@ -49,9 +49,9 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
 struct ChatCommand : EngineCommand {
   std::string system;
-  std::optional<Think> think;  // missing: as the checkpoint does (GenerationConfig::thinks)
-  std::string profile;         // of the chat format; empty: what the model's directory says
-  bool use_style = true;       // dim the reasoning on a terminal
+  std::optional<Think> think;     // missing: as the checkpoint does (GenerationConfig::thinks)
+  std::string profile;            // of the chat format; empty: what the model's directory says
+  bool use_style = true;          // dim the reasoning on a terminal
   std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
 };
 
