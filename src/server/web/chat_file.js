@@ -22,7 +22,8 @@ export function exportChats(chats, name) {
 // gets another. Throws an Error with a sentence for the reader.
 export async function importChats(file, isTaken) {
   if (file.size > MAX_BYTES) {
-    throw new Error(`The file is too large: expected at most ${MAX_BYTES} bytes, found ${file.size}.`);
+    throw new Error('The file is too large: ' +
+                    `expected at most ${MAX_BYTES} bytes, found ${file.size}.`);
   }
   let value;
   try {

@@ -1,9 +1,9 @@
 // A chat as it is kept in the browser and in files, and the check of one that is read.
 //
 // A chat: {id, title, updated, settings, messages}. A message of the user: {role, text, files}
-// (attachments.js); an answer: {role, text, reasoning, calls, state, ...} (generation.js). Fields that are missing have the
-// values of a new chat or answer, so that what older pages have kept can be read; others are left
-// out.
+// (attachments.js); an answer: {role, text, reasoning, calls, state, ...} (generation.js).
+// Fields that are missing have the values of a new chat or answer, so that what older pages have
+// kept can be read; others are left out.
 
 import {newAnswer} from './generation.js';
 import {readSettings} from './settings.js';
@@ -99,7 +99,8 @@ export function readChat(value, path) {
   const chat = readObject(value, path);
   return {
     id: readText(chat.id, `${path}.id`), title: readText(chat.title ?? '', `${path}.title`),
-    updated: readNumber(chat.updated ?? 0, `${path}.updated`), settings: readSettings(chat.settings),
+    updated: readNumber(chat.updated ?? 0, `${path}.updated`),
+    settings: readSettings(chat.settings),
     messages: readList(chat.messages, `${path}.messages`, MAX_MESSAGES, readMessage),
   };
 }

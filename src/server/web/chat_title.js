@@ -10,6 +10,7 @@ export function titleOf(text) {
   const lines = text.trim().slice(0, READ_LENGTH).split('\n')
       .map((line) => line.replace(/^\s*(#{1,6}\s|>\s?|[-*+]\s|\d{1,9}[.)]\s|```\S*|~~~\S*)+\s*/, ''));
   const shown = element('p', {}, ...inlineNodes(lines.join('\n').trim())).textContent;
-  const line = shown.trim().split('\n')[0].replace(/\*\*|__|~~|`/g, '').replace(/\s+/g, ' ').trim();
+  const line = shown.trim().split('\n')[0].replace(/\*\*|__|~~|`/g, '')
+      .replace(/\s+/g, ' ').trim();
   return line.length > TITLE_LENGTH ? `${line.slice(0, TITLE_LENGTH).trim()}…` : line;
 }

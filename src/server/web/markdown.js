@@ -1,8 +1,8 @@
 // Markdown -> DOM nodes, while it still arrives.
 //
-// The text is read as blocks: fenced code, formulas, headings, rules, quotes, lists, tables, paragraphs. A
-// block is final once another has begun behind it on a whole line, so that only the last one is
-// drawn again.
+// The text is read as blocks: fenced code, formulas, headings, rules, quotes, lists, tables,
+// paragraphs. A block is final once another has begun behind it on a whole line, so that only the
+// last one is drawn again.
 
 import {copyButton, element} from './dom.js';
 import {inlineNodes} from './markdown_inline.js';
@@ -194,7 +194,8 @@ function readParagraph(lines, at) {
   return {kind: 'paragraph', end, text};
 }
 
-const READERS = [readFence, readFormula, readHeading, readRule, readQuote, readList, readTable, readParagraph];
+const READERS = [readFence, readFormula, readHeading, readRule, readQuote, readList, readTable,
+                 readParagraph];
 
 // Blocks in order; block.first is the index of its first line.
 function readBlocks(lines, depth) {

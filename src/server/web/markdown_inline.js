@@ -1,5 +1,5 @@
-// Markdown within a line -> DOM nodes: emphasis, code, links, formulas, line breaks. As CommonMark has it,
-// but for raw HTML, entities and images, of which there are none: an image becomes a link.
+// Markdown within a line -> DOM nodes: emphasis, code, links, formulas, line breaks. As CommonMark
+// has it, but for raw HTML, entities and images, of which there are none: an image becomes a link.
 //
 // All loops are bounded by the length of the text times a constant, whatever is written.
 

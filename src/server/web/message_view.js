@@ -75,7 +75,8 @@ function variantsElement({earlier, later}, showVariant) {
                  arrow('›', 'Next answer', 1, later));
 }
 
-// An answer; `actions`: {retry(), goOn(), showVariant(step)}. update() shows what has changed since the last call.
+// An answer; `actions`: {retry(), goOn(), showVariant(step)}. update() shows what has changed
+// since the last call.
 class AnswerView {
   constructor(answer, actions) {
     this.answer = answer;
