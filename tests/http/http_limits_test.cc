@@ -246,6 +246,7 @@ TEST_F(HttpLimitsTest, AllConnectionsAreBusy) {
   EXPECT_EQ(first.ReadResponse().body, "GET /1  ");
   EXPECT_EQ(second.ReadResponse().body, "GET /2  ");
   EXPECT_EQ(server_->counts().refused, 100U);
+  ASSERT_TRUE(Eventually([&] { return server_->counts().waiting == 2; }));
   EXPECT_EQ(Ask(Get("/")).status, 200);
 }
 

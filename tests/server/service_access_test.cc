@@ -64,9 +64,13 @@ TEST_F(ServiceTest, ClientsHaveMemoriesOfTheirOwn) {
   EXPECT_EQ(Ask("POST", "/v1/responses", next, one).head.status, 200);
   EXPECT_EQ(Ask("POST", "/v1/responses", item, one).head.status, 200);
 
+  answer_ = ScriptedAnswer{.text = "Hello."};
   const Json turns = {{"role", "user"}, {"content", "Hi"}};
-  Ask("POST", "/v1/chat/completions", kChat, one);
-  const std::string again = Json({{"messages",
+  const Json no_thinking = {{"type", "disabled"}};
+  Ask("POST", "/v1/chat/completions",
+      Json({{"thinking", no_thinking}, {"messages", {turns}}}).dump(), one);
+  const std::string again = Json({{"thinking", no_thinking},
+                                  {"messages",
                                    {turns,
                                     {{"role", "assistant"}, {"content", "Hello."}},
                                     {{"role", "user"}, {"content", "And?"}}}}})
