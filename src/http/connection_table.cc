@@ -11,8 +11,10 @@ std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
   constexpr std::chrono::seconds kEvictionTime(1);
   std::unique_lock lock(mutex_);
   if (!MayAdd()) {
-    const bool has_closed = EvictOldest() || busy_.size() > n_working_;
-    if (!has_closed) return std::nullopt;
+    // There may be room for several fewer than when the last one came.
+    while (idle_.size() + n_working_ >= MostOpen() && EvictOldest()) {
+    }
+    if (idle_.size() + n_working_ >= MostOpen()) return std::nullopt;
     removed_.wait_for(lock, kEvictionTime, [&] { return is_draining_ || MayAdd(); });
   }
   if (is_draining_ || !MayAdd()) return std::nullopt;
@@ -35,10 +37,9 @@ bool ConnectionTable::EvictOne() {
 // Connections that are not at work may be as many as the limit leaves room for; or as the reserve
 // has, since a vital request must arrive before it is known as one. The reserve is never larger
 // than the number at work, so that an idle server keeps its limit.
-bool ConnectionTable::MayAdd() const {
+std::size_t ConnectionTable::MostOpen() const {
   const std::size_t n_free = limit_ - std::min(limit_, n_working_);
-  return idle_.size() + busy_.size() <
-         n_working_ + std::max(n_free, std::min(reserve_, n_working_));
+  return n_working_ + std::max(n_free, std::min(reserve_, n_working_));
 }
 
 void ConnectionTable::SetState(Id id, State state) {

@@ -76,7 +76,8 @@ class ConnectionTable {
   bool EvictOldest();
   void SetState(Id id, State state);
   bool MayWork(bool is_vital) const { return n_working_ < limit_ + (is_vital ? reserve_ : 0); }
-  bool MayAdd() const;
+  std::size_t MostOpen() const;
+  bool MayAdd() const { return idle_.size() + busy_.size() < MostOpen(); }
 
   const std::size_t limit_;
   const std::size_t reserve_;

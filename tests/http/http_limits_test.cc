@@ -220,6 +220,39 @@ TEST_F(HttpLimitsTest, WhoeverDribblesAHeaderMakesRoomToo) {
   EXPECT_TRUE(first.HasEnded());
 }
 
+// When a request ends, the reserve may shrink by more than the place that has become free.
+TEST_F(HttpLimitsTest, EnoughSilentConnectionsMakeRoom) {
+  std::atomic<bool> may_end = false;
+  std::atomic<bool> may_all_end = false;
+  Listen(
+      [&](const HttpRequest& request, HttpExchange& exchange) {
+        const std::atomic<bool>& may = request.path == "/first" ? may_end : may_all_end;
+        while (request.path != "/" && !may) std::this_thread::sleep_for(milliseconds(1));
+        Echo(request, exchange);
+      },
+      {.connections = 4});
+  std::vector<ClientSocket> busy;
+  for (const char* path : {"/first", "/2", "/3", "/4"}) {
+    busy.push_back(Connect());
+    busy.back().Send(Get(path));
+  }
+  ASSERT_TRUE(Eventually([&] { return server_->counts().handling == 4; }));
+  std::vector<ClientSocket> silent;
+  for (std::size_t i = 0; i < 4; ++i) {
+    silent.push_back(Connect());
+    silent.back().Send("G");
+  }
+  ASSERT_TRUE(Eventually([&] { return server_->counts().connections == 8; }));
+  may_end = true;
+  EXPECT_EQ(busy[0].ReadResponse().status, 200);
+  ASSERT_TRUE(Eventually([&] { return server_->counts().waiting == 1; }));
+  EXPECT_EQ(Ask(Get("/")).status, 200);
+  may_all_end = true;
+  for (std::size_t i = 1; i < busy.size(); ++i) {
+    EXPECT_EQ(busy[i].ReadResponse().status, 200);
+  }
+}
+
 TEST_F(HttpLimitsTest, AllConnectionsAreBusy) {
   std::atomic<bool> may_end = false;
   Listen(

@@ -561,6 +561,7 @@ class RealServerTest(PageTest):
         expect(self.answers).to_have_count(2)
 
     def test_stops(self):
+        self.set_setting("Max. tokens", "4000")
         self.send("Tell me a long tale.")
         expect(self.answers.locator(".figures")).to_contain_text("first after")
         self.page.keyboard.press("Escape")
