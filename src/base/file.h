@@ -17,7 +17,7 @@ inline constexpr std::size_t kMostTableBytes = std::size_t{512} << 20;    // voc
 inline constexpr std::size_t kMostTextBytes = std::size_t{1} << 30;       // prompts, conversations
 inline constexpr std::size_t kMostBatchBytes = std::size_t{16} << 30;     // requests, results
 
-// What may lie at a path that is read. A device is refused: it may have no end.
+// The kinds of files that a caller accepts. A device is refused: it may have no end.
 enum class FileKind {
   kRegular,
   kRegularOrPipe,  // for names that people give: a shell's <(command) is a pipe

@@ -12,9 +12,9 @@
 
 namespace fathom {
 
-// From now on, a lost page of a watched mapping is replaced by zeros, with all pages behind it in
-// the mapping, and the first one of the process is reported on standard error. Any other SIGBUS
-// does what it did before. Once per process, at its start.
+// Begins to replace a lost page of a watched mapping, and all pages behind it in the mapping, by
+// zeros, and to report the first one of the process on standard error. Any other SIGBUS does what
+// it did before. Call it once, at the start of the process.
 void HandleLostPages();
 
 // Error: pages of a mapping have been lost since the process began; names the file and the byte.

@@ -39,9 +39,8 @@ void AppendUtf8(std::uint32_t code_point, std::string& text);
 // text with every broken sequence replaced by U+FFFD.
 std::string ReplaceInvalidUtf8(std::string_view text);
 
-// Returns the text; the beginning of a longer one, up to max_bytes and the end of a code point,
-// with
-// "..." behind it.
+// Returns a text of up to max_bytes as it is; of a longer one the whole code points in its first
+// max_bytes, with "..." behind them.
 std::string ShortenedUtf8(std::string_view text, std::size_t max_bytes);
 
 // For names and paths that an error quotes: a client chooses them, and may choose megabytes.

@@ -88,7 +88,7 @@ void InspectWeights(const Checkpoint& checkpoint, bool deep, Inspection& inspect
                                deep ? WeightValues::kAll : WeightValues::kOutsideExperts, team));
 }
 
-// What every command that answers reads, besides the weights.
+// Reads the files that every answering command reads besides the weights.
 void InspectTexts(const std::filesystem::path& directory, Inspection& inspection) {
   AddProblem(inspection, "generation_config.json",
              ReadGenerationConfig(directory, inspection.config->vocab_size));

@@ -92,8 +92,9 @@ bool CacheManager::TakeSlot(Sequence& sequence, std::int32_t slot, std::int64_t 
 }
 
 void CacheManager::ExtendKeys(Sequence& sequence) const {
-  fathom::ExtendKeys(SaltedRoot(root_, sequence.request.request.cache_salt), sequence.tokens,
-                     sequence.keys);
+  const bool is_first = sequence.keys.empty();  // the other keys follow from the first
+  const std::string& salt = sequence.request.request.cache_salt;
+  fathom::ExtendKeys(is_first ? SaltedRoot(root_, salt) : root_, sequence.tokens, sequence.keys);
 }
 
 PrefixHit CacheManager::Find(Sequence& sequence, int data_rank,

@@ -15,14 +15,14 @@ bool IsNumber(const JsonValue& value) {
   return value.kind() == JsonValue::Kind::kInteger || value.kind() == JsonValue::Kind::kFloat;
 }
 
+}  // namespace
+
 std::string ExpectedInteger(IntegerRange range) {
   const IntegerRange all;
   if (range.low == all.low && range.high == all.high) return "an integer of 64 bits";
   if (range.high == all.high) return fmt::format("an integer of at least {}", range.low);
   return fmt::format("an integer from {} to {}", range.low, range.high);
 }
-
-}  // namespace
 
 std::string DescribeFound(const JsonValue& value) {
   if (!IsNumber(value)) return value.Describe();

@@ -112,6 +112,9 @@ class FieldReader {
   std::optional<Error> error_;
 };
 
+// Returns the range for an error message: "an integer from 1 to 5".
+std::string ExpectedInteger(IntegerRange range);
+
 // Returns the value for an error message: JsonValue::Describe, but numbers with their digits.
 std::string DescribeFound(const JsonValue& value);
 

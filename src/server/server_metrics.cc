@@ -102,11 +102,12 @@ MetricFamily Rename(const MetricFamily& family, const CommonName& name, const La
   return renamed;
 }
 
-MetricFamily One(const char* name, const char* help, double value) {
+// A family of one metric; `value` is a number.
+MetricFamily One(const char* name, const char* help, auto value) {
   const bool is_counter = std::string_view(name).ends_with("_total");
   prometheus::ClientMetric metric;
-  metric.counter.value = value;
-  metric.gauge.value = value;
+  metric.counter.value = static_cast<double>(value);
+  metric.gauge.value = static_cast<double>(value);
   return {.name = name,
           .help = help,
           .type = is_counter ? MetricType::Counter : MetricType::Gauge,
@@ -116,22 +117,21 @@ MetricFamily One(const char* name, const char* help, double value) {
 // The metrics of the process, under the names that all exporters have for them.
 std::vector<MetricFamily> ProcessFamilies() {
   const ProcessUsage usage = UsageOfThisProcess();
-  const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
   return {
       One("process_cpu_seconds_total", "Processor time, user and system.", usage.cpu_seconds),
       One("process_start_time_seconds", "Start of the process since 1970.", usage.start_seconds),
       One("process_virtual_memory_bytes", "Size of the address space, mapped files included.",
-          as_double(usage.virtual_bytes)),
+          usage.virtual_bytes),
       One("process_resident_memory_bytes", "Memory in use, pages of mapped files included.",
-          as_double(usage.resident_bytes)),
-      One("process_open_fds", "Open file descriptors.", as_double(usage.open_descriptors)),
-      One("process_max_fds", "Limit of open file descriptors.", as_double(usage.max_descriptors))};
+          usage.resident_bytes),
+      One("process_open_fds", "Open file descriptors.", usage.open_descriptors),
+      One("process_max_fds", "Limit of open file descriptors.", usage.max_descriptors)};
 }
 
 // Appends the metrics of vLLM that are none of ours with another name.
 void AppendDerived(const MetricsSnapshot& now, const Label& model,
                    std::vector<MetricFamily>* families) {
-  const auto append = [&](const char* name, const char* help, double value,
+  const auto append = [&](const char* name, const char* help, auto value,
                           std::vector<Label> labels = {}) {
     MetricFamily one = One(name, help, value);
     one.metric[0].label = std::move(labels);
@@ -142,27 +142,26 @@ void AppendDerived(const MetricsSnapshot& now, const Label& model,
       families->push_back(std::move(one));
     }
   };
-  const auto as_double = [](std::int64_t value) { return static_cast<double>(value); };
-  const auto sum = [&](const auto& counts) {
-    return as_double(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  const auto sum = [](const auto& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   };
-  const std::int64_t bytes = std::max<std::int64_t>(now.kv_bytes_total, 1);
-  const double prompt_tokens = as_double(now.prompt_tokens + now.cached_tokens);
+  const auto bytes = static_cast<double>(std::max<std::int64_t>(now.kv_bytes_total, 1));
+  const std::int64_t prompt_tokens = now.prompt_tokens + now.cached_tokens;
   append("vllm:prompt_tokens_total", "Tokens of prompts, computed or found in the cache.",
          prompt_tokens);
   const char* const usage_help = "Share of the memory for keys and values that sequences use.";
   for (const char* name : {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}) {  // old name
-    append(name, usage_help, as_double(now.kv_bytes_used) / as_double(bytes));
+    append(name, usage_help, static_cast<double>(now.kv_bytes_used) / bytes);
   }
   append("vllm:prefix_cache_queries_total", "Tokens of prompts that the cache was searched for.",
          prompt_tokens);
-  append("vllm:spec_decode_num_drafts_total", "Drafts verified.", as_double(now.drafted[0]));
+  append("vllm:spec_decode_num_drafts_total", "Drafts verified.", now.drafted[0]);
   append("vllm:spec_decode_num_draft_tokens_total", "Drafted tokens verified.", sum(now.drafted));
   append("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens accepted.",
          sum(now.accepted));
   for (std::size_t i = 0; i < now.accepted.size(); ++i) {
     append("vllm:spec_decode_num_accepted_tokens_per_pos_total",
-           "Drafted tokens accepted, by position in the draft.", as_double(now.accepted[i]),
+           "Drafted tokens accepted, by position in the draft.", now.accepted[i],
            {{"position", std::to_string(i)}});
   }
 }
@@ -250,8 +249,8 @@ std::string ServerMetrics::PrometheusText(const HttpCounts& connections,
   impl_->handling.Set(static_cast<double>(connections.handling));
   impl_->body_bytes.Set(static_cast<double>(connections.body_bytes));
   std::vector<MetricFamily> families = impl_->registry.Collect();
-  families.push_back(One("fathom_http_refused_total", "Connections that a limit has ended.",
-                         static_cast<double>(connections.refused)));
+  families.push_back(
+      One("fathom_http_refused_total", "Connections that a limit has ended.", connections.refused));
   std::vector<MetricFamily> process = ProcessFamilies();
   std::move(process.begin(), process.end(), std::back_inserter(families));
   if (engine != nullptr) {

@@ -72,7 +72,7 @@ constexpr std::string_view kComputer = R"json({"type": "object", "properties": {
 "region": {"type": "array", "items": {"type": "integer"}, "description": "zoom: x0, y0, x1, y1 in pixels, where the tool allows it."}},
 "required": ["action"]})json";
 
-// Of two entries of one type the older comes first.
+// The first entry that fits counts: an older version stands before the newer one.
 constexpr ClientRunTool kClientRun[] = {
     {"bash_", "", "Runs a command in a shell that stays open between calls.",
      R"json({"type": "object", "properties": {
@@ -85,7 +85,7 @@ constexpr ClientRunTool kClientRun[] = {
     {"computer_", "", "Uses the screen, mouse and keyboard of a computer.", kComputer},
 };
 
-// What Anthropic runs, by the beginnings of the types.
+// The beginnings of the types of tools that Anthropic runs.
 constexpr std::string_view kServerRun[] = {"web_fetch_", "code_execution_", "mcp_", "tool_search_",
                                            "advisor_"};
 constexpr std::string_view kDropped = "web_search_";

@@ -16,7 +16,7 @@
 
 namespace fathom {
 
-// What a route is asked.
+// A request to a route.
 struct ApiRouteRequest {
   std::string_view id;     // the text in place of "{id}", or ""
   std::string_view query;  // behind the '?' of the target

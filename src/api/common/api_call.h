@@ -31,7 +31,7 @@ struct ApiModel {
   Token bos = 0;
   std::string name;         // the model name in answers to requests that name none
   std::string fingerprint;  // "system_fingerprint" of answers
-  // Of the client, such as its key: models of different salts share no cached blocks
+  // Names the client, for example by its key. Models of different salts share no cached blocks
   // (Request::cache_salt), whatever salts the requests bring.
   std::string cache_salt{};
   RequestLimits limits;

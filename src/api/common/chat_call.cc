@@ -1,5 +1,7 @@
 #include "api/common/chat_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <string_view>

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/parse_text.h"
 #include "json/json_writer.h"
@@ -38,11 +37,7 @@ std::int64_t QueryReader::Integer(std::string_view key, IntegerRange range,
   if (found.empty()) return otherwise;
   const std::optional<std::int64_t> value = ParseNumber<std::int64_t>(found);
   if (value && *value >= range.low && *value <= range.high) return *value;
-  const bool has_end = range.high != std::numeric_limits<std::int64_t>::max();
-  Fail(key,
-       has_end ? fmt::format("an integer from {} to {}", range.low, range.high)
-               : fmt::format("an integer of at least {}", range.low),
-       found);
+  Fail(key, ExpectedInteger(range), found);
   return otherwise;
 }
 

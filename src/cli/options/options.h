@@ -57,7 +57,8 @@ struct ChatCommand : EngineCommand {
 
 // Options of every command that answers requests of the APIs.
 struct ApiCommand : EngineCommand {
-  // Of chats that do not say otherwise; missing: as the checkpoint does (GenerationConfig::thinks).
+  // Whether chats think that do not say; missing: as the checkpoint does
+  // (GenerationConfig::thinks).
   std::optional<bool> thinking;
   std::string profile;  // of the chat format; empty: what the model's directory says
 };
