@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/build_info.h"
+#include "tests/cli/processes.h"
 #include "tests/cli/program.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/locks.h"
@@ -35,39 +36,6 @@ std::string SomeTokens(int n_tokens) {
     tokens += " " + std::to_string((static_cast<unsigned>(i) * 2654435761u >> 7) % 4000);
   }
   return tokens;
-}
-
-// Processes whose parent is `parent`, ascending.
-std::vector<pid_t> ChildrenOf(pid_t parent) {
-  std::ifstream file(fmt::format("/proc/{}/task/{}/children", parent, parent));
-  std::vector<pid_t> children;
-  for (pid_t child = 0; file >> child;) {
-    children.push_back(child);
-  }
-  return children;
-}
-
-// Within 3 s: mpirun does not wait for those that it has ended, nor does everybody's init.
-bool IsGoneSoon(pid_t process) {
-  for (int i = 0; i < 300; ++i) {
-    std::ifstream file(fmt::format("/proc/{}/stat", process));
-    std::string number;
-    std::string name;
-    char state = 0;
-    if (!(file >> number >> name >> state) || state == 'Z') {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
-
-// Bytes that the process has mapped, used or not.
-std::int64_t AddressSpaceOf(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/statm", process));
-  std::int64_t n_pages = 0;
-  file >> n_pages;
-  return n_pages * ::sysconf(_SC_PAGESIZE);
 }
 
 // In the words of whoever asked for it: a file, a buffer, the standard library.
@@ -131,14 +99,15 @@ class LaunchTest : public ::testing::Test {
     return run;
   }
 
-  // Sends `signal` to the second rank of a long run.
+  // Sends `signal` to the second rank of a long run, once it is under way.
   ProgramRun RunAndSignal(int signal, std::chrono::seconds* took,
                           std::vector<std::string> words = {"launch", "-n", "2"},
                           const std::filesystem::path& program = {}) {
     words.insert(words.end(), {"logits", "--threads", "1", "--prefill", "0", "--tokens",
                                SomeTokens(4000), "--out", out().string()});
     const auto meet = [&](std::span<const pid_t> ranks) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      EXPECT_TRUE(MapsSoon(ranks[1], ".safetensors")) << "ranks that have met load weights";
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
       ::kill(ranks[1], signal);
     };
     return RunAndMeet(words, meet, took, program);
