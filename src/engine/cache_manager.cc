@@ -9,9 +9,11 @@ namespace fathom {
 namespace {
 
 // Returns the keys of the blocks that may come from a cache. The last token is always computed,
-// because its logits choose the next token.
+// because its logits choose the next token, and so is what has to be scored.
 std::span<const BlockKey> ShareableKeys(const Sequence& sequence) {
-  const std::int64_t n_blocks = (sequence.size() - 1) / kBlockTokens;
+  const std::int64_t first_scored = sequence.FirstUnscored();
+  const bool scores = first_scored < sequence.n_prompt - 1;
+  const std::int64_t n_blocks = (scores ? first_scored : sequence.size() - 1) / kBlockTokens;
   return std::span(sequence.keys).first(static_cast<std::size_t>(n_blocks));
 }
 

@@ -168,6 +168,10 @@ Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
     return MakeError(ErrorCode::kInvalidArgument, "n: expected 1 to {}, found {}", kMaxChoices,
                      request.n_choices);
   }
+  if (const int n = request.prompt_logprobs.value_or(0); n < 0 || n > kMaxTopLogprobs) {
+    return MakeError(ErrorCode::kInvalidArgument, "prompt_logprobs: expected 0 to {}, found {}",
+                     kMaxTopLogprobs, n);
+  }
   if (request.priority < -kMaxPriority || request.priority > kMaxPriority) {
     return MakeError(ErrorCode::kInvalidArgument, "priority: expected {} to {}, found {}",
                      -kMaxPriority, kMaxPriority, request.priority);
@@ -195,6 +199,10 @@ Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
   state->n_unfinished = state->request.n_choices;
   state->stats.seed = *seed;
   state->stats.prompt_tokens = n_prompt;
+  if (state->request.prompt_logprobs) {
+    state->prompt_logprobs = std::make_shared<std::vector<TokenLogprobs>>();
+    state->stats.prompt_logprobs = state->prompt_logprobs;
+  }
   state->submitted = Clock::now();
   return state;
 }

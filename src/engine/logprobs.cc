@@ -40,7 +40,9 @@ void ComputeLogprobs(std::span<const float> logits, Token chosen, int count, Tok
   for (TokenLogprob& entry : out.top) {
     entry.logprob = logprob(entry.logprob);
   }
-  out.chosen = {.token = chosen, .logprob = logprob(logits[static_cast<std::size_t>(chosen)])};
+  const float chosen_logit = logits[static_cast<std::size_t>(chosen)];
+  out.chosen = {.token = chosen, .logprob = logprob(chosen_logit)};
+  out.rank = std::ranges::count_if(logits, [=](float logit) { return logit >= chosen_logit; });
 }
 
 }  // namespace fathom

@@ -7,7 +7,8 @@
 
 namespace fathom {
 
-// log-softmax of `logits` (not empty) at `chosen`, and its `count` largest values. A logit may be
+// log-softmax of `logits` (not empty) at `chosen`, the rank of `chosen`, and the `count` largest
+// values. A logit may be
 // -inf, whose log-probability is -inf, but not all of them; none is NaN or +inf. The normaliser is
 // a sum of fixed-point weights (probability_weight.h): any permutation of the logits gives the same
 // bits. The log-probabilities of n < 2^19 logits are at most n 2^-45 + 2^-46 from the exact ones,

@@ -79,6 +79,10 @@ struct Request {
   SamplingParameters sampling;  // for every choice; choice j samples with sampling.choice + j
   int n_choices = 1;            // number of answers to the prompt: 1 to kMaxChoices
   int priority = 0;             // -kMaxPriority to kMaxPriority; the larger runs first
+  // None: off. Else the log-probabilities of the prompt's tokens are reported, each with so many of
+  // the best tokens of its place: 0 to kMaxTopLogprobs. All of the prompt is computed then, also
+  // what is cached.
+  std::optional<int> prompt_logprobs{};
   // Cached blocks are shared by requests of the same salt only, so that nobody can learn from the
   // time of a request, or from its cached tokens, what others have asked. Changes no answer.
   std::string cache_salt{};
@@ -102,6 +106,8 @@ struct TokenLogprob {
 
 struct TokenLogprobs {
   TokenLogprob chosen;
+  std::int64_t rank =
+      0;  // number of tokens that are at least as probable as the chosen one, with it
   // By descending logprob, ties lowest id first. May or may not contain the chosen token.
   std::vector<TokenLogprob> top;
 };

@@ -142,6 +142,17 @@ RowScan ScanRow(std::span<const float> values) {
   return scan;
 }
 
+// ScanRow. Errors: NaN or infinities.
+Result<RowScan> ScanFinite(std::span<const float> logits, std::int64_t position) {
+  const RowScan scan = ScanRow(logits);
+  if (scan.all_finite) return scan;
+  const auto bad = std::find_if_not(logits.begin(), logits.end(),
+                                    [](float logit) { return std::isfinite(logit); });
+  return MakeError(ErrorCode::kInvalidData,
+                   "logits for position {}: expected finite numbers, found {} for token {}",
+                   position, *bad, bad - logits.begin());
+}
+
 }  // namespace
 
 SamplerState::SamplerState(std::int64_t vocab_size)
@@ -241,19 +252,22 @@ Result<Token> Sampler::Sample(std::span<const float> logits, const SamplerState&
   return token;
 }
 
+Status Sampler::Score(std::span<const float> logits, Token token, std::int64_t position, int count,
+                      TokenLogprobs& logprobs) {
+  if (const Result<RowScan> scan = ScanFinite(logits, position); !scan) {
+    return Unexpected(scan.error());
+  }
+  ComputeLogprobs(logits, token, count, logprobs);
+  return {};
+}
+
 Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& state,
                              std::int64_t position) {
   Check(logits.size() == processed_.size(), "one logit per token of the vocabulary");
-  const RowScan scan = ScanRow(logits);
-  if (!scan.all_finite) {
-    const auto bad = std::find_if_not(logits.begin(), logits.end(),
-                                      [](float logit) { return std::isfinite(logit); });
-    return MakeError(ErrorCode::kInvalidData,
-                     "logits for position {}: expected finite numbers, found {} for token {}",
-                     position, *bad, bad - logits.begin());
-  }
+  const Result<RowScan> scan = ScanFinite(logits, position);
+  if (!scan) return Unexpected(scan.error());
   if (const std::optional<Token> forced = state.Forced(position)) return *forced;
-  if (!state.ChangesLogits()) return Choose(logits, scan.largest, state, position);
+  if (!state.ChangesLogits()) return Choose(logits, scan->largest, state, position);
   std::copy(logits.begin(), logits.end(), processed_.begin());
   state.Process(processed_);
   return Choose(processed_, ScanRow(processed_).largest, state, position);

@@ -82,6 +82,11 @@ class Sampler {
   Result<Token> Sample(std::span<const float> logits, const SamplerState& state,
                        std::int64_t position, TokenLogprobs& logprobs);
 
+  // Computes the log-probabilities of `token` and of the `count` best tokens, from the logits in
+  // front of `position`. Errors: NaN or infinities.
+  static Status Score(std::span<const float> logits, Token token, std::int64_t position, int count,
+                      TokenLogprobs& logprobs);
+
   // Returns the token that Sample would choose from these logits, with the same noise and errors,
   // without logprobs. For a drafter's logits: if they resemble the model's, so does the choice
   // (docs/spec/sampling.md 3.2).

@@ -13,6 +13,11 @@ Sequence::Sequence(RequestState& owner, std::uint32_t choice_index)
       stop_stretch(owner.request.sampling.stop_strings_from ? StopStretch::kBefore
                                                             : StopStretch::kInside) {}
 
+std::int64_t Sequence::FirstUnscored() const {
+  const bool scores = choice == 0 && request.prompt_logprobs != nullptr;
+  return scores ? std::ssize(*request.prompt_logprobs) : n_prompt - 1;
+}
+
 SamplingParameters Sequence::Sampling() const {
   SamplingParameters parameters = request.request.sampling;
   parameters.choice += choice;
@@ -44,7 +49,7 @@ bool AppendToken(Sequence& sequence, Token token, const TokenLogprobs& logprobs,
   sampler.Accept(token);
   sequence.tokens.push_back(token);
   if (++request.stats.generated_tokens == 1) {
-    request.stream->SetStats(request.stats);  // the cached tokens of the prompt are known now
+    request.stream->SetStats(request.stats);  // those of the prompt are known now
   }
   StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;
@@ -77,6 +82,9 @@ void EndWithoutToken(Sequence& sequence, FinishReason reason, const std::optiona
   RequestState& request = sequence.request;
   request.cancelled = request.cancelled || reason == FinishReason::kCancelled;
   request.failed = request.failed || reason == FinishReason::kError;
+  if (request.stats.generated_tokens == 0) {
+    request.stream->SetStats(request.stats);
+  }
   StreamEvent& event = request.stream->Add();
   event.choice = sequence.choice;
   event.index = sequence.n_generated();

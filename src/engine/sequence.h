@@ -32,6 +32,9 @@ struct RequestState {
   bool cancelled = false;
   bool failed = false;
   RequestStats stats;
+  // Grows while the prompt is read (RequestStats::prompt_logprobs); null: not asked for.
+  std::shared_ptr<std::vector<TokenLogprobs>> prompt_logprobs;
+  std::optional<Error> prompt_error;  // of a log-probability; every choice ends with it
   Clock::time_point submitted;
   std::optional<Clock::time_point> started;      // time of the first step
   std::optional<Clock::time_point> first_token;  // of any choice
@@ -73,6 +76,9 @@ struct Sequence {
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t n_generated() const { return size() - n_prompt; }
   std::int64_t n_left() const { return size() - computed; }
+  // The rows of the prompt whose log-probabilities are known are behind this one; n_prompt - 1, if
+  // the sequence need not score any (more).
+  std::int64_t FirstUnscored() const;
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
   bool AwaitsToken() const { return n_left() == 0; }
   bool IsFinished() const { return phase == SequencePhase::kFinished; }

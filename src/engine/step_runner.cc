@@ -75,20 +75,39 @@ Status StepRunner::CommitKept(RunningStep& step) {
   return Timed(step, [&] { return model_.CommitToDrafter(commit_, {}, StreamSource::kKept); });
 }
 
-// Requests logits for the next segments: as many as fit into one call.
+// Lists the logits that the step needs: of prompts to be scored, and of the last tokens.
+void StepRunner::ListWanted(RunningStep& step) const {
+  step.wanted.clear();
+  step.end_asked = 0;
+  for (std::size_t i = 0; i < step.plan.segments.size(); ++i) {
+    const PlannedSegment& segment = step.plan.segments[i];
+    const Sequence& sequence = *segment.sequence;
+    const Segment& view = step.batch.View().segments[i];
+    const auto first = static_cast<std::int32_t>(
+        std::max<std::int64_t>(sequence.FirstUnscored() - view.first_position, 0));
+    const auto end = static_cast<std::int32_t>(
+        std::min<std::int64_t>(sequence.n_prompt - 1 - view.first_position, view.n_tokens));
+    for (std::int32_t row = first; row < end; ++row) {
+      step.wanted.push_back(
+          {.segment = i, .first_row = view.first_row + row, .n_rows = 1, .scores = true});
+    }
+    if (segment.samples) {
+      const auto n_rows = static_cast<std::int32_t>(segment.n_drafts + 1);
+      step.wanted.push_back(
+          {.segment = i, .first_row = view.first_row + view.n_tokens - n_rows, .n_rows = n_rows});
+    }
+  }
+}
+
+// Requests as many of the next logits as fit into one call.
 Status StepRunner::AskLogits(RunningStep& step) {
-  const std::vector<PlannedSegment>& segments = step.plan.segments;
   step.rows.clear();
   step.first_asked = step.end_asked;
-  for (; step.end_asked < segments.size(); ++step.end_asked) {
-    const PlannedSegment& segment = segments[step.end_asked];
-    if (std::ssize(step.rows) + segment.n_drafts + 1 > limits_.max_logit_rows &&
-        !step.rows.empty()) {
-      break;
-    }
-    const Segment& view = step.batch.View().segments[step.end_asked];
-    for (std::int64_t i = segment.n_drafts; segment.samples && i >= 0; --i) {
-      step.rows.push_back(view.first_row + view.n_tokens - 1 - static_cast<std::int32_t>(i));
+  for (; step.end_asked < step.wanted.size(); ++step.end_asked) {
+    const LogitRows& next = step.wanted[step.end_asked];
+    if (std::ssize(step.rows) + next.n_rows > limits_.max_logit_rows && !step.rows.empty()) break;
+    for (std::int32_t i = 0; i < next.n_rows; ++i) {
+      step.rows.push_back(next.first_row + i);
     }
   }
   if (step.rows.empty()) return {};
@@ -112,7 +131,7 @@ Status StepRunner::Begin(RunningStep& step) {
   for (const PlannedSegment& segment : step.plan.segments) {
     segment.sequence->computed += segment.n_tokens;
   }
-  step.end_asked = 0;
+  ListWanted(step);
   if (Status asked = AskLogits(step); !asked || !options_.drafts || step.alone) return asked;
   // The streams of this step are gone when the next step runs.
   depth_ = 0;
@@ -128,15 +147,36 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
     }
     std::int64_t first_logit = 0;
     for (std::size_t i = step.first_asked; i < step.end_asked; ++i) {
-      const PlannedSegment& segment = step.plan.segments[i];
-      const std::int64_t n_rows = segment.n_drafts + 1;
-      if (segment.samples && !segment.sequence->IsFinished()) {
-        Sample(step, segment, logits->Rows(first_logit, n_rows), finished);
+      const LogitRows& asked = step.wanted[i];
+      const PlannedSegment& segment = step.plan.segments[asked.segment];
+      const Matrix<const float> rows = logits->Rows(first_logit, asked.n_rows);
+      first_logit += asked.n_rows;
+      if (segment.sequence->IsFinished()) continue;
+      if (asked.scores) {
+        const Segment& view = step.batch.View().segments[asked.segment];
+        Score(*segment.sequence, view.first_position + asked.first_row - view.first_row + 1,
+              rows.RowSpan(0));
+      } else {
+        Sample(step, segment, rows, finished);
       }
-      first_logit += segment.samples ? n_rows : 0;
     }
-    if (step.end_asked == step.plan.segments.size()) return {};
+    if (step.end_asked == step.wanted.size()) return {};
     if (Status asked = AskLogits(step); !asked) return asked;
+  }
+}
+
+// Adds the log-probabilities of the prompt's token at `position`, unless they are known: a sequence
+// that was preempted may have begun again while its step ran.
+void StepRunner::Score(Sequence& sequence, std::int64_t position, std::span<const float> logits) {
+  RequestState& request = sequence.request;
+  const std::int64_t next = std::ssize(*request.prompt_logprobs) + 1;
+  if (position < next) return;
+  Check(position == next, "log-probabilities of the prompt in order");
+  TokenLogprobs& logprobs = request.prompt_logprobs->emplace_back();
+  const Status scored = Sampler::Score(logits, sequence.tokens[static_cast<std::size_t>(position)],
+                                       position, *request.request.prompt_logprobs, logprobs);
+  if (!scored && !request.prompt_error) {
+    request.prompt_error = scored.error();
   }
 }
 
@@ -145,6 +185,9 @@ StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
                                           std::vector<Sequence*>& finished) {
   SamplerState& state = StateOf(sequence);
   Result<Token> token = sampler_.Sample(logits, state, sequence.size(), logprobs_);
+  if (const std::optional<Error>& error = sequence.request.prompt_error) {
+    token = Unexpected(*error);
+  }
   if (!token) {
     EndWithoutToken(sequence, FinishReason::kError, token.error());
     finished.push_back(&sequence);
@@ -168,7 +211,8 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
     });
   }
   if (sequence.request.max_tokens == 0) {
-    EndWithoutToken(sequence, FinishReason::kLength);
+    const std::optional<Error>& error = sequence.request.prompt_error;
+    EndWithoutToken(sequence, error ? FinishReason::kError : FinishReason::kLength, error);
     finished.push_back(&sequence);
     return;
   }

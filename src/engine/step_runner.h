@@ -28,22 +28,31 @@ struct StepRunnerOptions {
   std::int64_t max_step_tokens = 1;
 };
 
+// Consecutive rows of a step whose logits are used together.
+struct LogitRows {
+  std::size_t segment = 0;     // of the plan
+  std::int32_t first_row = 0;  // of the batch
+  std::int32_t n_rows = 0;
+  bool scores = false;  // one row, which scores the next token of the prompt; else the rows choose
+};
+
 // A step from its plan to its tokens. Reused, it keeps its memory.
 struct RunningStep {
   int slot = 0;       // slot of its logits; running steps have different slots
   bool alone = true;  // no other step runs: its sequences may be drafted
   StepPlan plan;
   Batch batch;
-  std::vector<std::int32_t> rows;  // rows of the last call of StartLogits
-  std::size_t first_asked = 0;     // their segments
+  std::vector<LogitRows> wanted;  // all logits of the step
+  std::size_t first_asked = 0;    // those of the last call of StartLogits
   std::size_t end_asked = 0;
+  std::vector<std::int32_t> rows;  // their rows
   // So far, on the engine's thread.
   double seconds = 0;
   double model_seconds = 0;
   std::int64_t n_generated = 0;
 
   // True if another step may begin before this one ends: all logits have been requested.
-  bool IsAsked() const { return !alone && end_asked == plan.segments.size(); }
+  bool IsAsked() const { return !alone && end_asked == wanted.size(); }
 };
 
 // Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
@@ -94,7 +103,9 @@ class StepRunner {
   };
 
   Status CommitKept(RunningStep& step);
+  void ListWanted(RunningStep& step) const;
   Status AskLogits(RunningStep& step);
+  static void Score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
   // logits: a row per drafted token and one more.
   void Sample(RunningStep& step, const PlannedSegment& segment, Matrix<const float> logits,
               std::vector<Sequence*>& finished);

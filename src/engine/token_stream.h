@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor.h"
@@ -39,6 +40,9 @@ struct RequestStats {
   std::int64_t drafted_tokens = 0;
   std::int64_t accepted_tokens = 0;  // of the drafted tokens
   std::int64_t preemptions = 0;
+  // Of the tokens of the prompt behind the first one, in order; null unless
+  // Request::prompt_logprobs is set. Fewer if the request ended before the prompt was read.
+  std::shared_ptr<const std::vector<TokenLogprobs>> prompt_logprobs;
   double queue_seconds = 0;    // until the first step
   double prefill_seconds = 0;  // from the first step to the first token
   double decode_seconds = 0;   // from the first token to the end
@@ -63,8 +67,8 @@ class TokenStream {
   // Cancels the request: within a step its unfinished choices end with kCancelled and its memory is
   // freed. May be called at any time.
   void Cancel();
-  // Returns the statistics. prompt_tokens and cached_tokens are final from the first event on, the
-  // others when Next has returned false.
+  // Returns the statistics. prompt_tokens, cached_tokens and prompt_logprobs are final from the
+  // first event on, the others when Next has returned false.
   RequestStats stats() const;
 
  private:

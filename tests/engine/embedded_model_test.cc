@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -76,6 +77,7 @@ class Served {
 
   struct Answer {
     std::vector<Token> tokens;
+    std::vector<TokenLogprobs> logprobs;  // if asked for
     std::optional<FinishReason> finish;
     RequestStats stats;
   };
@@ -90,6 +92,7 @@ class Served {
       } else if (*next) {
         EXPECT_FALSE(event.error) << event.error->message;
         if (event.token != StreamEvent::kNoToken) answer.tokens.push_back(event.token);
+        if (event.logprobs) answer.logprobs.push_back(*event.logprobs);
         if (event.finish) answer.finish = event.finish;
       } else {
         answer.stats = stream.stats();
@@ -201,6 +204,34 @@ TEST(EmbeddedModel, GeneratesGreedily) {
     EXPECT_TRUE(std::equal(answer.tokens.begin(),
                            answer.tokens.begin() + static_cast<std::ptrdiff_t>(n_clear),
                            golden.answer.begin()));
+  }
+}
+
+// An answer that is read as a prompt scores what it scored when it was generated, to the bit.
+TEST(EmbeddedModel, ScoresItsAnswersAsItGeneratedThem) {
+  for (const bool drafts : {false, true}) {
+    Served served(drafts);
+    for (const GreedyAnswer& golden : ReadGreedyAnswers()) {
+      const SamplingParameters sampling = {.top_logprobs = 3, .seed = 5, .max_tokens = 40};
+      const Served::Answer answer =
+          served.Generate({.prompt = golden.prompt, .sampling = sampling});
+      std::vector<Token> text = golden.prompt;
+      text.insert(text.end(), answer.tokens.begin(), answer.tokens.end());
+      const Served::Answer scored =
+          served.Generate({.prompt = text, .sampling = {.max_tokens = 0}, .prompt_logprobs = 3});
+      ASSERT_NE(scored.stats.prompt_logprobs, nullptr);
+      ASSERT_EQ(scored.stats.prompt_logprobs->size(), text.size() - 1);
+      for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+        const TokenLogprobs& found = (*scored.stats.prompt_logprobs)[golden.prompt.size() + i - 1];
+        const TokenLogprobs& expected = answer.logprobs[i];
+        EXPECT_EQ(found.chosen.token, answer.tokens[i]);
+        EXPECT_EQ(std::bit_cast<std::uint32_t>(found.chosen.logprob),
+                  std::bit_cast<std::uint32_t>(expected.chosen.logprob));
+        EXPECT_EQ(found.rank, expected.rank);
+        ASSERT_EQ(found.top.size(), 3u);
+        EXPECT_EQ(found.top[2].token, expected.top[2].token);
+      }
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <limits>
 
+#include "base/check.h"
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
 
@@ -18,7 +19,7 @@ bool SameBits(const TokenLogprob& a, const TokenLogprob& b) {
 }
 
 bool SameBits(const TokenLogprobs& a, const TokenLogprobs& b) {
-  return SameBits(a.chosen, b.chosen) &&
+  return SameBits(a.chosen, b.chosen) && a.rank == b.rank && a.top.size() == b.top.size() &&
          std::equal(a.top.begin(), a.top.end(), b.top.begin(), b.top.end(),
                     [](const TokenLogprob& x, const TokenLogprob& y) { return SameBits(x, y); });
 }
@@ -36,6 +37,30 @@ bool IsSearched(const SamplingParameters& parameters, const std::vector<Token>& 
          std::find(begin, generated.end(), *parameters.stop_strings_until) == generated.end();
 }
 
+// The log-probabilities of the prompt, a token behind the other.
+std::vector<TokenLogprobs> ScoreAlone(const ReferenceModel& model, const Request& request) {
+  const std::span<const Token> prompt = request.prompt;
+  std::vector<TokenLogprobs> scores;
+  for (std::size_t i = 1; request.prompt_logprobs && i < prompt.size(); ++i) {
+    const Status scored =
+        Sampler::Score(model.logits(prompt.first(i)), prompt[i], static_cast<std::int64_t>(i),
+                       *request.prompt_logprobs, scores.emplace_back());
+    Check(scored.has_value(), "logits that are numbers");
+  }
+  return scores;
+}
+
+// True if the scores of the prompt are as expected. A cancelled request may have fewer.
+bool SameScores(const ReferenceAnswer& expected, const ReferenceAnswer& found) {
+  const bool cancelled = found.finish == FinishReason::kCancelled && found.tokens.empty();
+  const std::size_t n = found.prompt_logprobs.size();
+  return (n == expected.prompt_logprobs.size() ||
+          (cancelled && n < expected.prompt_logprobs.size())) &&
+         std::equal(found.prompt_logprobs.begin(), found.prompt_logprobs.end(),
+                    expected.prompt_logprobs.begin(),
+                    [](const TokenLogprobs& a, const TokenLogprobs& b) { return SameBits(a, b); });
+}
+
 }  // namespace
 
 ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
@@ -48,6 +73,7 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
       std::min(parameters.max_tokens.value_or(std::numeric_limits<std::int64_t>::max()),
                model.max_context - n_prompt);
   ReferenceAnswer answer;
+  if (choice == 0) answer.prompt_logprobs = ScoreAlone(model, request);
   StopStrings stops(parameters.stop_strings);
   std::optional<Sampler> sampler;
   std::optional<SamplerState> state;
@@ -88,6 +114,7 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
 
 std::string Compare(const ReferenceAnswer& expected, const ReferenceAnswer& found) {
   const bool cancelled = found.finish == FinishReason::kCancelled;
+  if (!SameScores(expected, found)) return "the log-probabilities of the prompt differ";
   const std::size_t n = found.tokens.size();
   for (std::size_t i = 0; i < std::min(n, expected.tokens.size()); ++i) {
     if (found.tokens[i] != expected.tokens[i]) {

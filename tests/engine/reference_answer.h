@@ -16,7 +16,8 @@ namespace fathom::testing {
 
 struct ReferenceAnswer {
   std::vector<Token> tokens;
-  std::vector<TokenLogprobs> logprobs;  // of each token, if asked for
+  std::vector<TokenLogprobs> logprobs;         // of each token, if asked for
+  std::vector<TokenLogprobs> prompt_logprobs;  // of choice 0, if asked for
   std::string text;
   FinishReason finish = FinishReason::kLength;
 };

@@ -45,6 +45,7 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
                                  .budgets = true,
+                                 .prompt_logprobs = true,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {

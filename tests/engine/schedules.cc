@@ -51,6 +51,9 @@ std::string Client::Read(std::int64_t most) {
     if (!got) {
       return "";
     }
+    if (const auto& scores = stream->stats().prompt_logprobs; scores != nullptr) {
+      answers[0].prompt_logprobs = *scores;
+    }
     if (!*got) {
       ended = true;
       return "";
@@ -233,6 +236,9 @@ Request Schedule::MakeRequest() {
   request.prompt = MakePrompt();
   request.sampling = MakeSampling(std::ssize(request.prompt));
   request.n_choices = dice_.OneIn(5) ? 1 + static_cast<int>(dice_.Below(4)) : 1;
+  if (limits_.prompt_logprobs && dice_.OneIn(4)) {
+    request.prompt_logprobs = static_cast<int>(dice_.Below(4));
+  }
   request.priority = dice_.OneIn(3) ? static_cast<int>(dice_.Below(5)) - 2 : 0;
   return request;
 }

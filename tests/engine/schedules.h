@@ -24,9 +24,10 @@ struct ScheduleLimits {
   std::int64_t max_requests = 0;
   std::vector<Token> eos_tokens;
   std::function<std::string_view(Token)> token_bytes;
-  bool disk = true;      // some schedules keep blocks there
-  bool budgets = false;  // some requests end their reasoning at a budget
-  int n_data = 1;        // ranks of the model, each with slots as one alone would have
+  bool disk = true;              // some schedules keep blocks there
+  bool budgets = false;          // some requests end their reasoning at a budget
+  bool prompt_logprobs = false;  // some requests ask for the log-probabilities of their prompts
+  int n_data = 1;                // ranks of the model, each with slots as one alone would have
 };
 
 // The options of the engine and its model for one schedule.
