@@ -137,6 +137,20 @@ ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_vi
   return JsonResponse({{"prompt", text}});
 }
 
+HttpResponse TokenizerInfoResponse(const ApiModel& model) {
+  const std::string eos = model.tokenizer->TokenToText(model.eos);
+  return JsonResponse({{"tokenizer_class", "PreTrainedTokenizerFast"},
+                       {"bos_token", model.tokenizer->TokenToText(model.bos)},
+                       {"eos_token", eos},
+                       {"pad_token", eos},
+                       {"add_bos_token", true},
+                       {"add_eos_token", false},
+                       {"clean_up_tokenization_spaces", false},
+                       {"model_max_length", model.limits.max_context},
+                       {"vocab_size", model.limits.vocab_size},
+                       {"chat_template", nullptr}});
+}
+
 HttpResponse SlotsResponse(const GenerationTable& table) {
   JsonValue slots = JsonValue::Array();
   for (const GenerationTable::Row& row : table.List()) {

@@ -46,6 +46,9 @@ ApiError UnknownModel(const std::string& name);
 ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body);
 // {"tokens": [...]} -> {"prompt"}
 ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body);
+// Returns what vLLM's /tokenizer_info tells that clients read: the special tokens, and whether a
+// text gets a begin token.
+HttpResponse TokenizerInfoResponse(const ApiModel& model);
 
 // For holders of an admin key: [{"id", "path", "prompt_tokens", "output_tokens", "seconds"}, ...],
 // the oldest first.

@@ -215,6 +215,11 @@ std::vector<Service::Route> Service::Routes() {
          context.Send(DetokenizeResponse(*context.api_model, context.request.body));
        },
        Route::Key::kAlways, true},
+      {"GET", "/tokenizer_info",
+       [](Service&, RequestContext& context) {
+         context.exchange.Send(TokenizerInfoResponse(*context.api_model));
+       },
+       Route::Key::kAlways, true},
   };
   routes.insert(routes.end(), std::begin(model_routes), std::end(model_routes));
   for (const Api* api : Apis()) {

@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "api/common/api.h"
 #include "api/openai/openai_api.h"
 #include "tests/api/api_model.h"
+#include "tests/api/api_streams.h"
 
 namespace fathom {
 namespace {
@@ -155,11 +159,147 @@ TEST_F(ApiAnswerTest, LogprobsOfACompletion) {
   const ApiReply reply = Reply(R"({"prompt": "a", "logprobs": 1})", &kCompletions, {events});
   const Json logprobs = Json::parse(reply.body, nullptr, false)["choices"][0]["logprobs"];
   const std::size_t n_tokens = Tokens("Hé so").size();
-  ASSERT_EQ(logprobs["tokens"].size(), n_tokens) << "the end token is none of the text";
-  EXPECT_EQ(logprobs["token_logprobs"].size(), n_tokens);
+  ASSERT_EQ(logprobs["tokens"].size(), n_tokens + 1) << "the end token has no text, but an entry";
+  EXPECT_EQ(logprobs["tokens"].back(), tokenizer_.TokenToText(1));
+  EXPECT_EQ(logprobs["token_logprobs"].size(), n_tokens + 1);
   EXPECT_EQ(logprobs["top_logprobs"][0].size(), 2u) << "the best and the chosen one";
   EXPECT_EQ(logprobs["text_offset"][0], 0);
-  EXPECT_LT(logprobs["text_offset"].back().get<int>(), 5) << "characters, not bytes";
+  EXPECT_EQ(logprobs["text_offset"].back(), 5) << "characters, not bytes";
+}
+
+// The tokens of a prompt behind the first, with these log probabilities, beside the best token.
+std::shared_ptr<std::vector<TokenLogprobs>> Scores(std::span<const Token> prompt) {
+  auto scores = std::make_shared<std::vector<TokenLogprobs>>();
+  for (const Token token : prompt.subspan(1)) {
+    scores->push_back(
+        {.chosen = {.token = token, .logprob = -2.0f},
+         .rank = 7,
+         .top = {{.token = 300, .logprob = -0.5f}, {.token = 301, .logprob = -1.0f}}});
+  }
+  return scores;
+}
+
+std::vector<StreamEvent> Scored(std::vector<StreamEvent> events, float logprob) {
+  for (StreamEvent& event : events) {
+    event.logprobs = TokenLogprobs{.chosen = {.token = event.token, .logprob = logprob}, .top = {}};
+  }
+  return events;
+}
+
+TEST_F(ApiAnswerTest, AnEchoWithLogprobsScoresThePrompt) {
+  const std::vector<Token> text = Tokens("Hé so");
+  for (const bool with_answer : {false, true}) {
+    const std::string body = std::string(R"({"prompt": "Hé so", "echo": true, "logprobs": 1, )") +
+                             R"("max_tokens": )" + (with_answer ? "2}" : "0}");
+    call_ = *kCompletions.prepare(body, model_);
+    const std::vector<Token> prompt = call_.requests[0].prompt;
+    ASSERT_EQ(prompt.size(), text.size() + 1) << "the begin token is in front";
+    StreamEvent nothing = {.finish = FinishReason::kLength};
+    const auto events = with_answer ? Scored({{.token = 1, .finish = FinishReason::kStop}}, -3)
+                                    : std::vector<StreamEvent>{nothing};
+    const testing::ToldAnswer told =
+        testing::Tell(call_, model_, events,
+                      {.prompt_tokens = std::ssize(prompt), .prompt_logprobs = Scores(prompt)});
+    const Json choice = told.whole["choices"][0];
+    EXPECT_EQ(choice["text"], "Hé so");
+    EXPECT_FALSE(choice.contains("prompt_logprobs")) << "asked for by echo alone";
+    const Json logprobs = choice["logprobs"];
+    const std::size_t n = text.size() + (with_answer ? 1 : 0);
+    for (const char* list : {"tokens", "token_logprobs", "top_logprobs", "text_offset"}) {
+      EXPECT_EQ(logprobs[list].size(), n) << list;
+    }
+    EXPECT_EQ(logprobs["tokens"][0], tokenizer_.TokenToText(text[0])) << "no begin token";
+    EXPECT_EQ(logprobs["token_logprobs"][0], nullptr);
+    EXPECT_EQ(logprobs["top_logprobs"][0], nullptr);
+    EXPECT_EQ(logprobs["token_logprobs"][1], -2.0);
+    EXPECT_EQ(logprobs["top_logprobs"][1].size(), 2u) << "the best and the prompt's own";
+    EXPECT_EQ(logprobs["top_logprobs"][1][tokenizer_.TokenToText(300)], -0.5);
+    if (with_answer) {
+      EXPECT_EQ(logprobs["token_logprobs"][n - 1], -3.0);
+      EXPECT_EQ(logprobs["text_offset"][n - 1], 5);
+    }
+  }
+}
+
+TEST_F(ApiAnswerTest, LogprobsOfAPromptAsInVllm) {
+  const auto check = [&](const ApiCall& call, const Json& list) {
+    const std::vector<Token>& prompt = call.requests[0].prompt;
+    ASSERT_EQ(list.size(), prompt.size());
+    EXPECT_EQ(list[0], nullptr);
+    EXPECT_EQ(list[1].size(), 2u) << "itself and the best";
+    const Json own = list[1][std::to_string(prompt[1])];
+    EXPECT_EQ(own["logprob"], -2.0);
+    EXPECT_EQ(own["rank"], 7);
+    EXPECT_EQ(own["decoded_token"], tokenizer_.TokenToText(prompt[1]));
+    EXPECT_EQ(list[1]["300"]["rank"], 1);
+  };
+  const std::vector<StreamEvent> events = Events("Once", FinishReason::kStop);
+  const ApiCall completion =
+      *kCompletions.prepare(R"({"prompt": "Hé so", "prompt_logprobs": 1})", model_);
+  const ApiCall chat = *kChatCompletions.prepare(
+      R"({"messages": [{"role": "user", "content": "Hi"}], "prompt_logprobs": 1})", model_);
+  check(completion, testing::Tell(completion, model_, events,
+                                  {.prompt_logprobs = Scores(completion.requests[0].prompt)})
+                        .whole["choices"][0]["prompt_logprobs"]);
+  check(chat,
+        testing::Tell(chat, model_, events, {.prompt_logprobs = Scores(chat.requests[0].prompt)})
+            .whole["prompt_logprobs"]);
+}
+
+TEST_F(ApiAnswerTest, TheMostProbableAnswersAreTold) {
+  const ApiReply reply = Reply(R"({"prompt": ["a", "b"], "n": 2, "best_of": 3})", &kCompletions,
+                               {Scored(Events("low", FinishReason::kStop), -3),
+                                Scored(Events("best of all", FinishReason::kStop), -1),
+                                Scored(Events("next", FinishReason::kStop), -2)});
+  const Json body = Json::parse(reply.body, nullptr, false);
+  ASSERT_EQ(body["choices"].size(), 4u);
+  const char* expected[] = {"best of all", "next", "best of all", "next"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(body["choices"][i]["index"], i);
+    EXPECT_EQ(body["choices"][i]["text"], expected[i]);
+    EXPECT_EQ(body["choices"][i]["logprobs"], nullptr) << "not asked for";
+  }
+  const std::size_t n_generated =
+      Tokens("low").size() + Tokens("best of all").size() + Tokens("next").size() + 3;
+  EXPECT_EQ(body["usage"]["completion_tokens"], 2 * n_generated) << "all were generated";
+}
+
+TEST_F(ApiAnswerTest, TokenIdsOfPromptsAndAnswers) {
+  const std::vector<StreamEvent> events = Events("So</think>Hi 😀", FinishReason::kStop);
+  std::vector<Token> generated = Tokens("So</think>Hi 😀");
+  generated.push_back(1);
+  const auto check = [&](const Api& api, const std::string& body) {
+    const ApiCall call = *api.prepare(body, model_);
+    const testing::ToldAnswer told = testing::Tell(call, model_, events);
+    const Json& whole = told.whole;
+    const bool is_chat = &api == &kChatCompletions;
+    EXPECT_EQ((is_chat ? whole : whole["choices"][0])["prompt_token_ids"],
+              Json(call.requests[0].prompt));
+    EXPECT_EQ(whole["choices"][0]["token_ids"], Json(generated));
+    std::vector<Token> streamed;
+    int n_prompts = 0;
+    for (const Json& chunk : testing::Chunks(told.stream)) {
+      const Json& choice = chunk["choices"][0];
+      n_prompts += (is_chat ? chunk : choice).contains("prompt_token_ids") ? 1 : 0;
+      for (const Json& token : choice.value("token_ids", Json::array())) {
+        streamed.push_back(token.get<Token>());
+      }
+    }
+    EXPECT_EQ(n_prompts, 1);
+    EXPECT_EQ(streamed, generated);
+  };
+  check(kChatCompletions,
+        R"({"messages": [{"role": "user", "content": "Hi"}], "return_token_ids": true})");
+  check(kCompletions, R"({"prompt": "Hi", "return_token_ids": true})");
+}
+
+TEST_F(ApiAnswerTest, TokensNamedById) {
+  const ApiCall call = *kCompletions.prepare(
+      R"({"prompt": "a", "logprobs": 0, "return_tokens_as_token_ids": true})", model_);
+  const Json whole =
+      testing::Tell(call, model_, Scored(Events("Hi", FinishReason::kStop), -1)).whole;
+  EXPECT_EQ(whole["choices"][0]["logprobs"]["tokens"][0],
+            "token_id:" + std::to_string(Tokens("Hi")[0]));
 }
 
 TEST_F(ApiAnswerTest, AnErrorOfOneChoiceIsTheErrorOfTheCall) {

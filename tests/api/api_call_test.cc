@@ -151,14 +151,53 @@ TEST_F(ApiCallTest, Endpoints) {
 }
 
 TEST_F(ApiCallTest, EchoRepeatsThePrompts) {
-  EXPECT_TRUE(Completion(R"({"prompt": "a"})").echoes.empty());
+  EXPECT_TRUE(OpenAiContextOf(Completion(R"({"prompt": "a"})")).echoes.empty());
   const std::string body = R"({"prompt": ["Once", [)" + std::to_string(Tokens("upon")[0]) +
                            R"(]], "echo": true, "max_tokens": 0})";
   const ApiCall call = Completion(body);
-  ASSERT_EQ(call.echoes.size(), 2u);
-  EXPECT_EQ(call.echoes[0], "Once") << "as it was sent, without the begin token";
-  EXPECT_EQ(call.echoes[1], *tokenizer_.Decode(std::vector<Token>{Tokens("upon")[0]}));
+  const std::vector<EchoedPrompt>& echoes = OpenAiContextOf(call).echoes;
+  ASSERT_EQ(echoes.size(), 2u);
+  EXPECT_EQ(echoes[0].text, "Once") << "as it was sent, without the begin token";
+  EXPECT_EQ(echoes[0].n_added, 1u);
+  EXPECT_EQ(echoes[1].text, *tokenizer_.Decode(std::vector<Token>{Tokens("upon")[0]}));
+  EXPECT_EQ(echoes[1].n_added, 0u);
   EXPECT_EQ(call.requests[0].sampling.max_tokens, 0);
+  EXPECT_EQ(call.requests[0].prompt_logprobs, std::nullopt);
+}
+
+TEST_F(ApiCallTest, AnEchoWithLogprobsHasThoseOfThePrompt) {
+  EXPECT_EQ(
+      Completion(R"({"prompt": "a", "echo": true, "logprobs": 3})").requests[0].prompt_logprobs, 3);
+  EXPECT_EQ(Completion(R"({"prompt": "a", "logprobs": 3})").requests[0].prompt_logprobs,
+            std::nullopt);
+  EXPECT_EQ(Completion(R"({"prompt": "a", "echo": true, "logprobs": 3, "prompt_logprobs": 5})")
+                .requests[0]
+                .prompt_logprobs,
+            5);
+}
+
+TEST_F(ApiCallTest, TheBestAnswersNeedLogprobs) {
+  const ApiCall call = Completion(R"({"prompt": "a", "best_of": 3})");
+  EXPECT_EQ(call.requests[0].n_choices, 3);
+  EXPECT_EQ(call.requests[0].sampling.top_logprobs, 0);
+  EXPECT_EQ(OpenAiContextOf(call).logprobs, std::nullopt) << "nobody asked to see them";
+  EXPECT_EQ(OpenAiContextOf(call).n_told, 1);
+}
+
+// What a few bytes can ask for is bounded.
+TEST_F(ApiCallTest, ManyLogprobsOfPromptsAreAnError) {
+  model_.limits.max_prompt_logprobs = 100;
+  const std::string body = R"({"prompt": [[5, 6, 7, 8], [5, 6, 7, 8]], "prompt_logprobs": )";
+  EXPECT_TRUE(kCompletions.prepare(body + "11}", model_));
+  const ApiError error = ErrorOf(&kCompletions, body + "12}");
+  EXPECT_EQ(error.param, "prompt_logprobs");
+  EXPECT_EQ(error.message,
+            "prompt_logprobs: expected at most 100 values for all prompts, found 104");
+  EXPECT_EQ(ErrorOf(&kChatCompletions, R"({"messages": [{"role": "user", "content": "Hi"}],
+      "prompt_logprobs": 1, "tool_choice": "required",
+      "tools": [{"type": "function", "function": {"name": "f"}}]})")
+                .param,
+            "prompt_logprobs");
 }
 
 TEST_F(ApiCallTest, SuffixesLeaveAGap) {

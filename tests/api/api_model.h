@@ -22,6 +22,7 @@ class ApiModelTest : public ::testing::Test {
     model_ = {.tokenizer = &tokenizer_,
               .profile = PreviewProfile(),
               .bos = 0,
+              .eos = 1,
               .name = "fairy",
               .fingerprint = "fp_test",
               .limits = {.vocab_size = tokenizer_.vocab_size(), .max_context = 2048}};

@@ -29,6 +29,7 @@ class PromptGoldensTest : public ::testing::Test {
     return {.tokenizer = &*tokenizer_,
             .profile = profile,
             .bos = 0,
+            .eos = 1,
             .name = "m",
             .fingerprint = "",
             .limits = {.vocab_size = tokenizer_->vocab_size(), .max_context = 1000000}};

@@ -70,6 +70,7 @@ int Run(const std::string& path, const std::string& key) {
   const ApiModel model = {.tokenizer = &*tokenizer,
                           .profile = PreviewProfile(),
                           .bos = 0,
+                          .eos = 1,
                           .name = "fairy",
                           .fingerprint = "fathom-scripted",
                           .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},

@@ -85,6 +85,48 @@ class ServeTest(unittest.TestCase):
         self.assertTrue(chosen["choices"][0]["message"]["content"])
         self.assertEqual(server.stop(), 0)
 
+    def test_texts_score_as_they_were_generated(self):
+        server = self.serve()
+        told = post(server.url, "/v1/completions",
+                    {**STORY, "max_tokens": 30, "logprobs": 2, "return_token_ids": True})
+        choice = told["choices"][0]
+        prompt = choice["prompt_token_ids"] + choice["token_ids"]
+        scored = post(server.url, "/v1/completions",
+                      {"prompt": prompt, "echo": True, "logprobs": 2, "max_tokens": 0})
+        scores = scored["choices"][0]["logprobs"]
+        self.assertEqual(len(scores["tokens"]), len(prompt))
+        self.assertEqual(scores["token_logprobs"][0], None)
+        generated = choice["logprobs"]
+        for key in ("tokens", "token_logprobs", "top_logprobs"):
+            self.assertEqual(scores[key][-30:], generated[key], key)
+        self.assertEqual(scored["usage"]["completion_tokens"], 0)
+        self.assertEqual(scored["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        # The text itself, in front of which the server puts the begin token.
+        text = STORY["prompt"] + choice["text"]
+        scored = post(server.url, "/v1/completions",
+                      {"prompt": text, "echo": True, "logprobs": 2, "max_tokens": 0,
+                       "prompt_logprobs": 1})["choices"][0]
+        self.assertEqual(scored["text"], text)
+        self.assertEqual("".join(scored["logprobs"]["tokens"]), text)
+        self.assertEqual(scored["logprobs"]["token_logprobs"][-30:], generated["token_logprobs"])
+        self.assertEqual(len(scored["prompt_logprobs"]), len(scored["logprobs"]["tokens"]) + 1)
+        last = scored["prompt_logprobs"][-1][str(prompt[-1])]
+        self.assertEqual(last["logprob"], generated["token_logprobs"][-1])
+        events = []
+        stream(server.url, {"prompt": text, "echo": True, "logprobs": 2, "max_tokens": 2,
+                            "seed": 1}, events)
+        streamed = [entry for event in events if event != "[DONE]"
+                    for entry in json.loads(event)["choices"][0]["logprobs"]["token_logprobs"]]
+        self.assertEqual(streamed[:-2], scored["logprobs"]["token_logprobs"])
+
+    def test_clients_can_tokenize_as_the_server_does(self):
+        server = self.serve()
+        info = get_json(server.url + "/tokenizer_info")
+        for token, ids in ((info["bos_token"], [0]), (info["eos_token"], [1])):
+            self.assertEqual(post(server.url, "/tokenize",
+                                  {"prompt": token, "add_special_tokens": False})["tokens"], ids)
+        self.assertEqual(info["vocab_size"], 4096)
+
     def test_a_checkpoint_says_whether_it_thinks(self):
         fairy = Path(__file__).parents[2] / "models" / "fairy"
         with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,8 @@ ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t cr
             .created = created,
             .model = call.model,
             .fingerprint = model.fingerprint},
-      started_(call.requests.size(), false) {
+      started_(call.requests.size(), false),
+      prompt_logprobs_(call.requests.size()) {
   for (const Request& request : call.requests) {
     for (int i = 0; i < request.n_choices; ++i) {
       choices_.emplace_back(call.answers, random_bits);
@@ -34,6 +35,12 @@ void ApiAnswer::Start(std::size_t request, const RequestStats& stats) {
   started_[request] = true;
   usage_.prompt_tokens += stats.prompt_tokens;
   usage_.cached_tokens += stats.cached_tokens;
+  prompt_logprobs_[request] = stats.prompt_logprobs;
+}
+
+std::span<const TokenLogprobs> ApiAnswer::prompt_logprobs(std::size_t request) const {
+  const auto& logprobs = prompt_logprobs_[request];
+  return logprobs == nullptr ? std::span<const TokenLogprobs>() : *logprobs;
 }
 
 std::span<const AnswerCollector> ApiAnswer::ChoicesOf(std::size_t request) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,6 +72,9 @@ class ApiAnswer {
   // True if all choices of the request are finished and the engine does not know. The request may
   // be cancelled; the answer does not depend on it.
   bool WantsNoMore(std::size_t request) const;
+  // The log probabilities of call().requests[request].prompt behind its first token; empty before
+  // the request's first event, or if they were not asked for.
+  std::span<const TokenLogprobs> prompt_logprobs(std::size_t request) const;
   // The sections of the choice's tokens.
   const TokenSections& sections(std::size_t choice) const { return sections_[choice]; }
   // Returns the usage so far. Drafts count for requests that have ended.
@@ -87,9 +91,10 @@ class ApiAnswer {
   const RandomBits random_bits_;
   const ResponseHead head_;
   std::vector<AnswerCollector> choices_;
-  std::vector<bool> started_;            // by request
-  std::vector<TokenSections> sections_;  // by choice
-  Usage usage_;                          // prompts and drafts
+  std::vector<bool> started_;                                                       // by request
+  std::vector<std::shared_ptr<const std::vector<TokenLogprobs>>> prompt_logprobs_;  // by request
+  std::vector<TokenSections> sections_;                                             // by choice
+  Usage usage_;  // prompts and drafts
 };
 
 }  // namespace fathom

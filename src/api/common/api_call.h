@@ -29,6 +29,7 @@ struct ApiModel {
   const Tokenizer* tokenizer = nullptr;
   PromptProfile profile;
   Token bos = 0;
+  Token eos = 0;
   std::string name;         // the model name in answers to requests that name none
   std::string fingerprint;  // "system_fingerprint" of answers
   // Names the client, for example by its key. Models of different salts share no cached blocks
@@ -45,8 +46,6 @@ struct ApiCall {
   std::string model;              // the name that the client used
   std::vector<Request> requests;  // one per prompt; a chat has one
   AnswerOptions answers;          // for every choice
-  // The text that the answers to each request begin with, if the completion repeats its prompts.
-  std::vector<std::string> echoes{};
   // Set for a chat whose answers may be remembered (RememberTurns).
   std::optional<OpenConversation> conversation{};
   std::size_t n_replayed = 0;               // earlier turns replayed token by token

@@ -143,10 +143,21 @@ std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFi
   }
   const Status valid = Validate(fields.sampling, model.limits.vocab_size);
   if (!valid) return ToApiError(valid.error());
+  std::int64_t n_scored = n_tokens;
+  for (const Request& request : call->requests) n_scored += std::ssize(request.prompt);
+  const std::int64_t n_logprobs =
+      fields.prompt_logprobs ? n_scored * (1 + *fields.prompt_logprobs) : 0;
+  if (n_logprobs > model.limits.max_prompt_logprobs) {
+    return ToApiError({ErrorCode::kInvalidArgument,
+                       fmt::format("prompt_logprobs: expected at most {} values for all prompts, "
+                                   "found {}",
+                                   model.limits.max_prompt_logprobs, n_logprobs)});
+  }
   call->requests.push_back({.prompt = std::move(tokens),
                             .sampling = fields.sampling,
                             .n_choices = fields.n_choices,
                             .priority = fields.priority,
+                            .prompt_logprobs = fields.prompt_logprobs,
                             .cache_salt = CacheSalt(model, fields)});
   return std::nullopt;
 }
@@ -188,6 +199,10 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   call.n_replayed = prompt->n_replayed;
   const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
   if (!forced) return UnexpectedApiError(forced.error());
+  if (!forced->empty() && request->generation.prompt_logprobs) {
+    return UnexpectedApiError(
+        {ErrorCode::kUnsupported, "prompt_logprobs: not supported where a tool must be called"});
+  }
   if (!forced->empty()) {
     Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
                                                     *model.tokenizer, model.limits.max_context);

@@ -26,8 +26,6 @@ constexpr std::string_view kNotYet[] = {
     "grammar",
     "include_stop_str_in_output",
     "logits_processors",
-    "prompt_logprobs",
-    "return_token_ids",
     "structured_outputs",
     "truncate_prompt_tokens",
     "use_beam_search",
@@ -106,6 +104,15 @@ void ReadLengths(FieldReader& reader, bool may_be_empty, SamplingParameters* sam
                 fmt::format("{}", sampling->min_tokens));
   }
   reader.ReadBool("ignore_eos", &sampling->ignore_eos);
+}
+
+void ReadPromptLogprobs(FieldReader& reader, GenerationFields* fields) {
+  if (reader.Find("prompt_logprobs") == nullptr) return;
+  std::int64_t count = 0;
+  reader.ReadInteger("prompt_logprobs", {.low = 0, .high = kMaxTopLogprobs}, &count);
+  fields->prompt_logprobs = static_cast<int>(count);
+  fields->may_be_empty = true;  // a prompt may only be scored, as in vLLM
+  if (fields->stream) reader.Fail("prompt_logprobs", "no stream with them", "stream: true");
 }
 
 void ReadStream(FieldReader& reader, GenerationFields* fields) {
@@ -221,17 +228,18 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   ReadLogitBias(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop", limits, &fields->sampling);
   ReadStopTokens(reader, limits, &fields->sampling);
+  ReadStream(reader, fields);
+  ReadPromptLogprobs(reader, fields);
   ReadLengths(reader, fields->may_be_empty, &fields->sampling);
   std::int64_t n_choices = fields->n_choices;
   reader.ReadInteger("n", {.low = 1, .high = limits.max_choices}, &n_choices);
   fields->n_choices = static_cast<int>(n_choices);
-  std::int64_t best_of = n_choices;
-  reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
   std::int64_t priority = -fields->priority;
   reader.ReadInteger("priority", {.low = -kMaxPriority, .high = kMaxPriority}, &priority);
   fields->priority = static_cast<int>(-priority);
   ReadCacheSalt(reader, &fields->cache_salt);
-  ReadStream(reader, fields);
+  reader.ReadBool("return_token_ids", &fields->return_token_ids);
+  reader.ReadBool("return_tokens_as_token_ids", &fields->names_tokens_by_id);
   ReadFormat(reader, reader.Find("response_format"), "response_format", fields);
   RefuseUnsupported(reader);
 }

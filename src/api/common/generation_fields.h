@@ -26,6 +26,7 @@ struct RequestLimits {
   std::size_t max_stop_tokens = 1024;
   std::size_t max_logit_biases = 4096;
   std::size_t max_tools = 1024;
+  std::int64_t max_prompt_logprobs = 1 << 20;  // values, for all prompts of a request
 };
 
 // Values of absent fields.
@@ -50,6 +51,9 @@ struct GenerationFields {
   bool include_usage = false;     // send the usage in a last chunk of a stream
   bool continuous_usage = false;  // send the usage so far in every chunk
   bool may_be_empty = false;      // allow max_tokens 0; set by callers of ReadGenerationFields
+  std::optional<int> prompt_logprobs{};  // Request::prompt_logprobs
+  bool return_token_ids = false;         // tell the tokens of prompts and answers
+  bool names_tokens_by_id = false;       // write "token_id:7" for a token, not its text
   // The fields, "a.b, c", that ask for an answer of some form, where this build cannot enforce it.
   std::string relaxed{};
 };

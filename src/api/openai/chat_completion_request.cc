@@ -200,6 +200,9 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGenerationFields(reader, limits, &request.generation);
+  const int n_choices = request.generation.n_choices;
+  std::int64_t best_of = n_choices;  // only completions choose among their answers
+  reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
   CheckToolCount(reader, "tools", limits);
   CheckToolCount(reader, "functions", limits);
   CheckModalities(reader);

@@ -69,6 +69,18 @@ void ReadLogprobCount(FieldReader& reader, SamplingParameters* sampling) {
   sampling->top_logprobs = static_cast<int>(n_logprobs);
 }
 
+// Reads how many answers are generated of which the n best are told.
+void ReadBestOf(FieldReader& reader, const RequestLimits& limits, CompletionRequest* request) {
+  GenerationFields& fields = request->generation;
+  request->n_told = fields.n_choices;
+  std::int64_t best_of = fields.n_choices;
+  reader.ReadInteger("best_of", {.low = fields.n_choices, .high = limits.max_choices}, &best_of);
+  if (fields.stream && best_of > fields.n_choices) {
+    reader.Fail("best_of", "n where the answers are streamed", fmt::format("{}", best_of));
+  }
+  fields.n_choices = static_cast<int>(best_of);
+}
+
 }  // namespace
 
 Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const RequestLimits& limits,
@@ -82,6 +94,7 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM
   ReadGenerationFields(reader, limits, &request.generation);
   ReadLogprobCount(reader, &request.generation.sampling);
+  ReadBestOf(reader, limits, &request);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);
   std::string suffix = reader.Text("suffix");
   if (!suffix.empty()) request.suffix = std::move(suffix);
@@ -89,9 +102,9 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
     reader.Fail({ErrorCode::kUnsupported,
                  "thinking_token_budget: not supported where the reasoning is not told apart"});
   }
-  if (request.echo && request.generation.sampling.top_logprobs) {
+  if (request.echo && request.generation.sampling.top_logprobs && request.suffix) {
     reader.Fail({ErrorCode::kUnsupported,
-                 "echo: not supported with logprobs, which would have to be those of the prompt"});
+                 "echo: not supported with logprobs and suffix, whose tokens are no text"});
   }
   if (reader.error()) return Unexpected(*reader.error());
   return request;

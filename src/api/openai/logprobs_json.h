@@ -1,9 +1,10 @@
-// Log probabilities in the two formats that OpenAI clients know.
+// Log probabilities in the formats that clients of OpenAI and vLLM know.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "api/common/answer_collector.h"
 #include "base/utf8.h"
@@ -12,32 +13,58 @@
 
 namespace fathom {
 
-// Both classes write the tokens of one choice whose section is known and that are not written yet,
-// so that each chunk of a stream gets the tokens of its text, and a whole response all of them. The
-// result is null if no log probabilities were requested. All calls pass the same `answer`.
+// Names tokens in JSON: by their text, or as "token_id:7".
+struct TokenNames {
+  const Tokenizer& tokenizer;
+  bool by_id = false;
+  std::string operator()(Token token) const;
+};
 
-// For a chat: {"content": [...], "reasoning_content": [...]}, an entry {"token", "logprob",
-// "bytes", "top_logprobs"} for each token of visible content and of the reasoning, none for markup.
+// Both classes write the tokens of one choice whose section is known and that are not written yet,
+// so that each chunk of a stream gets the tokens of its text, and a whole response all of them. All
+// calls pass the same `answer`.
+
+// For a chat, null if no log probabilities were requested: {"content": [...], "reasoning_content":
+// [...]}, an entry {"token", "logprob", "bytes", "top_logprobs"} for each token of visible content
+// and of the reasoning, none for markup.
 class ChatLogprobs {
  public:
   JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                 bool include_reasoning, const Tokenizer& tokenizer);
+                 bool include_reasoning, const TokenNames& names);
 
  private:
   std::size_t n_written_ = 0;  // tokens, including those without an entry
 };
 
+// The tokens of a prompt that is repeated, and the log probabilities of those behind the first.
+struct ScoredPrompt {
+  std::span<const Token> tokens;
+  std::span<const TokenLogprobs> logprobs;
+};
+
 // For a completion: {"tokens", "token_logprobs", "top_logprobs", "text_offset"}, with offsets in
-// characters of the answer's text.
+// characters of the text. Leaves out what a stop string cut off. A token that ended the answer has
+// no text, but an entry: clients that score a prompt expect one behind it.
 class CompletionLogprobs {
  public:
+  // The first token has no log probability, as nothing comes before it. Call before Next.
+  void AddPrompt(const ScoredPrompt& prompt, int n_top, const TokenNames& names);
   JsonValue Next(const CollectedAnswer& answer, std::span<const TokenSection> sections,
-                 const Tokenizer& tokenizer);
+                 const TokenNames& names);
 
  private:
+  void Add(Token token, JsonValue logprob, JsonValue top, const TokenNames& names);
+
+  JsonValue json_ = Empty();
+  static JsonValue Empty();
   std::size_t n_written_ = 0;
   std::size_t n_characters_ = 0;  // characters of the written tokens
   Utf8Stream utf8_;
 };
+
+// [null, {"17": {"logprob", "rank", "decoded_token"}, ...}, ...]: for each token of a prompt itself
+// and the `n_top` best tokens of its place, as vLLM tells prompt_logprobs.
+JsonValue PromptLogprobsJson(std::span<const TokenLogprobs> logprobs, int n_top,
+                             const Tokenizer& tokenizer);
 
 }  // namespace fathom

@@ -1,5 +1,6 @@
 #include "api/openai/openai_api.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -40,20 +41,22 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
   return tokens;
 }
 
+// `n_added`: the tokens in front of those of the client's text.
 Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
-                                    const CompletionRequest& request, const ApiModel& model) {
+                                    const CompletionRequest& request, const ApiModel& model,
+                                    std::size_t* n_added) {
   Result<std::vector<Token>> tokens = TokensOf(prompt, *model.tokenizer);
   if (!tokens) return tokens;
-  bool begins = !tokens->empty() && tokens->front() == model.bos;
+  const bool begins = !tokens->empty() && tokens->front() == model.bos;
   if (request.suffix) {
     if (begins) tokens->erase(tokens->begin());
     tokens = FillInTheMiddle(*std::move(tokens), *request.suffix, *model.tokenizer);
     if (!tokens) return tokens;
     if (begins) tokens->insert(tokens->begin(), model.bos);
   }
-  begins =
-      begins || !request.add_special_tokens || std::holds_alternative<std::vector<Token>>(prompt);
-  if (!begins) tokens->insert(tokens->begin(), model.bos);
+  const bool is_text = std::holds_alternative<std::string>(prompt);
+  *n_added = is_text && request.add_special_tokens && !begins ? 1 : 0;
+  tokens->insert(tokens->begin(), *n_added, model.bos);
   return tokens;
 }
 
@@ -63,21 +66,55 @@ Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& 
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
 
+// What the responses to a request tell, beside the answers.
+OpenAiContext ContextFor(const GenerationFields& fields) {
+  return {.logprobs = fields.sampling.top_logprobs,
+          .prompt_logprobs = fields.prompt_logprobs,
+          .token_ids = fields.return_token_ids,
+          .names_tokens_by_id = fields.names_tokens_by_id};
+}
+
+ApiResult<ApiCall> PrepareChatCompletion(const ApiBody& body, const ApiModel& model) {
+  auto request = ParseChatCompletionRequest(body, model.limits, model.defaults);
+  OpenAiContext context = ContextFor(request ? request->generation : GenerationFields());
+  context.legacy_functions = request && request->legacy_functions;
+  ApiResult<ApiCall> call = PrepareChat(kChatCompletions, std::move(request), model);
+  if (call) call->context = std::move(context);
+  return call;
+}
+
+// The log probabilities that a completion needs, and those that it tells: an echo has those of its
+// prompt, and the best answers are those of the highest probability.
+OpenAiContext PlaceLogprobs(CompletionRequest* request) {
+  GenerationFields& fields = request->generation;
+  OpenAiContext context = ContextFor(fields);
+  context.n_told = request->n_told;
+  if (request->echo && context.logprobs) {
+    fields.prompt_logprobs = std::max(fields.prompt_logprobs.value_or(0), *context.logprobs);
+  }
+  if (context.n_told < fields.n_choices && !context.logprobs) fields.sampling.top_logprobs = 0;
+  return context;
+}
+
 ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model) {
   Result<CompletionRequest> request = ParseCompletionRequest(body, model.limits, model.defaults);
   if (!request) return UnexpectedApiError(request.error());
+  OpenAiContext context = PlaceLogprobs(&*request);
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
-    Result<std::vector<Token>> tokens = TokensOf(prompt, *request, model);
+    std::size_t n_added = 0;
+    Result<std::vector<Token>> tokens = TokensOf(prompt, *request, model, &n_added);
     if (!tokens) return UnexpectedApiError(tokens.error());
+    if (request->echo) {
+      Result<std::string> text = PromptText(prompt, *model.tokenizer);
+      if (!text) return UnexpectedApiError(text.error());
+      context.echoes.push_back({.text = *std::move(text), .n_added = n_added});
+    }
     std::optional<ApiError> error =
         AddRequest(*std::move(tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
-    if (!request->echo) continue;
-    Result<std::string> text = PromptText(prompt, *model.tokenizer);
-    if (!text) return UnexpectedApiError(text.error());
-    call.echoes.push_back(*std::move(text));
   }
+  call.context = std::move(context);
   return call;
 }
 
@@ -86,6 +123,12 @@ constexpr std::string_view kCompletionPaths[] = {"/v1/completions", "/completion
                                                  "/beta/completions"};
 
 }  // namespace
+
+const OpenAiContext& OpenAiContextOf(const ApiCall& call) {
+  static const OpenAiContext kDefaults;
+  const auto* context = std::any_cast<OpenAiContext>(&call.context);
+  return context == nullptr ? kDefaults : *context;
+}
 
 ApiReply OpenAiError(const ApiError& error) {
   return {.status = error.status, .body = ToJson(error)};
@@ -110,14 +153,7 @@ JsonValue OpenAiModelList(std::span<const ModelCard> models) {
 
 const Api kChatCompletions = {
     .paths = kChatPaths,
-    .prepare =
-        [](const ApiBody& body, const ApiModel& model) {
-          auto request = ParseChatCompletionRequest(body, model.limits, model.defaults);
-          const bool is_legacy = request && request->legacy_functions;
-          ApiResult<ApiCall> call = PrepareChat(kChatCompletions, std::move(request), model);
-          if (call && is_legacy) call->context = LegacyFunctions();
-          return call;
-        },
+    .prepare = PrepareChatCompletion,
     .make_format = MakeChatFormat,
     .error = OpenAiError,
     .model_card = OpenAiModelCard,

@@ -1,8 +1,12 @@
 // The chat completions and completions of OpenAI. docs/spec/serving.md sections 5 to 8.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "api/common/api.h"
 
@@ -11,8 +15,25 @@ namespace fathom {
 extern const Api kChatCompletions;
 extern const Api kCompletions;
 
-// ApiCall::context of a chat whose client offers "functions" and reads "function_call".
-struct LegacyFunctions {};
+// A prompt that the answers to it begin with.
+struct EchoedPrompt {
+  std::string text;
+  std::size_t n_added = 0;  // tokens in front of the text's own
+};
+
+// ApiCall::context: what the response tells.
+struct OpenAiContext {
+  bool legacy_functions = false;  // a chat whose client reads "function_call"
+  std::optional<int> logprobs{};  // and how many of the best tokens beside each; none: not told
+  std::optional<int> prompt_logprobs{};
+  bool token_ids = false;
+  bool names_tokens_by_id = false;
+  // Of completions.
+  int n_told = 1;                      // the best answers to each prompt
+  std::vector<EchoedPrompt> echoes{};  // of each prompt; empty: not asked for
+};
+// Returns the context of a call of this file's APIs.
+const OpenAiContext& OpenAiContextOf(const ApiCall& call);
 
 // Write the responses, whole and streamed (openai_format.cc).
 std::unique_ptr<AnswerFormat> MakeChatFormat();

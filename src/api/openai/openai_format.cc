@@ -1,4 +1,9 @@
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -37,18 +42,19 @@ JsonValue UsageJson(const Usage& usage) {
           {"prompt_cache_miss_tokens", usage.prompt_tokens - usage.cached_tokens}};
 }
 
-// Writes a whole response: the choices and the usage.
-std::string WholeResponse(std::string_view object, const ApiAnswer& answer, JsonValue choices) {
+// Returns a whole response: the choices and the usage.
+JsonValue WholeJson(std::string_view object, const ApiAnswer& answer, JsonValue choices) {
   JsonValue json = ResponseJson(object, answer.head(), std::move(choices));
   json["usage"] = UsageJson(answer.usage());
-  return WriteJson(json);
+  return json;
 }
 
 // Appends a chunk about one choice. If the call asked for the usage, it is in every chunk: null, or
-// the usage so far.
+// the usage so far. `fields` are added to the chunk.
 void AppendChunk(std::string_view object, const ApiAnswer& answer, JsonValue choice,
-                 std::string* out) {
+                 std::string* out, const JsonValue& fields = JsonValue::Object()) {
   JsonValue chunk = ResponseJson(object, answer.head(), JsonValue::Array({std::move(choice)}));
+  chunk.Update(fields);
   if (answer.call().include_usage) {
     const bool is_known = answer.call().continuous_usage;
     chunk["usage"] = is_known ? UsageJson(answer.usage()) : JsonValue(nullptr);
@@ -63,12 +69,42 @@ JsonValue StopReasonJson(const CollectedAnswer& answer) {
   return nullptr;
 }
 
+TokenNames NamesFor(const ApiAnswer& answer) {
+  return {.tokenizer = *answer.model().tokenizer,
+          .by_id = OpenAiContextOf(answer.call()).names_tokens_by_id};
+}
+
 // A choice that is being written. Logprobs: ChatLogprobs or CompletionLogprobs.
 template <class Logprobs>
 struct StreamedChoice {
   bool has_begun = false;
+  std::size_t n_ids = 0;  // tokens whose ids are written
   Logprobs logprobs;
 };
+
+// Adds the ids of the tokens of a choice behind the first n_written, if the client asked for them.
+void AddTokenIds(const ApiAnswer& answer, std::size_t choice, std::size_t* n_written,
+                 JsonValue* json) {
+  if (!OpenAiContextOf(answer.call()).token_ids) return;
+  const std::vector<Token>& tokens = answer.choices()[choice].collected().tokens;
+  (*json)["token_ids"] = JsonValue::Array();
+  for (; *n_written < tokens.size(); ++*n_written) {
+    (*json)["token_ids"].push_back(tokens[*n_written]);
+  }
+}
+
+// Adds the ids of a prompt, if the client asked for them.
+void AddPromptIds(const ApiAnswer& answer, std::size_t request, JsonValue* json) {
+  if (!OpenAiContextOf(answer.call()).token_ids) return;
+  (*json)["prompt_token_ids"] = answer.call().requests[request].prompt;
+}
+
+void AddPromptLogprobs(const ApiAnswer& answer, std::size_t request, JsonValue* json) {
+  const std::optional<int> count = OpenAiContextOf(answer.call()).prompt_logprobs;
+  if (!count) return;
+  (*json)["prompt_logprobs"] =
+      PromptLogprobsJson(answer.prompt_logprobs(request), *count, *answer.model().tokenizer);
+}
 
 // The begin and the end of a stream, alike for chat completions and completions.
 template <class Logprobs>
@@ -100,9 +136,7 @@ class OpenAiFormat : public AnswerFormat {
   std::vector<StreamedChoice<Logprobs>> choices_;
 };
 
-bool IsLegacy(const ApiAnswer& answer) {
-  return std::any_cast<LegacyFunctions>(&answer.call().context) != nullptr;
-}
+bool IsLegacy(const ApiAnswer& answer) { return OpenAiContextOf(answer.call()).legacy_functions; }
 
 std::string_view FinishName(ChatFinishReason reason, bool is_legacy) {
   const bool is_call = is_legacy && reason == ChatFinishReason::kToolCalls;
@@ -169,30 +203,37 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
   std::string Whole(const ApiAnswer& answer) override {
     const bool include_reasoning = answer.call().answers.include_reasoning;
     JsonValue list = JsonValue::Array();
-    for (const AnswerCollector& choice : answer.choices()) {
-      const CollectedAnswer& collected = choice.collected();
-      const TokenSections& sections = answer.sections(list.items().size());
+    for (std::size_t i = 0; i < answer.choices().size(); ++i) {
+      const CollectedAnswer& collected = answer.choices()[i].collected();
       ChatLogprobs logprobs;
-      list.push_back(
-          {{"index", list.items().size()},
-           {"message", MessageJson(collected.answer, include_reasoning, IsLegacy(answer))},
-           {"logprobs", logprobs.Next(collected, sections.sections(), include_reasoning,
-                                      *answer.model().tokenizer)},
-           {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
-           {"stop_reason", StopReasonJson(collected)}});
+      JsonValue choice = {
+          {"index", i},
+          {"message", MessageJson(collected.answer, include_reasoning, IsLegacy(answer))},
+          {"logprobs", logprobs.Next(collected, answer.sections(i).sections(), include_reasoning,
+                                     NamesFor(answer))},
+          {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
+          {"stop_reason", StopReasonJson(collected)}};
+      std::size_t n_ids = 0;
+      AddTokenIds(answer, i, &n_ids, &choice);
+      list.push_back(std::move(choice));
     }
-    return WholeResponse("chat.completion", answer, std::move(list));
+    JsonValue json = WholeJson("chat.completion", answer, std::move(list));
+    AddPromptLogprobs(answer, 0, &json);
+    AddPromptIds(answer, 0, &json);
+    return WriteJson(json);
   }
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
     // Sent with the first token, because clients measure the first chunk.
     if (!std::exchange(choices_[piece.choice].has_begun, true)) {
+      JsonValue prompt = JsonValue::Object();
+      AddPromptIds(answer, 0, &prompt);
       AppendChunk(object_, answer,
                   {{"index", piece.choice},
                    {"delta", {{"role", "assistant"}, {"content", ""}}},
                    {"logprobs", nullptr},
                    {"finish_reason", nullptr}},
-                  out);
+                  out, prompt);
     }
     for (const AnswerEvent& event : piece.events) {
       if (event.kind == AnswerEvent::Kind::kFinish) {
@@ -202,12 +243,12 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
       JsonValue delta = DeltaJson(event, answer.call().answers.include_reasoning, IsLegacy(answer));
       if (delta.IsNull()) continue;
       const bool is_reasoning = event.kind == AnswerEvent::Kind::kReasoningDelta;
-      AppendChunk(object_, answer,
-                  {{"index", piece.choice},
-                   {"delta", std::move(delta)},
-                   {"logprobs", Logprobs(answer, piece.choice, is_reasoning)},
-                   {"finish_reason", nullptr}},
-                  out);
+      JsonValue choice = {{"index", piece.choice},
+                          {"delta", std::move(delta)},
+                          {"logprobs", Logprobs(answer, piece.choice, is_reasoning)},
+                          {"finish_reason", nullptr}};
+      AddTokenIds(answer, piece.choice, &choices_[piece.choice].n_ids, &choice);
+      AppendChunk(object_, answer, std::move(choice), out);
     }
   }
 
@@ -218,30 +259,33 @@ class ChatFormat final : public OpenAiFormat<ChatLogprobs> {
     const TokenSections& known = answer.sections(choice);
     std::span<const TokenSection> sections = known.sections();
     if (is_reasoning) sections = sections.first(static_cast<std::size_t>(known.n_reasoning()));
-    JsonValue logprobs = choices_[choice].logprobs.Next(
-        answer.choices()[choice].collected(), sections, answer.call().answers.include_reasoning,
-        *answer.model().tokenizer);
+    JsonValue logprobs =
+        choices_[choice].logprobs.Next(answer.choices()[choice].collected(), sections,
+                                       answer.call().answers.include_reasoning, NamesFor(answer));
     return IsEmpty(logprobs) ? JsonValue(nullptr) : logprobs;
   }
 
   void AppendFinish(const ApiAnswer& answer, std::size_t choice, std::string* out) {
     const CollectedAnswer& collected = answer.choices()[choice].collected();
     if (collected.error) return;  // Fail comes next
-    AppendChunk(object_, answer,
-                {{"index", choice},
-                 {"delta", JsonValue::Object()},
-                 {"logprobs", Logprobs(answer, choice, false)},
-                 {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
-                 {"stop_reason", StopReasonJson(collected)}},
-                out);
+    JsonValue json = {
+        {"index", choice},
+        {"delta", JsonValue::Object()},
+        {"logprobs", Logprobs(answer, choice, false)},
+        {"finish_reason", FinishName(collected.answer.finish_reason, IsLegacy(answer))},
+        {"stop_reason", StopReasonJson(collected)}};
+    AddTokenIds(answer, choice, &choices_[choice].n_ids, &json);
+    AppendChunk(object_, answer, std::move(json), out);
   }
 };
 
-// Returns the text that a choice begins with.
-std::string EchoedPrompt(const ApiAnswer& answer, std::size_t choice) {
-  const ApiCall& call = answer.call();
-  if (call.echoes.empty()) return "";
-  return call.echoes[choice / static_cast<std::size_t>(call.requests[0].n_choices)];
+// Mean of the log probabilities of the answer's tokens; an empty answer is certain.
+double MeanLogprob(const CollectedAnswer& answer) {
+  double sum = 0;
+  for (const TokenLogprobs& token : answer.logprobs) {
+    sum += static_cast<double>(token.chosen.logprob);
+  }
+  return answer.logprobs.empty() ? 0 : sum / static_cast<double>(answer.logprobs.size());
 }
 
 class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
@@ -251,38 +295,88 @@ class CompletionFormat final : public OpenAiFormat<CompletionLogprobs> {
   std::string Whole(const ApiAnswer& answer) override {
     choices_.resize(answer.choices().size());
     JsonValue list = JsonValue::Array();
-    for (std::size_t i = 0; i < choices_.size(); ++i) {
-      const CollectedAnswer& collected = answer.choices()[i].collected();
-      list.push_back(
-          ChoiceJson(answer, i, EchoedPrompt(answer, i) + collected.answer.content, true));
+    for (std::size_t request = 0; request < answer.call().requests.size(); ++request) {
+      for (const std::size_t choice : ToldChoices(answer, request)) {
+        const std::string text =
+            Echo(answer, request) + answer.choices()[choice].collected().answer.content;
+        JsonValue json = ChoiceJson(answer, choice, list.items().size(), text, true);
+        AddPromptLogprobs(answer, request, &json);
+        list.push_back(std::move(json));
+      }
     }
-    return WholeResponse(object_, answer, std::move(list));
+    return WriteJson(WholeJson(object_, answer, std::move(list)));
   }
 
   void Add(const ApiAnswer& answer, const AnswerPiece& piece, std::string* out) override {
-    std::string text;
-    if (!std::exchange(choices_[piece.choice].has_begun, true)) {
-      text = EchoedPrompt(answer, piece.choice);
-    }
+    const bool begins = !choices_[piece.choice].has_begun;
+    std::string text = begins ? Echo(answer, RequestOf(answer, piece.choice)) : "";
     for (const AnswerEvent& event : piece.events) text += event.text;
     const CollectedAnswer& collected = answer.choices()[piece.choice].collected();
     const bool ends = collected.finish && !collected.error;
     if (text.empty() && !ends) return;
-    AppendChunk(object_, answer, ChoiceJson(answer, piece.choice, text, ends), out);
+    AppendChunk(object_, answer, ChoiceJson(answer, piece.choice, piece.choice, text, ends), out);
   }
 
  private:
-  JsonValue ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::string_view text,
-                       bool ends) {
+  static std::size_t RequestOf(const ApiAnswer& answer, std::size_t choice) {
+    return choice / static_cast<std::size_t>(answer.call().requests[0].n_choices);
+  }
+
+  // Returns the text that the answers to a request begin with.
+  static std::string Echo(const ApiAnswer& answer, std::size_t request) {
+    const std::vector<EchoedPrompt>& echoes = OpenAiContextOf(answer.call()).echoes;
+    return echoes.empty() ? "" : echoes[request].text;
+  }
+
+  // Returns the choices of a request that the client gets: the most probable ones.
+  static std::vector<std::size_t> ToldChoices(const ApiAnswer& answer, std::size_t request) {
+    const auto n = static_cast<std::size_t>(answer.call().requests[request].n_choices);
+    std::vector<std::size_t> choices(n);
+    std::iota(choices.begin(), choices.end(), request * n);
+    const auto n_told = static_cast<std::size_t>(OpenAiContextOf(answer.call()).n_told);
+    if (n_told < n) {
+      std::ranges::stable_sort(choices, std::greater(), [&](std::size_t choice) {
+        return MeanLogprob(answer.choices()[choice].collected());
+      });
+      choices.resize(n_told);
+    }
+    return choices;
+  }
+
+  // Adds the prompt that the choice repeats. The begin token is no part of the client's text.
+  void AddEchoedLogprobs(const ApiAnswer& answer, std::size_t choice) {
+    const OpenAiContext& context = OpenAiContextOf(answer.call());
+    if (context.echoes.empty()) return;
+    const std::size_t request = RequestOf(answer, choice);
+    const std::size_t n_added = context.echoes[request].n_added;
+    const std::span<const Token> prompt = answer.call().requests[request].prompt;
+    const std::span<const TokenLogprobs> logprobs = answer.prompt_logprobs(request);
+    choices_[choice].logprobs.AddPrompt(
+        {.tokens = prompt.subspan(n_added),
+         .logprobs = logprobs.subspan(std::min(n_added, logprobs.size()))},
+        *context.logprobs, NamesFor(answer));
+  }
+
+  JsonValue ChoiceJson(const ApiAnswer& answer, std::size_t choice, std::size_t index,
+                       std::string_view text, bool ends) {
+    StreamedChoice<CompletionLogprobs>& written = choices_[choice];
     const CollectedAnswer& collected = answer.choices()[choice].collected();
-    return {
-        {"index", choice},
+    const bool has_logprobs = OpenAiContextOf(answer.call()).logprobs.has_value();
+    const bool begins = !std::exchange(written.has_begun, true);
+    if (begins && has_logprobs) AddEchoedLogprobs(answer, choice);
+    JsonValue json = {
+        {"index", index},
         {"text", text},
-        {"logprobs", choices_[choice].logprobs.Next(collected, answer.sections(choice).sections(),
-                                                    *answer.model().tokenizer)},
+        {"logprobs", has_logprobs
+                         ? written.logprobs.Next(collected, answer.sections(choice).sections(),
+                                                 NamesFor(answer))
+                         : JsonValue(nullptr)},
         {"finish_reason", ends ? JsonValue(ChatFinishReasonName(collected.answer.finish_reason))
                                : JsonValue(nullptr)},
         {"stop_reason", ends ? StopReasonJson(collected) : JsonValue(nullptr)}};
+    if (begins) AddPromptIds(answer, RequestOf(answer, choice), &json);
+    AddTokenIds(answer, choice, &written.n_ids, &json);
+    return json;
   }
 };
 

@@ -25,6 +25,7 @@ struct CompletionRequest {
   // Put the begin token before texts that do not begin with it; lists of tokens stay as they are.
   bool add_special_tokens = true;
   bool echo = false;                  // the answers begin with their prompts
+  int n_told = 1;                     // the best answers to each prompt, among generation.n_choices
   std::optional<std::string> suffix;  // fill the gap between each prompt and this text
 };
 

@@ -200,7 +200,7 @@ JsonValue TextLogprobs(const ApiAnswer& answer) {
 
 JsonValue TextLogprobs(const ApiAnswer& answer, ChatLogprobs* told) {
   const JsonValue logprobs = told->Next(Collected(answer), answer.sections(0).sections(), false,
-                                        *answer.model().tokenizer);
+                                        {.tokenizer = *answer.model().tokenizer});
   return logprobs.IsNull() ? JsonValue::Array() : *logprobs.Find("content");
 }
 

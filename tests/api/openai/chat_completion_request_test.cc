@@ -371,7 +371,7 @@ TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
        {R"("response_format": {"type": "json_schema", "json_schema": {}})",
         R"("web_search_options": {})", R"("audio": {"voice": "v"})",
         R"("guided_json": {"type": "object"})", R"("structured_outputs": {"choice": ["a"]})",
-        R"("add_generation_prompt": false)", R"("prompt_logprobs": 1)"}) {
+        R"("add_generation_prompt": false)"}) {
     const auto request = ParseChat(Chat(field));
     ASSERT_FALSE(request) << field;
     EXPECT_EQ(request.error().code, ErrorCode::kUnsupported) << field;

@@ -69,8 +69,9 @@ TEST(CompletionRequestTest, OtherFields) {
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": false, "suffix": "", "best_of": 1})"), "accepted");
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "n": 2, "best_of": 2})"), "accepted");
   EXPECT_TRUE(ParseCompletion(R"({"prompt": "a", "echo": true})")->echo);
-  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0})"),
-            "echo: not supported with logprobs, which would have to be those of the prompt");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0})"), "accepted");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "echo": true, "logprobs": 0, "suffix": "b"})"),
+            "echo: not supported with logprobs and suffix, whose tokens are no text");
   EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "echo": true, "max_tokens": 0})")
                 ->generation.sampling.max_tokens,
             0);
@@ -81,6 +82,31 @@ TEST(CompletionRequestTest, OtherFields) {
   EXPECT_EQ(MessageOf(R"({"prompt": "a", "thinking_token_budget": -1})"), "accepted");
   EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": ""})")->suffix, std::nullopt);
   EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "suffix": "b"})")->suffix, "b");
+}
+
+TEST(CompletionRequestTest, TheBestOfSeveral) {
+  const auto request = ParseCompletion(R"({"prompt": "a", "n": 2, "best_of": 5})");
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->generation.n_choices, 5);
+  EXPECT_EQ(request->n_told, 2);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "n": 3})")->n_told, 3);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "n": 2, "best_of": 1})"),
+            "best_of: expected an integer from 2 to 8, found 1");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "best_of": 9})"),
+            "best_of: expected an integer from 1 to 8, found 9");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "best_of": 2, "stream": true})"),
+            "best_of: expected n where the answers are streamed, found 2");
+}
+
+TEST(CompletionRequestTest, LogprobsOfThePrompt) {
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a"})")->generation.prompt_logprobs, std::nullopt);
+  EXPECT_EQ(ParseCompletion(R"({"prompt": "a", "prompt_logprobs": 0})")->generation.prompt_logprobs,
+            0);
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "prompt_logprobs": 2, "max_tokens": 0})"), "accepted");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "prompt_logprobs": -1})"),
+            "prompt_logprobs: expected an integer from 0 to 20, found -1");
+  EXPECT_EQ(MessageOf(R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})"),
+            "prompt_logprobs: expected no stream with them, found stream: true");
 }
 
 }  // namespace
