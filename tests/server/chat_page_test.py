@@ -8,12 +8,12 @@ Screenshots of the scripted answers go to build/screenshots.
 """
 
 import sys
-import time
 import unittest
 from pathlib import Path
 
 from playwright.sync_api import expect, sync_playwright
 
+from chat_page_answers import ChatAnswerTests
 from chat_page_store import ChatStoreTests
 from stub_chat_server import SCRIPTS, StubServer
 
@@ -88,7 +88,7 @@ class PageTest(unittest.TestCase):
             "document.getElementById('scroller').scrollWidth <= innerWidth"))
 
 
-class ScriptedTest(ChatStoreTests, PageTest):
+class ScriptedTest(ChatAnswerTests, ChatStoreTests, PageTest):
     def setUp(self):
         self.stub = StubServer(folder)
         self.addCleanup(self.stub.stop)
@@ -181,82 +181,6 @@ class ScriptedTest(ChatStoreTests, PageTest):
         expect(self.answers.last).to_contain_text("Number 4.")
         expect(self.answers).to_have_count(1)
         self.assertEqual(self.body()["messages"], [{"role": "user", "content": "plain three"}])
-
-    def go_on(self):
-        self.answers.last.get_by_role("button", name="Continue this answer").click()
-
-    def test_continues_behind_the_limit(self):
-        self.ask("limit")
-        reasoning, content = SCRIPTS["limit"]
-        expect(self.answers).to_contain_text("Cut off")
-        expect(self.answers.locator(".text")).to_have_text(content[:19])
-        self.go_on()
-        expect(self.answers.locator(".text")).to_have_text(content)
-        self.wait_state("done")
-        expect(self.answers).not_to_contain_text("Cut off")
-        expect(self.answers.get_by_role("button", name="Continue")).to_be_hidden()
-        expect(self.answers.locator(".figures")).to_contain_text("84 tokens")  # of both parts
-        self.assertEqual(self.body()["messages"], [
-            {"role": "user", "content": "limit"},
-            {"role": "assistant", "content": content[:19], "reasoning_content": reasoning,
-             "prefix": True}])
-        self.ask("plain")
-        self.assertNotIn("prefix", self.body()["messages"][1])
-
-    def test_continues_after_stop(self):
-        self.send("slow")
-        self.stop_at("word word")
-        self.go_on()
-        self.stop_at("word " * 30)
-        self.assertTrue(SCRIPTS["slow"][1].startswith(self.body()["messages"][-1]["content"]))
-        text = self.answers.locator(".text").inner_text()
-        self.assertTrue(SCRIPTS["slow"][1].startswith(text), text)
-
-    def test_continues_after_reload(self):
-        self.send("slow")
-        expect(self.answers.last).to_contain_text("word " * 10)
-        self.page.reload()
-        self.wait_state("interrupted")
-        self.go_on()
-        self.assertTrue(self.body()["messages"][-1]["content"].startswith("word " * 10))
-        self.stop_at("word " * 60)
-        text = self.answers.locator(".text").inner_text()
-        self.assertTrue(SCRIPTS["slow"][1].startswith(text), text)
-
-    def test_answer_is_stored_while_it_is_written(self):
-        """All of it, also if nothing arrives after: a browser may end without a word."""
-        self.send("stall")
-        expect(self.answers.last).to_contain_text("First. Second.")
-        stored = """Object.entries(localStorage).some(
-            ([key, text]) => key.startsWith('fathom.chat.') && text.includes('First. Second.'))"""
-        deadline = time.monotonic() + MAX_WAIT / 1000
-        while not self.page.evaluate(stored):
-            self.assertLess(time.monotonic(), deadline, "the end of the text is not stored")
-            self.page.wait_for_timeout(100)
-        self.page.keyboard.press("Escape")
-        self.wait_state("stopped")
-
-    def test_variants(self):
-        self.ask("plain")
-        for _ in range(2):
-            self.answers.last.get_by_role("button", name="Ask for another").click()
-            self.wait_state("done")
-        previous = self.answers.get_by_role("button", name="Previous answer")
-        following = self.answers.get_by_role("button", name="Next answer")
-        expect(self.answers).to_contain_text("3 / 3")
-        expect(following).to_be_disabled()
-        previous.click()
-        previous.click()
-        expect(self.answers).to_contain_text("Number 1.")
-        expect(previous).to_be_disabled()
-        self.page.reload()
-        expect(self.answers).to_contain_text("1 / 3")
-        following.click()
-        expect(self.answers).to_contain_text("Number 2.")
-        self.shot("variants")
-        self.ask("plain")
-        self.assertIn("Number 2.", self.body()["messages"][1]["content"])
-        expect(previous).to_be_hidden()  # what follows belongs to the answer that was shown
 
     def test_reload_keeps_all(self):
         self.set_setting("System prompt", "Be brief.")
