@@ -20,6 +20,8 @@ std::string_view ChatFileJs();
 std::string_view ChatRecordJs();
 std::string_view ChatSearchJs();
 std::string_view ChatTitleJs();
+std::string_view CodeLanguagesJs();
+std::string_view CodeViewJs();
 std::string_view DomJs();
 std::string_view GenerationJs();
 std::string_view MainJs();

@@ -33,6 +33,8 @@ constexpr std::array kFiles = {
     WebFile{"/web/chat_record.js", kScript, ChatRecordJs},
     WebFile{"/web/chat_search.js", kScript, ChatSearchJs},
     WebFile{"/web/chat_title.js", kScript, ChatTitleJs},
+    WebFile{"/web/code_languages.js", kScript, CodeLanguagesJs},
+    WebFile{"/web/code_view.js", kScript, CodeViewJs},
     WebFile{"/web/dom.js", kScript, DomJs},
     WebFile{"/web/generation.js", kScript, GenerationJs},
     WebFile{"/web/main.js", kScript, MainJs},

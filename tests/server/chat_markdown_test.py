@@ -20,7 +20,7 @@ FRAGMENTS = ["word", " ", "  ", "\n", "\n\n", "# ", "- ", "* ", "1. ", "2) ", ">
              "~~~", "|", "|-|-|\n", "| a | b |\n", "---\n", "    ", "*", "**", "_", "~~", "`", "``",
              "[", "]", "(", ")", "![", "<", ">", "\\", "https://example.com/a_b", "[x](mailto:a@b.c)",
              "<script>x</script>", "javascript:x", "é", "界", "\t", "[ ] ", "&amp;", "$", "$$", "\\(", "\\)", "\\[", "\\]",
-             "\\frac{a}", "{", "}", "x^2"]
+             "\\frac{a}", "{", "}", "x^2", "/* ", " */", "`;\n", "'\n", "\n```", "if (1) ", "\n// "]
 
 # Each is repeated to LENGTH characters: what a careless reader needs quadratic time for, or a stack.
 REPEATED = ["*", "**a ", "*a _b ", "_a", "~~a", "`", "` `` ", "[", "[a](", "![", "](", "<", "> ", ">",
@@ -29,6 +29,12 @@ REPEATED = ["*", "**a ", "*a _b ", "_a", "~~a", "`", "` `` ", "[", "[a](", "![",
             "<https://", "- [ ] ", "$", "$a", "$a ", "$1", "$$", "$$a\n", "\\[a\n", "\\(",
             "$$\\frac{", "\\(\\sqrt[", "$$\n{", "$$\n\\left(", "$$\nx^_", "$$\n\\begin{matrix}&",
             "$$\n\\text{", "$$\n\\hat\\"]
+# The same as code of these languages.
+CODE_REPEATED = ['"', "'", '"\\', "/*", "`", "/[", "=/[=", "/ ", "= /a", "#", " ", "1", "1.'", "a",
+                 "a ", "_-", "- ", "<", "</a", "=\"", '"""', "a:", "@", '"a"  ', "\\", "[", "$",
+                 "a!", "; "]
+LANGUAGES = ["cpp", "java", "js", "python", "go", "rust", "php", "sh", "lua", "sql", "json", "yaml",
+             "toml", "make", "html", "css", "diff", "tex"]
 LENGTH = 30_000
 MAX_TIME = 2_000  # milliseconds for one of them; the slowest takes a tenth of it
 
@@ -37,6 +43,25 @@ DRAW = """texts => {
   const view = new MarkdownView(root);
   for (const text of texts) view.update(text);
   return root.innerHTML;
+}"""
+
+# The text of a block of code, its pieces with colours, and the names of its elements and attributes.
+DRAW_CODE = """([language, code]) => {
+  const root = document.createElement('div');
+  document.body.append(root);
+  new MarkdownView(root).update('~~~~' + language + '\\n' + code + '\\n~~~~');
+  const nodes = [...root.querySelectorAll('code *')];
+  const pieces = nodes.filter((node) => node.className !== 'section')
+      .map((node) => `${node.className} ${node.textContent.trim()}`);
+  return {text: root.querySelector('code').textContent, pieces,
+          names: nodes.flatMap((node) => [node.localName, ...node.getAttributeNames()])};
+}"""
+
+TIME_OF_LINES = """([name, line, count]) => {
+  const language = languageOf(name);
+  const start = performance.now();
+  for (let k = 0, open = null; k < count; k++) open = readLine(language, line, open, () => {});
+  return performance.now() - start;
 }"""
 
 
@@ -51,6 +76,7 @@ class MarkdownTest(unittest.TestCase):
         cls.page.goto(cls.stub.url + "blank")
         cls.page.evaluate("""async () => {
           window.MarkdownView = (await import('/web/markdown.js')).MarkdownView;
+          Object.assign(window, await import('/web/code_languages.js'));
         }""")
 
     @classmethod
@@ -81,6 +107,94 @@ class MarkdownTest(unittest.TestCase):
                     f"text => {{ const start = performance.now(); ({DRAW})([text]); "
                     "return performance.now() - start; }", text)
                 self.assertLess(time, MAX_TIME)
+
+    def test_time_of_code_is_bounded(self):
+        """On the longest lines that are read."""
+        for language in LANGUAGES:
+            for fragment in CODE_REPEATED:
+                line = (fragment * 999)[:999] + "\n"
+                with self.subTest(language=language, fragment=fragment):
+                    time = self.page.evaluate(TIME_OF_LINES, [language, line, LENGTH // 1000])
+                    self.assertLess(time, MAX_TIME)
+
+    def test_colors_of_code(self):
+        for language, code, expected in [
+            ("python", 'def f(x): return "a#b" # c',
+             "keyword def, keyword return, string \"a#b\", comment # c"),
+            ("Python", 'x = """a\n"b" # c\n""" + 1',
+             'string """a, string "b" # c, string """, number 1'),
+            ("cpp", "#include <a>\nint x1 = 0x1'000; // 'y",
+             "keyword #include, keyword int, number 0x1'000, comment // 'y"),
+            ("c++", '/* "a\nfor */ for', 'comment /* "a, comment for */, keyword for'),
+            ("js{1}", "let a = /[/'`]/g, b = `x\n${'`' // y`; if",
+             "keyword let, string /[/'`]/g, string `x, string ${'`, string ' // y`; if"),
+            ("js", "x = a / b / 2 // c", "number 2, comment // c"),
+            ("rust", "fn f<'a>(x: &'a str) { println!('x') }",
+             "keyword fn, keyword str, keyword println!, string 'x'"),
+            ("sh", "if [ ${#y} = 1 ]; then echo $x; fi # z",
+             "keyword if, number 1, keyword then, keyword echo, keyword $x, keyword fi, comment # z"),
+            ("sql", "SELECT a FROM b -- 'c'", "keyword SELECT, keyword FROM, comment -- 'c'"),
+            ("json", '{"a" : ["b", 1.5e3, true]}',
+             'keyword "a", string "b", number 1.5e3, keyword true'),
+            ("html", "<p class=\"x\">Don't</p> <!-- y -->",
+             'keyword <p, string "x", keyword >, keyword </p, keyword >, comment <!-- y -->'),
+            ("diff", "+a\n-b\n c", "string +a, keyword -b"),
+            ("constructor", "if 'x'", ""), ("", "if 'x'", ""), ("text", "if 'x'", ""),
+        ]:
+            with self.subTest(language=language, code=code):
+                drawn = self.page.evaluate(DRAW_CODE, [language, code])
+                self.assertEqual(drawn["text"], code)
+                self.assertEqual(", ".join(drawn["pieces"]), expected)
+
+    def test_code_is_never_markup(self):
+        hostile = ("<script>window.ran=1</script>\n\"<img src=x onerror='window.ran=2'>\n"
+                   "/* </span></code> <b> */ &lt;b&gt; \u2028 \x00")
+        for language in LANGUAGES + [""]:
+            with self.subTest(language=language):
+                drawn = self.page.evaluate(DRAW_CODE, [language, hostile])
+                self.assertEqual(drawn["text"], hostile)
+                self.assertEqual(set(drawn["names"]), {"span", "class"})
+        self.assertIsNone(self.page.evaluate("window.ran ?? null"))
+
+    def frame_time(self, script, argument=None):
+        """The processor time of `script` and of the frame that shows it, in milliseconds."""
+        def measured():
+            metrics = self.devtools.send("Performance.getMetrics")["metrics"]
+            return next(1000 * item["value"] for item in metrics if item["name"] == "TaskDuration")
+        start = measured()
+        self.page.evaluate(f"""async (argument) => {{
+          ({script})(argument);
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        }}""", argument)
+        return measured() - start
+
+    def test_long_code_does_not_hold_up_frames(self):
+        self.devtools = self.page.context.new_cdp_session(self.page)
+        self.devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+        line = 'for (int k = 0; k < 10; ++k) print("line of code", k);  // and a comment\n'
+        text = "~~~cpp\n" + line * (200_000 // len(line))
+        self.page.evaluate("""text => {
+          const style = document.createElement('link');
+          Object.assign(style, {rel: 'stylesheet', href: '/web/page.css'});
+          const root = document.createElement('div');
+          root.className = 'text';
+          document.head.append(style);
+          document.body.replaceChildren(root);
+          const clear = () => { window.view = new MarkdownView(root); root.replaceChildren(); };
+          const colored = () => root.querySelectorAll('.comment').length;
+          Object.assign(window, {text, clear, colored});
+          return new Promise((done) => { style.onload = done; });
+        }""", text)
+        for step in (3000, len(text)):  # while it arrives, and all at once
+            self.page.evaluate("clear()")
+            times = [self.frame_time("end => view.update(text.slice(0, end))", end)
+                     for end in range(step, len(text) + step, step)]
+            while self.page.evaluate("colored()") < text.count("//"):
+                times.append(self.frame_time("() => {}"))
+                self.assertLess(len(times), 1000, "the colours do not come")
+            # At once, a frame has the layout of the whole text, with colours or without.
+            limit = 100 if step < len(text) else 200
+            self.assertLess(max(times), limit)
 
     def test_formulas(self):
         def inline(*nodes):

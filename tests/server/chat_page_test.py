@@ -7,6 +7,7 @@
 Screenshots of the scripted answers go to build/screenshots.
 """
 
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -24,6 +25,17 @@ SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 
 folder = None  # of the page
 url = ""       # of a server that runs
+
+
+def contrast(*colors):
+    """Of two colours, as the Web Content Accessibility Guidelines have it. "rgb(1, 2, 3)"."""
+    def luminance(color):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
+        red, green, blue = (part / 12.92 if part <= .04045 else ((part + .055) / 1.055) ** 2.4
+                            for part in parts)
+        return .2126 * red + .7152 * green + .0722 * blue
+    low, high = sorted(luminance(color) for color in colors)
+    return (high + .05) / (low + .05)
 
 
 class PageTest(unittest.TestCase):
@@ -435,6 +447,23 @@ class ScriptedTest(ChatAnswerTests, ChatStoreTests, PageTest):
         expect(self.answers.locator("pre code")).to_contain_text("line of code")
         # A frame that redraws 3000 lines anew each time takes far longer on any machine.
         self.assertLess(self.page.evaluate("longest"), 1000)
+
+    def test_colors_of_code_have_contrast(self):
+        self.ask("colors")
+        code = self.answers.locator("code")
+        self.assertEqual(code.inner_text(), SCRIPTS["colors"][1].strip("`\n").removeprefix("cpp\n"))
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            found = {}
+            for kind, text in (("keyword", "int"), ("number", "1"), ("comment", "// <b>"),
+                               ("string", '"x"')):
+                piece = code.locator("span").get_by_text(text, exact=True).last
+                expect(piece).to_have_class(kind)
+                found[kind] = piece.evaluate("piece => getComputedStyle(piece).color")
+                self.assertGreater(contrast(found[kind], self.answers.locator("figure").evaluate(
+                    "figure => getComputedStyle(figure).backgroundColor")), 4.5, (scheme, kind))
+            self.assertEqual(len(set(found.values())), 4, found)
+            self.shot(f"code_{scheme}")
 
     def test_dark(self):
         self.page.emulate_media(color_scheme="dark")

@@ -81,6 +81,7 @@ SCRIPTS = {
     "limit": (THOUGHTS, "One, two, three and four."),
     "tool": ("", "I shall look."),
     "long": ("", "A paragraph of some words to fill the page.\n\n" * 60),
+    "colors": ("", '```cpp\n#include <a>\nint a = 1; // <b>\nputs("x");\n```\n'),
     "code": ("", "```\n" + "line of code\n" * 3000 + "```\n"),
 }
 

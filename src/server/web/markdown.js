@@ -4,6 +4,7 @@
 // paragraphs. A block is final once another has begun behind it on a whole line, so that only the
 // last one is drawn again.
 
+import {CodeView} from './code_view.js';
 import {copyButton, element} from './dom.js';
 import {inlineNodes} from './markdown_inline.js';
 import {mathElement} from './math.js';
@@ -214,11 +215,14 @@ function readBlocks(lines, depth) {
   return blocks;
 }
 
+// block.view becomes the CodeView in it.
 export function codeElement(block) {
-  const code = element('code', {}, document.createTextNode(block.text));
+  const view = new CodeView(block.language);
+  view.update(block.text);
+  block.view = view;
   const caption = element('figcaption', {}, element('span', {}, block.language),
-                          copyButton(() => code.textContent, 'Copy this code'));
-  return element('figure', {className: 'code'}, caption, element('pre', {tabIndex: 0}, code));
+                          copyButton(() => view.text, 'Copy this code'));
+  return element('figure', {className: 'code'}, caption, element('pre', {tabIndex: 0}, view.root));
 }
 
 function itemElement(blocks, isLoose) {
@@ -303,14 +307,13 @@ export class MarkdownView {
     this.tailNodes = [];
   }
 
-  // As the block at lastNode's place. Code that has only grown is appended to: it may be long, and
-  // a selection in it stays.
+  // As the block at lastNode's place. Code is not drawn anew: it may be long, and a selection in it
+  // stays.
   show(block) {
     const last = this.lastBlock;
-    if (last?.kind === 'code' && block.kind === 'code' && last.language === block.language &&
-        block.text.startsWith(last.text)) {
-      const code = this.lastNode.querySelector('code');
-      code.firstChild.appendData(block.text.slice(last.text.length));
+    if (last?.kind === 'code' && block.kind === 'code' && last.language === block.language) {
+      block.view = last.view;
+      block.view.update(block.text);
     } else {
       const node = blockElement(block);
       if (this.lastNode) {
