@@ -102,13 +102,39 @@ class ChatStoreTests:
                             {"role": "assistant", "text": "Good day.", "reasoning": "", "calls": [],
                              "state": "done", "problem": "", "finish": "stop", "usage": None,
                              "pieces": 3, "firstTime": 9, "thoughtTime": None, "lastTime": 20}]}
-        self.page.evaluate("old => localStorage.setItem(`fathom.chat.${old.id}`, JSON.stringify(old))",
-                           old)
+        self.store(old)
         self.page.reload()
         self.page.locator("#chats .open").get_by_text("Old").click()
         expect(self.answers).to_contain_text("Good day.")
         self.ask("plain")
         self.assertEqual(self.body()["thinking"], {"type": "disabled"})
+
+    def store(self, chat):
+        self.page.evaluate("""chat => localStorage.setItem(`fathom.chat.${chat.id}`,
+                                                             JSON.stringify(chat))""", chat)
+
+    def test_marks_in_stored_titles_are_not_shown(self):
+        titles = {"**What** is `x`?": "What is x?", "# [A link](https://example.com/) to": "A link to",
+                  "> - **many words and…": "many words and…", "2. Attempt": "2. Attempt",
+                  "__main__.py": "__main__.py"}
+        for k, title in enumerate(titles):
+            files = [{"name": "__main__.py", "text": "x"}]
+            self.store({"id": f"{k:024x}", "title": title, "updated": 9 - k,
+                        "messages": [{"role": "user", "text": "Hello", "files": files}]})
+        self.page.reload()
+        chats = self.page.locator("#chats .open")
+        expect(chats).to_have_text(list(titles.values()))
+        for k, title in enumerate(titles.values()):
+            chats.nth(k).click()
+            expect(self.page.get_by_label("Title of the chat")).to_have_value(title)
+            expect(self.page).to_have_title(f"{title} – Fathom")
+        _, data = self.export("Export all")
+        self.import_file(data.replace(b'"What is x?"', b'"**What** is `x`?"'))
+        expect(chats.get_by_text("What is x?")).to_have_count(2)
+        self.page.get_by_label("Title of the chat").fill("**Mine**")
+        self.page.get_by_label("Title of the chat").press("Enter")
+        expect(self.page.get_by_label("Title of the chat")).to_have_value("Mine")
+        expect(chats.get_by_text("Mine", exact=True)).to_be_visible()
 
     def attach(self, *files):
         self.page.get_by_label("Attach text files").set_input_files(

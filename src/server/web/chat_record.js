@@ -5,6 +5,7 @@
 // Fields that are missing have the values of a new chat or answer, so that what older pages have
 // kept can be read; others are left out.
 
+import {withoutMarks} from './chat_title.js';
 import {newAnswer} from './generation.js';
 import {readSettings} from './settings.js';
 
@@ -94,14 +95,20 @@ function readMessage(value, path) {
           files: readList(message.files ?? [], `${path}.files`, MAX_FILES, readFile)};
 }
 
+// Titles of older pages had the marks of Markdown. The name of a file has none, even if it looks so.
+function readTitle(value, path, [question]) {
+  const title = readText(value ?? '', path);
+  return title === question?.files?.[0]?.name ? title : withoutMarks(title);
+}
+
 // The chat that `value` has; throws an Error that names what is wrong with it.
 export function readChat(value, path) {
   const chat = readObject(value, path);
+  const messages = readList(chat.messages, `${path}.messages`, MAX_MESSAGES, readMessage);
   return {
-    id: readText(chat.id, `${path}.id`), title: readText(chat.title ?? '', `${path}.title`),
+    id: readText(chat.id, `${path}.id`), title: readTitle(chat.title, `${path}.title`, messages),
     updated: readNumber(chat.updated ?? 0, `${path}.updated`),
-    settings: readSettings(chat.settings),
-    messages: readList(chat.messages, `${path}.messages`, MAX_MESSAGES, readMessage),
+    settings: readSettings(chat.settings), messages,
   };
 }
 

@@ -1,4 +1,4 @@
-// The title of a chat: the first line of its first message, without the marks of Markdown.
+// Titles of chats: text without the marks of Markdown.
 
 import {element} from './dom.js';
 import {inlineNodes} from './markdown_inline.js';
@@ -6,11 +6,19 @@ import {inlineNodes} from './markdown_inline.js';
 const TITLE_LENGTH = 48;  // characters
 const READ_LENGTH = 400;  // of the text that are looked at: emphasis may end on a later line
 
-export function titleOf(text) {
-  const lines = text.trim().slice(0, READ_LENGTH).split('\n')
-      .map((line) => line.replace(/^\s*(#{1,6}\s|>\s?|[-*+]\s|\d{1,9}[.)]\s|```\S*|~~~\S*)+\s*/, ''));
+const BLOCK_MARKS = /^\s*(#{1,6}\s|>\s?|[-*+]\s|```\S*|~~~\S*)+\s*/;
+const ITEM_NUMBER = /^\d{1,9}[.)]\s+/;
+
+// A number at the beginning stays: readers count chats with them.
+export function withoutMarks(text) {
+  const lines = text.trim().split('\n').map((line) => line.replace(BLOCK_MARKS, ''));
   const shown = element('p', {}, ...inlineNodes(lines.join('\n').trim())).textContent;
-  const line = shown.trim().split('\n')[0].replace(/\*\*|__|~~|`/g, '')
-      .replace(/\s+/g, ' ').trim();
-  return line.length > TITLE_LENGTH ? `${line.slice(0, TITLE_LENGTH).trim()}…` : line;
+  return shown.replace(/\*\*|__|~~|`/g, '').trim();
+}
+
+// Of a chat that begins with `text`: its first line.
+export function titleOf(text) {
+  const [line] = withoutMarks(text.trim().slice(0, READ_LENGTH)).split('\n');
+  const title = line.replace(ITEM_NUMBER, '').replace(/\s+/g, ' ').trim();
+  return title.length > TITLE_LENGTH ? `${title.slice(0, TITLE_LENGTH).trim()}…` : title;
 }

@@ -4,7 +4,7 @@ import {AttachmentList} from './attachments.js';
 import {exportChats, importChats} from './chat_file.js';
 import {endInterrupted, newChat} from './chat_record.js';
 import {matches} from './chat_search.js';
-import {titleOf} from './chat_title.js';
+import {titleOf, withoutMarks} from './chat_title.js';
 import {announce, button, byId, element} from './dom.js';
 import {Generation, newAnswer, newVariant, otherVariant} from './generation.js';
 import {ChatView, isSendKey} from './message_view.js';
@@ -85,7 +85,7 @@ class Page {
       exportChats(this.chatsByAge(), 'Fathom chats');
     });
     byId('import').addEventListener('change', () => this.import());
-    byId('title').addEventListener('change', () => this.rename(byId('title').value.trim()));
+    byId('title').addEventListener('change', () => this.rename(byId('title').value));
     byId('title').addEventListener('keydown', (event) => {
       if (event.key === 'Enter') byId('message').focus();
     });
@@ -152,9 +152,8 @@ class Page {
   open(chat) {
     this.chat = chat;
     sessionStorage.setItem('fathom.current', chat.id);
-    byId('title').value = chat.title;
     byId('thinking').value = chat.settings.thinking;
-    document.title = chat.title ? `${chat.title} – Fathom` : 'Fathom';
+    this.showTitle();
     this.view.show(chat);
     this.showChats();
     this.showState();
@@ -188,9 +187,15 @@ class Page {
     }));
   }
 
-  rename(title) {
-    this.chat.title = title;
+  showTitle() {
+    const {title} = this.chat;
+    byId('title').value = title;
     document.title = title ? `${title} – Fathom` : 'Fathom';
+  }
+
+  rename(title) {
+    this.chat.title = withoutMarks(title);
+    this.showTitle();
     if (this.chats.has(this.chat.id)) this.storage.save(this.chat);
     this.showChats();
   }
