@@ -33,6 +33,32 @@ class ChatAnswerTests:
         self.ask("plain")
         self.assertNotIn("prefix", self.body()["messages"][1])
 
+    def test_continues_within_thoughts(self):
+        reasoning, content = SCRIPTS["cut"]
+        self.ask("cut")
+        thoughts = self.answers.locator(".thoughts")
+        expect(thoughts).to_have_text(reasoning[:19])
+        self.go_on()
+        expect(self.answers.locator(".text")).to_have_text(content)
+        self.wait_state("done")
+        expect(thoughts).to_have_text(reasoning)
+        self.assertTrue(self.body()["continue_reasoning"])
+        self.assertEqual(self.body()["messages"][1:], [
+            {"role": "assistant", "content": "", "reasoning_content": reasoning[:19],
+             "prefix": True}])
+        self.ask("plain")
+        self.assertNotIn("continue_reasoning", self.body())
+
+    def test_continues_thoughts_after_stop(self):
+        self.send("ponder")
+        self.stop_at("And a thought")
+        self.go_on()
+        expect(self.answers.locator("summary")).to_contain_text("Thinking for")
+        self.stop_at("And a thought more. " * 5)
+        thoughts = self.answers.locator(".thoughts").text_content()
+        self.assertTrue(SCRIPTS["ponder"][0].startswith(thoughts), thoughts)
+        expect(self.answers.locator("summary")).to_contain_text("Thought for")
+
     def test_continues_after_stop(self):
         self.send("slow")
         self.stop_at("word word")

@@ -79,6 +79,7 @@ SCRIPTS = {
     "ponder": ("First thought.\n" + "And a thought more. " * 200, "Done."),
     "stall": ("", "First. Second."),  # and then nothing until the reader stops
     "limit": (THOUGHTS, "One, two, three and four."),
+    "cut": (THOUGHTS, "Good day to you, too."),
     "tool": ("", "I shall look."),
     "long": ("", "A paragraph of some words to fill the page.\n\n" * 60),
     "colors": ("", '```cpp\n#include <a>\nint a = 1; // <b>\nputs("x");\n```\n'),
@@ -132,8 +133,8 @@ class Handler(BaseHTTPRequestHandler):
         with stub.lock:
             stub.requests.append((body, self.headers.get("Authorization")))
         *others, last = body["messages"]
-        prefix = last["content"] if last.get("prefix") else ""
-        words = (others[-1] if last.get("prefix") else last)["content"].split()
+        written = last if last.get("prefix") else None
+        words = (others[-1] if written else last)["content"].split()
         script = next((word for word in words if word in SCRIPTS or word in ("error", "broken")),
                       "plain")
         if script == "error":
@@ -143,19 +144,25 @@ class Handler(BaseHTTPRequestHandler):
         with stub.lock:
             stub.streams += 1
         try:
-            self.stream(script, len(stub.requests), prefix)
+            self.stream(script, len(stub.requests), written,
+                        body.get("continue_reasoning", False))
         except OSError:
             stub.aborted.set()
         with stub.lock:
             stub.streams -= 1
 
-    def stream(self, script, number, prefix):
+    # written: the message that is continued, or None.
+    def stream(self, script, number, written, thinks_on):
         reasoning, content = SCRIPTS.get(script, ("", "It begins"))
-        if prefix:
-            reasoning, content = "", content[len(prefix):]
         finish = "stop"
-        if script == "limit" and not prefix:
+        if written:
+            thinks_on = thinks_on and not written["content"]
+            reasoning = reasoning[len(written.get("reasoning_content", "")):] if thinks_on else ""
+            content = content[len(written["content"]):]
+        elif script == "limit":
             content, finish = content[:19], "length"
+        elif script == "cut":
+            reasoning, content, finish = reasoning[:19], "", "length"
         if script == "plain":
             content += f" Number {number}."
         size, delay = {"slow": (5, .02), "ponder": (5, .02), "injection": (7, 0), "code": (400, .002),

@@ -181,6 +181,7 @@ void ReadContinuation(FieldReader& reader, ChatRequest* chat, EncodeOptions* enc
     }
     chat->messages.back().wo_eos = true;
   }
+  reader.ReadBool("continue_reasoning", &encoding->continue_reasoning);
   const std::optional<bool> add_prompt = ReadFlag(reader, "add_generation_prompt");
   encoding->begins_turn = add_prompt.value_or(true);
   const bool is_answered =

@@ -64,6 +64,7 @@ export class Generation {
     this.abort = new AbortController();
     this.before = {usage: answer.usage, pieces: answer.pieces};  // of a part that is continued
     this.start = performance.now() - (answer.lastTime ?? 0);
+    if (!answer.text) answer.thoughtTime = null;  // it may think on
     Object.assign(answer, {state: 'streaming', problem: '', finish: null});
   }
 

@@ -83,7 +83,10 @@ export function chatBody(model, settings, messages) {
     body.messages.push(sent);
   }
   const last = body.messages[body.messages.length - 1];
-  if (last.role === 'assistant') last.prefix = true;
+  if (last.role === 'assistant') {
+    last.prefix = true;
+    body.continue_reasoning = true;  // if that is where it ended
+  }
   if (settings.thinking === 'off') body.thinking = {type: 'disabled'};
   if (settings.thinking === 'high' || settings.thinking === 'max') {
     body.reasoning_effort = settings.thinking;

@@ -340,6 +340,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("function_call": "required")",
                  "function_call: expected none, auto or a function, found \"required\""},
         BadField{R"("functions": {"name": "f"})", "functions: expected a list, found an object"},
+        BadField{R"("continue_reasoning": 1)",
+                 "continue_reasoning: expected true or false, found 1"},
         BadField{R"("stop_in_reasoning": 1)", "stop_in_reasoning: expected true or false, found 1"},
         BadField{R"("tools": 5)", "tools: expected a list of tools, found a number"},
         BadField{R"("tools": [{"type": "web_search"}])",
