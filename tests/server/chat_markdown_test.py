@@ -156,6 +156,19 @@ class MarkdownTest(unittest.TestCase):
                 self.assertEqual(set(drawn["names"]), {"span", "class"})
         self.assertIsNone(self.page.evaluate("window.ran ?? null"))
 
+    def test_selection_in_code_stays(self):
+        selected = self.page.evaluate("""() => {
+          const root = document.createElement('div');
+          document.body.append(root);
+          const view = new MarkdownView(root);
+          view.update('```js\\nlet first;\\nlet second;\\nlet third;\\n``');
+          const text = document.createTreeWalker(root.querySelector('code'), NodeFilter.SHOW_TEXT);
+          getSelection().setBaseAndExtent(text.nextNode(), 1, text.currentNode, 3);
+          view.update('```js\\nlet first;\\nlet second;\\nlet third;\\n```\\nEnd');
+          return getSelection().toString();
+        }""")
+        self.assertEqual(selected, "et")
+
     def frame_time(self, script, argument=None):
         """The processor time of `script` and of the frame that shows it, in milliseconds."""
         def measured():
