@@ -74,8 +74,8 @@ class ChatAnswerTests:
         self.page.reload()
         self.wait_state("interrupted")
         self.go_on()
-        self.assertTrue(self.body()["messages"][-1]["content"].startswith("word " * 10))
         self.stop_at("word " * 60)
+        self.assertTrue(self.body()["messages"][-1]["content"].startswith("word " * 10))
         text = self.answers.locator(".text").inner_text()
         self.assertTrue(SCRIPTS["slow"][1].startswith(text), text)
 
@@ -112,4 +112,92 @@ class ChatAnswerTests:
         self.shot("variants")
         self.ask("plain")
         self.assertIn("Number 2.", self.body()["messages"][1]["content"])
-        expect(previous).to_be_hidden()  # what follows belongs to the answer that was shown
+
+    def test_variants_of_earlier_answers(self):
+        """Each has what followed it, with the variants in that."""
+        def retry():
+            self.answers.last.get_by_role("button", name="Ask for another").click()
+            self.wait_state("done")
+
+        def switch(answer, direction):
+            self.answers.nth(answer).get_by_role("button", name=f"{direction} answer").click()
+
+        def expect_shown(*numbers):
+            expect(self.answers.locator(".text")).to_contain_text(
+                [f"Number {number}." for number in numbers])
+        self.ask("plain first")
+        retry()
+        self.ask("plain second")
+        retry()
+        self.ask("plain third")
+        expect_shown(2, 4, 5)
+        expect(self.answers.nth(2).locator(".variants")).to_have_count(0)
+        switch(0, "Previous")
+        expect_shown(1)
+        expect(self.questions).to_have_count(1)
+        expect(self.answers.get_by_role("button", name="Next answer")).to_be_focused()
+        self.page.reload()
+        self.ask("plain other second")
+        self.assertEqual([message["content"] for message in self.body()["messages"]],
+                         ["plain first", "Good day. This is a plain answer. Number 1.",
+                          "plain other second"])
+        switch(0, "Next")
+        expect_shown(2, 4, 5)
+        switch(1, "Previous")
+        expect_shown(2, 3)
+        self.page.reload()
+        expect_shown(2, 3)
+        switch(0, "Previous")
+        expect_shown(1, 6)
+        _, exported = self.export("Export this chat")
+        self.page.get_by_role("button", name="Delete").click()
+        self.import_file(exported)
+        self.page.locator("#chats .open").click()
+        switch(0, "Next")
+        switch(1, "Next")
+        expect_shown(2, 4, 5)
+        expect(self.questions.locator(".bubble")).to_have_text(
+            ["plain first", "plain second", "plain third"])
+
+    def test_no_variants_while_an_answer_is_written(self):
+        self.ask("plain")
+        self.answers.get_by_role("button", name="Ask for another").click()
+        self.wait_state("done")
+        previous = self.answers.first.get_by_role("button", name="Previous answer")
+        expect(previous).to_be_visible()
+        self.send("slow")
+        expect(previous).to_be_hidden()
+        self.stop_at("word word")
+        expect(previous).to_be_visible()
+
+    def test_variant_is_shown_where_the_other_was(self):
+        self.ask("long")
+        self.answers.last.get_by_role("button", name="Ask for another").click()
+        self.wait_state("done")
+        self.ask("long again")
+        previous = self.answers.first.get_by_role("button", name="Previous answer")
+        previous.click()
+        self.ask("long after the other")
+        self.answers.first.get_by_role("button", name="Next answer").click()
+        previous.scroll_into_view_if_needed()
+        place = previous.bounding_box()["y"]
+        previous.click()
+        following = self.answers.first.get_by_role("button", name="Next answer")
+        self.assertAlmostEqual(following.bounding_box()["y"], place, delta=2)
+
+    def test_depth_of_variants_is_bounded(self):
+        """A hostile file; deeper variants are left out, the rest is there."""
+        depth = 5000
+        opening = '{"role": "assistant", "text": "y", "earlier": [{"text": "x", "rest": ['
+        text = ('{"format": "fathom.chats", "version": 1, "chats": [{"id": "a", "messages": [' +
+                opening * depth + "]}]}" * depth + "]}]}")
+        expect(self.import_file(text.encode())).to_contain_text("Chats imported: 1.")
+        self.page.locator("#chats .open").click()
+        expect(self.answers).to_contain_text("2 / 2")
+        self.answers.get_by_role("button", name="Previous answer").click()
+        expect(self.answers).to_have_count(2)
+        self.page.reload()
+        expect(self.answers).to_have_count(2)
+        self.assertEqual(self.page.evaluate(
+            "Object.values(localStorage).find((text) => text.includes('rest'))")
+            .count('"text":"y"'), 101)

@@ -11,6 +11,7 @@ import {readSettings} from './settings.js';
 
 const MAX_MESSAGES = 10_000;
 const MAX_VARIANTS = 1_000;
+const MAX_DEPTH = 100;  // of variants in what follows a variant; deeper ones are left out
 const MAX_CALLS = 128;
 const MAX_FILES = 1_000;
 const ENDS = ['done', 'stopped', 'failed', 'interrupted'];
@@ -21,7 +22,7 @@ function fail(path, expected, value) {
   throw new Error(`${path}: expected ${expected}, found ${kind}`);
 }
 
-export function readText(value, path) {
+function readText(value, path) {
   return typeof value === 'string' ? value : fail(path, 'a text', value);
 }
 
@@ -62,12 +63,13 @@ function readCall(value, path) {
           arguments: readText(call.arguments, `${path}.arguments`)};
 }
 
-function readAnswer(value, path, mayHaveVariants) {
+// `depth`: how deep the answer stands in variants; isVariant: it is itself one of another answer.
+function readAnswer(value, path, depth, isVariant) {
   const answer = {...newAnswer(), state: 'interrupted', ...readObject(value, path)};
-  const states = mayHaveVariants ? [...ENDS, 'streaming'] : ENDS;
-  const variants = (name) => !mayHaveVariants ? [] :
+  const states = depth === 0 ? [...ENDS, 'streaming'] : ENDS;
+  const variants = (name) => isVariant || depth === MAX_DEPTH ? [] :
       readList(answer[name], `${path}.${name}`, MAX_VARIANTS,
-               (item, itemPath) => readAnswer(item, itemPath, false));
+               (item, itemPath) => readAnswer(item, itemPath, depth + 1, true));
   const time = (name) => readOptional(readNumber, answer[name], `${path}.${name}`);
   return {
     role: 'assistant', text: readText(answer.text, `${path}.text`),
@@ -80,6 +82,7 @@ function readAnswer(value, path, mayHaveVariants) {
     pieces: readNumber(answer.pieces, `${path}.pieces`),
     firstTime: time('firstTime'), thoughtTime: time('thoughtTime'), lastTime: time('lastTime'),
     earlier: variants('earlier'), later: variants('later'),
+    rest: isVariant ? readMessages(answer.rest, `${path}.rest`, depth) : [],
   };
 }
 
@@ -88,11 +91,16 @@ function readFile(value, path) {
   return {name: readText(file.name, `${path}.name`), text: readText(file.text, `${path}.text`)};
 }
 
-function readMessage(value, path) {
+function readMessage(value, path, depth) {
   const message = readObject(value, path);
-  if (message.role !== 'user') return readAnswer(message, path, true);
+  if (message.role !== 'user') return readAnswer(message, path, depth, false);
   return {role: 'user', text: readText(message.text, `${path}.text`),
           files: readList(message.files ?? [], `${path}.files`, MAX_FILES, readFile)};
+}
+
+function readMessages(value, path, depth) {
+  return readList(value, path, MAX_MESSAGES,
+                  (item, itemPath) => readMessage(item, itemPath, depth));
 }
 
 // Titles of older pages had the marks of Markdown. The name of a file has none, even if it looks so.
@@ -104,7 +112,7 @@ function readTitle(value, path, [question]) {
 // The chat that `value` has; throws an Error that names what is wrong with it.
 export function readChat(value, path) {
   const chat = readObject(value, path);
-  const messages = readList(chat.messages, `${path}.messages`, MAX_MESSAGES, readMessage);
+  const messages = readMessages(chat.messages, `${path}.messages`, 0);
   return {
     id: readText(chat.id, `${path}.id`), title: readTitle(chat.title, `${path}.title`, messages),
     updated: readNumber(chat.updated ?? 0, `${path}.updated`),

@@ -1,7 +1,8 @@
 // One answer as it arrives.
 //
-// An answer may have variants: those before it and behind it, in the order they were written, are
-// answer.earlier and answer.later; these have none themselves.
+// An answer of a chat may have variants: those before it and behind it, in the order they were
+// written, are answer.earlier and answer.later. These have none themselves; the messages that follow
+// such a variant are its `rest`. What follows the answer itself are the next messages of the chat.
 //
 // answer.state: 'streaming', 'done', 'stopped' (by the reader), 'failed' (answer.problem says why),
 // 'interrupted' (the page was closed or reloaded meanwhile). Times are milliseconds since the
@@ -12,7 +13,7 @@ import {chatChunks} from './server_api.js';
 export function newAnswer() {
   return {role: 'assistant', text: '', reasoning: '', calls: [], state: 'streaming', problem: '',
           finish: null, usage: null, pieces: 0, firstTime: null, thoughtTime: null, lastTime: null,
-          earlier: [], later: []};
+          earlier: [], later: [], rest: []};
 }
 
 // Whether something of the answer is there that the model can write on.
@@ -22,23 +23,26 @@ export function canContinue(answer) {
   return isCut && Boolean(answer.text || answer.reasoning) && answer.calls.length === 0;
 }
 
-function variantsOf(answer) {
-  const alone = {...answer, earlier: [], later: []};
+function variantsOf(answer, rest) {
+  const alone = {...answer, earlier: [], later: [], rest};
   return [...answer.earlier, alone, ...answer.later];
 }
 
-// The variant that stands `step` behind `answer`, with the others around it; step is 1 or -1 and
-// leads to one that there is.
-export function otherVariant(answer, step) {
-  const all = variantsOf(answer);
-  const index = answer.earlier.length + step;
-  return {...all[index], earlier: all.slice(0, index), later: all.slice(index + 1)};
+// The messages with another variant of the answer at `index`, and with what follows that: the one
+// that stands `step` behind it; step is 1 or -1 and leads to one that there is.
+export function withOtherVariant(messages, index, step) {
+  const answer = messages[index];
+  const all = variantsOf(answer, messages.slice(index + 1));
+  const k = answer.earlier.length + step;
+  const other = {...all[k], earlier: all.slice(0, k), later: all.slice(k + 1), rest: []};
+  return [...messages.slice(0, index), other, ...all[k].rest];
 }
 
-// An answer that is still to come, behind all variants of `answer` in which something was written.
+// An answer that is still to come, behind all variants of `answer`, the last message of its chat, in
+// or after which something was written.
 export function newVariant(answer) {
-  return {...newAnswer(), earlier: variantsOf(answer).filter(
-      ({text, reasoning, calls}) => text || reasoning || calls.length > 0)};
+  return {...newAnswer(), earlier: variantsOf(answer, []).filter(
+      ({text, reasoning, calls, rest}) => text || reasoning || calls.length + rest.length > 0)};
 }
 
 // The usage of an answer that was continued: the request of the first part and both answers.

@@ -6,7 +6,7 @@ import {endInterrupted, newChat} from './chat_record.js';
 import {matches} from './chat_search.js';
 import {titleOf, withoutMarks} from './chat_title.js';
 import {announce, button, byId, element} from './dom.js';
-import {Generation, newAnswer, newVariant, otherVariant} from './generation.js';
+import {Generation, newAnswer, newVariant, withOtherVariant} from './generation.js';
 import {ChatView, isSendKey} from './message_view.js';
 import {chatBody, fetchLoad, fetchModels} from './server_api.js';
 import {LoadWatch} from './server_load.js';
@@ -26,7 +26,7 @@ class Page {
       edit: (index, text) => this.edit(index, text),
       retry: () => this.retry(),
       goOn: () => this.goOn(),
-      showVariant: (step) => this.showVariant(step),
+      showVariant: (index, step) => this.showVariant(index, step),
     });
     this.attachments = new AttachmentList(byId('attachments'), (text) => this.notify(text));
     this.settings = new SettingsDialog({
@@ -279,12 +279,10 @@ class Page {
     byId('message').focus();
   }
 
-  showVariant(step) {
-    const {messages} = this.chat;
-    messages.push(otherVariant(messages.pop(), step));
+  showVariant(index, step) {
+    this.chat.messages = withOtherVariant(this.chat.messages, index, step);
     this.storage.save(this.chat);
-    this.open(this.chat);
-    this.view.focusVariants(step);
+    this.view.showVariant(this.chat, index, step);
   }
 
   stop() {

@@ -70,7 +70,7 @@ function variantsElement({earlier, later}, showVariant) {
   const arrow = (label, name, step, others) => button(label, () => showVariant(step), {
     className: 'quiet', 'aria-label': name, disabled: others.length === 0});
   const number = `${earlier.length + 1} / ${earlier.length + 1 + later.length}`;
-  return element('span', {className: 'variants last-only'},
+  return element('span', {className: 'variants'},
                  arrow('‹', 'Previous answer', -1, earlier), number,
                  arrow('›', 'Next answer', 1, later));
 }
@@ -168,8 +168,8 @@ class AnswerView {
 
 // All messages of one chat, in a column that follows its end while the reader is there.
 export class ChatView {
-  // `actions`: {edit(index, text), retry(), goOn(), showVariant(step)}; all but `edit` are of the
-  // last answer.
+  // `actions`: {edit(index, text), retry(), goOn(), showVariant(index, step)}; retry and goOn are of
+  // the last answer.
   constructor(scroller, column, jump, actions) {
     this.scroller = scroller;
     this.column = column;
@@ -187,17 +187,24 @@ export class ChatView {
   show(chat) {
     const views = chat.messages.map((message, index) => message.role === 'user' ?
         new QuestionView(message, {edit: (text) => this.actions.edit(index, text)}) :
-        new AnswerView(message, this.actions));
+        new AnswerView(message, {...this.actions,
+                                 showVariant: (step) => this.actions.showVariant(index, step)}));
     this.column.replaceChildren(...views.map((view) => view.root));
     this.last = views[views.length - 1] ?? null;
     this.toEnd();
   }
 
-  // Puts the focus back on the arrow that was pressed, or on the other one at the end.
-  focusVariants(step) {
-    const arrows = [...this.last.root.querySelectorAll('.variants button')];
+  // Shows the chat with another variant of the answer at `index`, which stays where it was. The
+  // focus goes back on the arrow that was pressed, or on the other one at the end.
+  showVariant(chat, index, step) {
+    const top = this.scroller.scrollTop;
+    this.show(chat);
+    const arrows = [...this.column.children[index].querySelectorAll('.variants button')];
     if (step > 0) arrows.reverse();
-    arrows.find((arrow) => !arrow.disabled)?.focus();
+    arrows.find((arrow) => !arrow.disabled)?.focus({preventScroll: true});
+    this.scroller.scrollTop = top;
+    this.followsEnd = false;
+    this.onScroll();
   }
 
   // The last answer has changed.
