@@ -45,6 +45,27 @@ class Page {
   }
 
   listen() {
+    this.listenToComposer();
+    this.listenToChats();
+    byId('theme').addEventListener('click', () => {
+      this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
+    });
+    byId('model').addEventListener('change', () => {
+      this.storage.put('model', byId('model').value);
+    });
+    byId('open-settings').addEventListener('click', () => {
+      this.settings.open(this.chat.settings, this.storage.get('api_key'));
+    });
+    document.addEventListener('keydown', (event) => this.onKey(event));
+    window.addEventListener('pagehide', (event) => {
+      for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
+      // What now breaks off was interrupted, and did not fail.
+      if (!event.persisted) this.generations.clear();
+    });
+    this.storage.watch((id, chat) => this.onOtherTab(id, chat));
+  }
+
+  listenToComposer() {
     byId('composer').addEventListener('submit', (event) => {
       event.preventDefault();
       this.send();
@@ -70,6 +91,13 @@ class Page {
       this.stop();
       this.focusMessage();
     });
+    byId('thinking').addEventListener('change', () => {
+      this.keepSettings({...this.chat.settings, thinking: byId('thinking').value});
+      this.focusMessage();
+    });
+  }
+
+  listenToChats() {
     byId('new-chat').addEventListener('click', () => this.startChat());
     byId('search').addEventListener('input', () => this.showChats());
     byId('search').addEventListener('keydown', (event) => {
@@ -89,28 +117,8 @@ class Page {
     byId('title').addEventListener('keydown', (event) => {
       if (event.key === 'Enter') byId('message').focus();
     });
-    byId('theme').addEventListener('click', () => {
-      this.setTheme(THEMES[(THEMES.indexOf(this.theme) + 1) % THEMES.length]);
-    });
-    byId('thinking').addEventListener('change', () => {
-      this.keepSettings({...this.chat.settings, thinking: byId('thinking').value});
-      this.focusMessage();
-    });
-    byId('model').addEventListener('change', () => {
-      this.storage.put('model', byId('model').value);
-    });
     byId('open-drawer').addEventListener('click', () => this.setDrawer(true));
     byId('scrim').addEventListener('click', () => this.setDrawer(false));
-    byId('open-settings').addEventListener('click', () => {
-      this.settings.open(this.chat.settings, this.storage.get('api_key'));
-    });
-    document.addEventListener('keydown', (event) => this.onKey(event));
-    window.addEventListener('pagehide', (event) => {
-      for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
-      // What now breaks off was interrupted, and did not fail.
-      if (!event.persisted) this.generations.clear();
-    });
-    this.storage.watch((id, chat) => this.onOtherTab(id, chat));
   }
 
   onKey(event) {

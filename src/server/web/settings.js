@@ -15,7 +15,7 @@ export const NUMBERS = {
          isWhole: true, empty: 'random'},
 };
 
-export const DEFAULT_SETTINGS = {
+const DEFAULT_SETTINGS = {
   system: '', thinking: '', ...Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, '']))};
 
 const TEXTS = {system: null, thinking: ['', 'off', 'high', 'max']};  // null: any
