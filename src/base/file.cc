@@ -136,12 +136,15 @@ Status WriteFile(const std::filesystem::path& path, std::string_view text) {
   return status;
 }
 
+Status CheckRegularOrNone(const std::filesystem::path& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
+  return MakeError(ErrorCode::kInvalidData, "{}: expected a regular file to write, found {}",
+                   path.string(), KindOf(info.st_mode));
+}
+
 Status CheckCanWrite(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a file to write, found a directory",
-                     path.string());
-  }
+  if (Status regular = CheckRegularOrNone(path); !regular) return regular;
   const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
   if (::access(parent.c_str(), W_OK | X_OK) != 0) return FileError(path.string(), "write");
   return {};

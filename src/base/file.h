@@ -39,6 +39,9 @@ Status WriteDescriptor(int descriptor, std::string_view name, std::string_view t
 // Writes a file, all of it or nothing: into a temporary file beside it, which is renamed at the
 // end.
 Status WriteFile(const std::filesystem::path& path, std::string_view text);
+// Errors (kInvalidData): something lies at the path that is no regular file, for example a pipe,
+// whose opening could wait without end.
+Status CheckRegularOrNone(const std::filesystem::path& path);
 // Returns the error that WriteFile would give, as far as it can be known before writing.
 Status CheckCanWrite(const std::filesystem::path& path);
 

@@ -68,11 +68,11 @@ struct Matrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
 
-  T* Row(std::int64_t i) const { return data + i * cols; }
+  constexpr T* Row(std::int64_t i) const { return data + i * cols; }
   std::span<T> RowSpan(std::int64_t i) const { return {Row(i), static_cast<std::size_t>(cols)}; }
   // Rows [first, first + count).
   Matrix Rows(std::int64_t first, std::int64_t count) const { return {Row(first), count, cols}; }
-  operator Matrix<const T>() const { return {data, rows, cols}; }
+  constexpr operator Matrix<const T>() const { return {data, rows, cols}; }
 };
 
 template <class T>

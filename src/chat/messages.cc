@@ -89,6 +89,14 @@ class MessageReader {
     return std::string(value->text());
   }
 
+  // Likewise, but absent or null is an error.
+  std::string RequireText(const JsonValue& object, std::string_view key, const std::string& path) {
+    const JsonValue* value = object.Find(key);
+    if (value != nullptr && value->IsString()) return std::string(value->text());
+    Fail(fmt::format("{}.{}", path, key), "a string", value);
+    return "";
+  }
+
   bool ReadFlag(const JsonValue& object, std::string_view key, const std::string& path) {
     const JsonValue* value = object.Find(key);
     if (value == nullptr || value->IsNull()) return false;
@@ -151,7 +159,7 @@ class MessageReader {
   }
 
   // Reads the content of any role but tool: a string, or parts that are all text (an assistant's
-  // may also be reasoning).
+  // may also be reasoning or a refusal, whose text other servers tell apart).
   void ReadContent(const JsonValue* content, const std::string& path, Message* message) {
     if (content == nullptr || content->IsNull()) return;
     if (content->IsString()) {
@@ -171,13 +179,14 @@ class MessageReader {
         message->reasoning_content += ReadText(part, "thinking", part_path);
         continue;
       }
-      if (!IsTextType(type)) {
+      const bool is_refusal = type == "refusal" && message->role == Role::kAssistant;
+      if (!is_refusal && !IsTextType(type)) {
         Fail(part_path + ".type", "text, input_text or output_text (this model reads text only)",
              PythonJsonString(type));
       }
       if (!is_first) message->content += kBlockJoiner;
       is_first = false;
-      message->content += ReadText(part, "text", part_path);
+      message->content += RequireText(part, is_refusal ? "refusal" : "text", part_path);
     }
   }
 
@@ -203,16 +212,17 @@ class MessageReader {
       const std::string part_path = fmt::format("{}[{}]", path, i);
       const std::string type = ReadPartType(part, part_path);
       if (i > 0) joined += kBlockJoiner;
-      joined += IsTextType(type) ? ReadText(part, "text", part_path)
+      joined += IsTextType(type) ? RequireText(part, "text", part_path)
                                  : fmt::format("[Unsupported {}]", type);
     }
     return joined;
   }
 
   void ReadReasoning(const JsonValue& value, const std::string& path, Message* message) {
-    for (const std::string_view key : {"reasoning_content", "reasoning"}) {
-      std::string text = ReadText(value, key, path);
-      if (text.empty()) continue;
+    std::string text = ReadText(value, "reasoning_content", path);
+    std::string other = ReadText(value, "reasoning", path);
+    if (text.empty()) text = std::move(other);
+    if (!text.empty()) {
       message->reasoning_content = std::move(text);
       return;
     }
@@ -233,12 +243,24 @@ class MessageReader {
     return ReadItems(*list, path, "a list of tool calls", &MessageReader::ReadToolCall);
   }
 
-  ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
+  // Reads the function object of a tool or a call, whose type may be left out; nullptr after an
+  // error.
+  const JsonValue* ReadFunction(const JsonValue& value, const std::string& path) {
+    const JsonValue* type = value.Find("type");
+    if (type != nullptr && !type->IsNull() && value.TextOf("type") != "function") {
+      Fail(path + ".type", "\"function\"", type);
+    }
     const JsonValue* function = value.Find("function");
     if (function == nullptr || !function->IsObject()) {
       Fail(path + ".function", "an object", function);
-      return {};
+      return nullptr;
     }
+    return function;
+  }
+
+  ToolCall ReadToolCall(const JsonValue& value, const std::string& path) {
+    const JsonValue* function = ReadFunction(value, path);
+    if (function == nullptr) return {};
     ToolCall call = ReadCall(*function, path + ".function");
     std::string id = ReadText(value, "id", path);
     if (!id.empty()) call.id = std::move(id);
@@ -277,16 +299,21 @@ class MessageReader {
       Fail(path, "an object", &value);
       return {};
     }
-    const JsonValue* type = value.Find("type");
-    if (type != nullptr && (!type->IsString() || type->text() != "function")) {
-      Fail(path + ".type", "\"function\"", type);
+    const JsonValue* function = ReadFunction(value, path);
+    if (function == nullptr) return {};
+    const std::string place = path + ".function";
+    CheckSchema(*function, place);
+    return {.name = ReadName(*function, place), .function_json = Source(*function)};
+  }
+
+  // The prompt shows these fields as the client wrote them, so only their types matter.
+  void CheckSchema(const JsonValue& function, const std::string& path) {
+    static_cast<void>(ReadText(function, "description", path));
+    static_cast<void>(ReadFlag(function, "strict", path));
+    const JsonValue* parameters = function.Find("parameters");
+    if (parameters != nullptr && !parameters->IsNull() && !parameters->IsObject()) {
+      Fail(path + ".parameters", "an object", parameters);
     }
-    const JsonValue* function = value.Find("function");
-    if (function == nullptr || !function->IsObject()) {
-      Fail(path + ".function", "an object", function);
-      return {};
-    }
-    return {.name = ReadName(*function, path + ".function"), .function_json = Source(*function)};
   }
 
   std::string_view source_;

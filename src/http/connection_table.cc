@@ -9,15 +9,17 @@ namespace fathom {
 std::optional<ConnectionTable::Id> ConnectionTable::Add(int fd) {
   // A closed connection ends at once, unless the machine is starved.
   constexpr std::chrono::seconds kEvictionTime(1);
+  const auto last = std::chrono::steady_clock::now() + kEvictionTime;
   std::unique_lock lock(mutex_);
-  if (!MayAdd()) {
-    // There may be room for several fewer than when the last one came.
-    while (idle_.size() + n_working_ >= MostOpen() && EvictOldest()) {
+  while (!is_draining_ && !MayAdd()) {
+    // There may be room for several fewer than when the last one came, and for fewer yet whenever a
+    // connection ends its work.
+    while (HasTooMany() && EvictOldest()) {
     }
-    if (idle_.size() + n_working_ >= MostOpen()) return std::nullopt;
-    removed_.wait_for(lock, kEvictionTime, [&] { return is_draining_ || MayAdd(); });
+    const auto can_go_on = [&] { return is_draining_ || MayAdd() || HasTooMany(); };
+    if (HasTooMany() || !changed_.wait_until(lock, last, can_go_on)) return std::nullopt;
   }
-  if (is_draining_ || !MayAdd()) return std::nullopt;
+  if (is_draining_) return std::nullopt;
   return idle_.insert(idle_.end(), Entry{.fd = fd});
 }
 
@@ -26,7 +28,7 @@ void ConnectionTable::Remove(Id id) {
   const bool is_idle = id->state != State::kWorking && !id->is_closed;
   SetState(id, State::kWaiting);
   (is_idle ? idle_ : busy_).erase(id);
-  removed_.notify_all();
+  changed_.notify_all();
 }
 
 bool ConnectionTable::EvictOne() {
@@ -43,7 +45,10 @@ std::size_t ConnectionTable::MostOpen() const {
 }
 
 void ConnectionTable::SetState(Id id, State state) {
-  if (id->state == State::kWorking) --n_working_;
+  if (id->state == State::kWorking) {
+    --n_working_;
+    changed_.notify_all();
+  }
   if (state == State::kWorking) ++n_working_;
   id->state = state;
 }
@@ -112,7 +117,7 @@ void ConnectionTable::Drain() {
     const Id id = next++;
     if (id->state == State::kWaiting) CloseEntry(id);
   }
-  removed_.notify_all();
+  changed_.notify_all();
 }
 
 bool ConnectionTable::is_draining() const {
@@ -125,12 +130,12 @@ void ConnectionTable::Close() {
   is_draining_ = true;
   while (!idle_.empty()) CloseEntry(idle_.begin());
   for (auto id = busy_.begin(); id != busy_.end(); ++id) CloseEntry(id);
-  removed_.notify_all();
+  changed_.notify_all();
 }
 
 bool ConnectionTable::WaitUntilEmpty(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
-  return removed_.wait_for(lock, time, [&] { return idle_.empty() && busy_.empty(); });
+  return changed_.wait_for(lock, time, [&] { return idle_.empty() && busy_.empty(); });
 }
 
 ConnectionTable::Counts ConnectionTable::counts() const {

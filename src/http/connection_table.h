@@ -78,6 +78,8 @@ class ConnectionTable {
   bool MayWork(bool is_vital) const { return n_working_ < limit_ + (is_vital ? reserve_ : 0); }
   std::size_t MostOpen() const;
   bool MayAdd() const { return idle_.size() + busy_.size() < MostOpen(); }
+  // Even without those that are closed already.
+  bool HasTooMany() const { return idle_.size() + n_working_ >= MostOpen(); }
 
   const std::size_t limit_;
   const std::size_t reserve_;
@@ -89,7 +91,7 @@ class ConnectionTable {
   std::size_t n_working_ = 0;
   std::size_t n_evicted_ = 0;
   bool is_draining_ = false;
-  std::condition_variable removed_;
+  std::condition_variable changed_;  // a connection was removed, or ended its work
 };
 
 }  // namespace fathom

@@ -76,7 +76,12 @@ struct HttpLimits {
   std::chrono::milliseconds header_time = std::chrono::seconds(15);
   // Until the first byte of a request.
   std::chrono::milliseconds idle_time = std::chrono::seconds(75);
-  std::chrono::milliseconds body_time = std::chrono::seconds(120);  // 408
+  // For a whole body: 408.
+  std::chrono::milliseconds body_time = std::chrono::seconds(120);
+  // In which a body must grow by an eighth of what has come, and by a byte: 408. Ends a client that
+  // sends a lot and then waits. A client of constant speed is safe as long as this is more than an
+  // eighth of body_time, however slow it is: each time it sends that share of what it has sent.
+  std::chrono::milliseconds body_step_time = std::chrono::seconds(20);
   // For one write to make any progress.
   std::chrono::milliseconds write_time = std::chrono::seconds(60);
 };

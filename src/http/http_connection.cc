@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -245,11 +247,12 @@ class Connection {
     return shared_.table.BeginReading(id_);
   }
 
-  // Feeds the parser until `part` is over.
-  void ReadPart(HttpRequestParser& parser, State part, Deadline deadline) {
+  // Feeds the parser until `part` is over or the body has so many bytes.
+  void ReadPart(HttpRequestParser& parser, State part, Deadline deadline,
+                std::size_t n_body_bytes = std::numeric_limits<std::size_t>::max()) {
     while (parser.state() == part) {
       input_.Consume(parser.Feed(input_.bytes()));
-      if (parser.state() != part) return;
+      if (parser.state() != part || parser.request().body.size() >= n_body_bytes) return;
       const Socket::Outcome outcome = input_.Fill(socket_, deadline);
       if (part == State::kBody) shared_.table.MarkProgress(id_);
       if (outcome == Socket::Outcome::kEnd) parser.Refuse({400, "The request ends too early."});
@@ -263,7 +266,12 @@ class Connection {
       iovec part = {text.data(), text.size()};
       static_cast<void>(socket_.WriteAll({&part, 1}));  // a failure shows at the next read
     }
-    ReadPart(parser, State::kBody, In(limits_.body_time));
+    const Deadline end = In(limits_.body_time);
+    while (parser.state() == State::kBody) {
+      const std::size_t n_bytes = parser.request().body.size();
+      const Deadline step_end = std::min(end, In(limits_.body_step_time));
+      ReadPart(parser, State::kBody, step_end, n_bytes + n_bytes / 8 + 1);
+    }
   }
 
   static AnswerStyle StyleOf(const HttpRequestParser& parser) {
@@ -281,7 +289,10 @@ class Connection {
 
   void Handle(const HttpRequest& request, SocketExchange& exchange) {
     const bool has_ended = Run([&] { shared_.handler(request, exchange); });
-    if (!exchange.has_started()) {
+    if (!exchange.has_started() && has_ended && exchange.ClientIsGone()) {
+      // A client that has only ended its sending can still read this.
+      exchange.Send(RefusalResponse(shared_.options.error_body, 400, kClientIsGone));
+    } else if (!exchange.has_started()) {
       Fail(exchange);
     } else if (has_ended) {
       exchange.Finish();  // without it the client sees that the stream was cut off

@@ -29,6 +29,8 @@ struct HttpConnections {
 };
 
 inline constexpr std::string_view kTooManyConnections = "Too many connections. Please try again.";
+inline constexpr std::string_view kClientIsGone =
+    "Expected the connection to stay open until the answer has come.";
 
 // A refusal as the client sees it.
 HttpResponse RefusalResponse(const HttpErrorBody& error_body, int status, std::string_view message);

@@ -29,7 +29,7 @@ void Close(const OpenList& list, JsonShape* shape) {
 }  // namespace
 
 std::optional<JsonShape> ReadJsonShape(std::string_view text, int max_depth,
-                                       const std::function<bool()>& stop) {
+                                       const StopFunction& stop) {
   JsonShape shape;
   std::vector<OpenList> open;
   // Stands for the text around the outermost value, so that a list is always open.

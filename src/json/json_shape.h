@@ -8,9 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string_view>
+
+#include "base/stop_check.h"
 
 namespace fathom {
 
@@ -24,29 +25,10 @@ struct JsonShape {
   std::uint64_t most_keys = 0;  // of one object
 };
 
-// Asks a function at most once per 64 KiB of a text whether to stop.
-class StopCheck {
- public:
-  // `stop` may be empty, and must outlive the object.
-  explicit StopCheck(const std::function<bool()>& stop) : stop_(stop) {}
-
-  // `position`: bytes of the text that have been read.
-  bool IsStopped(std::size_t position) {
-    if (position < next_) return false;
-    next_ = position + kBytes;
-    return stop_ && stop_();
-  }
-
- private:
-  static constexpr std::size_t kBytes = std::size_t{64} << 10;
-  const std::function<bool()>& stop_;
-  std::size_t next_ = kBytes;
-};
-
 // The text must be shorter than 4 GiB. Ends early at brackets nested deeper than `max_depth`, which
 // are an error of the text. nullopt: `stop` said so.
 std::optional<JsonShape> ReadJsonShape(std::string_view text, int max_depth,
-                                       const std::function<bool()>& stop);
+                                       const StopFunction& stop);
 
 // Returns the offset of the quote that closes a string, or the end of the text. `begin` is the
 // offset behind the opening quote.

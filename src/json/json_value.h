@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop_check.h"
 
 namespace fathom {
 
@@ -191,7 +191,7 @@ struct ParseJsonOptions {
   // Accept NaN, Infinity and -Infinity, as Python does; off: only what RFC 8259 allows.
   bool python_constants = true;
   // Asked about every 64 KiB; true ends the reading with kUnavailable. May be empty.
-  std::function<bool()> stop{};
+  StopFunction stop{};
 };
 
 // Reads exactly one value with optional blanks around it. Errors (kInvalidData) give the byte

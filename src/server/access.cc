@@ -57,13 +57,15 @@ bool Contains(const std::vector<std::string>& list, std::string_view entry) {
   return std::find(list.begin(), list.end(), entry) != list.end();
 }
 
-std::optional<std::size_t> FindKey(const std::vector<std::string>& keys,
-                                   const HttpRequest& request) {
-  std::string_view given = WithoutPrefix(request.Field("Authorization"), "Bearer ");
-  if (given.empty()) given = request.Field("x-api-key");
+std::string_view KeyOf(const HttpRequest& request) {
+  const std::string_view key = WithoutPrefix(request.Field("Authorization"), "Bearer ");
+  return key.empty() ? request.Field("x-api-key") : key;
+}
+
+std::optional<std::size_t> FindKey(const std::vector<std::string>& keys, std::string_view key) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < keys.size(); ++i) {  // no early end
-    if (SameInConstantTime(given, keys[i])) found = i;
+    if (SameInConstantTime(key, keys[i])) found = i;
   }
   return found;
 }
@@ -75,8 +77,9 @@ constexpr std::string_view kCorsHeaders =
     "authorization, content-type, x-api-key, x-request-id, anthropic-version, anthropic-beta, "
     "anthropic-dangerous-direct-browser-access, openai-organization, openai-project";
 
-// x-stainless-*: the packages send their language and version in these fields. CORS demands each by
-// name, so the requested ones are allowed.
+// Pages send fields of their own: the language of the package (x-stainless-*), their name
+// (http-referer, x-title). Their site may ask anything, and CORS demands each field by name, so all
+// that are asked for are allowed.
 std::string AllowedHeaders(std::string_view asked) {
   std::string allowed(kCorsHeaders);
   while (!asked.empty()) {
@@ -86,7 +89,7 @@ std::string AllowedHeaders(std::string_view asked) {
     name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
     const bool is_plain =
         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string_view::npos;
-    if (name.starts_with("x-stainless-") && is_plain) allowed.append(", ").append(name);
+    if (!name.empty() && is_plain) allowed.append(", ").append(name);
   }
   return allowed;
 }
@@ -99,20 +102,10 @@ Access::Access(AccessOptions options) : options_(std::move(options)), own_names_
   }
 }
 
-std::optional<std::size_t> Access::KeyOf(const HttpRequest& request) const {
-  return FindKey(options_.api_keys, request);
-}
-
-bool Access::HasKey(const HttpRequest& request) const {
-  return options_.api_keys.empty() || KeyOf(request).has_value();
-}
-
-bool Access::HasAdminKey(const HttpRequest& request) const {
-  return FindKey(options_.admin_keys, request).has_value();
-}
-
-bool Access::HasAnyKey(const HttpRequest& request) const {
-  return KeyOf(request).has_value() || HasAdminKey(request);
+KeyHolder Access::HolderOf(const HttpRequest& request) const {
+  const std::string_view key = KeyOf(request);
+  return {.api_key = FindKey(options_.api_keys, key),
+          .is_admin = FindKey(options_.admin_keys, key).has_value()};
 }
 
 bool Access::KnowsHost(const HttpRequest& request) const {

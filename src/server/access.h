@@ -20,20 +20,21 @@ struct AccessOptions {
   std::vector<std::string> allowed_hosts;
 };
 
+// What a request's key is: Authorization: Bearer KEY, or x-api-key: KEY.
+struct KeyHolder {
+  std::optional<std::size_t> api_key;  // the number of the key among AccessOptions::api_keys
+  bool is_admin = false;               // the key is an admin key; API keys are none
+};
+
 // Constant after construction; any thread. Host names and origins are compared without case.
 class Access {
  public:
   explicit Access(AccessOptions options);
 
-  // Returns the number of the request's key among api_keys: Authorization: Bearer KEY, or
-  // x-api-key: KEY. Takes equally long for a wrong key and a right one. nullopt: none of them.
-  std::optional<std::size_t> KeyOf(const HttpRequest& request) const;
-  // Returns whether the request has one of the keys, or needs none.
-  bool HasKey(const HttpRequest& request) const;
-  // Checks the admin keys in the same way; API keys are not admin keys.
-  bool HasAdminKey(const HttpRequest& request) const;
-  // Returns whether the client gave any of the keys; false if there are none.
-  bool HasAnyKey(const HttpRequest& request) const;
+  // Takes equally long for a wrong key and a right one.
+  KeyHolder HolderOf(const HttpRequest& request) const;
+  // Returns whether there are API keys, so that clients need one.
+  bool has_keys() const { return !options_.api_keys.empty(); }
   // Returns whether there are admin keys.
   bool has_admins() const { return !options_.admin_keys.empty(); }
   // Returns whether Host is a name of this server. Without this check, the owner of a domain could

@@ -89,7 +89,7 @@ ApiError UnknownModel(const std::string& name) {
           .code = "model_not_found"};
 }
 
-ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body) {
+ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, const ApiBody& body) {
   bool return_strings = false;
   bool is_chat = false;
   {
@@ -121,7 +121,7 @@ ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view
   return JsonResponse(response);
 }
 
-ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body) {
+ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, const ApiBody& body) {
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);

@@ -19,8 +19,8 @@ namespace fathom {
 // The served model, once it is loaded. It outlives the service's last request.
 struct ServedModel {
   const ApiModel* api = nullptr;
-  // By the number of the client's key (Access::KeyOf), where each client has a memory of its own;
-  // else empty: all use `api`.
+  // By the number of the client's key (KeyHolder::api_key), where each client has a memory of its
+  // own; else empty: all use `api`.
   std::vector<const ApiModel*> api_of_key{};
   RequestRunner* runner = nullptr;
   const EngineMetrics* metrics = nullptr;
@@ -43,9 +43,9 @@ ApiError UnknownModel(const std::string& name);
 
 // {"prompt": ... or "messages": ..., "add_special_tokens", "return_token_strs"} ->
 // {"count", "max_model_len", "tokens", "token_strs"}
-ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, std::string_view body);
+ApiResult<HttpResponse> TokenizeResponse(const ApiModel& model, const ApiBody& body);
 // {"tokens": [...]} -> {"prompt"}
-ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, std::string_view body);
+ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, const ApiBody& body);
 // Returns what vLLM's /tokenizer_info tells that clients read: the special tokens, and whether a
 // text gets a begin token.
 HttpResponse TokenizerInfoResponse(const ApiModel& model);

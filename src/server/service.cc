@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "server/embedded_files.h"
 #include "server/endpoints.h"
+#include "server/openapi_document.h"
 #include "server/recorded_exchange.h"
 
 namespace fathom {
@@ -84,19 +85,28 @@ struct Service::RequestContext {
   const HttpRequest& request;
   RecordedExchange& exchange;
   ServedRequest& record;
-  const Api& api;                       // of errors and model cards
-  const Route* route = nullptr;         // from Dispatch on
+  const Api& api;  // of errors and model cards
+  const KeyHolder holder;
+  const ApiBody body;
+  const std::atomic<bool>& is_draining;
+  BodyGate::Pass pass{};                // until the body is prepared
+  const Route* route = nullptr;         // from FindRoute on
   const ServedModel* model = nullptr;   // for routes that need it
   const ApiModel* api_model = nullptr;  // the model as this client has it; beside `model`
   std::string_view rest{};              // of the path, where the route leaves it open
 
+  // Others may prepare their bodies while a slow client reads its answer, so the pass ends here.
   void Fail(ApiError error) {
+    pass.reset();
+    if (error.status == 503 && is_draining) error = ShuttingDown();  // whatever was stopped by it
     error.request_id = record.id;
     record.error = error.message;
     exchange.Send(ErrorResponse(api, error));
   }
   void Send(ApiResult<HttpResponse> response) {
-    response ? exchange.Send(*std::move(response)) : Fail(std::move(response.error()));
+    if (!response) return Fail(std::move(response.error()));
+    pass.reset();
+    exchange.Send(*std::move(response));
   }
 };
 
@@ -152,8 +162,10 @@ std::vector<Service::Route> Service::StateRoutes() {
       {"GET", "/", show_file, Key::kNever},
       {"GET", "/web/", show_file, Key::kNever},
       {"GET", "/openapi.json",
-       [](Service&, RequestContext& context) {
-         context.exchange.Send({.body = std::string(OpenApiJson())});
+       [](Service& service, RequestContext& context) {
+         const ServedModel* model = service.ready_;
+         context.exchange.Send({.body = model == nullptr ? std::string(OpenApiJson())
+                                                         : OpenApiDocument(model->api->limits)});
        },
        Key::kNever},
       {"GET", "/health", show_health, Key::kHealth},
@@ -207,12 +219,12 @@ std::vector<Service::Route> Service::Routes() {
        Route::Key::kAlways, true},
       {"POST", "/tokenize",
        [](Service&, RequestContext& context) {
-         context.Send(TokenizeResponse(*context.api_model, context.request.body));
+         context.Send(TokenizeResponse(*context.api_model, context.body));
        },
        Route::Key::kAlways, true},
       {"POST", "/detokenize",
        [](Service&, RequestContext& context) {
-         context.Send(DetokenizeResponse(*context.api_model, context.request.body));
+         context.Send(DetokenizeResponse(*context.api_model, context.body));
        },
        Route::Key::kAlways, true},
       {"GET", "/tokenizer_info",
@@ -238,7 +250,11 @@ std::vector<Service::Route> Service::Routes() {
 }
 
 Service::Service(ServiceOptions options)
-    : options_(std::move(options)), routes_(Routes()), access_(options_.access) {}
+    : options_(std::move(options)),
+      routes_(Routes()),
+      access_(options_.access),
+      small_bodies_(options_.prepared_bytes),
+      large_bodies_(options_.prepared_bytes) {}
 
 Service::~Service() = default;
 
@@ -290,12 +306,13 @@ bool Service::IsVital(const HttpRequest& head) const {
 
 bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part part) {
   const Clock::time_point start = Clock::now();
+  const KeyHolder holder = access_.HolderOf(request);
   ServedRequest record = {.id = RequestId(request, options_.generation.random_bits),
                           .peer = request.peer,
                           .method = ShortenedUtf8(request.method, kQuotedBytes),
                           .path = ShortenedUtf8(request.path, kQuotedBytes),
                           .endpoint = "none",
-                          .has_key = access_.HasAnyKey(request)};
+                          .has_key = holder.api_key || holder.is_admin};
   RecordedExchange recorded(exchange, record, options_.log_content);
   const Api& api = ApiOf(request);
   recorded.AddField("X-Request-Id", record.id);
@@ -303,10 +320,17 @@ bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part par
     recorded.AddField(std::string(api.request_id_header), record.id);
   }
   access_.AddCorsFields(request, &recorded.fields());
-  RequestContext context = {.request = request, .exchange = recorded, .record = record, .api = api};
+  RequestContext context = {
+      .request = request,
+      .exchange = recorded,
+      .record = record,
+      .api = api,
+      .holder = holder,
+      .body = ApiBody(request.body, [&] { return draining_ || recorded.ClientIsGone(); }),
+      .is_draining = draining_};
   const bool is_admitted = Admit(context);
   if (is_admitted && part == Part::kHead && context.route->method == "POST") return false;
-  if (is_admitted) context.route->answer(*this, context);
+  if (is_admitted && Enter(context)) context.route->answer(*this, context);
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   metrics_.Count(record);
   if (options_.record) options_.record(record);
@@ -316,6 +340,16 @@ bool Service::Serve(const HttpRequest& request, HttpExchange& exchange, Part par
 bool Service::Admit(RequestContext& context) {
   return FindRoute(context) && Authorize(context) &&
          (!context.route->needs_model || FindModel(context));
+}
+
+bool Service::Enter(RequestContext& context) {
+  const std::size_t n_bytes = context.body.text.size();
+  if (n_bytes == 0 || context.route->is_vital()) return true;
+  BodyGate& gate = n_bytes > options_.large_body ? large_bodies_ : small_bodies_;
+  context.pass = gate.Enter(n_bytes, context.body.is_abandoned);
+  if (context.pass) return true;
+  context.Fail(ToApiError({ErrorCode::kUnavailable, "the request was abandoned"}));
+  return false;
 }
 
 bool Service::FindRoute(RequestContext& context) {
@@ -366,7 +400,7 @@ bool Service::Authorize(RequestContext& context) {
   const bool needs_key = is_admin || route.key == Route::Key::kAlways ||
                          (route.key == Route::Key::kMetrics && options_.protect_metrics);
   const bool has_key =
-      is_admin ? access_.HasAdminKey(context.request) : access_.HasKey(context.request);
+      is_admin ? context.holder.is_admin : context.holder.api_key || !access_.has_keys();
   if (!access_.KnowsHost(context.request)) {
     context.Fail(
         {.status = 403,
@@ -414,7 +448,7 @@ bool Service::FindModel(RequestContext& context) {
   if (context.model != nullptr) {
     const auto& of_key = context.model->api_of_key;
     context.api_model =
-        of_key.empty() ? context.model->api : of_key.at(access_.KeyOf(context.request).value());
+        of_key.empty() ? context.model->api : of_key.at(context.holder.api_key.value());
     return true;
   }
   context.Fail({.status = 503,
@@ -438,22 +472,18 @@ std::string Service::MetricsText() const {
 void Service::AnswerApiRoute(Service&, RequestContext& context) {
   ApiResult<ApiRouteReply> reply = context.route->api_route->answer(
       *context.api_model,
-      {.id = context.rest, .query = context.request.query, .body = context.request.body});
+      {.id = context.rest, .query = context.request.query, .body = context.body});
   if (!reply) return context.Fail(std::move(reply.error()));
-  context.exchange.Send(
-      {.content_type = std::string(reply->content_type), .body = std::move(reply->body)});
+  context.Send(HttpResponse{.content_type = std::string(reply->content_type),
+                            .body = std::move(reply->body)});
 }
 
 void Service::Complete(RequestContext& context) {
   if (draining_) return context.Fail(ShuttingDown());
   if (options_.log_content) context.record.body = context.request.body;
-  const ApiBody body(context.request.body,
-                     [&] { return draining_ || context.exchange.ClientIsGone(); });
-  const ApiResult<ApiCall> call = context.api.prepare(body, *context.api_model);
-  if (!call) {
-    const bool was_stopped = draining_ && call.error().status == 503;
-    return context.Fail(was_stopped ? ShuttingDown() : call.error());
-  }
+  const ApiResult<ApiCall> call = context.api.prepare(context.body, *context.api_model);
+  if (!call) return context.Fail(call.error());
+  context.pass.reset();
   const auto& names = context.model->names;
   if (options_.strict_model_names &&
       std::find(names.begin(), names.end(), call->model) == names.end()) {

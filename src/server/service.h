@@ -13,6 +13,7 @@
 
 #include "http/http.h"
 #include "server/access.h"
+#include "server/body_gate.h"
 #include "server/endpoints.h"
 #include "server/generation.h"
 #include "server/generation_table.h"
@@ -26,6 +27,10 @@ struct ServiceOptions {
   bool protect_metrics = false;     // /metrics asks for a key too
   bool strict_model_names = false;  // requests for other names get 404; else any name will do
   bool log_content = false;         // bodies and answers go into the records
+  // Bytes of bodies that are prepared at once: as many of bodies up to `large_body` bytes as of
+  // larger ones, so that usual requests do not wait for these.
+  std::size_t prepared_bytes = std::size_t{32} << 20;
+  std::size_t large_body = std::size_t{1} << 20;
   std::string version;
   GenerationOptions generation;
   // Called after each request, on its thread. May be empty.
@@ -77,6 +82,9 @@ class Service {
   bool Authorize(RequestContext& context);
   // Sets context.model. False: the client has been told that there is none.
   bool FindModel(RequestContext& context);
+  // Waits until the body may be prepared, and sets context.pass. False: the client has left, or the
+  // server ends, and the request is refused.
+  bool Enter(RequestContext& context);
   std::string MetricsText() const;
   static void AnswerApiRoute(Service& service, RequestContext& context);
   void Complete(RequestContext& context);
@@ -84,6 +92,8 @@ class Service {
   const ServiceOptions options_;
   const std::vector<Route> routes_;
   const Access access_;
+  BodyGate small_bodies_;
+  BodyGate large_bodies_;
   ServerMetrics metrics_;
   std::atomic<double> load_progress_ = 0;
   std::atomic<bool> draining_ = false;

@@ -122,16 +122,17 @@ Token BytePairEncoder::FindPiece(std::string_view piece) const {
   return kNoToken;
 }
 
-void BytePairEncoder::Encode(std::string_view piece, BpeScratch& scratch,
-                             std::vector<Token>& tokens) const {
+bool BytePairEncoder::Encode(std::string_view piece, BpeScratch& scratch,
+                             std::vector<Token>& tokens, const StopFunction& stop) const {
   const Token whole = FindPiece(piece);
   if (whole != kNoToken) {
     tokens.push_back(whole);
   } else if (piece.size() <= kMaxScanBytes) {
     EncodeByScan(piece, scratch, tokens);
   } else {
-    EncodeByHeap(piece, scratch, tokens);
+    return EncodeByHeap(piece, scratch, tokens, stop);
   }
+  return true;
 }
 
 void BytePairEncoder::EncodeByScan(std::string_view piece, BpeScratch& scratch,
@@ -201,14 +202,17 @@ void BytePairEncoder::StartList(std::string_view piece, BpeScratch& scratch) con
 // The parts are a doubly linked list by position of their first byte. A pair in the heap is out of
 // date if its left part no longer has the pair's rank: a rank names one pair, so comparing ranks is
 // enough.
-void BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
-                                   std::vector<Token>& tokens) const {
+bool BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
+                                   std::vector<Token>& tokens, const StopFunction& stop) const {
   Check(piece.size() <= kMaxPieceBytes, "a piece has 32-bit positions");
   StartList(piece, scratch);
   std::vector<std::uint64_t>& heap = scratch.heap;
   std::vector<std::uint32_t>& next = scratch.next;
   const std::size_t n_bytes = piece.size();
+  StopCheck check(stop);
+  std::size_t n_popped = 0;
   while (!heap.empty()) {
+    if (check.IsStopped(++n_popped)) return false;
     std::pop_heap(heap.begin(), heap.end(), kLowestFirst);
     const auto rank = static_cast<std::uint32_t>(heap.back() >> 32);
     const auto left = static_cast<std::uint32_t>(heap.back());
@@ -231,6 +235,7 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, BpeScratch& scratch,
   for (std::uint32_t i = 0; i < n_bytes; i = next[i]) {
     tokens.push_back(scratch.tokens[i]);
   }
+  return true;
 }
 
 }  // namespace fathom

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stop_check.h"
 #include "base/tensor.h"
 #include "tokenizer/vocabulary.h"
 
@@ -35,12 +36,15 @@ class BytePairEncoder {
   BytePairEncoder(const Vocabulary& vocabulary, const BpeModel& model);
 
   // Appends the tokens of piece: by table if the whole piece is a token, else by scan or by heap.
-  void Encode(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
+  // Returns false, and appends none, if `stop` returned true while a long piece was encoded.
+  bool Encode(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens,
+              const StopFunction& stop = {}) const;
 
   // Two algorithms that give the same tokens. Scan: O(n^2), fast for a word. Heap: O(n log n), for
   // pieces of any length.
   void EncodeByScan(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
-  void EncodeByHeap(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens) const;
+  bool EncodeByHeap(std::string_view piece, BpeScratch& scratch, std::vector<Token>& tokens,
+                    const StopFunction& stop = {}) const;
 
  private:
   static constexpr std::uint32_t kNoMerge = std::numeric_limits<std::uint32_t>::max();

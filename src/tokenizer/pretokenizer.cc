@@ -95,12 +95,15 @@ Result<Pattern> Compile(const std::string& source) {
 
 // The matching state of one call of Split; not shared between threads.
 struct Matcher {
+  const char* const text_begin;
+  StopCheck stop;
   MatchData data{pcre2_match_data_create(1, nullptr)};
   MatchContext context{pcre2_match_context_create(nullptr)};
 
-  explicit Matcher(std::size_t n_text_bytes) {
+  Matcher(std::string_view text, const StopFunction& stop_function)
+      : text_begin(text.data()), stop(stop_function) {
     Check(data != nullptr && context != nullptr, "PCRE2 has no memory for a match");
-    const std::uint64_t limit = kMatchLimitBase + kMatchLimitPerByte * n_text_bytes;
+    const std::uint64_t limit = kMatchLimitBase + kMatchLimitPerByte * text.size();
     pcre2_set_match_limit(context.get(), static_cast<std::uint32_t>(std::min<std::uint64_t>(
                                              limit, std::numeric_limits<std::uint32_t>::max())));
     pcre2_set_heap_limit(context.get(), kHeapLimitKibibytes);
@@ -128,6 +131,9 @@ struct PreTokenizer::Impl {
   Status Split(std::size_t step, std::string_view text, Matcher& matcher,
                std::vector<std::string_view>& pieces) const {
     if (step == patterns.size()) {
+      if (matcher.stop.IsStopped(static_cast<std::size_t>(text.data() - matcher.text_begin))) {
+        return MakeError(ErrorCode::kUnavailable, "the text was not cut into pieces: stopped");
+      }
       pieces.push_back(text);
       return {};
     }
@@ -178,8 +184,9 @@ Result<PreTokenizer> PreTokenizer::Create(std::span<const std::string> patterns)
   return PreTokenizer(std::move(impl));
 }
 
-Status PreTokenizer::Split(std::string_view text, std::vector<std::string_view>& pieces) const {
-  Matcher matcher(text.size());
+Status PreTokenizer::Split(std::string_view text, std::vector<std::string_view>& pieces,
+                           const StopFunction& stop) const {
+  Matcher matcher(text, stop);
   return impl_->Split(0, text, matcher, pieces);
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop_check.h"
 
 namespace fathom {
 
@@ -28,8 +29,10 @@ class PreTokenizer {
 
   // Appends the pieces of text, in order; they are not empty, cover text, and point into it. text
   // must be valid UTF-8. The work is bounded by a multiple of the text's length: a pattern that
-  // exceeds the bound is an error. PCRE2 knows the characters of Unicode 14.
-  Status Split(std::string_view text, std::vector<std::string_view>& pieces) const;
+  // exceeds the bound is an error, and so is a `stop` that returns true (kUnavailable). PCRE2 knows
+  // the characters of Unicode 14.
+  Status Split(std::string_view text, std::vector<std::string_view>& pieces,
+               const StopFunction& stop = {}) const;
 
  private:
   struct Impl;

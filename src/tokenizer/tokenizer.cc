@@ -142,26 +142,31 @@ struct Tokenizer::Impl {
         pretokenizer(std::move(owned_pretokenizer)),
         added_tokens(added) {}
 
-  // Working memory of one Encode.
+  // State of one Encode.
   struct Scratch {
-    std::vector<std::string_view> pieces;
-    BpeScratch bpe;
+    const StopFunction& stop;
+    std::vector<std::string_view> pieces{};
+    BpeScratch bpe{};
   };
 
   Status EncodePlain(std::string_view text, Scratch& scratch, std::vector<Token>& tokens) const {
     if (text.empty()) return {};
     scratch.pieces.clear();
-    Status status = pretokenizer.Split(text, scratch.pieces);
+    Status status = pretokenizer.Split(text, scratch.pieces, scratch.stop);
     if (!status) return status;
+    StopCheck check(scratch.stop);
     for (const std::string_view piece : scratch.pieces) {
-      encoder.Encode(piece, scratch.bpe, tokens);
+      const auto n_done = static_cast<std::size_t>(piece.data() - text.data());
+      if (check.IsStopped(n_done) || !encoder.Encode(piece, scratch.bpe, tokens, scratch.stop)) {
+        return MakeError(ErrorCode::kUnavailable, "the text was not encoded as tokens: stopped");
+      }
     }
     return {};
   }
 
-  Result<std::vector<Token>> Encode(const Prompt& prompt) const {
+  Result<std::vector<Token>> Encode(const Prompt& prompt, const StopFunction& stop) const {
     const std::string_view text = prompt.text();
-    Scratch scratch;
+    Scratch scratch = {.stop = stop};
     std::vector<Token> tokens;
     std::size_t done = 0;
     for (const ByteRange range : prompt.trusted) {
@@ -207,12 +212,14 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view json, std::string_view file_
                                                 std::move(*pretokenizer), file->added_tokens));
 }
 
-Result<std::vector<Token>> Tokenizer::Encode(std::string_view text, SpecialTokens mode) const {
+Result<std::vector<Token>> Tokenizer::Encode(std::string_view text, SpecialTokens mode,
+                                             const StopFunction& stop) const {
   const TextSpan span = {text, mode == SpecialTokens::kParse};
-  return Encode(std::span(&span, 1));
+  return Encode(std::span(&span, 1), stop);
 }
 
-Result<std::vector<Token>> Tokenizer::Encode(std::span<const TextSpan> spans) const {
+Result<std::vector<Token>> Tokenizer::Encode(std::span<const TextSpan> spans,
+                                             const StopFunction& stop) const {
   const Prompt prompt = Join(spans);
   const std::string_view text = prompt.text();
   if (text.size() > BytePairEncoder::kMaxPieceBytes) {
@@ -224,7 +231,7 @@ Result<std::vector<Token>> Tokenizer::Encode(std::span<const TextSpan> spans) co
     return MakeError(ErrorCode::kInvalidArgument, "text: expected UTF-8, found byte 0x{:02X} at {}",
                      static_cast<std::uint8_t>(text[*invalid]), *invalid);
   }
-  return impl_->Encode(prompt);
+  return impl_->Encode(prompt, stop);
 }
 
 std::string_view Tokenizer::TokenBytes(Token token) const { return impl_->vocabulary.Bytes(token); }

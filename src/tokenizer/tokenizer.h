@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stop_check.h"
 #include "base/tensor.h"
 
 namespace fathom {
@@ -44,11 +45,14 @@ class Tokenizer {
   ~Tokenizer();
 
   // Errors: text that is not valid UTF-8 (the message names the byte; see ReplaceInvalidUtf8 of
-  // utf8.h), or longer than 2 GiB.
-  Result<std::vector<Token>> Encode(std::string_view text, SpecialTokens mode) const;
+  // utf8.h), or longer than 2 GiB; `stop`, which is asked from time to time, returned true
+  // (kUnavailable). Takes up to 24 bytes of memory per byte of text.
+  Result<std::vector<Token>> Encode(std::string_view text, SpecialTokens mode,
+                                    const StopFunction& stop = {}) const;
   // Encodes the spans as one text: pieces and characters may cross their borders. An added token is
   // recognised only if all its bytes are trusted. Offsets in errors count from the first span.
-  Result<std::vector<Token>> Encode(std::span<const TextSpan> spans) const;
+  Result<std::vector<Token>> Encode(std::span<const TextSpan> spans,
+                                    const StopFunction& stop = {}) const;
 
   // Returns the bytes of a token; empty if there is no such token. Often not valid UTF-8 on their
   // own. Valid as long as the tokenizer lives, also after a move.

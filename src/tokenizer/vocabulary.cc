@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/seeded_hash.h"
 #include "tokenizer/byte_level.h"
 
 namespace fathom {
@@ -34,11 +35,11 @@ Status SortTokens(std::vector<TokenText>& tokens) {
   return {};
 }
 
-using TokensByText = std::unordered_map<std::string_view, Token>;
+using TokensByText = std::unordered_map<std::string_view, Token, SeededHash>;
 
 Result<TokensByText> IndexAddedTokens(const TokenizerFile& file) {
   TokensByText index;
-  std::unordered_set<Token> tokens;
+  std::unordered_set<Token, SeededHash> tokens;
   for (const AddedToken& added : file.added_tokens) {
     if (!index.emplace(added.text, added.token).second) {
       return MakeError(ErrorCode::kInvalidData, "added token '{}' is listed twice", added.text);
@@ -58,7 +59,7 @@ constexpr std::size_t kMaxUnusedIds = 1 << 18;
 // not byte-level symbols must be an added token.
 Status CollectVocabulary(const TokenizerFile& file, const TokensByText& added,
                          std::vector<TokenText>& tokens) {
-  std::unordered_set<Token> seen;
+  std::unordered_set<Token, SeededHash> seen;
   seen.reserve(file.vocabulary.size());
   for (const auto& [symbols, token] : file.vocabulary) {
     if (!seen.insert(token).second) {
@@ -174,7 +175,7 @@ Result<BpeModel> ResolveMerges(const TokenizerFile& file) {
       model.tokens.push_back(entry.token);
     }
   }
-  std::unordered_set<std::uint64_t> pairs;
+  std::unordered_set<std::uint64_t, SeededHash> pairs;
   pairs.reserve(file.merges.size());
   model.merges.reserve(file.merges.size());
   for (const MergeEntry& entry : file.merges) {

@@ -46,6 +46,7 @@ TEST(ApiErrorTest, ContextLengthHasTheWordsThatClientsLookFor) {
   EXPECT_EQ(error.code, "context_length_exceeded");
   EXPECT_NE(error.message.find("maximum context length is 2048 tokens"), std::string::npos);
   EXPECT_NE(error.message.find("requested 3000 tokens"), std::string::npos);
+  EXPECT_NE(error.message.find("prompt is too long"), std::string::npos) << "for LangChain";
 }
 
 }  // namespace

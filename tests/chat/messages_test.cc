@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "chat/literals.h"
+
 namespace fathom {
 namespace {
 
@@ -110,6 +112,16 @@ TEST(Messages, Reasoning) {
   EXPECT_EQ(reasoning(R"("content":[{"type":"thinking","thinking":"a"},
                                     {"type":"text","text":"x"}])"),
             "a");
+}
+
+TEST(Messages, RefusalsOfAnAssistantAreItsText) {
+  const Message refused = Only(R"([{"role":"assistant","content":[
+      {"type":"text","text":"x"},{"type":"refusal","refusal":"y"}]}])");
+  EXPECT_EQ(refused.content, std::string("x").append(kBlockJoiner).append("y"));
+  EXPECT_FALSE(
+      ParseChatRequest(R"([{"role":"user","content":[{"type":"refusal","refusal":"y"}]}])"));
+  EXPECT_FALSE(
+      ParseChatRequest(R"([{"role":"assistant","content":[{"type":"refusal","text":"y"}]}])"));
 }
 
 TEST(Messages, DeveloperIsSystemUnlessNative) {

@@ -1,4 +1,5 @@
 // Requests beyond a limit are answered with their status, and the client can read the answer.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -165,6 +166,30 @@ TEST_F(HttpLimitsTest, TimeOfABody) {
     Listen(Echo, {.body_time = kTime});
     ExpectRefusalOfSlow("POST / HTTP/1.1\r\nHost: x\r\n" + header, "x", kTime);
   }
+}
+
+// Whoever sends much and then a byte from time to time would hold what was sent for long.
+TEST_F(HttpLimitsTest, ABodyThatHardlyGrows) {
+  constexpr milliseconds kTime(300);
+  const std::string piece(8000, 'x');
+  for (const std::string& begin : {"Content-Length: 100000\r\n\r\n" + piece,
+                                   "Transfer-Encoding: chunked\r\n\r\nfffff\r\n" + piece}) {
+    Listen(Echo, {.body_step_time = kTime});
+    ExpectRefusalOfSlow("POST / HTTP/1.1\r\nHost: x\r\n" + begin, "x", kTime);
+    EXPECT_TRUE(Eventually([&] { return server_->counts().body_bytes == 0; }));
+  }
+}
+
+TEST_F(HttpLimitsTest, ABodyOfConstantSpeedMayBeSlow) {
+  constexpr int kBytes = 60;
+  Listen(Echo, {.body_time = milliseconds(8000), .body_step_time = milliseconds(1500)});
+  ClientSocket client = Connect();
+  client.Send(fmt::format("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", kBytes));
+  for (int i = 0; i < kBytes; ++i) {
+    std::this_thread::sleep_for(milliseconds(50));  // 3 s in all: two of the steps
+    client.Send("x");
+  }
+  EXPECT_EQ(client.ReadResponse().status, 200);
 }
 
 TEST_F(HttpLimitsTest, TimeWithoutARequest) {

@@ -192,6 +192,18 @@ TEST_F(HttpTest, TurnsAHandlerWithoutAnAnswerInto500) {
   }
 }
 
+TEST_F(HttpTest, TellsAClientThatHasEndedItsSendingWhyThereIsNoAnswer) {
+  Listen([](const HttpRequest&, HttpExchange& exchange) {
+    EXPECT_TRUE(Eventually([&] { return exchange.ClientIsGone(); }));
+  });
+  ClientSocket client = Connect();
+  client.Send(Get("/"));
+  client.EndSending();
+  const ClientResponse response = client.ReadResponse();
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(response.body.find("until the answer has come"), std::string::npos) << response.body;
+}
+
 TEST_F(HttpTest, CutsAStreamOffThatThrows) {
   Listen([](const HttpRequest&, HttpExchange& exchange) {
     exchange.StartStream({.body = "one"});

@@ -2,11 +2,14 @@
 
 import http.client
 import json
+import os
+import resource
 import signal
 import socket
 import threading
 import time
 import unittest
+from pathlib import Path
 
 from serve_test import STORY
 from server_process import FathomServer, metric, wait_until
@@ -15,6 +18,19 @@ KEY = "right"
 HALF = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 1000000\r\n\r\n{")
 MEBIBYTE = 1 << 20
+LONG_TEXT = "".join(chr(97 + i * i % 26) for i in range(1000)) * 30000
+
+
+def processor_seconds(pid):
+    """What a process has worked so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds_of_ended():
+    """What all processes have worked that this one has started, and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def ask(server, method, path, body=None, key=None, fields=()):
@@ -153,23 +169,46 @@ class AttackHttpTest(unittest.TestCase):
         self.assertEqual(len(lines) + left_out, 600)
         self.assertTrue(any(event.get("status") == 200 for event in server.events()))
 
-    def test_a_second_signal_ends_a_busy_handler(self):
-        server = self.serve("--drain-timeout", "1000")
-        texts = json.dumps({"prompt": "".join(chr(97 + i * i % 26) for i in range(1000)) * 30000})
+    def make_busy(self, server):
+        """Clients whose texts take long to encode."""
+        texts = json.dumps({"prompt": LONG_TEXT})
         clients = [threading.Thread(target=self.ask_and_forget, args=(server, texts))
                    for _ in range(4)]
         for client in clients:
             client.start()
         wait_until(lambda: metric(server.url, "fathom_http_handling") >= 5, seconds=60)
+        self.addCleanup(lambda: [client.join() for client in clients])
+
+    def test_a_signal_ends_busy_handlers(self):
+        server = self.serve("--drain-timeout", "1000")
+        self.make_busy(server)
+        before = processor_seconds_of_ended() + processor_seconds(server.process.pid)
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.5)
-        self.assertIsNone(server.process.poll(), "the first signal waits")
+        self.assertEqual(server.process.wait(timeout=120), 0)
+        self.assertLess(processor_seconds_of_ended() - before, 4)
+
+    def test_a_second_signal_does_not_wait_for_busy_handlers(self):
+        server = self.serve("--drain-timeout", "1000")
+        self.make_busy(server)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
         start = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         self.assertEqual(server.process.wait(timeout=30), 0)
         self.assertLess(time.monotonic() - start, 1)
+
+    def test_clients_that_leave_leave_no_work(self):
+        server = self.serve()
+        text = json.dumps({"prompt": LONG_TEXT}).encode()
+        clients = self.open(server, 3, b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                            b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
+                            (len(text), text))
+        wait_until(lambda: metric(server.url, "fathom_http_handling") == 4, seconds=60)
         for client in clients:
-            client.join()
+            client.close()
+        before = processor_seconds(server.process.pid)
+        wait_until(lambda: metric(server.url, "fathom_http_handling") == 1, seconds=60)
+        self.assertLess(processor_seconds(server.process.pid) - before, 4)
 
     @staticmethod
     def ask_and_forget(server, body):

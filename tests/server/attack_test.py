@@ -7,6 +7,7 @@ import struct
 import time
 import unittest
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from server_process import FathomServer, get_json
@@ -129,6 +130,22 @@ class JsonAttackTest(unittest.TestCase):
             status, text, _ = self.grown_by("/v1/completions", body)
             self.assertEqual(status, 400, text)
             self.assertIn("maximum context length", text)
+
+
+class ManyBodiesTest(unittest.TestCase):
+    def test_values_of_large_bodies_are_not_held_together(self):
+        server = FathomServer()
+        self.addCleanup(server.kill)
+        n_bodies = 6
+        # Values take 8 bytes per byte.
+        body = b'{"prompt":"Hi","max_tokens":1,"x":[' + b"0," * 15_000_000 + b"0]}"
+        before = most_resident_bytes(server)
+        with ThreadPoolExecutor(n_bodies) as clients:
+            answers = list(clients.map(lambda _: post(server.url, "/v1/completions", body),
+                                       range(n_bodies)))
+        self.assertEqual({status for status, _ in answers}, {200})
+        grown = most_resident_bytes(server) - before
+        self.assertLess(grown, (2 * n_bodies + 9) * len(body))
 
 
 if __name__ == "__main__":

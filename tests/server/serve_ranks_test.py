@@ -45,8 +45,8 @@ def is_gone_soon(pid):
 
 
 class ServeRanksTest(unittest.TestCase):
-    def serve(self, *arguments, launch):
-        server = FathomServer("--threads", "1", *arguments, launch=launch)
+    def serve(self, *arguments, **options):
+        server = FathomServer("--threads", "1", *arguments, **options)
         self.addCleanup(server.kill)
         return server
 
@@ -255,6 +255,42 @@ class ServeRanksTest(unittest.TestCase):
     def test_a_rank_is_killed_while_nothing_is_asked(self):
         server = self.serve(launch=launched(2))
         self.meet_signal(server, signal.SIGKILL, "was killed by signal 9")
+
+    def start_streams(self, server, n_tokens):
+        streams = [[] for _ in range(2)]
+        threads = [threading.Thread(target=stream, args=(
+            server.url, {**STORY, "seed": i, "max_tokens": n_tokens}, events))
+            for i, events in enumerate(streams)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: all(streams))
+        return streams, threads
+
+    def test_ctrl_c_lets_answers_finish(self):
+        """The terminal sends it to every rank, and a second signal would cut the answers."""
+        keyboard, terminal = os.openpty()
+        self.addCleanup(os.close, keyboard)
+        self.addCleanup(os.close, terminal)
+        server = self.serve("--drain-timeout", "100", launch=launched(2), terminal=terminal)
+        streams, threads = self.start_streams(server, 600)
+        os.write(keyboard, b"\x03")
+        for thread in threads:
+            thread.join()
+        self.assertEqual(server.process.wait(timeout=60), 0)
+        for events in streams:
+            self.assertEqual(events[-1], "[DONE]")
+            self.assertEqual(json.loads(events[-2])["choices"][0]["finish_reason"], "length")
+
+    def test_a_second_signal_does_not_wait(self):
+        server = self.serve("--drain-timeout", "1000", launch=launched(2))
+        _, threads = self.start_streams(server, 60000)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(server.process.poll(), "the first signal waits")
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(timeout=30), 0)
+        for thread in threads:
+            thread.join()
 
     def test_wrong_options_are_said_once(self):
         for options, part in ((("--tp", "3"), "--tp"),

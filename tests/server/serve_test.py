@@ -258,6 +258,16 @@ class ServeTest(unittest.TestCase):
                 self.assertEqual(len(readable), 1, readable)
                 self.assertIn(option, readable[0])
                 self.assertIn(str(keys), readable[0])
+            config = Path(folder, "config")
+            for option, n_warnings in (("port", 0), ("api-key", 1), ("admin-key", 1)):
+                config.write_text(json.dumps({option: "0"}))
+                config.chmod(0o644)
+                readable = self.warnings_of("--config", str(config))
+                self.assertEqual(len(readable), n_warnings, readable)
+                self.assertTrue(all(f"--config: all users of this machine can read {config}" in line
+                                    for line in readable), readable)
+                config.chmod(0o600)
+                self.assertEqual(self.warnings_of("--config", str(config)), [])
 
     def conversation(self, server, seed):
         """The tokens of a prompt, how many its answer has, and the response to what follows it.

@@ -3,11 +3,13 @@
 FATHOM_BUILD names the build folder (default: build/release of this project).
 """
 
+import fcntl
 import json
 import os
 import re
 import subprocess
 import tempfile
+import termios
 import threading
 import time
 import urllib.request
@@ -45,12 +47,16 @@ class FathomServer:
     """`fathom serve` on a free port, with its log in memory.
 
     launch: the words before, which start it on several ranks.
+    terminal: the descriptor of a terminal in which it runs, for Ctrl-C.
     """
 
-    def __init__(self, *arguments, launch=(BUILD / "fathom",)):
+    def __init__(self, *arguments, launch=(BUILD / "fathom",), terminal=None):
+        in_terminal = {} if terminal is None else {
+            "stdin": terminal, "start_new_session": True,
+            "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
         self.process = subprocess.Popen(
             [*launch, "serve", "--log-format", "json", "--port", "0", *arguments],
-            stderr=subprocess.PIPE, text=True)
+            stderr=subprocess.PIPE, text=True, **in_terminal)
         self.log = []
         self._has_url = threading.Event()
         self.url = None

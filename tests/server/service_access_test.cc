@@ -128,13 +128,14 @@ TEST_F(ServiceTest, AllowedOriginsMayAsk) {
   options_.access.cors_origins = {"https://good.example"};
   const HttpFields good = {{"Origin", "https://good.example"},
                            {"Access-Control-Request-Headers",
-                            "authorization, x-stainless-lang, x-stainless-EVIL\", x-other"}};
+                            "authorization, x-stainless-lang,http-referer, x-title,, x-EVIL\""}};
   const FakeExchange preflight = Ask("OPTIONS", "/v1/chat/completions", "", good);
   EXPECT_EQ(preflight.head.status, 204);
   EXPECT_EQ(preflight.Field("Access-Control-Allow-Origin"), "https://good.example");
-  EXPECT_THAT(preflight.Field("Access-Control-Allow-Headers"),
-              AllOf(HasSubstr("authorization"), HasSubstr("x-stainless-lang"),
-                    Not(HasSubstr("EVIL")), Not(HasSubstr("x-other"))));
+  EXPECT_THAT(
+      preflight.Field("Access-Control-Allow-Headers"),
+      AllOf(HasSubstr("authorization"), HasSubstr(", x-stainless-lang, http-referer, x-title"),
+            Not(HasSubstr("EVIL")), Not(HasSubstr(", ,"))));
   EXPECT_EQ(Ask("POST", "/v1/chat/completions", kChat, good).Field("Access-Control-Allow-Origin"),
             "https://good.example");
   EXPECT_EQ(

@@ -65,5 +65,29 @@ TEST(LongInput, FairyTokenizer) {
   ExpectLinear(testing::LoadTokenizer(testing::ProjectPath(testing::kFairyTokenizer)), kRuns);
 }
 
+TEST(LongInput, EndsEarlyWhenToldTo) {
+  const Tokenizer tokenizer =
+      testing::LoadTokenizer(testing::ProjectPath(testing::kFairyTokenizer));
+  // Many pieces, and one.
+  for (const std::string_view unit : {"Once upon a time ", "once"}) {
+    const std::string text = testing::Repeat(unit, kBytes);
+    int n_asked = 0;
+    const auto all = tokenizer.Encode(text, SpecialTokens::kParse, [&] {
+      ++n_asked;
+      return false;
+    });
+    ASSERT_TRUE(all) << all.error().message;
+    EXPECT_GT(n_asked, 4) << unit;
+    for (const int n_until_stop : {1, n_asked}) {
+      int n_left = n_until_stop;
+      const auto part =
+          tokenizer.Encode(text, SpecialTokens::kParse, [&] { return --n_left == 0; });
+      ASSERT_FALSE(part);
+      EXPECT_EQ(part.error().code, ErrorCode::kUnavailable);
+      EXPECT_EQ(n_left, 0) << unit;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fathom

@@ -5,11 +5,13 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "base/utf8.h"
+#include "tests/json/colliding_keys.h"
 #include "tests/testing/shared_data.h"
 #include "tests/tokenizer/golden.h"
 
@@ -287,6 +289,27 @@ TEST(AddedTokens, LeftmostThenLongest) {
   EXPECT_EQ(Encode(*tokenizer, "<a>b><c"), (Tokens{300, 302}));
   EXPECT_EQ(Encode(*tokenizer, "<<a"), (Tokens{'<', 304}));
   EXPECT_EQ(Encode(*tokenizer, "\u20AC\u00E9"), (Tokens{305}));
+}
+
+// Quadratic time was 60 times as long. Processor seconds, so that a busy machine does not matter.
+TEST(AddedTokens, HostileTextsTakeNoLongerThanOthers) {
+  const auto seconds = [](const std::vector<std::string>& texts) {
+    Json json = Json::parse(testing::SmallTokenizerJson());
+    json["added_tokens"] = Json::array();
+    Token id = 300;
+    for (const std::string& text : texts) {
+      json["added_tokens"].push_back({{"id", id++}, {"content", text}});
+    }
+    const std::string file = json.dump();
+    const std::clock_t begin = std::clock();
+    const Result<Tokenizer> tokenizer = Tokenizer::Parse(file, "tokenizer.json");
+    EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  constexpr std::size_t kTexts = 40'000;
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < kTexts; ++i) plain.push_back(fmt::format("a plain text {:019}", i));
+  EXPECT_LT(seconds(testing::CollidingKeys::Make(kTexts)), std::max(0.5, 10 * seconds(plain)));
 }
 
 TEST(AddedTokens, HolesBetweenIdsHaveNoBytes) {

@@ -55,7 +55,7 @@ const Api kMessages = {
     .prepare =
         [](const ApiBody& body, const ApiModel& model) {
           return PrepareChat(kMessages, ParseMessagesRequest(body, model.limits, model.defaults),
-                             model);
+                             model, body.is_abandoned);
         },
     .make_format = MakeMessagesFormat,
     .error =
@@ -67,12 +67,11 @@ const Api kMessages = {
     .model_list = ListJson,
     .answer_id = "msg_",
     .call_id = "toolu_",
-    .effort_field = "output_config.effort",
 };
 
-ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model) {
-  return CountPromptTokens(kMessages, ParseMessagesRequest(body, model.limits, model.defaults),
-                           model);
+ApiResult<std::int64_t> CountMessageTokens(const ApiBody& body, const ApiModel& model) {
+  return CountPromptTokens(ParseMessagesRequest(body, model.limits, model.defaults), model,
+                           body.is_abandoned);
 }
 
 }  // namespace fathom

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "api/common/api.h"
 
@@ -12,6 +11,6 @@ extern const Api kMessages;
 
 // Returns the length in tokens of the prompt that a body of POST /v1/messages becomes; the prompt
 // may be longer than limits.max_context.
-ApiResult<std::int64_t> CountMessageTokens(std::string_view body, const ApiModel& model);
+ApiResult<std::int64_t> CountMessageTokens(const ApiBody& body, const ApiModel& model);
 
 }  // namespace fathom

@@ -82,7 +82,7 @@ bool IsDropped(std::string_view type) {
 std::string_view ExpectedTypes(Role role) {
   switch (role) {
     case Role::kUser:
-      return "text, document or tool_result (this model reads text only)";
+      return "text, document, search_result or tool_result (this model reads text only)";
     case Role::kAssistant:
       return "text, thinking or tool_use";
     default:
@@ -124,6 +124,14 @@ class ConversationReader {
     std::string text = fields.Text(key);
     if (fields.error()) reader_.Fail(*fields.error());
     return text;
+  }
+
+  // Returns "" after an error.
+  std::string RequireText(const JsonValue& object, std::string_view key, const std::string& path) {
+    const JsonValue* text = object.Find(key);
+    if (text != nullptr && text->IsString()) return std::string(text->text());
+    reader_.Fail(fmt::format("{}.{}", path, key), "a string", text);
+    return "";
   }
 
   // Returns "" after an error.
@@ -210,9 +218,11 @@ class ConversationReader {
     const std::string type = ReadType(block, path);
     if (reader_.error() || IsDropped(type)) return;
     if (type == "text") {
-      blocks->texts.push_back(ReadText(block, "text", path));
+      blocks->texts.push_back(RequireText(block, "text", path));
     } else if (type == "document" && role == Role::kUser) {
       blocks->texts.push_back(ReadDocument(block, path));
+    } else if (type == "search_result" && role == Role::kUser) {
+      blocks->texts.push_back(ReadSearchResult(block, path));
     } else if (type == "tool_result" && role == Role::kUser) {
       blocks->results.push_back({.role = Role::kTool,
                                  .content = ReadToolResult(block, path),
@@ -220,8 +230,9 @@ class ConversationReader {
       Count(path);
     } else if (type == "thinking" && role == Role::kAssistant) {
       std::string thinking = ReadText(block, "thinking", path);
+      const std::string signature = ReadText(block, "signature", path);
       if (thinking.empty()) {  // the client did not want to see it (MessageBlocks)
-        thinking = ReadReasoningToken(block.TextOf("signature")).value_or("");
+        thinking = ReadReasoningToken(signature).value_or("");
       }
       blocks->reasoning += thinking;
     } else if (type == "tool_use" && role == Role::kAssistant) {
@@ -254,9 +265,11 @@ class ConversationReader {
                       [&](const JsonValue& part, const std::string& place) {
                         const std::string type = ReadType(part, place);
                         if (type == "text") {
-                          texts.push_back(ReadText(part, "text", place));
+                          texts.push_back(RequireText(part, "text", place));
                         } else if (type == "document" && IsTextDocument(part)) {
                           texts.push_back(ReadDocument(part, place));
+                        } else if (type == "search_result") {
+                          texts.push_back(ReadSearchResult(part, place));
                         } else {
                           texts.push_back(fmt::format("[Unsupported {}]", type));
                         }
@@ -285,6 +298,18 @@ class ConversationReader {
     const JsonValue* content = source->Find("content");
     if (content != nullptr && !content->IsNull()) {
       texts.push_back(Join(ReadContent(*content, Role::kSystem, path + ".source.content").texts));
+    }
+    std::erase_if(texts, [](const std::string& text) { return text.empty(); });
+    return Join(texts);
+  }
+
+  // Returns the title, the source and the text of what the client has found.
+  std::string ReadSearchResult(const JsonValue& block, const std::string& path) {
+    std::vector<std::string> texts = {ReadText(block, "title", path),
+                                      ReadText(block, "source", path)};
+    const JsonValue* content = block.Find("content");
+    if (content != nullptr && !content->IsNull()) {
+      texts.push_back(Join(ReadContent(*content, Role::kSystem, path + ".content").texts));
     }
     std::erase_if(texts, [](const std::string& text) { return text.empty(); });
     return Join(texts);

@@ -42,7 +42,7 @@ void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest*
   ReasoningFields reasoning;
   reasoning.thinks = ReadThinkingType(reader);
   reader.ReadObject("output_config", [&](FieldReader& output) {
-    reasoning.effort = output.Text("effort");
+    reasoning.effort = ReadEffort(output, "effort");
     RefuseMessagesFormat(output, "format", "output_config.format");
   });
   RefuseMessagesFormat(reader, "output_format", "output_format");  // its older name

@@ -138,7 +138,7 @@ class MessagesToolReader {
     if (!tool.IsObject()) return reader_.Fail(path, "an object", tool);
     FieldReader fields(tool, path);
     const std::string type = fields.Text("type");
-    if (type.empty() || type == "custom") {
+    if (fields.Find("type") == nullptr || type == "custom") {
       ReadFunction(tool, path, fields);
     } else if (const ClientRunTool* known = FindClientRun(type)) {
       std::string name = fields.RequireText("name");
@@ -169,6 +169,7 @@ class MessagesToolReader {
     std::string name = fields.Text("name");
     if (name.empty()) fields.Fail("name", "a string that is not empty", "nothing");
     static_cast<void>(fields.Text("description"));  // only its type is checked
+    static_cast<void>(fields.Flag("strict"));
     const JsonValue* schema = fields.Find("input_schema");
     if (schema == nullptr || !schema->IsObject()) {
       fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());

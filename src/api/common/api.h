@@ -20,7 +20,7 @@ namespace fathom {
 struct ApiRouteRequest {
   std::string_view id;     // the text in place of "{id}", or ""
   std::string_view query;  // behind the '?' of the target
-  std::string_view body;
+  ApiBody body = std::string_view();
 };
 
 struct ApiRouteReply {
@@ -54,7 +54,7 @@ struct Api {
   std::string_view request_id_header{};  // carries the request id, beside X-Request-Id
 
   // Errors: a wrong body (ToApiError), a prompt longer than limits.max_context, or a body that was
-  // abandoned while it was read (503).
+  // abandoned before the call was ready (503).
   ApiResult<ApiCall> (*prepare)(const ApiBody& body, const ApiModel& model);
   std::unique_ptr<AnswerFormat> (*make_format)();
   ApiReply (*error)(const ApiError& error);
@@ -69,7 +69,6 @@ struct Api {
   std::string_view answer_id;                  // prefix of answer ids: "chatcmpl-"
   std::string_view call_id = "call_";          // prefix of tool call ids
   std::string_view prompt_field = "messages";  // the field named when the prompt is too long
-  std::string_view effort_field = "reasoning_effort";  // the field named when the effort is unknown
 };
 
 // Returns all APIs. Requests of no API get the errors of the first one.

@@ -1,22 +1,26 @@
 // ApiBody: the body of a request, and whether anybody still waits for the answer.
 #pragma once
 
-#include <functional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include "base/stop_check.h"
 
 namespace fathom {
 
 struct ApiBody {
   template <class Text, class = std::enable_if_t<std::is_convertible_v<Text, std::string_view>>>
-  ApiBody(const Text& body, std::function<bool()> abandoned = {})
-      : text(body), is_abandoned(std::move(abandoned)) {}
+  ApiBody(const Text& body, StopFunction abandoned = {})
+      : text(body), is_abandoned(std::move(abandoned)) {
+    if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  }
 
-  std::string_view text;  // of the caller
-  // Asked from time to time while a long body is read; true ends the reading with kUnavailable. May
-  // be empty.
-  std::function<bool()> is_abandoned;
+  // The caller's bytes, without the byte order mark that some editors and shells put in front.
+  std::string_view text;
+  // Asked from time to time while a long body is read, and while its text is encoded as tokens;
+  // true ends that with kUnavailable. May be empty.
+  StopFunction is_abandoned;
 };
 
 }  // namespace fathom

@@ -68,8 +68,8 @@ tl::unexpected<ApiError> UnexpectedApiError(const Error& error) {
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context) {
   return {.status = 400,
           .message = fmt::format(
-              "This model's maximum context length is {} tokens. However, you requested {} tokens "
-              "in the prompt. Please shorten it.",
+              "This model's maximum context length is {} tokens. However, you requested {} tokens: "
+              "the prompt is too long. Please shorten it.",
               max_context, prompt_tokens),
           .type = "invalid_request_error",
           .param = "messages",

@@ -25,13 +25,6 @@ std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   return tools;
 }
 
-// The profile's message names the field "reasoning effort"; clients know another name.
-ApiError EffortError(const Api& api, const Error& error) {
-  ApiError named = ToApiError(error);
-  named.param = api.effort_field;
-  return named;
-}
-
 // Returns the tools of which the answer must call one; empty if no call is required.
 Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
@@ -85,10 +78,8 @@ bool BeginsATurn(const ChatRequest& chat) {
   return last == Role::kUser || last == Role::kTool || last == Role::kDeveloper;
 }
 
-ApiResult<ChatPrompt> EncodeMessages(const Api& api, ChatRequest chat, const EncodeOptions& options,
-                                     const ApiModel& model) {
-  const Result<EffortLevel> effort = FindEffort(model.profile, options.effort);
-  if (!effort) return tl::unexpected(EffortError(api, effort.error()));
+ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, const EncodeOptions& options,
+                                     const ApiModel& model, const StopFunction& stop) {
   std::optional<OpenConversation> conversation;
   if (model.turns != nullptr) {
     const OpenConversation open = model.turns->Recall(&chat.messages);
@@ -96,7 +87,7 @@ ApiResult<ChatPrompt> EncodeMessages(const Api& api, ChatRequest chat, const Enc
   }
   const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
   if (!prompt) return UnexpectedApiError(prompt.error());
-  Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt);
+  Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt, stop);
   if (!tokens) return UnexpectedApiError(tokens.error());
   const auto n_replayed =
       std::count_if(prompt->spans.begin(), prompt->spans.end(),
@@ -167,7 +158,7 @@ ChatCompletionRequest DefaultChat(const RequestDefaults& defaults) {
 }
 
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
-                               const ApiModel& model) {
+                               const ApiModel& model, const StopFunction& stop) {
   if (!request) return UnexpectedApiError(request.error());
   const std::vector<ToolSpec> tools = ToolsOf(request->chat);
   if (tools.size() > model.limits.max_tools) {
@@ -182,7 +173,7 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return UnexpectedApiError(schemas.error());
   ApiResult<ChatPrompt> prompt =
-      EncodeMessages(api, std::move(request->chat), request->encoding, model);
+      EncodeMessages(std::move(request->chat), request->encoding, model, stop);
   if (!prompt) return tl::unexpected(std::move(prompt.error()));
   PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
@@ -216,11 +207,11 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   return call;
 }
 
-ApiResult<std::int64_t> CountPromptTokens(const Api& api, Result<ChatCompletionRequest> request,
-                                          const ApiModel& model) {
+ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
+                                          const ApiModel& model, const StopFunction& stop) {
   if (!request) return UnexpectedApiError(request.error());
   const ApiResult<ChatPrompt> prompt =
-      EncodeMessages(api, std::move(request->chat), request->encoding, model);
+      EncodeMessages(std::move(request->chat), request->encoding, model, stop);
   if (!prompt) return tl::unexpected(prompt.error());
   return static_cast<std::int64_t>(prompt->tokens.size());
 }

@@ -51,14 +51,14 @@ struct ChatCompletionRequest {
 // Returns the defaults, without a chat.
 ChatCompletionRequest DefaultChat(const RequestDefaults& defaults);
 
-// Turns a parsed chat, or the error of parsing it, into a call.
+// Turns a parsed chat, or the error of parsing it, into a call. `stop`: ApiBody::is_abandoned.
 ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> request,
-                               const ApiModel& model);
+                               const ApiModel& model, const StopFunction& stop);
 
 // Returns the length of the chat's prompt in tokens; the prompt may be longer than
-// limits.max_context.
-ApiResult<std::int64_t> CountPromptTokens(const Api& api, Result<ChatCompletionRequest> request,
-                                          const ApiModel& model);
+// limits.max_context. `stop`: ApiBody::is_abandoned.
+ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
+                                          const ApiModel& model, const StopFunction& stop);
 
 // Returns a call without requests.
 ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model);

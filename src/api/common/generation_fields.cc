@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/character_count.h"
 #include "base/parse_text.h"
+#include "chat/profile.h"
 #include "engine/sampling_fields.h"
 #include "json/json_writer.h"
 
@@ -63,7 +65,8 @@ void ReadLogitBias(FieldReader& reader, const RequestLimits& limits, SamplingPar
   for (std::size_t i = 0; i < biases->items().size() && !reader.error(); ++i) {
     const std::string_view key = biases->key(i);
     const Token token = ParseNumber<Token>(key).value_or(-1);
-    if (token < 0 || token >= limits.vocab_size) {
+    // "07" would be another bias of the same token.
+    if (token < 0 || token >= limits.vocab_size || key != std::to_string(token)) {
       reader.Fail("logit_bias", fmt::format("token ids from 0 to {}", limits.vocab_size - 1),
                   JsonValue(key));
       return;
@@ -136,6 +139,7 @@ void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingPara
     }
     reader.ReadNumber(field.name, {field.low, field.high}, &(sampling->*field.number));
   }
+  ReadSeed(reader, sampling);
 }
 
 void ReadCacheSalt(FieldReader& reader, std::string* cache_salt) {
@@ -160,9 +164,9 @@ void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLim
   for (std::size_t i = 0; i < (stop->IsString() ? 1 : list.size()) && !reader.error(); ++i) {
     const JsonValue& entry = stop->IsString() ? *stop : list[i];
     if (!entry.IsString() || entry.text().empty() ||
-        entry.text().size() > limits.max_stop_string_bytes) {
+        CountCharacters(entry.text()) > limits.max_stop_string_characters) {
       reader.Fail(stop->IsString() ? std::string(key) : fmt::format("{}[{}]", key, i),
-                  fmt::format("a string of 1 to {} bytes", limits.max_stop_string_bytes),
+                  fmt::format("a string of 1 to {} characters", limits.max_stop_string_characters),
                   DescribeFound(entry));
     }
     sampling->stop_strings.emplace_back(entry.text());
@@ -224,7 +228,6 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields) {
   reader.ReadString("model", &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
-  ReadSeed(reader, &fields->sampling);
   ReadLogitBias(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop", limits, &fields->sampling);
   ReadStopTokens(reader, limits, &fields->sampling);
@@ -287,6 +290,20 @@ std::optional<bool> ReadThinkingType(FieldReader& reader) {
     reader.Fail("thinking.type", "enabled, disabled or adaptive", *type);
   }
   return type->text() != "disabled";
+}
+
+std::string ReadEffort(FieldReader& reader, std::string_view key) {
+  std::string effort = reader.Text(key);
+  const PromptProfile& profile = PreviewProfile();  // all profiles have the same names
+  if (!FindEffort(profile, effort)) {
+    std::string known;
+    for (const EffortLevel& level : profile.efforts) {
+      known += known.empty() ? "one of " : ", ";
+      known += level.name;
+    }
+    reader.Fail(key, known, PythonJsonString(effort));
+  }
+  return effort;
 }
 
 void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding) {

@@ -22,7 +22,7 @@ struct RequestLimits {
   std::int64_t max_choices = 8;
   std::size_t max_prompts = 1024;
   std::size_t max_stop_strings = 16;
-  std::size_t max_stop_string_bytes = 512;
+  std::size_t max_stop_string_characters = 512;
   std::size_t max_stop_tokens = 1024;
   std::size_t max_logit_biases = 4096;
   std::size_t max_tools = 1024;
@@ -65,7 +65,7 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields);
 
 // Parts that other APIs use, some under a `key` of their own. This one reads temperature, top_p,
-// top_k, min_p and the penalties.
+// top_k, min_p, the penalties and the seed.
 void ReadSampling(FieldReader& reader, const RequestLimits& limits, SamplingParameters* sampling);
 // Reads cache_salt, as vLLM has it: a text that is not empty.
 void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);
@@ -107,6 +107,9 @@ std::optional<bool> ReadThinkingType(FieldReader& reader);
 // first one counts; -1 is no limit.
 inline constexpr std::int64_t kNoBudget = -1;
 std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader);
+
+// Returns the name of an effort, or "" if the field is absent.
+std::string ReadEffort(FieldReader& reader, std::string_view key);
 
 // `encoding` holds the defaults.
 void ApplyReasoning(const ReasoningFields& fields, EncodeOptions* encoding);

@@ -9,9 +9,9 @@ namespace fathom {
 namespace {
 
 // Encodes the spans as one text and clears them.
-Status AppendText(const Tokenizer& tokenizer, std::vector<TextSpan>* spans,
-                  std::vector<Token>* tokens) {
-  const Result<std::vector<Token>> encoded = tokenizer.Encode(*spans);
+Status AppendText(const Tokenizer& tokenizer, const StopFunction& stop,
+                  std::vector<TextSpan>* spans, std::vector<Token>* tokens) {
+  const Result<std::vector<Token>> encoded = tokenizer.Encode(*spans, stop);
   if (!encoded) return Unexpected(encoded.error());
   tokens->insert(tokens->end(), encoded->begin(), encoded->end());
   spans->clear();
@@ -25,7 +25,8 @@ void AddToken(const Tokenizer& tokenizer, std::string_view text, std::vector<Tok
 
 }  // namespace
 
-Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt) {
+Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt,
+                                        const StopFunction& stop) {
   std::vector<Token> tokens;
   std::vector<TextSpan> text;
   for (const PromptSpan& span : prompt.spans) {
@@ -33,11 +34,11 @@ Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const Encode
       text.push_back({.text = span.text, .trusted = span.trusted});
       continue;
     }
-    const Status status = AppendText(tokenizer, &text, &tokens);
+    const Status status = AppendText(tokenizer, stop, &text, &tokens);
     if (!status) return Unexpected(status.error());
     tokens.insert(tokens.end(), span.tokens.begin(), span.tokens.end());
   }
-  const Status status = AppendText(tokenizer, &text, &tokens);
+  const Status status = AppendText(tokenizer, stop, &text, &tokens);
   if (!status) return Unexpected(status.error());
   return tokens;
 }

@@ -14,7 +14,8 @@ namespace fathom {
 
 // Returns the tokens of a prompt. Text of a client never becomes special tokens, and replayed turns
 // keep their tokens.
-Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
+Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt,
+                                        const StopFunction& stop = {});
 
 // Returns the tokens that begin a turn and so end an answer, as far as the model has them.
 std::vector<Token> TurnTokens(const Tokenizer& tokenizer);

@@ -6,11 +6,12 @@
 #include <algorithm>
 
 #include "base/parse_text.h"
+#include "base/utf8.h"
 #include "json/json_writer.h"
 
 namespace fathom {
 
-std::string QueryReader::Text(std::string_view key) const {
+std::optional<std::string> QueryReader::Find(std::string_view key) const {
   std::string_view rest = query_;
   while (!rest.empty()) {
     const std::string_view field = rest.substr(0, rest.find('&'));
@@ -18,35 +19,34 @@ std::string QueryReader::Text(std::string_view key) const {
     if (field.substr(0, field.find('=')) != key) continue;
     return std::string(field.substr(std::min(key.size() + 1, field.size())));
   }
-  return "";
+  return std::nullopt;
 }
 
 std::string QueryReader::OneOf(std::string_view key,
                                std::initializer_list<std::string_view> texts) {
-  std::string found = Text(key);
-  if (found.empty()) return std::string(*texts.begin());
-  if (std::find(texts.begin(), texts.end(), found) == texts.end()) {
-    Fail(key, fmt::format("{}", fmt::join(texts, " or ")), found);
+  std::optional<std::string> found = Find(key);
+  if (!found) return std::string(*texts.begin());
+  if (std::find(texts.begin(), texts.end(), *found) == texts.end()) {
+    Fail(key, fmt::format("{}", fmt::join(texts, " or ")), *found);
   }
-  return found;
+  return *std::move(found);
 }
 
 std::int64_t QueryReader::Integer(std::string_view key, IntegerRange range,
                                   std::int64_t otherwise) {
-  const std::string found = Text(key);
-  if (found.empty()) return otherwise;
-  const std::optional<std::int64_t> value = ParseNumber<std::int64_t>(found);
+  const std::optional<std::string> found = Find(key);
+  if (!found) return otherwise;
+  const std::optional<std::int64_t> value = ParseNumber<std::int64_t>(*found);
   if (value && *value >= range.low && *value <= range.high) return *value;
-  Fail(key, ExpectedInteger(range), found);
+  Fail(key, ExpectedInteger(range), *found);
   return otherwise;
 }
 
 void QueryReader::Fail(std::string_view key, std::string_view expected, std::string_view found) {
-  constexpr std::size_t kMaxBytes = 40;
   if (error_) return;
-  error_ =
-      Error{ErrorCode::kInvalidArgument, fmt::format("{}: expected {}, found {}", key, expected,
-                                                     PythonJsonString(found.substr(0, kMaxBytes)))};
+  error_ = Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{}: expected {}, found {}", key, expected,
+                             PythonJsonString(ShortenedUtf8(found, kQuotedBytes)))};
 }
 
 }  // namespace fathom

@@ -18,9 +18,9 @@ class QueryReader {
  public:
   explicit QueryReader(std::string_view query) : query_(query) {}
 
-  // Returns the text of a field, or "". Escaped characters (%2F) stay as they are: no field that is
-  // read here has any.
-  std::string Text(std::string_view key) const;
+  // Returns the text of a field, if there is one. Escaped characters (%2F) stay as they are: no
+  // field that is read here has any.
+  std::optional<std::string> Find(std::string_view key) const;
   // Returns one of the texts; the first of them if the field is absent.
   std::string OneOf(std::string_view key, std::initializer_list<std::string_view> texts);
   bool Flag(std::string_view key) { return OneOf(key, {"false", "true"}) == "true"; }

@@ -116,13 +116,9 @@ std::string StrictFields(const JsonValue& body) {
 
 // This is a text model: a request may ask only for text.
 void CheckModalities(FieldReader& reader) {
-  const JsonValue* modalities = reader.Find("modalities");
-  if (modalities == nullptr) return;
-  for (const JsonValue& entry : modalities->items()) {
-    if (!entry.IsString() || entry.text() != "text") {
-      reader.Fail("modalities", "[\"text\"]", entry);
-    }
-  }
+  reader.ReadList("modalities", "a list", [&](const JsonValue& entry, const std::string& path) {
+    if (!entry.IsString() || entry.text() != "text") reader.Fail(path, "\"text\"", entry);
+  });
 }
 
 void ReadLogprobs(FieldReader& reader, SamplingParameters* sampling) {
@@ -149,7 +145,7 @@ void ReadTemplateArguments(FieldReader& reader, ReasoningFields* reasoning,
       const std::optional<bool> thinks = ReadFlag(arguments, key);
       if (!reasoning->thinks) reasoning->thinks = thinks;
     }
-    const std::string effort = arguments.Text("reasoning_effort");
+    const std::string effort = ReadEffort(arguments, "reasoning_effort");
     if (reasoning->effort.empty()) reasoning->effort = effort;
     arguments.ReadBool("drop_thinking", &encoding->drop_thinking);
   });
@@ -160,9 +156,9 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   reasoning.thinks = ReadThinkingType(reader);
   const std::optional<bool> enable_thinking = ReadFlag(reader, "enable_thinking");
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
-  reader.ReadString("reasoning_effort", &reasoning.effort);
+  reasoning.effort = ReadEffort(reader, "reasoning_effort");
   reader.ReadObject("reasoning", [&](FieldReader& object) {
-    const std::string effort = object.Text("effort");
+    const std::string effort = ReadEffort(object, "effort");
     if (object.Flag("exclude")) request->include_reasoning = false;
     if (reasoning.effort.empty()) reasoning.effort = effort;
   });

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/character_count.h"
 #include "base/check.h"
 #include "json/json_value.h"
 
@@ -55,12 +56,6 @@ JsonValue TopByName(const TokenLogprobs& logprobs, int n_top, const TokenNames& 
   }
   add(logprobs.chosen);
   return top;
-}
-
-std::size_t CountCharacters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  }));
 }
 
 bool HasLogprobs(const CollectedAnswer& answer) {

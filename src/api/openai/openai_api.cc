@@ -13,10 +13,11 @@
 namespace fathom {
 namespace {
 
-Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer) {
+Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokenizer& tokenizer,
+                                    const StopFunction& stop) {
   if (const auto* tokens = std::get_if<std::vector<Token>>(&prompt)) return *tokens;
   Result<std::vector<Token>> tokens =
-      tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse);
+      tokenizer.Encode(std::get<std::string>(prompt), SpecialTokens::kParse, stop);
   if (!tokens) return MakeError(tokens.error().code, "prompt: {}", tokens.error().message);
   return tokens;
 }
@@ -24,14 +25,14 @@ Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt, const Tokeni
 // Puts the tokens of the gap around and between both texts; the model fills the gap behind the last
 // one.
 Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::string_view suffix,
-                                           const Tokenizer& tokenizer) {
+                                           const Tokenizer& tokenizer, const StopFunction& stop) {
   const std::optional<Token> begin = tokenizer.Find(kFimBegin);
   const std::optional<Token> hole = tokenizer.Find(kFimHole);
   const std::optional<Token> end = tokenizer.Find(kFimEnd);
   if (!begin || !hole || !end) {
     return MakeError(ErrorCode::kUnsupported, "suffix: this model has no tokens for it");
   }
-  const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse);
+  const Result<std::vector<Token>> behind = tokenizer.Encode(suffix, SpecialTokens::kParse, stop);
   if (!behind) return MakeError(behind.error().code, "suffix: {}", behind.error().message);
   std::vector<Token> tokens = std::move(prefix);
   tokens.insert(tokens.begin(), *begin);
@@ -44,13 +45,13 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
 // `n_added`: the tokens in front of those of the client's text.
 Result<std::vector<Token>> TokensOf(const CompletionPrompt& prompt,
                                     const CompletionRequest& request, const ApiModel& model,
-                                    std::size_t* n_added) {
-  Result<std::vector<Token>> tokens = TokensOf(prompt, *model.tokenizer);
+                                    const StopFunction& stop, std::size_t* n_added) {
+  Result<std::vector<Token>> tokens = TokensOf(prompt, *model.tokenizer, stop);
   if (!tokens) return tokens;
   const bool begins = !tokens->empty() && tokens->front() == model.bos;
   if (request.suffix) {
     if (begins) tokens->erase(tokens->begin());
-    tokens = FillInTheMiddle(*std::move(tokens), *request.suffix, *model.tokenizer);
+    tokens = FillInTheMiddle(*std::move(tokens), *request.suffix, *model.tokenizer, stop);
     if (!tokens) return tokens;
     if (begins) tokens->insert(tokens->begin(), model.bos);
   }
@@ -78,7 +79,8 @@ ApiResult<ApiCall> PrepareChatCompletion(const ApiBody& body, const ApiModel& mo
   auto request = ParseChatCompletionRequest(body, model.limits, model.defaults);
   OpenAiContext context = ContextFor(request ? request->generation : GenerationFields());
   context.legacy_functions = request && request->legacy_functions;
-  ApiResult<ApiCall> call = PrepareChat(kChatCompletions, std::move(request), model);
+  ApiResult<ApiCall> call =
+      PrepareChat(kChatCompletions, std::move(request), model, body.is_abandoned);
   if (call) call->context = std::move(context);
   return call;
 }
@@ -103,7 +105,8 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
     std::size_t n_added = 0;
-    Result<std::vector<Token>> tokens = TokensOf(prompt, *request, model, &n_added);
+    Result<std::vector<Token>> tokens =
+        TokensOf(prompt, *request, model, body.is_abandoned, &n_added);
     if (!tokens) return UnexpectedApiError(tokens.error());
     if (request->echo) {
       Result<std::string> text = PromptText(prompt, *model.tokenizer);

@@ -68,7 +68,7 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
   if (!items) return Unknown(request.id);
   QueryReader query(request.query);
   const std::string order = query.OneOf("order", {"desc", "asc"});
-  const std::string after = query.Text("after");
+  const std::string after = query.Find("after").value_or("");
   const std::int64_t limit = query.Integer("limit", {.low = 1, .high = 100}, 20);
   if (query.error()) return UnexpectedApiError(*query.error());
   if (order == "desc") std::reverse(items->begin(), items->end());
@@ -76,10 +76,13 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
     const auto found = std::find_if(items->begin(), items->end(),
                                     [&](const ResponseItem& item) { return item.id == after; });
     if (found == items->end()) {
-      return UnexpectedApiError(
-          {ErrorCode::kInvalidArgument,
-           fmt::format("after: expected the id of an item of this list, found {}",
-                       PythonJsonString(after))});
+      return tl::unexpected<ApiError>(ApiError{
+          .status = 404,
+          .message = fmt::format("after: expected the id of an item of this list, found {}",
+                                 PythonJsonString(after)),
+          .type = "invalid_request_error",
+          .param = "after",
+          .code = "not_found"});
     }
     items->erase(items->begin(), found + 1);
   }
@@ -102,7 +105,7 @@ ApiResult<ApiRouteReply> CountInput(const ApiModel& model, const ApiRouteRequest
       ParseResponsesRequest(request.body, model.limits, model.defaults, model.responses);
   if (!parsed) return UnexpectedApiError(parsed.error());
   const ApiResult<std::int64_t> count =
-      CountPromptTokens(kResponses, std::move(parsed->chat), model);
+      CountPromptTokens(std::move(parsed->chat), model, request.body.is_abandoned);
   if (!count) return tl::unexpected<ApiError>(count.error());
   return ApiRouteReply{
       .body = WriteJson({{"object", "response.input_tokens"}, {"input_tokens", *count}})};
@@ -122,7 +125,8 @@ ApiResult<ApiCall> Prepare(const ApiBody& body, const ApiModel& model) {
   Result<ResponsesRequest> request =
       ParseResponsesRequest(body, model.limits, model.defaults, model.responses);
   if (!request) return UnexpectedApiError(request.error());
-  ApiResult<ApiCall> call = PrepareChat(kResponses, std::move(request->chat), model);
+  ApiResult<ApiCall> call =
+      PrepareChat(kResponses, std::move(request->chat), model, body.is_abandoned);
   if (call) call->context = std::move(request->context);
   return call;
 }
@@ -154,7 +158,6 @@ const Api kResponses = {
     .always_streams_arguments = true,  // a response is the same whole and streamed
     .answer_id = "resp_",
     .prompt_field = "input",
-    .effort_field = "reasoning.effort",
 };
 
 }  // namespace fathom

@@ -73,14 +73,13 @@ std::string ReadReasoningText(FieldReader& reader) {
   std::optional<std::string> reasoning = ReadReasoningToken(reader.Text("encrypted_content"));
   if (reasoning) return *std::move(reasoning);
   std::string text = ReadText(reader, "content", OtherParts::kRefuse);
-  if (text.empty()) text = ReadText(reader, "summary", OtherParts::kRefuse);
-  return text;
+  std::string summary = ReadText(reader, "summary", OtherParts::kRefuse);
+  return text.empty() ? summary : text;
 }
 
 // Clients leave out the types of messages and their parts.
 std::string ItemType(FieldReader& reader) {
-  std::string type = reader.Text("type");
-  if (!type.empty()) return type;
+  if (reader.Find("type") != nullptr) return reader.Text("type");
   if (reader.Find("role") != nullptr) return "message";
   return reader.Find("id") != nullptr ? "item_reference" : "";
 }

@@ -31,9 +31,7 @@ constexpr CallItemForm kCallItemForms[] = {
     {"apply_patch_call", "apc_", "operation"},
 };
 
-const CallItemForm& FormOf(const ApiAnswer& answer, const OutputItem& item) {
-  return kCallItemForms[static_cast<std::size_t>(KindOfCall(answer, item.call))];
-}
+const CallItemForm& FormOf(ToolKind kind) { return kCallItemForms[static_cast<std::size_t>(kind)]; }
 
 // A model may write one command where a list is due.
 void MakeList(std::string_view key, std::initializer_list<std::string_view> before,
@@ -87,7 +85,7 @@ JsonValue CallItem(const ApiAnswer& answer, const OutputItem& item, std::string_
                    std::string_view arguments) {
   const ToolCall& call = CallOf(answer, item);
   const ClientTool tool = ClientToolOf(answer, call);
-  const CallItemForm& form = FormOf(answer, item);
+  const CallItemForm& form = FormOf(tool.kind);
   JsonValue json = {
       {"id", ItemId(answer, item)}, {"type", form.type}, {"status", status}, {"call_id", call.id}};
   if (tool.kind == ToolKind::kFunction) {
@@ -182,7 +180,9 @@ ToolKind KindOfCall(const ApiAnswer& answer, std::size_t call) {
 
 std::string ItemId(const ApiAnswer& answer, const OutputItem& item) {
   std::string_view prefix = item.kind == OutputItem::Kind::kReasoning ? "rs_" : "msg_";
-  if (item.kind == OutputItem::Kind::kCall) prefix = FormOf(answer, item).id_prefix;
+  if (item.kind == OutputItem::Kind::kCall) {
+    prefix = FormOf(KindOfCall(answer, item.call)).id_prefix;
+  }
   return fmt::format("{}{}{}", prefix, UniqueOf(answer.head().id), item.index);
 }
 

@@ -66,7 +66,8 @@ void ReadInclude(FieldReader& reader, ResponsesRequest* request) {
 
 void ReadResponsesReasoning(FieldReader& reader, ResponsesRequest* request) {
   reader.ReadObject("reasoning", [&](FieldReader& reasoning) {
-    ApplyReasoning({.thinks = {}, .effort = reasoning.Text("effort")}, &request->chat.encoding);
+    ApplyReasoning({.thinks = {}, .effort = ReadEffort(reasoning, "effort")},
+                   &request->chat.encoding);
     std::string summary = reasoning.Text("summary");
     if (summary.empty()) summary = reasoning.Text("generate_summary");  // its older name
     request->context.summarizes = !summary.empty() && summary != "none";

@@ -85,7 +85,11 @@ class ToolReader {
     } else if (type->text() == "namespace" && space.empty()) {
       const std::string name = ReadName(tool, path);
       const JsonValue* inner = tool.Find("tools");
-      if (inner != nullptr) ReadList(*inner, path + ".tools", name);
+      if (inner == nullptr || (inner->IsArray() && inner->items().empty())) {
+        return reader_.Fail(path + ".tools", "a list of at least one tool",
+                            inner == nullptr ? "nothing" : "an empty list");
+      }
+      ReadList(*inner, path + ".tools", name);
     } else if (const ClientRunFunction* known = FindClientRunFunction(type->text())) {
       result_.tools.push_back({.name = std::string(type->text()),
                                .function_json = fmt::format(
@@ -114,6 +118,7 @@ class ToolReader {
                bool is_custom) {
     const std::string name = ReadName(tool, path);
     const std::string flat_name = FlatToolName(space, name);
+    CheckSchema(tool, path);
     if (IsStrict(tool)) AddRelaxed(path + ".strict", &result_.strict_fields);
     result_.tools.push_back(
         {.name = flat_name,
@@ -132,6 +137,16 @@ class ToolReader {
       reader_.Fail(path + ".name", "a string that is not empty", tool.Find("name"));
     }
     return std::string(name);
+  }
+
+  // The prompt shows these fields as the client wrote them, so only their types matter.
+  void CheckSchema(const JsonValue& tool, const std::string& path) {
+    FieldReader fields(tool, path);
+    static_cast<void>(fields.Text("description"));
+    static_cast<void>(fields.FindObject("parameters"));
+    static_cast<void>(fields.FindObject("format"));
+    static_cast<void>(fields.Flag("strict"));
+    if (fields.error()) reader_.Fail(*fields.error());
   }
 
   // Returns the function object of chat completions: the client's text without the type.

@@ -147,6 +147,18 @@ TEST(MessagesContentTest, Documents) {
             "a\n\nb");
 }
 
+TEST(MessagesContentTest, SearchResults) {
+  const std::string result = R"({"type": "search_result", "source": "https://a.example",
+      "title": "t", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+      "citations": {"enabled": true}})";
+  EXPECT_EQ(ReadTurn("user", "[" + result + R"(, {"type": "text", "text": "q"}])")[0].content,
+            "t\n\nhttps://a.example\n\na\n\nb\n\nq");
+  EXPECT_EQ(ReadTurn("user", R"([{"type": "tool_result", "tool_use_id": "a", "content": [)" +
+                                 result + "]}]")[0]
+                .content,
+            "t\n\nhttps://a.example\n\na\n\nb");
+}
+
 TEST(MessagesContentTest, TurnOfAnAssistant) {
   const std::vector<Message> messages = ReadTurn("assistant", R"([
       {"type": "thinking", "thinking": "r1", "signature": "anything"},
@@ -206,11 +218,11 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
   EXPECT_EQ(message_error(R"({"role": "user", "content": {"type": "text"}})"),
             "messages[1].content: expected a string or a list of blocks, found an object");
   EXPECT_EQ(block_error("user", R"({"type": "text", "text": "a"}, {"type": "image"})"),
-            "messages[1].content[1].type: expected text, document or tool_result (this model reads "
-            R"(text only), found "image")");
+            "messages[1].content[1].type: expected text, document, search_result or tool_result "
+            R"((this model reads text only), found "image")");
   EXPECT_EQ(block_error("user", R"({"type": "tool_use", "name": "f"})"),
-            "messages[1].content[0].type: expected text, document or tool_result (this model reads "
-            R"(text only), found "tool_use")");
+            "messages[1].content[0].type: expected text, document, search_result or tool_result "
+            R"((this model reads text only), found "tool_use")");
   EXPECT_EQ(block_error("assistant", R"({"type": "tool_result"})"),
             "messages[1].content[0].type: expected text, thinking or tool_use, found "
             R"("tool_result")");
@@ -220,6 +232,12 @@ TEST(MessagesContentTest, ErrorsNameTheField) {
             "messages[1].content[0].type: expected the type of a block, found nothing");
   EXPECT_EQ(block_error("user", R"({"type": "text", "text": 5})"),
             "messages[1].content[0].text: expected a string, found 5");
+  EXPECT_EQ(block_error("user", R"({"type": "text"})"),
+            "messages[1].content[0].text: expected a string, found nothing");
+  EXPECT_EQ(block_error("user", R"({"type": "tool_result", "content": [{"type": "text"}]})"),
+            "messages[1].content[0].content[0].text: expected a string, found nothing");
+  EXPECT_EQ(block_error("assistant", R"({"type": "thinking", "thinking": "a", "signature": 5})"),
+            "messages[1].content[0].signature: expected a string, found 5");
   EXPECT_EQ(block_error("user", R"({"type": "document", "source": {"type": "base64"}})"),
             "messages[1].content[0].source.type: expected text or content (this model reads text "
             R"(only), found "base64")");

@@ -67,8 +67,8 @@ TEST(MessagesRequestTest, NothingSaidIsTheDefaults) {
 TEST(MessagesRequestTest, ReadsEveryField) {
   const ChatCompletionRequest request = ParseFields(R"(
       "model": "claude-opus-4-6", "max_tokens": 5, "temperature": 0.5, "top_p": 0.25, "top_k": 7,
-      "stop_sequences": ["a", "b"], "ignore_eos": true, "stream": true, "metadata": {"user_id": "u"},
-      "service_tier": "auto", "context_management": {"edits": []}, "betas": ["x"], "container": "c",
+      "stop_sequences": ["a", "b"], "ignore_eos": true, "stream": true, "seed": 3,
+      "metadata": {"user_id": "u"}, "service_tier": "auto", "context_management": {"edits": []}, "betas": ["x"], "container": "c",
       "mcp_servers": [], "cache_control": {"type": "ephemeral"}, "anything": [1])");
   EXPECT_EQ(request.generation.model, "claude-opus-4-6");
   const SamplingParameters& sampling = request.generation.sampling;
@@ -78,6 +78,7 @@ TEST(MessagesRequestTest, ReadsEveryField) {
   EXPECT_EQ(sampling.top_k, 7);
   EXPECT_THAT(sampling.stop_strings, ElementsAre("a", "b"));
   EXPECT_TRUE(sampling.ignore_eos);
+  EXPECT_EQ(sampling.seed, 3u);
   EXPECT_TRUE(request.generation.stream);
   EXPECT_EQ(ParseFields(R"("temperature": 2)").generation.sampling.temperature, 2);
   EXPECT_EQ(ParseFields("").generation.sampling.max_tokens, std::nullopt);
@@ -91,7 +92,7 @@ TEST(MessagesRequestTest, WrongFields) {
   EXPECT_EQ(ErrorOf(R"("temperature": 2.5)"),
             "temperature: expected a number from 0 to 2, found 2.5");
   EXPECT_EQ(ErrorOf(R"("stop_sequences": ["a", ""])"),
-            R"(stop_sequences[1]: expected a string of 1 to 512 bytes, found "")");
+            R"(stop_sequences[1]: expected a string of 1 to 512 characters, found "")");
   EXPECT_EQ(ErrorOf(R"("stop_sequences": {})"),
             "stop_sequences: expected a string or a list of strings, found an object");
   EXPECT_EQ(ErrorOf(R"("stream": 1)"), "stream: expected true or false, found 1");
@@ -226,6 +227,11 @@ TEST(MessagesRequestTest, WrongTools) {
             "tools[0].name: expected a string, found 5");
   EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "description": 5, "input_schema": {}}])"),
             "tools[0].description: expected a string, found 5");
+  EXPECT_EQ(
+      ErrorOf(R"("tools": [{"type": "", "name": "f", "input_schema": {}}])"),
+      R"(tools[0].type: expected custom, bash_*, text_editor_*, memory_* or computer_*, found "")");
+  EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "strict": {}, "input_schema": {}}])"),
+            "tools[0].strict: expected true or false, found an object");
   EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f"}])"),
             "tools[0].input_schema: expected an object, found nothing");
   EXPECT_EQ(ErrorOf(R"("tools": [{"name": "f", "input_schema": "{}"}])"),

@@ -289,6 +289,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "logit_bias: expected token ids from 0 to 999, found \"5x\""},
         BadField{R"("logit_bias": {"": 1})",
                  "logit_bias: expected token ids from 0 to 999, found \"\""},
+        BadField{R"("logit_bias": {"05": 1})",
+                 "logit_bias: expected token ids from 0 to 999, found \"05\""},
         BadField{R"("logit_bias": {"5": 101})",
                  "logit_bias.5: expected a number from -100 to 100, found 101"},
         BadField{R"("logit_bias": {"5": null})",
@@ -309,8 +311,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("min_tokens": 5, "max_tokens": 4)",
                  "min_tokens: expected at most max_tokens, which is 4, found 5"},
         BadField{R"("stop": 5)", "stop: expected a string or a list of strings, found 5"},
-        BadField{R"("stop": "")", "stop: expected a string of 1 to 512 bytes, found \"\""},
-        BadField{R"("stop": ["a", 5])", "stop[1]: expected a string of 1 to 512 bytes, found 5"},
+        BadField{R"("stop": "")", "stop: expected a string of 1 to 512 characters, found \"\""},
+        BadField{R"("stop": ["a", 5])",
+                 "stop[1]: expected a string of 1 to 512 characters, found 5"},
         BadField{R"("stop": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17])",
                  "stop: expected at most 16 strings, found 17"},
         BadField{R"("stop_token_ids": 5)",
@@ -358,8 +361,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("reasoning_effort": 5)", "reasoning_effort: expected a string, found 5"},
         BadField{R"("parallel_tool_calls": "no")",
                  "parallel_tool_calls: expected true or false, found \"no\""},
+        BadField{R"("reasoning_effort": "low", "reasoning": {"effort": "enormous"})",
+                 "reasoning.effort: expected one of none, minimal, low, medium, high, xhigh, max, "
+                 "found \"enormous\""},
         BadField{R"("modalities": ["text", "audio"])",
-                 "modalities: expected [\"text\"], found \"audio\""},
+                 "modalities[1]: expected \"text\", found \"audio\""},
+        BadField{R"("modalities": {})", "modalities: expected a list, found an object"},
         BadField{R"("response_format": "json")",
                  "response_format: expected an object with a type, found \"json\""},
         BadField{R"("response_format": {"type": "xml"})",
@@ -367,6 +374,34 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("continue_final_message": true)",
                  "continue_final_message: expected an assistant message at the end, found another "
                  "role"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Tools, BadFieldTest,
+    ::testing::Values(BadField{R"("tools": [{"function": {"name": "f", "description": 5}}])",
+                               "tools[0].function.description: expected a string, found a number"},
+                      BadField{R"("tools": [{"function": {"name": "f", "parameters": []}}])",
+                               "tools[0].function.parameters: expected an object, found a list"},
+                      BadField{
+                          R"("tools": [{"function": {"name": "f", "strict": {}}}])",
+                          "tools[0].function.strict: expected true or false, found an object"}));
+
+TEST(ChatCompletionRequestTest, StopStringsAreCountedInCharacters) {
+  std::string text;
+  for (int i = 0; i < 512; ++i) text += "\u00e9";
+  const auto stop_of = [](const std::string& stop) {
+    const auto request = ParseChat(Chat(R"("stop": ")" + stop + '"'));
+    return request ? request->generation.sampling.stop_strings[0] : request.error().message;
+  };
+  EXPECT_EQ(stop_of(text), text);
+  EXPECT_THAT(stop_of(text + "e"), ::testing::HasSubstr("of 1 to 512 characters"));
+}
+
+TEST(ChatCompletionRequestTest, ToolsMayLeaveOutTheirType) {
+  const ChatCompletionRequest request = ParseChatFields(
+      R"("tools": [{"type": null, "function": {"name": "f", "parameters": null, "strict": null}},
+                   {"function": {"name": "g", "description": null}}])");
+  EXPECT_EQ(request.chat.tools.size(), 2u);
+}
 
 TEST(ChatCompletionRequestTest, WhatIsNotThereYetSaysSo) {
   for (const char* field :
@@ -398,6 +433,16 @@ TEST(ChatCompletionRequestTest, MessagesAndBodies) {
   EXPECT_EQ(message_of(R"({"messages": [5]})"), "messages[0]: expected an object, found a number");
   EXPECT_EQ(message_of(R"({"messages": [{"role": "user", "content": 5}]})"),
             "messages[0].content: expected a string, a list of parts or null, found a number");
+  EXPECT_EQ(message_of(R"({"messages": [{"role": "user", "content": [{"type": "text"}]}]})"),
+            "messages[0].content[0].text: expected a string, found nothing");
+  EXPECT_EQ(message_of(R"({"messages": [{"role": "tool", "content": [{"type": "text"}]}]})"),
+            "messages[0].content[0].text: expected a string, found nothing");
+  EXPECT_EQ(message_of(R"({"messages": [
+                {"role": "assistant", "reasoning_content": "a", "reasoning": 5}]})"),
+            "messages[0].reasoning: expected a string, found a number");
+  EXPECT_EQ(message_of(R"({"messages": [{"role": "assistant", "tool_calls": [
+                {"type": "custom", "function": {"name": "f"}}]}]})"),
+            "messages[0].tool_calls[0].type: expected \"function\", found \"custom\"");
   EXPECT_EQ(message_of("[]"), "the body of a request is an object, found a list");
   EXPECT_EQ(message_of("5"), "the body of a request is an object, found 5");
   EXPECT_THAT(message_of(""), ::testing::HasSubstr("JSON, byte 0"));

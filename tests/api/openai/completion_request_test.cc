@@ -33,6 +33,11 @@ TEST(CompletionRequestTest, PromptsInAllForms) {
   EXPECT_THAT(ParseCompletion(R"({"prompt": ["a", [1, 2]]})")->prompts, ElementsAre(a, tokens));
 }
 
+TEST(CompletionRequestTest, ByteOrderMark) {
+  EXPECT_EQ(MessageOf("\xEF\xBB\xBF{\"prompt\": \"a\"}"), "accepted");
+  EXPECT_NE(MessageOf("\xEF\xBB\xBF\xEF\xBB\xBF{\"prompt\": \"a\"}"), "accepted");
+}
+
 TEST(CompletionRequestTest, WrongPrompts) {
   constexpr std::string_view kKinds =
       "prompt: expected a string, a list of strings, a list of token ids or a list of such lists, "

@@ -358,6 +358,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{R"({"input": "", "tools": [{"type": "namespace", "name": "n", "tools": [
                        {"type": "custom", "name": 5}]}]})",
                    "tools[0].tools[0].name: expected a string that is not empty, found 5"},
+        BadRequest{R"({"input": "", "tools": [{"type": "namespace", "name": "n", "tools": []}]})",
+                   "tools[0].tools: expected a list of at least one tool, found an empty list"},
+        BadRequest{R"({"input": "", "tools": [{"type": "function", "name": "f", "strict": {}}]})",
+                   "tools[0].strict: expected true or false, found an object"},
+        BadRequest{R"({"input": "", "tools": [{"type": "custom", "name": "f", "description": 5}]})",
+                   "tools[0].description: expected a string, found 5"},
+        BadRequest{R"({"input": [{"type": "", "role": "user"}]})",
+                   "input[0].type: expected message, function_call, function_call_output or "
+                   "another kind of item, found nothing"},
+        BadRequest{R"({"input": [{"type": "reasoning", "content": "a", "summary": 5}]})",
+                   "input[0].summary: expected a string or a list of parts, found 5"},
         BadRequest{R"({"input": "", "tools": [
                        {"type": "function", "name": "a"}, {"type": "function", "name": "b"},
                        {"type": "function", "name": "c"}, {"type": "function", "name": "d"}]})",

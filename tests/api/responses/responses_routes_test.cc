@@ -235,7 +235,13 @@ TEST_F(ResponsesRoutesTest, TheInputOfAResponseIsAList) {
   EXPECT_EQ(param("limit=0"), "limit");
   EXPECT_EQ(param("limit=101"), "limit");
   EXPECT_EQ(param("order=up"), "order");
+  std::string euros;  // a text that is cut, and not within a character
+  for (int i = 0; i < 50; ++i) euros += "\u20AC";
+  const auto quoted = Ask("GET", kInput, {.id = id, .query = "order=" + euros, .body = ""});
+  EXPECT_THAT(quoted.error().message, HasSubstr(euros.substr(0, 3 * 33) + "..."));
   EXPECT_EQ(param("after=msg_other"), "after");
+  EXPECT_EQ(Ask("GET", kInput, {.id = id, .query = "after=msg_other", .body = ""}).error().status,
+            404);
   EXPECT_EQ(Ask("GET", kInput, {.id = "resp_0", .query = "", .body = ""}).error().status, 404);
 }
 
@@ -259,19 +265,29 @@ TEST_F(ResponsesRoutesTest, NothingIsCompacted) {
 
 TEST(QueryReaderTest, ReadsFields) {
   QueryReader query("a=1&bb=x&c&d=&a=2&e=5=6");
-  EXPECT_EQ(query.Text("a"), "1");
-  EXPECT_EQ(query.Text("b"), "");
-  EXPECT_EQ(query.Text("bb"), "x");
-  EXPECT_EQ(query.Text("c"), "");
-  EXPECT_EQ(query.Text("d"), "");
-  EXPECT_EQ(query.Text("e"), "5=6");
+  EXPECT_EQ(query.Find("a"), "1");
+  EXPECT_EQ(query.Find("b"), std::nullopt);
+  EXPECT_EQ(query.Find("bb"), "x");
+  EXPECT_EQ(query.Find("c"), "");
+  EXPECT_EQ(query.Find("d"), "");
+  EXPECT_EQ(query.Find("e"), "5=6");
   EXPECT_EQ(query.Integer("a", {.low = 0, .high = 3}, 7), 1);
   EXPECT_EQ(query.Integer("f", {.low = 0, .high = 3}, 7), 7);
   EXPECT_FALSE(query.error());
   EXPECT_EQ(query.Integer("bb", {.low = 0, .high = 3}, 7), 7);
-  EXPECT_FALSE(query.Flag("c"));
   ASSERT_TRUE(query.error());
   EXPECT_EQ(query.error()->message, R"(bb: expected an integer from 0 to 3, found "x")");
+}
+
+TEST(QueryReaderTest, RefusesEmptyTexts) {
+  QueryReader flag("stream=");
+  EXPECT_FALSE(flag.Flag("stream"));
+  ASSERT_TRUE(flag.error());
+  EXPECT_EQ(flag.error()->message, R"(stream: expected false or true, found "")");
+  QueryReader integer("limit");
+  EXPECT_EQ(integer.Integer("limit", {.low = 1, .high = 9}, 7), 7);
+  ASSERT_TRUE(integer.error());
+  EXPECT_EQ(integer.error()->message, R"(limit: expected an integer from 1 to 9, found "")");
 }
 
 }  // namespace

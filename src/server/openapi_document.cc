@@ -1,0 +1,41 @@
+#include "server/openapi_document.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "base/check.h"
+#include "json/json_value.h"
+#include "json/json_writer.h"
+#include "server/embedded_files.h"
+
+namespace fathom {
+
+std::string OpenApiDocument(const RequestLimits& limits) {
+  Result<JsonValue> document = ParseJson(OpenApiJson());
+  Check(document.has_value(), "openapi.json is JSON");
+  JsonValue& schemas = (*document)["components"]["schemas"];
+  schemas["TokenId"]["maximum"] = limits.vocab_size - 1;
+  schemas["TokenIdText"]["pattern"] = NumbersUpTo(limits.vocab_size - 1);
+  schemas["ChoiceCount"]["maximum"] = limits.max_choices;
+  return WriteJson(*document);
+}
+
+std::string NumbersUpTo(std::int64_t last) {
+  const std::string digits = fmt::format("{}", last);
+  // Shorter numbers; then those that have the first i digits of the last one, and a smaller next.
+  std::string shorter = "0";
+  if (digits.size() > 1) shorter += fmt::format("|[1-9][0-9]{{0,{}}}", digits.size() - 2);
+  std::string expression = "^(" + shorter;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const char first = i == 0 ? '1' : '0';
+    const bool is_end = i + 1 == digits.size();
+    const char highest = static_cast<char>(is_end ? digits[i] : digits[i] - 1);
+    if (highest < first) continue;
+    expression += fmt::format("|{}[{}-{}]", digits.substr(0, i), first, highest);
+    if (!is_end) expression += fmt::format("[0-9]{{{}}}", digits.size() - i - 1);
+  }
+  return expression + ")$";
+}
+
+}  // namespace fathom

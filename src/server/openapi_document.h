@@ -1,0 +1,19 @@
+// The OpenAPI document with the limits of this server: the file that is embedded has those of a
+// DeepSeek-V4 checkpoint without options.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "api/common/generation_fields.h"
+
+namespace fathom {
+
+// Returns openapi.json with the token ids and the number of choices that these limits allow.
+std::string OpenApiDocument(const RequestLimits& limits);
+
+// Returns a regular expression for the decimal numbers from 0 to `last`, at least 0, written
+// without leading zeros.
+std::string NumbersUpTo(std::int64_t last);
+
+}  // namespace fathom
