@@ -62,7 +62,7 @@ Roofline Rooflines::Of(const Setting& setting) {
   }
   const auto now = std::chrono::steady_clock::now();
   if (entry.probe->n_measurements() == 0 || now - entry.measured > kRooflineAge) {
-    entry.probe->Measure();
+    Check(entry.probe->Measure().has_value(), "processors that measure");
     entry.measured = now;
   }
   return entry.probe->Median();

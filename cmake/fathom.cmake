@@ -38,8 +38,13 @@ set(standard_headers <algorithm> <filesystem> <functional> <map> <memory> <mutex
   <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>)
 
 # The optimisation of folders that run once per request, and of the tests: both are compiled more
-# often than they run.
+# often than they run. Sanitizers make gcc take twice as long with -O1 as without, which the tests'
+# own code does not repay.
 set(cold_options -O1)
+set(test_options -O1)
+if(CMAKE_CXX_FLAGS MATCHES -fsanitize)
+  set(test_options -O0)
+endif()
 
 fathom_precompile(headers HEADERS ${standard_headers})
 fathom_precompile(cold_headers OPTIONS ${cold_options} HEADERS ${standard_headers})
@@ -56,8 +61,13 @@ function(fathom_library name)
   if(ARG_EXCLUDE)
     list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
   endif()
-  add_library(fathom_${name} STATIC ${sources} ${ARG_SOURCES})
   list(TRANSFORM ARG_LINKS PREPEND fathom_)
+  if(NOT sources)  # headers only
+    add_library(fathom_${name} INTERFACE)
+    target_link_libraries(fathom_${name} INTERFACE ${ARG_LINKS})
+    return()
+  endif()
+  add_library(fathom_${name} STATIC ${sources} ${ARG_SOURCES})
   target_link_libraries(fathom_${name} PUBLIC ${ARG_LINKS} PRIVATE fathom_options ${ARG_LIBRARIES})
   target_include_directories(fathom_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(ARG_COLD)
@@ -66,6 +76,39 @@ function(fathom_library name)
   elseif(NOT "${ARG_PRECOMPILED}" STREQUAL "NO")
     target_precompile_headers(fathom_${name} REUSE_FROM fathom_headers)
   endif()
+endfunction()
+
+# fathom_module_interface(SOURCES a.cc ... HEADERS b.h ...): tells sources of this folder, in the
+# program and in a module, the digest of the headers of what passes between the two. All paths are
+# relative to the folder (base/module_file.h).
+function(fathom_module_interface)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS" ${ARGN})
+  set(digests "")
+  foreach(header ${ARG_HEADERS} ${CMAKE_SOURCE_DIR}/src/base/result.h)
+    cmake_path(ABSOLUTE_PATH header)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+    file(SHA256 ${header} digest)
+    string(APPEND digests ${digest})
+  endforeach()
+  string(SHA256 interface "${digests}")
+  set_source_files_properties(${ARG_SOURCES} PROPERTIES
+    COMPILE_DEFINITIONS "FATHOM_MODULE_INTERFACE=\"${interface}\"")
+endfunction()
+
+# fathom_module(NAME SOURCES a.cc ... LIBRARIES target ...): fathom_NAME.so beside the program, which
+# exports only what its sources say. Libraries of this project are compiled for both.
+function(fathom_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_library(fathom_${name} MODULE ${ARG_SOURCES})
+  foreach(library ${ARG_LIBRARIES})
+    if(library MATCHES "^fathom_")
+      set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    endif()
+  endforeach()
+  set_target_properties(fathom_${name} PROPERTIES PREFIX "" CXX_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_link_libraries(fathom_${name} PRIVATE ${ARG_LIBRARIES} fathom_options fmt::fmt)
+  install(TARGETS fathom_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/fathom)
 endfunction()
 
 # fathom_test(FOLDER LINKS folder ... [LIBRARIES third_party ...] [SOURCES more.cc ...]
@@ -83,7 +126,7 @@ function(fathom_test name)
     fathom_testing ${ARG_LINKS} fathom_options ${ARG_LIBRARIES} fmt::fmt GTest::gmock
     GTest::gtest_main)
   target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name}_test PRIVATE ${cold_options})
+  target_compile_options(${name}_test PRIVATE ${test_options})
   target_precompile_headers(${name}_test REUSE_FROM fathom_test_headers)
   set(suites ${CMAKE_CURRENT_BINARY_DIR}/${name}_suites.cmake)
   add_custom_command(TARGET ${name}_test POST_BUILD

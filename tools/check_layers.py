@@ -19,14 +19,15 @@ MAY_LINK = {
     "checkpoint": ["base", "json"],
     "tokenizer": ["base", "json"],
     "chat": ["base", "json"],
-    "kernels": ["base"],
+    "sampling": ["base"],
+    "kernels": ["base", "sampling"],
     "comm": ["base"],
     "kv_cache": ["base", "kernels"],
-    "model": ["base", "checkpoint", "kernels", "kv_cache"],
+    "model": ["base", "checkpoint", "kernels", "kv_cache", "sampling"],
     "distributed": ["base", "checkpoint", "comm", "kernels", "kv_cache", "model"],
     "experts": ["base", "checkpoint", "comm", "distributed", "json", "kernels", "kv_cache", "model"],
     "constraint": ["base", "json", "tokenizer"],
-    "engine": ["base", "comm", "kv_cache", "model"],
+    "engine": ["base", "comm", "kv_cache", "model", "sampling"],
     "runtime": ["base", "chat", "checkpoint", "comm", "distributed", "engine", "experts", "json",
                 "kernels", "kv_cache", "model", "tokenizer"],
     "api": ["base", "chat", "engine", "json", "tokenizer"],
@@ -51,7 +52,7 @@ BOXES = [
     (r"mpi\.h$", r"comm/mpi\.cc$", "MPI"),
     (r"prometheus/", r"(engine/metrics|server/server_metrics)\.cc$", "prometheus-cpp"),
     (r"pcre2", r"tokenizer/pretokenizer\.cc$", "PCRE2"),
-    (r"xxh", r"(kv_cache/block_key|api/common/generated_turn_store)\.cc$", "xxHash"),
+    (r"xxh", r"(base/seeded_hash|kv_cache/block_key|api/common/generated_turn_store)\.cc$", "xxHash"),
 ]
 
 # Word of the source, the files of src/ where it is allowed, what to do instead.

@@ -55,7 +55,7 @@ class CheckLayersTest(unittest.TestCase):
 
     def test_a_link_upwards(self):
         self.write_folder("kernels", "base model")
-        self.expect("kernels must not link model (allowed: base)")
+        self.expect("kernels must not link model (allowed: base, sampling)")
 
     def test_an_unknown_folder(self):
         self.write_folder("util", "base")

@@ -223,7 +223,7 @@ class CheckpointReader {
   std::filesystem::path directory_;      // of the shards
   std::vector<std::string> file_names_;  // of the shards, ascending
   std::vector<ReadShard> shards_;        // parallel to file_names_
-  std::unordered_set<std::string> broken_;
+  std::unordered_set<std::string, SeededHash> broken_;
 };
 
 Result<Checkpoint> Checkpoint::Open(const std::filesystem::path& path) {

@@ -14,6 +14,7 @@
 
 #include "base/mapped_file.h"
 #include "base/result.h"
+#include "base/seeded_hash.h"
 #include "base/tensor.h"
 
 namespace fathom {
@@ -69,7 +70,8 @@ class Checkpoint {
   std::vector<Shard> shards_;
   std::vector<MappedFile> files_;  // parallel to shards_; empty where a shard cannot be mapped
   std::vector<Tensor> tensors_;
-  std::unordered_map<std::string_view, std::size_t> by_name_;  // keys point into tensors_
+  // Keys point into tensors_.
+  std::unordered_map<std::string_view, std::size_t, SeededHash> by_name_;
 };
 
 struct Checkpoint::Inspection {

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/seeded_hash.h"
 #include "checkpoint/problems.h"
 #include "checkpoint/safetensors_header.h"
 #include "json/json_value.h"
@@ -31,7 +32,7 @@ struct Layout {
 Result<Layout> MakeLayout(const std::string& path,
                           std::span<const SafetensorsWriter::Declaration> tensors) {
   std::string json = R"({"__metadata__":{"format":"pt"})";
-  std::unordered_set<std::string_view> names = {"__metadata__"};
+  std::unordered_set<std::string_view, SeededHash> names = {"__metadata__"};
   std::int64_t begin = 0;
   for (const SafetensorsWriter::Declaration& tensor : tensors) {
     if (!names.insert(tensor.name).second) {

@@ -13,6 +13,7 @@
 #include "model/weight_values.h"
 #include "model/weights.h"
 #include "runtime/generation_config.h"
+#include "runtime/load_plan.h"
 #include "tokenizer/tokenizer.h"
 
 namespace fathom::cli {
@@ -97,7 +98,7 @@ void InspectTexts(const std::filesystem::path& directory, Inspection& inspection
 
 }  // namespace
 
-Inspection InspectModel(const std::filesystem::path& directory, bool deep) {
+Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options) {
   Inspection inspection = {.directory = directory};
   Checkpoint::Inspection files = Checkpoint::Inspect(directory);
   AddProblems(inspection, "files", std::move(files.problems));
@@ -111,8 +112,14 @@ Inspection InspectModel(const std::filesystem::path& directory, bool deep) {
   inspection.config = *std::move(config);
   inspection.layers = CountLayers(*inspection.config);
   inspection.cache = MeasureCache(*inspection.config);
-  InspectWeights(files.checkpoint, deep, inspection);
+  InspectWeights(files.checkpoint, options.deep, inspection);
   InspectTexts(directory, inspection);
+  if (options.device_memory && inspection.problems.empty()) {
+    const Result<MemoryPlan> plan = PlanDeviceMemory(*inspection.config, files.checkpoint, {},
+                                                     *options.device_memory, options.experts);
+    AddProblem(inspection, "device", plan);
+    if (plan) inspection.device = *plan;
+  }
   return inspection;
 }
 

@@ -12,6 +12,7 @@
 #include "checkpoint/head_kind.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
+#include "model/memory_plan.h"
 
 namespace fathom::cli {
 
@@ -39,7 +40,7 @@ struct CacheMemory {
 // The problems of one part of a checkpoint.
 struct ProblemGroup {
   // "files", "config.json", "tensors", "draft head", "values", "generation_config.json",
-  // "tokenizer.json"
+  // "tokenizer.json", "device"
   std::string subject;
   std::vector<Error> problems;
 };
@@ -56,15 +57,24 @@ struct Inspection {
   std::optional<ModelConfig> config;
   LayerCounts layers;
   CacheMemory cache;
+  std::optional<MemoryPlan> device;  // missing: not asked for, or there are problems
 
   std::vector<std::string> warnings;
   std::vector<ProblemGroup> problems;  // empty groups are left out
 };
 
+struct InspectionOptions {
+  // Also read the scales of the routed experts, which other commands read when an expert is first
+  // used.
+  bool deep = false;
+  // Free bytes of a device, to plan as loading would, and what computes the experts beyond.
+  std::optional<std::int64_t> device_memory{};
+  HostExpertChoice experts = HostExpertChoice::kAuto;
+};
+
 // Opens the checkpoint, makes the checks of a command that answers, and goes on whatever is wrong.
-// `deep`: also reads the scales of the routed experts, which other commands read when an expert is
-// first used. Any problem is in the result.
-Inspection InspectModel(const std::filesystem::path& directory, bool deep);
+// Any problem is in the result.
+Inspection InspectModel(const std::filesystem::path& directory, const InspectionOptions& options);
 
 // For people: at most 20 problems of each group, the others are counted.
 std::string DescribeInspection(const Inspection& inspection);

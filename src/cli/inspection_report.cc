@@ -84,6 +84,9 @@ std::string DescribeMemory(const Inspection& inspection) {
         Bytes(cache.constant), Bytes(cache.per_1000_tokens), Bytes(cache.at_full_context),
         Grouped(inspection.config->max_position_embeddings));
   }
+  if (inspection.device) {
+    text += fmt::format("              {}\n", Describe(*inspection.device));
+  }
   return text;
 }
 
@@ -120,6 +123,22 @@ JsonValue ProblemsToJson(const Inspection& inspection) {
   return problems;
 }
 
+JsonValue DeviceToJson(const MemoryPlan& plan) {
+  const MemoryNeeds& needs = plan.needs;
+  return {{"free_bytes", plan.free},
+          {"driver_bytes", plan.kept},
+          {"dense_bytes", needs.dense},
+          {"draft_head_bytes", needs.draft},
+          {"activation_bytes", needs.activations},
+          {"cache_bytes", needs.caches},
+          {"staging_bytes", needs.staging},
+          {"expert_bytes", needs.expert},
+          {"experts", plan.n_experts()},
+          {"experts_on_device", plan.n_on_device()},
+          {"experts_of_layers", plan.places.on_device},
+          {"host_experts", plan.places.host_computes ? "cpu" : "gpu"}};
+}
+
 JsonValue MemoryToJson(const Inspection& inspection) {
   JsonValue memory = {{"weights_bytes", inspection.all.bytes - inspection.draft_bytes},
                       {"draft_head_bytes", inspection.draft_bytes}};
@@ -127,6 +146,9 @@ JsonValue MemoryToJson(const Inspection& inspection) {
     memory["kv_constant_bytes"] = inspection.cache.constant;
     memory["kv_bytes_per_1000_tokens"] = inspection.cache.per_1000_tokens;
     memory["kv_bytes_at_full_context"] = inspection.cache.at_full_context;
+  }
+  if (inspection.device) {
+    memory["device"] = DeviceToJson(*inspection.device);
   }
   return memory;
 }

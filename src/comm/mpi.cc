@@ -218,8 +218,8 @@ class MpiCommunicator : public Communicator {
 }  // namespace
 }  // namespace fathom
 
-extern "C" __attribute__((visibility("default"))) const char fathom_mpi_interface[] =
-    FATHOM_MPI_INTERFACE;
+extern "C" __attribute__((visibility("default"))) const char fathom_module_interface[] =
+    FATHOM_MODULE_INTERFACE;
 
 extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
     const fathom::AbortFlag* alarm, std::string* error) {

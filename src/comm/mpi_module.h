@@ -14,8 +14,6 @@ namespace fathom {
 // or nullptr and the reason.
 using MakeMpiFunction = Communicator* (*)(const AbortFlag* alarm, std::string* error);
 inline constexpr const char* kMakeMpiName = "fathom_make_mpi";
-// Exported beside it, a string: the digest of the headers that the module was built with.
-inline constexpr const char* kMpiInterfaceName = "fathom_mpi_interface";
 
 // Opens fathom_mpi.so beside this program, or in its ../lib/fathom. Called once, by the thread that
 // will use the communicator. `alarm` must outlive the communicator. Errors: no module (this build

@@ -20,6 +20,12 @@ class ForwardingModel : public LanguageModel {
     return model().StartLogits(rows, slot);
   }
   Result<Matrix<const float>> FinishLogits(int slot) override { return model().FinishLogits(slot); }
+  bool ChoosesTokens() const override { return model().ChoosesTokens(); }
+  Status StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
+                     std::span<const std::int32_t> with_logits) override {
+    return model().StartTokens(rows, sampling, with_logits);
+  }
+  Result<ChosenTokens> FinishTokens() override { return model().FinishTokens(); }
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) override {
     return model().CommitToDrafter(next, stream_rows, source);
@@ -27,6 +33,10 @@ class ForwardingModel : public LanguageModel {
   Status ProposeDrafts(std::span<const DraftRequest> requests,
                        const ChooseDrafts& choose) override {
     return model().ProposeDrafts(requests, choose);
+  }
+  Status ProposeTokens(std::span<const DraftRequest> requests,
+                       const DraftSampling& sampling) override {
+    return model().ProposeTokens(requests, sampling);
   }
   Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,

@@ -45,18 +45,39 @@ class LanguageModel {
   // 1). The drafter's streams are those of the last step.
   virtual Status StartLogits(std::span<const std::int32_t> rows, int slot) = 0;
   virtual Result<Matrix<const float>> FinishLogits(int slot) = 0;
+  // Model::StartTokens and FinishTokens, for a model that ChoosesTokens, one step at a time. Others
+  // give logits, from which the caller chooses.
+  virtual bool ChoosesTokens() const { return false; }
+  virtual Status StartTokens(std::span<const std::int32_t> /*rows*/,
+                             std::span<const SamplingRow> /*sampling*/,
+                             std::span<const std::int32_t> /*with_logits*/) {
+    return NoTokens();
+  }
+  virtual Result<ChosenTokens> FinishTokens() { return NoTokens(); }
   // Drafter::Commit and Drafter::Propose, for a model whose max_draft_depth is not 0. `choose` is
   // always given the logits.
   virtual Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                                  StreamSource source) = 0;
   virtual Status ProposeDrafts(std::span<const DraftRequest> requests,
                                const ChooseDrafts& choose) = 0;
+  // Drafter::ProposeTokens, for a model that ChoosesTokens.
+  virtual Status ProposeTokens(std::span<const DraftRequest> /*requests*/,
+                               const DraftSampling& /*sampling*/) {
+    return NoTokens();
+  }
   // Opens the store for blocks of the cache on disk, under keys that begin with `root`. The model
   // outlives the store. `warn` and errors as in DiskTier::Open.
   virtual Result<std::unique_ptr<BlockStore>> OpenDisk(
       const DiskTierOptions& options, const BlockKey& root,
       std::function<void(const std::string&)> warn) {
     return DiskBlocks::Open(Cache(), options, root, std::move(warn));
+  }
+
+ private:
+  static tl::unexpected<Error> NoTokens() {
+    return MakeError(ErrorCode::kUnsupported,
+                     "tokens of the model: expected a model that chooses tokens, found one that "
+                     "gives logits");
   }
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "engine/portable_math.h"
-#include "engine/probability_weight.h"
+#include "sampling/portable_math.h"
+#include "sampling/probability_weight.h"
 
 namespace fathom {
 namespace {

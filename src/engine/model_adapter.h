@@ -30,6 +30,12 @@ class ModelAdapter : public LanguageModel {
     return model_.StartLogits(rows, slot);
   }
   Result<Matrix<const float>> FinishLogits(int slot) override { return model_.FinishLogits(slot); }
+  bool ChoosesTokens() const override { return model_.ChoosesTokens(); }
+  Status StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
+                     std::span<const std::int32_t> with_logits) override {
+    return model_.StartTokens(rows, sampling, with_logits);
+  }
+  Result<ChosenTokens> FinishTokens() override { return model_.FinishTokens(); }
   Status CommitToDrafter(const Batch& next, std::span<const std::int32_t> stream_rows,
                          StreamSource source) override {
     return model_.drafter()->Commit(next, stream_rows, source);
@@ -37,6 +43,10 @@ class ModelAdapter : public LanguageModel {
   Status ProposeDrafts(std::span<const DraftRequest> requests,
                        const ChooseDrafts& choose) override {
     return model_.drafter()->Propose(requests, choose);
+  }
+  Status ProposeTokens(std::span<const DraftRequest> requests,
+                       const DraftSampling& sampling) override {
+    return model_.drafter()->ProposeTokens(requests, sampling);
   }
 
  private:

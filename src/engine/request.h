@@ -19,7 +19,7 @@ namespace fathom {
 inline constexpr double kGreedyTemperature = 1e-5;
 inline constexpr int kMaxTopLogprobs = 20;
 inline constexpr std::size_t kMaxStopStrings = 64;
-inline constexpr std::size_t kMaxStopStringBytes = 1024;
+inline constexpr std::size_t kMaxStopStringBytes = 2048;
 
 // Returns the bytes of a token as they stand in the text; the view must live until the next call.
 // Called from the engine's thread.

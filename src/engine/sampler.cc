@@ -7,64 +7,17 @@
 
 #include "base/check.h"
 #include "engine/logprobs.h"
-#include "engine/philox.h"
-#include "engine/portable_math.h"
+#include "sampling/gumbel_noise.h"
 
 namespace fathom {
 namespace {
 
-constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 constexpr double kLargestBias = 100;
-
-// The uses of random numbers: their counters differ, so that no number is used twice.
-enum class NoisePurpose : std::uint32_t { kSample = 0 };
-
-// The noise of all tokens at one position.
-class Noise {
- public:
-  Noise(const SamplerState& state, std::int64_t position)
-      : key_{static_cast<std::uint32_t>(state.seed()),
-             static_cast<std::uint32_t>(state.seed() >> 32)},
-        position_(static_cast<std::uint32_t>(position)),
-        choice_(state.parameters().choice) {}
-
-  // Uniform bits of tokens 4 * block ... 4 * block + 3.
-  std::array<std::uint32_t, 4> Block(std::uint32_t block) const {
-    return Philox(key_,
-                  {position_, choice_, static_cast<std::uint32_t>(NoisePurpose::kSample), block});
-  }
-
- private:
-  PhiloxKey key_;
-  std::uint32_t position_;
-  std::uint32_t choice_;
-};
-
-// The running maximum of z + noise.
-class NoisyMaximum {
- public:
-  void Offer(float z, Token token, std::uint32_t bits) {
-    const double logit = static_cast<double>(z);
-    if (logit + GumbelBound(bits) < score_) return;
-    const double score = logit + Gumbel(bits);
-    if (score > score_ || (score == score_ && token < token_)) {
-      score_ = score;
-      token_ = token;
-    }
-  }
-  // True if no noise can make a token with this z the best.
-  bool OutOfReach(float z) const { return static_cast<double>(z) + kGumbelMaximum < score_; }
-  Token token() const { return token_; }
-
- private:
-  double score_ = -std::numeric_limits<double>::infinity();
-  Token token_ = std::numeric_limits<Token>::max();
-};
 
 // `best` is the index of the largest logit: offered first, it puts most of the vocabulary out of
 // reach before any noise is computed.
 Token DrawFromAll(std::span<const float> logits, Token best, float temperature,
-                  const Noise& noise) {
+                  const GumbelNoise& noise) {
   const float largest = logits[static_cast<std::size_t>(best)];
   NoisyMaximum maximum;
   const auto best_id = static_cast<std::uint32_t>(best);
@@ -72,9 +25,9 @@ Token DrawFromAll(std::span<const float> logits, Token best, float temperature,
   for (std::size_t first = 0; first < logits.size(); first += 4) {
     const std::size_t end = std::min(first + 4, logits.size());
     float z[4];
-    float largest_z = kExcluded;
+    float largest_z = kExcludedLogit;
     for (std::size_t i = first; i < end; ++i) {
-      z[i - first] = (logits[i] - largest) / temperature;
+      z[i - first] = ScaledLogit(logits[i], largest, temperature);
       largest_z = std::max(largest_z, z[i - first]);
     }
     if (maximum.OutOfReach(largest_z)) continue;
@@ -86,7 +39,7 @@ Token DrawFromAll(std::span<const float> logits, Token best, float temperature,
   return maximum.token();
 }
 
-Token DrawFrom(std::span<const Candidate> candidates, const Noise& noise) {
+Token DrawFrom(std::span<const Candidate> candidates, const GumbelNoise& noise) {
   NoisyMaximum maximum;
   for (const Candidate& candidate : candidates) {
     if (maximum.OutOfReach(candidate.logit)) continue;
@@ -142,15 +95,54 @@ RowScan ScanRow(std::span<const float> values) {
   return scan;
 }
 
+tl::unexpected<Error> NotFiniteError(std::int64_t position, Token token, float logit) {
+  return MakeError(ErrorCode::kInvalidData,
+                   "logits for position {}: expected finite numbers, found {} for token {}",
+                   position, logit, token);
+}
+
+tl::unexpected<Error> NothingLeftError(std::int64_t position, float largest) {
+  return MakeError(ErrorCode::kInvalidArgument,
+                   "logits for position {}: expected a token that min_tokens, logit_bias and "
+                   "penalties leave possible, found {} as the largest",
+                   position, largest);
+}
+
 // ScanRow. Errors: NaN or infinities.
 Result<RowScan> ScanFinite(std::span<const float> logits, std::int64_t position) {
   const RowScan scan = ScanRow(logits);
   if (scan.all_finite) return scan;
   const auto bad = std::find_if_not(logits.begin(), logits.end(),
                                     [](float logit) { return std::isfinite(logit); });
-  return MakeError(ErrorCode::kInvalidData,
-                   "logits for position {}: expected finite numbers, found {} for token {}",
-                   position, *bad, bad - logits.begin());
+  return NotFiniteError(position, static_cast<Token>(bad - logits.begin()), *bad);
+}
+
+bool HasPenalties(const SamplingRule& rule) {
+  return rule.repetition != 1 || rule.frequency != 0 || rule.presence != 0;
+}
+
+SamplingRule RuleOf(const SamplingParameters& parameters, std::uint64_t seed) {
+  return {.seed = seed,
+          .choice = parameters.choice,
+          .top_p = parameters.top_p,
+          .lowest = LowestOfMinP(parameters.min_p),
+          .top_k = parameters.top_k,
+          .temperature = static_cast<float>(parameters.temperature),
+          .repetition = static_cast<float>(parameters.repetition_penalty),
+          .frequency = static_cast<float>(parameters.frequency_penalty),
+          .presence = static_cast<float>(parameters.presence_penalty),
+          .is_greedy = parameters.IsGreedy(),
+          .truncates = Truncates(parameters)};
+}
+
+// Adds an occurrence in the output. The list may have the token from before.
+void CountDraft(Token draft, std::vector<TokenCount>& counts) {
+  const auto found = std::ranges::find(counts, draft, &TokenCount::token);
+  if (found == counts.end()) {
+    counts.push_back({draft, 1});
+  } else {
+    ++found->count;
+  }
 }
 
 }  // namespace
@@ -178,6 +170,11 @@ void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t see
     output_counts_[static_cast<std::size_t>(token)] = 0;
   }
   touched_.clear();
+  rule_ = RuleOf(parameters, seed);
+  biases_.clear();
+  for (const auto& [token, bias] : parameters.logit_bias) {
+    biases_.push_back({token, static_cast<float>(std::clamp(bias, -kLargestBias, kLargestBias))});
+  }
   for (const Token token : prompt) {
     Touch(token);
   }
@@ -209,34 +206,44 @@ bool SamplerState::Ends(Token token) const {
 }
 
 bool SamplerState::ChangesLogits() const {
-  return n_generated_ < parameters_.min_tokens || !parameters_.logit_bias.empty() ||
-         parameters_.repetition_penalty != 1 || parameters_.frequency_penalty != 0 ||
-         parameters_.presence_penalty != 0;
+  return n_generated_ < parameters_.min_tokens || !biases_.empty() || HasPenalties(rule_);
 }
 
 void SamplerState::Process(std::span<float> logits) const {
   if (n_generated_ < parameters_.min_tokens) {
     for (const Token token : ending_tokens_) {
-      logits[static_cast<std::size_t>(token)] = kExcluded;
+      logits[static_cast<std::size_t>(token)] = kExcludedLogit;
     }
   }
-  for (const auto& [token, bias] : parameters_.logit_bias) {
-    logits[static_cast<std::size_t>(token)] +=
-        static_cast<float>(std::clamp(bias, -kLargestBias, kLargestBias));
+  for (const auto& [token, bias] : biases_) {
+    logits[static_cast<std::size_t>(token)] += bias;
   }
-  const auto repetition = static_cast<float>(parameters_.repetition_penalty);
-  const auto frequency = static_cast<float>(parameters_.frequency_penalty);
-  const auto presence = static_cast<float>(parameters_.presence_penalty);
-  if (repetition == 1 && frequency == 0 && presence == 0) return;
+  if (!HasPenalties(rule_)) return;
   for (const Token token : touched_) {
     float& logit = logits[static_cast<std::size_t>(token)];
-    logit = logit > 0 ? logit / repetition : logit * repetition;
-    const std::int32_t count = output_counts_[static_cast<std::size_t>(token)];
-    if (count > 0) {
-      logit -= frequency * static_cast<float>(count);
-      logit -= presence;
+    logit = Penalize(logit, output_counts_[static_cast<std::size_t>(token)], rule_);
+  }
+}
+
+SamplingRow SamplerState::Row(std::int64_t position, std::span<const Token> drafts,
+                              std::vector<TokenCount>& counts) const {
+  SamplingRow row = {.rule = rule_, .biases = biases_};
+  row.rule.position = static_cast<std::uint32_t>(position);
+  if (n_generated_ + std::ssize(drafts) < parameters_.min_tokens) {
+    row.excluded = ending_tokens_;
+  }
+  counts.clear();
+  if (HasPenalties(rule_)) {
+    for (const Token token : touched_) {
+      counts.push_back({token, output_counts_[static_cast<std::size_t>(token)]});
+    }
+    for (const Token draft : drafts) {
+      CountDraft(draft, counts);
     }
   }
+  row.counts = counts;
+  row.rule.changes_logits = !row.excluded.empty() || !row.biases.empty() || !row.counts.empty();
+  return row;
 }
 
 Sampler::Sampler(std::int64_t vocab_size) : processed_(static_cast<std::size_t>(vocab_size)) {
@@ -277,25 +284,31 @@ Result<Token> Sampler::Choose(std::span<const float> logits, std::size_t largest
                               const SamplerState& state, std::int64_t position) {
   const auto best = static_cast<Token>(largest_index);
   const float largest = logits[static_cast<std::size_t>(best)];
-  if (!std::isfinite(largest)) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "logits for position {}: expected a token that min_tokens, logit_bias and "
-                     "penalties leave possible, found {} as the largest",
-                     position, largest);
-  }
+  if (!std::isfinite(largest)) return NothingLeftError(position, largest);
   const SamplingParameters& parameters = state.parameters();
   if (parameters.IsGreedy()) return best;
-  const Noise noise(state, position);
+  const GumbelNoise noise(state.seed(), static_cast<std::uint32_t>(position), parameters.choice);
   const auto temperature = static_cast<float>(parameters.temperature);
   if (!Truncates(parameters)) return DrawFromAll(logits, best, temperature, noise);
   candidates_.clear();
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] == kExcluded) continue;
+    if (logits[i] == kExcludedLogit) continue;
     candidates_.push_back(
-        {.logit = (logits[i] - largest) / temperature, .token = static_cast<Token>(i)});
+        {.logit = ScaledLogit(logits[i], largest, temperature), .token = static_cast<Token>(i)});
   }
   Truncate(parameters, candidates_);
   return DrawFrom(candidates_, noise);
+}
+
+Result<Token> TokenOf(const TokenChoice& choice, const SamplerState& state, std::int64_t position) {
+  if (choice.outcome == ChoiceOutcome::kNotFinite) {
+    return NotFiniteError(position, choice.token, choice.logit);
+  }
+  if (const std::optional<Token> forced = state.Forced(position)) return *forced;
+  if (choice.outcome == ChoiceOutcome::kNothingIsLeft) {
+    return NothingLeftError(position, choice.logit);
+  }
+  return choice.token;
 }
 
 }  // namespace fathom

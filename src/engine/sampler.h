@@ -25,6 +25,7 @@
 #include "base/tensor.h"
 #include "engine/request.h"
 #include "engine/truncation.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -54,6 +55,11 @@ class SamplerState {
   bool ChangesLogits() const;
   void Process(std::span<float> logits) const;
 
+  // What a device needs to choose the token for `position` as Sampler::Draft does, once `drafts`
+  // have been accepted (they are not). The row's counts lie in `counts`, all else in the state.
+  SamplingRow Row(std::int64_t position, std::span<const Token> drafts,
+                  std::vector<TokenCount>& counts) const;
+
  private:
   void Touch(Token token);
 
@@ -63,6 +69,8 @@ class SamplerState {
   std::int64_t n_prompt_ = 0;
   std::int64_t n_generated_ = 0;
   bool budget_ended_ = false;  // the end of parameters_.reasoning_budget was generated
+  SamplingRule rule_;          // of parameters_ and seed_
+  std::vector<TokenBias> biases_;
   std::vector<Token> ending_tokens_;
   // By token id. `touched_` lists the ids that are not at their initial value, each once.
   std::vector<std::uint8_t> seen_;
@@ -101,5 +109,9 @@ class Sampler {
   std::vector<float> processed_;
   std::vector<Candidate> candidates_;
 };
+
+// Returns the token that Sampler::Sample would choose from logits, from which a device has made
+// `choice` by SamplerState::Row. Errors: those of Sample.
+Result<Token> TokenOf(const TokenChoice& choice, const SamplerState& state, std::int64_t position);
 
 }  // namespace fathom

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/philox.h"
+#include "sampling/philox.h"
 
 namespace fathom {
 namespace {

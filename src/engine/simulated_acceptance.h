@@ -21,6 +21,7 @@ class SimulatedAcceptance : public ForwardingModel {
   Status Forward(const Batch& batch) override;
   Status StartLogits(std::span<const std::int32_t> rows, int slot) override;
   Result<Matrix<const float>> FinishLogits(int slot) override;
+  bool ChoosesTokens() const override { return false; }  // from logits that are changed on the host
 
  protected:
   LanguageModel& model() const override { return *model_; }

@@ -23,6 +23,13 @@ auto Timed(RunningStep& step, const Call& call) {
   return result;
 }
 
+// True if a token is not all that the logits of the sequence are for: its log-probabilities are
+// wanted, or other choices choose from them too.
+bool NeedsLogits(const Sequence& sequence) {
+  const Request& request = sequence.request.request;
+  return request.sampling.top_logprobs || (sequence.n_generated() == 0 && request.n_choices > 1);
+}
+
 }  // namespace
 
 StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics)
@@ -30,6 +37,7 @@ StepRunner::StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMe
       options_(std::move(options)),
       metrics_(metrics),
       limits_(model.Limits()),
+      model_chooses_(model.ChoosesTokens()),
       policy_(options_.drafts ? limits_.max_draft_depth : 0,
               options_.drafts ? options_.draft_depth : 0),
       sampler_(limits_.vocab_size),
@@ -88,13 +96,18 @@ void StepRunner::ListWanted(RunningStep& step) const {
     const auto end = static_cast<std::int32_t>(
         std::min<std::int64_t>(sequence.n_prompt - 1 - view.first_position, view.n_tokens));
     for (std::int32_t row = first; row < end; ++row) {
-      step.wanted.push_back(
-          {.segment = i, .first_row = view.first_row + row, .n_rows = 1, .scores = true});
+      step.wanted.push_back({.segment = i,
+                             .first_row = view.first_row + row,
+                             .n_rows = 1,
+                             .scores = true,
+                             .on_host = true});
     }
     if (segment.samples) {
       const auto n_rows = static_cast<std::int32_t>(segment.n_drafts + 1);
-      step.wanted.push_back(
-          {.segment = i, .first_row = view.first_row + view.n_tokens - n_rows, .n_rows = n_rows});
+      step.wanted.push_back({.segment = i,
+                             .first_row = view.first_row + view.n_tokens - n_rows,
+                             .n_rows = n_rows,
+                             .on_host = NeedsLogits(sequence)});
     }
   }
 }
@@ -111,7 +124,45 @@ Status StepRunner::AskLogits(RunningStep& step) {
     }
   }
   if (step.rows.empty()) return {};
-  return Timed(step, [&] { return model_.StartLogits(step.rows, step.slot); });
+  if (!model_chooses_) {
+    return Timed(step, [&] { return model_.StartLogits(step.rows, step.slot); });
+  }
+  DescribeRows(step);
+  return Timed(step, [&] { return model_.StartTokens(step.rows, sampling_, with_logits_); });
+}
+
+// A row behind drafts chooses as if they were right: else its token is not used.
+void StepRunner::DescribeRows(const RunningStep& step) {
+  sampling_.clear();
+  with_logits_.clear();
+  counts_.resize(std::max(counts_.size(), step.rows.size()));
+  for (std::size_t k = step.first_asked; k < step.end_asked; ++k) {
+    const LogitRows& asked = step.wanted[k];
+    Sequence& sequence = *step.plan.segments[asked.segment].sequence;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(asked.n_rows); ++i) {
+      const std::size_t row = sampling_.size();
+      if (asked.on_host) {
+        with_logits_.push_back(static_cast<std::int32_t>(row));
+      }
+      const bool chooses = !asked.on_host && !sequence.IsFinished();
+      sampling_.push_back(chooses
+                              ? StateOf(sequence).Row(
+                                    sequence.size() + static_cast<std::int64_t>(i),
+                                    std::span<const Token>(sequence.drafts).first(i), counts_[row])
+                              : SamplingRow{.rule = {.is_greedy = true}});
+    }
+  }
+}
+
+// The results of the last AskLogits. Without choices, all rows have logits.
+Result<ChosenTokens> StepRunner::FinishRows(RunningStep& step) {
+  if (step.rows.empty()) return ChosenTokens();
+  return Timed(step, [&]() -> Result<ChosenTokens> {
+    if (model_chooses_) return model_.FinishTokens();
+    const Result<Matrix<const float>> logits = model_.FinishLogits(step.slot);
+    if (!logits) return Unexpected(logits.error());
+    return ChosenTokens{.logits = *logits};
+  });
 }
 
 Status StepRunner::Begin(RunningStep& step) {
@@ -140,22 +191,23 @@ Status StepRunner::Begin(RunningStep& step) {
 
 Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   for (;;) {
-    Result<Matrix<const float>> logits = Matrix<const float>();
-    if (!step.rows.empty()) {
-      logits = Timed(step, [&] { return model_.FinishLogits(step.slot); });
-      if (!logits) return Unexpected(logits.error());
-    }
-    std::int64_t first_logit = 0;
+    const Result<ChosenTokens> found = FinishRows(step);
+    if (!found) return Unexpected(found.error());
+    std::int64_t first = 0;
     for (std::size_t i = step.first_asked; i < step.end_asked; ++i) {
       const LogitRows& asked = step.wanted[i];
       const PlannedSegment& segment = step.plan.segments[asked.segment];
-      const Matrix<const float> rows = logits->Rows(first_logit, asked.n_rows);
-      first_logit += asked.n_rows;
+      ChosenTokens rows = {.logits = found->logits.Rows(first, asked.n_rows)};
+      if (model_chooses_ && !asked.on_host) {
+        rows.choices = found->choices.subspan(static_cast<std::size_t>(first),
+                                              static_cast<std::size_t>(asked.n_rows));
+      }
+      first += asked.n_rows;
       if (segment.sequence->IsFinished()) continue;
       if (asked.scores) {
         const Segment& view = step.batch.View().segments[asked.segment];
         Score(*segment.sequence, view.first_position + asked.first_row - view.first_row + 1,
-              rows.RowSpan(0));
+              rows.logits.RowSpan(0));
       } else {
         Sample(step, segment, rows, finished);
       }
@@ -180,11 +232,12 @@ void StepRunner::Score(Sequence& sequence, std::int64_t position, std::span<cons
   }
 }
 
+template <class Choose>
 StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
-                                          std::span<const float> logits, std::optional<Token> draft,
+                                          const Choose& choose, std::optional<Token> draft,
                                           std::vector<Sequence*>& finished) {
   SamplerState& state = StateOf(sequence);
-  Result<Token> token = sampler_.Sample(logits, state, sequence.size(), logprobs_);
+  Result<Token> token = choose(state);
   if (const std::optional<Error>& error = sequence.request.prompt_error) {
     token = Unexpected(*error);
   }
@@ -202,12 +255,19 @@ StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
   return sampled;
 }
 
-void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
-                        Matrix<const float> logits, std::vector<Sequence*>& finished) {
+void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
+                        std::vector<Sequence*>& finished) {
   Sequence& sequence = *segment.sequence;
+  const auto choose = [&](std::int64_t row, const Sequence& other, const SamplerState& state) {
+    return found.choices.empty()
+               ? sampler_.Sample(found.logits.RowSpan(row), state, other.size(), logprobs_)
+               : TokenOf(found.choices[static_cast<std::size_t>(row)], state, other.size());
+  };
   if (sequence.choice == 0 && sequence.n_generated() == 0 && on_prompt_read_) {
     on_prompt_read_(sequence, [&](Sequence& other) {
-      SampleOne(step, other, logits.RowSpan(0), std::nullopt, finished);
+      SampleOne(
+          step, other, [&](const SamplerState& state) { return choose(0, other, state); },
+          std::nullopt, finished);
     });
   }
   if (sequence.request.max_tokens == 0) {
@@ -221,7 +281,9 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment,
     const std::optional<Token> draft =
         i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
                              : std::nullopt;
-    const Sampled sampled = SampleOne(step, sequence, logits.RowSpan(i), draft, finished);
+    const Sampled sampled = SampleOne(
+        step, sequence, [&](const SamplerState& state) { return choose(i, sequence, state); },
+        draft, finished);
     if (draft) {
       policy_.Verified(i, sampled.draft_is_right);
       metrics_.CountDraft(i, sampled.draft_is_right);
@@ -300,11 +362,31 @@ Status StepRunner::Draft(RunningStep& step) {
   return committed && !requests_.empty() ? Propose(step) : committed;
 }
 
+// Draws with the noise of the position, so that a draft that resembles the model makes the model's
+// choice (Sampler::Draft).
+template <class Choose>
+void StepRunner::TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
+                            std::span<Token> tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Sequence& sequence = *drafting_[static_cast<std::size_t>(requests[i])];
+    const Result<Token> token =
+        choose(i, StateOf(sequence), sequence.size() + std::ssize(sequence.drafts));
+    tokens[i] = token ? *token : kNoDraft;
+    if (token) {
+      sequence.drafts.push_back(*token);
+    }
+  }
+}
+
 Status StepRunner::Propose(RunningStep& step) {
+  if (model_chooses_) return ProposeTokens(step);
   double choosing = 0;  // seconds that are the engine's
   const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
     const Clock::time_point begin = Clock::now();
-    ChooseTokens(found, tokens);
+    const auto draft = [&](std::size_t i, const SamplerState& state, std::int64_t position) {
+      return sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), state, position);
+    };
+    TakeDrafts(found.requests, draft, tokens);
     choosing += SecondsSince(begin);
     return Status();
   };
@@ -313,19 +395,33 @@ Status StepRunner::Propose(RunningStep& step) {
   return ran;
 }
 
-// Draws with the noise of the position, so that a draft that resembles the model makes the model's
-// choice (Sampler::Draft).
-void StepRunner::ChooseTokens(const DraftLogits& found, std::span<Token> tokens) {
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    Sequence& sequence = *drafting_[static_cast<std::size_t>(found.requests[i])];
-    const Result<Token> token =
-        sampler_.Draft(found.logits.RowSpan(static_cast<std::int64_t>(i)), StateOf(sequence),
-                       sequence.size() + std::ssize(sequence.drafts));
-    tokens[i] = token ? *token : kNoDraft;
-    if (token) {
-      sequence.drafts.push_back(*token);
-    }
+void StepRunner::DescribeDrafts(std::span<const std::int32_t> requests) {
+  sampling_.clear();
+  counts_.resize(std::max(counts_.size(), requests.size()));
+  for (const std::int32_t request : requests) {
+    Sequence& sequence = *drafting_[static_cast<std::size_t>(request)];
+    sampling_.push_back(StateOf(sequence).Row(sequence.size() + std::ssize(sequence.drafts), {},
+                                              counts_[sampling_.size()]));
   }
+}
+
+Status StepRunner::ProposeTokens(RunningStep& step) {
+  const DraftSampling sampling = {
+      .describe =
+          [this](std::span<const std::int32_t> requests) {
+            DescribeDrafts(requests);
+            return std::span<const SamplingRow>(sampling_);
+          },
+      .take =
+          [this](std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
+                 std::span<Token> tokens) {
+            const auto choose = [&](std::size_t i, const SamplerState& state,
+                                    std::int64_t position) {
+              return TokenOf(choices[i], state, position);
+            };
+            TakeDrafts(requests, choose, tokens);
+          }};
+  return Timed(step, [&] { return model_.ProposeTokens(requests_, sampling); });
 }
 
 // A step measures a depth if all its sequences decoded, and both verification and drafting had that

@@ -33,7 +33,8 @@ struct LogitRows {
   std::size_t segment = 0;     // of the plan
   std::int32_t first_row = 0;  // of the batch
   std::int32_t n_rows = 0;
-  bool scores = false;  // one row, which scores the next token of the prompt; else the rows choose
+  bool scores = false;   // one row, which scores the next token of the prompt; else the rows choose
+  bool on_host = false;  // the host reads the logits, even of a model that chooses tokens
 };
 
 // A step from its plan to its tokens. Reused, it keeps its memory.
@@ -105,11 +106,15 @@ class StepRunner {
   Status CommitKept(RunningStep& step);
   void ListWanted(RunningStep& step) const;
   Status AskLogits(RunningStep& step);
+  void DescribeRows(const RunningStep& step);
+  Result<ChosenTokens> FinishRows(RunningStep& step);
   static void Score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
-  // logits: a row per drafted token and one more.
-  void Sample(RunningStep& step, const PlannedSegment& segment, Matrix<const float> logits,
+  // found: a row per drafted token and one more; without choices, the host chooses.
+  void Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
               std::vector<Sequence*>& finished);
-  Sampled SampleOne(RunningStep& step, Sequence& sequence, std::span<const float> logits,
+  // choose(state): the token of the sequence.
+  template <class Choose>
+  Sampled SampleOne(RunningStep& step, Sequence& sequence, const Choose& choose,
                     std::optional<Token> draft, std::vector<Sequence*>& finished);
   SamplerState& StateOf(Sequence& sequence);
   std::int64_t DepthOf(const Sequence& sequence, std::int64_t depth) const;
@@ -117,12 +122,19 @@ class StepRunner {
   void AddToCommit(const PlannedSegment& segment, const Segment& view);
   Status Commit(RunningStep& step);
   Status Propose(RunningStep& step);
-  void ChooseTokens(const DraftLogits& found, std::span<Token> tokens);
+  // Propose where the model chooses.
+  Status ProposeTokens(RunningStep& step);
+  // Sets tokens[i] to the draft of the i-th request; choose(i, state, position).
+  template <class Choose>
+  void TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
+                  std::span<Token> tokens);
+  void DescribeDrafts(std::span<const std::int32_t> requests);
 
   LanguageModel& model_;
   const StepRunnerOptions options_;
   EngineMetrics& metrics_;
   const ModelLimits limits_;
+  const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   DraftPolicy policy_;
   Sampler sampler_;
@@ -131,6 +143,10 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
+  // What a model that chooses tokens is told of the rows of one call.
+  std::vector<SamplingRow> sampling_;
+  std::vector<std::vector<TokenCount>> counts_;  // by row, for its views
+  std::vector<std::int32_t> with_logits_;
   // The tokens of one call of Commit or CommitKept, and the rows of the streams before them.
   Batch commit_;
   std::vector<std::int32_t> stream_rows_;

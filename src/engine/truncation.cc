@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "base/check.h"
-#include "engine/portable_math.h"
-#include "engine/probability_weight.h"
+#include "sampling/probability_weight.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 namespace {
@@ -15,11 +14,8 @@ bool Better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-// p >= min_p * p_max is logit >= 0 + ln(min_p).
 void KeepMinP(double min_p, std::vector<Candidate>& candidates) {
-  // Below every weight that counts; the logarithm of 0 need not be defined.
-  if (min_p < 0x1p-1000) return;
-  const double lowest = PortableLog(min_p);
+  const double lowest = LowestOfMinP(min_p);
   std::erase_if(candidates,
                 [lowest](const Candidate& c) { return static_cast<double>(c.logit) < lowest; });
 }
@@ -52,8 +48,7 @@ void KeepTopP(double top_p, std::vector<Candidate>& candidates) {
     bin_weights[BinOf(candidate)] += weight;
     total += weight;
   }
-  const auto share = static_cast<std::uint64_t>(std::ceil(top_p * static_cast<double>(total)));
-  const std::uint64_t wanted = std::max(share, std::uint64_t{1});  // the best token always stays
+  const std::uint64_t wanted = WeightOfTopP(top_p, total);
   std::uint64_t sum = 0;
   std::size_t crossing = 0;
   while (crossing + 1 < kBins && sum + bin_weights[crossing] < wanted) {

@@ -25,9 +25,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "base/check.h"
 #include "base/float_types.h"
 #include "base/result.h"
 #include "base/tensor.h"
@@ -35,6 +38,7 @@
 #include "kernels/memory.h"
 #include "kernels/row_choice.h"
 #include "kernels/weight_format.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -49,6 +53,8 @@ struct StepLimits {
   std::int64_t moe_intermediate = 0;
   std::int64_t sliding_window = 0;
   std::int64_t max_compressed_rows = 0;  // most rows any compressor of one sequence will hold
+  std::int64_t max_logit_rows = 0;       // of one call of ChooseTokens
+  std::int64_t vocabulary = 0;
 };
 
 // Gates of a token: pre [4], post [4] and comb [16].
@@ -90,8 +96,6 @@ struct AttentionInput {
   RopeRows rope;
 };
 
-inline constexpr std::int32_t kRemoteExpert = -1;
-
 struct Routing {
   Matrix<std::int32_t> ids;  // [t, experts per token], ascending in every row
   Matrix<float> weights;     // the shape of ids
@@ -104,6 +108,17 @@ struct ExpertSet {
   bool is_uniform = false;                 // one shape and one format for all
 };
 
+// Where a device has the routed experts that BindExperts finds in memory of the host, and what
+// computes those that are not in its own memory.
+struct ExpertPlaces {
+  // By block: how many experts of the lowest ids are copied to kDevice memory.
+  std::vector<std::int64_t> on_device;
+  // The others: true: the host computes them, where they are. false: they are copied to kShared
+  // memory, where the device reads them.
+  bool host_computes = false;
+};
+
+class Profiler;
 class RooflineProbe;
 struct RooflineOptions;
 
@@ -115,6 +130,9 @@ class Backend {
   // --- Memory ---
   // True if the host reaches all memory of the backend, kDevice included.
   virtual bool OnHost() const = 0;
+  // The bytes of kDevice memory that were free when the backend was made, if a device has a memory
+  // of its own whose use is planned (model/memory_plan.h).
+  virtual std::optional<std::int64_t> DeviceMemory() const { return std::nullopt; }
   // `bytes` (>= 0) of memory. Error: kOutOfMemory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
   // Returns the address at which the backend reads these bytes of the checkpoint, which stay where
@@ -123,10 +141,13 @@ class Backend {
   // Makes room for steps of these sizes. Error: kOutOfMemory.
   virtual Status Reserve(const StepLimits& limits) = 0;
   // Makes a probe of the hardware that the operations run on, as they use it (roofline.h). The
-  // backend must outlive the probe; no operation may run while the probe measures. Error:
-  // kOutOfMemory.
+  // backend must outlive the probe; no operation may run while the probe measures. Errors:
+  // kOutOfMemory; those of the device.
   virtual Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
       const RooflineOptions& options) const = 0;
+  // Makes a profiler of the operations (profile.h), which the backend must outlive; one at a time.
+  // Error: kUnsupported where operations are not kernels of a GPU.
+  virtual Result<std::unique_ptr<Profiler>> MakeProfiler();
 
   // Copies to the memory of the backend. `from` is read before the call returns.
   virtual void Upload(void* to, std::span<const std::byte> from) = 0;
@@ -224,6 +245,10 @@ class Backend {
   // table [vocab, experts per token]: the experts of each token id.
   virtual void RouteByToken(const BatchView& batch, Matrix<const float> logits,
                             Matrix<const std::int64_t> table, float scale, const Routing& out) = 0;
+  // Decides where BindExperts puts experts from now on; without a call it copies all to kDevice
+  // memory. Called before Reserve. A backend of the host uses weights in place. Errors: those of
+  // making what computes on the host.
+  virtual Status PlaceExperts(const ExpertPlaces& /*places*/) { return {}; }
   // Readies the experts of a block, by id, for ExpertRows. The weights must stay in place as long
   // as the result is used; remote experts have no data. Bind again after the weights change.
   virtual ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) = 0;
@@ -235,6 +260,17 @@ class Backend {
   // out [t, d] = bf16(sum of the token's rows in order + shared); shared [t, d]. out may be shared.
   virtual void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                               Matrix<Bf16> out) = 0;
+
+  // --- Sampling ---
+  // True if ChooseTokens may be called; if not, the host chooses from logits.
+  virtual bool ChoosesTokens() const { return false; }
+  // logits [n, vocabulary], n at most StepLimits::max_logit_rows; choices [n], in memory of the
+  // host, which the call fills as Download would: the token of each row (docs/numerics.md 9). The
+  // contents of a row are no fault of the step: its choice says what is wrong.
+  virtual void ChooseTokens(Matrix<const float> /*logits*/, std::span<const SamplingRow> /*rows*/,
+                            std::span<TokenChoice> /*choices*/) {
+    Check(false, "ChooseTokens of a backend that does not choose tokens");
+  }
 };
 
 }  // namespace fathom

@@ -10,18 +10,9 @@
 
 #include "base/lost_pages.h"
 #include "base/result.h"
+#include "kernels/fault_code.h"
 
 namespace fathom {
-
-enum class Fault : std::uint32_t {
-  kNone,
-  kTokenOutsideVocabulary,  // Embed, RouteByToken
-  kUnknownExpertInTable,    // RouteByToken
-  kUnknownExpert,           // ExpertRows
-  kRowNotVisible,           // SparseAttention: a selected row
-  kKeyNotCached,            // SparseAttention: a key of the window or a compressed row
-  kBoundaryNotCached,       // Compress: the end of the block before
-};
 
 // Keeps the first fault. Set: any thread.
 class FaultWord {

@@ -65,9 +65,9 @@ struct BlockRows {
   std::int64_t table_width = 0;
 
   // Rows that a sequence can have.
-  std::int64_t Capacity() const { return table_width * rows_per_block; }
+  constexpr std::int64_t Capacity() const { return table_width * rows_per_block; }
   // Null where the sequence has no block.
-  std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
+  constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
     const std::int32_t block = table[sequence * table_width + row / rows_per_block];
     return block == kNoBlock ? nullptr
                              : data + block * block_stride + row % rows_per_block * row_bytes;
@@ -79,7 +79,7 @@ struct KeyRows {
   BlockRows blocks;  // rows of KeyBytes(layout)
   KeyLayout layout;
 
-  std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
+  constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t row) const {
     return blocks.Row(sequence, row);
   }
 };
@@ -93,7 +93,7 @@ struct WindowCache {
   // others.
   std::int64_t row_of_position_0 = 0;
 
-  std::uint8_t* Row(std::int32_t sequence, std::int64_t position) const {
+  constexpr std::uint8_t* Row(std::int32_t sequence, std::int64_t position) const {
     return rows.Row(sequence, position + row_of_position_0);
   }
 };
@@ -104,12 +104,12 @@ struct CacheShard {
   int rank = 0;
   int n = 1;
 
-  bool Has(std::int64_t row) const { return row % n == rank; }
+  constexpr bool Has(std::int64_t row) const { return row % n == rank; }
   // Convert between a row of the sequence and its place in the share.
-  std::int64_t PlaceOf(std::int64_t row) const { return row / n; }
-  std::int64_t RowIn(std::int64_t place) const { return place * n + rank; }
+  constexpr std::int64_t PlaceOf(std::int64_t row) const { return row / n; }
+  constexpr std::int64_t RowIn(std::int64_t place) const { return place * n + rank; }
   // Returns how many of rows [0, end) are in the share.
-  std::int64_t CountBefore(std::int64_t end) const { return (end + n - 1 - rank) / n; }
+  constexpr std::int64_t CountBefore(std::int64_t end) const { return (end + n - 1 - rank) / n; }
 };
 
 // A compressed row of a sequence.
@@ -170,18 +170,18 @@ struct CompressorCache {
       std::copy_n(scores, tail_scores.cols / 2, kept.scores);
     }
   }
-  bool IsBoundary(std::int64_t position) const {
+  constexpr bool IsBoundary(std::int64_t position) const {
     return boundary_rows.row_bytes > 0 && position % kBlockTokens >= kBlockTokens - ratio;
   }
 
-  bool IsPacked() const { return packed_rows.row_bytes > 0; }
+  constexpr bool IsPacked() const { return packed_rows.row_bytes > 0; }
   // Returns the most rows of a sequence, including rows of other ranks.
-  std::int64_t Capacity() const {
+  constexpr std::int64_t Capacity() const {
     return share.n * (IsPacked() ? packed_rows.Capacity() : rows.blocks.Capacity());
   }
-  std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
+  constexpr std::int64_t Overlap() const { return ratio == 4 ? 2 : 1; }
   // Tokens that one row is made of.
-  std::int64_t Span() const { return ratio * Overlap(); }
+  constexpr std::int64_t Span() const { return ratio * Overlap(); }
 
  private:
   // Nulls where the sequence has no block.

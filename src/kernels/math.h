@@ -6,6 +6,7 @@
 // of kernels/cpu/simd.h. F has the operators + - * /. Accuracy: Exp and Log1p at most 2 ulp,
 // functions built on them 3 ulp (tests/kernels/math_test.cc).
 //
+// `constexpr`: kernels of GPUs can call them (kernels/gpu/device).
 // `static`: every translation unit has its own copy. An object compiled for AVX-512 must not export
 // a function that the linker could choose for all machines.
 #pragma once
@@ -17,23 +18,23 @@ namespace fathom {
 struct ScalarOps {
   using F = float;
   using I = int32_t;
-  static F Set(float x) { return x; }
+  static constexpr F Set(float x) { return x; }
   static F MulAdd(F a, F b, F c) { return __builtin_fmaf(a, b, c); }
-  static F SelectLess(F a, F b, F yes, F no) { return a < b ? yes : no; }  // NaN: no
-  static I Bits(F a) { return __builtin_bit_cast(I, a); }
-  static F FromBits(I a) { return __builtin_bit_cast(F, a); }
-  static F ToFloat(I a) { return static_cast<F>(a); }
-  static I SetInt(int32_t a) { return a; }
-  static I Add(I a, I b) { return a + b; }
-  static I Subtract(I a, I b) { return a - b; }
-  static I Halve(I a) { return a >> 1; }        // arithmetic shift
-  static I ExponentOf(I a) { return a >> 23; }  // arithmetic shift
-  static I ToExponent(I a) { return static_cast<I>(static_cast<uint32_t>(a) << 23); }
+  static constexpr F SelectLess(F a, F b, F yes, F no) { return a < b ? yes : no; }  // NaN: no
+  static constexpr I Bits(F a) { return __builtin_bit_cast(I, a); }
+  static constexpr F FromBits(I a) { return __builtin_bit_cast(F, a); }
+  static constexpr F ToFloat(I a) { return static_cast<F>(a); }
+  static constexpr I SetInt(int32_t a) { return a; }
+  static constexpr I Add(I a, I b) { return a + b; }
+  static constexpr I Subtract(I a, I b) { return a - b; }
+  static constexpr I Halve(I a) { return a >> 1; }        // arithmetic shift
+  static constexpr I ExponentOf(I a) { return a >> 23; }  // arithmetic shift
+  static constexpr I ToExponent(I a) { return static_cast<I>(static_cast<uint32_t>(a) << 23); }
 };
 
 // e^x. Exp(0) = 1 exactly, Exp(-inf) = 0, overflow is +inf, results below 2^-126 are subnormal.
 template <class Ops>
-static inline typename Ops::F Exp(typename Ops::F x) {
+static constexpr typename Ops::F Exp(typename Ops::F x) {
   using F = typename Ops::F;
   using I = typename Ops::I;
   x = Ops::SelectLess(x, Ops::Set(-104.0f), Ops::Set(-104.0f), x);
@@ -64,7 +65,7 @@ static inline typename Ops::F Exp(typename Ops::F x) {
 
 // log(1 + y) for y >= 0.
 template <class Ops>
-static inline typename Ops::F Log1p(typename Ops::F y) {
+static constexpr typename Ops::F Log1p(typename Ops::F y) {
   using F = typename Ops::F;
   using I = typename Ops::I;
   const F one = Ops::Set(1.0f);
@@ -90,20 +91,20 @@ static inline typename Ops::F Log1p(typename Ops::F y) {
 }
 
 template <class Ops>
-static inline typename Ops::F Sigmoid(typename Ops::F x) {
+static constexpr typename Ops::F Sigmoid(typename Ops::F x) {
   const typename Ops::F one = Ops::Set(1.0f);
   return one / (one + Exp<Ops>(Ops::Set(0.0f) - x));
 }
 
 // x * sigmoid(x)
 template <class Ops>
-static inline typename Ops::F Silu(typename Ops::F x) {
+static constexpr typename Ops::F Silu(typename Ops::F x) {
   return x / (Ops::Set(1.0f) + Exp<Ops>(Ops::Set(0.0f) - x));
 }
 
 // log(1 + e^x), x itself above 20 as in the official code.
 template <class Ops>
-static inline typename Ops::F Softplus(typename Ops::F x) {
+static constexpr typename Ops::F Softplus(typename Ops::F x) {
   return Ops::SelectLess(Ops::Set(20.0f), x, x, Log1p<Ops>(Exp<Ops>(x)));
 }
 

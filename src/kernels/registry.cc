@@ -1,38 +1,43 @@
 #include "kernels/registry.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/gpu/gpu_backend.h"
+#include "kernels/gpu_module.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom {
 namespace {
 
-struct NamedBackend {
-  std::string_view name;
-  Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options);
-};
-
-constexpr NamedBackend kBackends[] = {
-    {"cpu",
-     [](const BackendOptions& options) {
-       return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
-     }},
-};
+Result<std::unique_ptr<Backend>> MakeGpuBackend(std::string_view name,
+                                                const BackendOptions& options) {
+  const Result<std::unique_ptr<GpuModule>> module = OpenGpuModule(name);
+  if (!module) return Unexpected(module.error());
+  Result<std::unique_ptr<GpuDriver>> driver = (*module)->Open(options.device);
+  if (!driver) return Unexpected(driver.error());
+  return GpuBackend::Make(*std::move(driver), [options] {
+    return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
+  });
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options) {
-  std::string names;
-  for (const NamedBackend& backend : kBackends) {
-    if (backend.name == name) return backend.make(options);
-    names += names.empty() ? "" : ", ";
-    names += backend.name;
+  if (std::ranges::find(kBackendNames, name) == std::end(kBackendNames)) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "backend \"{}\" is not known; expected one of: {}", name,
+                     fmt::join(kBackendNames, ", "));
   }
-  return MakeError(ErrorCode::kInvalidArgument, "backend \"{}\" is not known; expected one of: {}",
-                   name, names);
+  if (std::ranges::find(GpuBackendNames(), name) != GpuBackendNames().end()) {
+    return MakeGpuBackend(name, options);
+  }
+  return MakeCpuBackend(options.cpu_isa, options.n_threads, options.processors);
 }
 
 Result<std::unique_ptr<Backend>> MakeCpuBackend(std::optional<Isa> isa, int n_threads,

@@ -13,15 +13,20 @@
 
 namespace fathom {
 
+// The names of backends, for options: "auto" chooses one.
+inline constexpr std::string_view kBackendNames[] = {"auto", "cpu", "cuda", "hip"};
+
 // The options of all backends; each takes those that concern it.
 struct BackendOptions {
   int n_threads = 1;              // of the host, including the caller's; >= 1
   std::vector<int> processors{};  // to which these threads are bound (ThreadTeam); empty: not bound
   std::optional<Isa> cpu_isa{};   // missing: the widest of this machine
+  int device = 0;                 // of a GPU backend: its number in the driver's order
 };
 
-// Makes the backend of this name: "cpu". Errors: a name that is not known (the message lists the
-// names), and those of the backend.
+// Makes the backend of this name. "auto" is the CPU, until the kernels of GPUs have been run on
+// a device. Errors: a name that is not known (the message lists the
+// names), those of the backend, and those of OpenGpuModule and GpuModule::Open (gpu_module.h).
 Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options);
 
 // Makes the backend "cpu" for this machine's processor, with the arguments of BackendOptions. `isa`

@@ -1,6 +1,7 @@
 #include "kernels/roofline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -15,9 +16,10 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-Roofline RooflineProbe::Measure() {
-  measured_.push_back({.read_gb_s = MeasureReads(reads_), .fma_gflop_s = MeasureMultiplyAdds()});
-  return measured_.back();
+Result<Roofline> RooflineProbe::Measure() {
+  const Result<Roofline> measured = MeasureOnce(reads_);
+  if (measured) measured_.push_back(*measured);
+  return measured;
 }
 
 Roofline RooflineProbe::Best() const {
@@ -26,6 +28,8 @@ Roofline RooflineProbe::Best() const {
   for (const Roofline& one : measured_) {
     best.read_gb_s = std::max(best.read_gb_s, one.read_gb_s);
     best.fma_gflop_s = std::max(best.fma_gflop_s, one.fma_gflop_s);
+    best.copy_gb_s = std::max(best.copy_gb_s, one.copy_gb_s);
+    best.launch_us = best.launch_us == 0 ? one.launch_us : std::min(best.launch_us, one.launch_us);
   }
   return best;
 }
@@ -36,11 +40,14 @@ Roofline RooflineProbe::Median() const {
   for (const std::vector<double>& reads : reads_) {
     median.read_gb_s = std::max(median.read_gb_s, fathom::Median(reads));
   }
-  std::vector<double> multiplies;
-  for (const Roofline& one : measured_) {
-    multiplies.push_back(one.fma_gflop_s);
+  for (double Roofline::*const limit :
+       {&Roofline::fma_gflop_s, &Roofline::copy_gb_s, &Roofline::launch_us}) {
+    std::vector<double> values;
+    for (const Roofline& one : measured_) {
+      values.push_back(one.*limit);
+    }
+    median.*limit = fathom::Median(std::move(values));
   }
-  median.fma_gflop_s = fathom::Median(multiplies);
   return median;
 }
 

@@ -6,11 +6,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/result.h"
+
 namespace fathom {
 
 struct Roofline {
   double read_gb_s = 0;    // 1e9 bytes per second
   double fma_gflop_s = 0;  // 1e9 fp32 operations per second, two per multiply-add
+  // GPUs only, else 0:
+  double copy_gb_s = 0;  // of a copy inside the device, bytes read and written together
+  double launch_us = 0;  // of one of many kernels without work, one after the other
 };
 
 struct RooflineOptions {
@@ -28,8 +33,9 @@ class RooflineProbe {
   virtual ~RooflineProbe() = default;
 
   // Measures once: all read patterns, and a few rounds of multiply-adds; takes as long as reading
-  // the buffer a dozen times. Returns the best of each.
-  Roofline Measure();
+  // the buffer a dozen times. Returns the best of each. Error: kUnavailable, the device fails; the
+  // processors of the host do not.
+  Result<Roofline> Measure();
 
   // Best and median over all measurements so far; at least one. Percentages refer to the median of
   // the read pattern whose median is highest. The bandwidth of a shared machine drifts within
@@ -40,15 +46,14 @@ class RooflineProbe {
 
   // The threads of the host that measure.
   virtual int n_threads() const = 0;
-  // The size of the pages that the system gave, whether huge_pages was set or not.
+  // The size of the pages that the system gave, whether huge_pages was set or not; 0: memory of a
+  // GPU.
   virtual std::int64_t page_bytes() const = 0;
 
  private:
-  // Appends GB/s to reads[i] for each way i of reading, as often as it reads; there are always as
-  // many ways. Returns the best.
-  virtual double MeasureReads(std::vector<std::vector<double>>& reads) = 0;
-  // Returns GFLOP/s.
-  virtual double MeasureMultiplyAdds() = 0;
+  // Returns the best of each. Appends GB/s to reads[i] for each way i of reading, as often as it
+  // reads; there are always as many ways.
+  virtual Result<Roofline> MeasureOnce(std::vector<std::vector<double>>& reads) = 0;
 
   std::vector<Roofline> measured_;
   std::vector<std::vector<double>> reads_;  // GB/s of every way of reading

@@ -4,11 +4,17 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/rope_angle.h"
+
 namespace fathom {
 namespace {
 
 constexpr double kLn2 = 0.6931471805599453094;
-constexpr double kPi = 3.14159265358979323846;
+
+struct HostDoubleOps {
+  static double Floor(double x) { return std::floor(x); }
+  static double MulAdd(double a, double b, double c) { return std::fma(a, b, c); }
+};
 
 // log(x) for normal x > 0, about 1e-16 relative: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1)).
 double Log(double x) {
@@ -34,27 +40,6 @@ double Exp(double x) {
     series = std::fma(series, r / k, 1.0);
   }
   return series * std::bit_cast<double>((static_cast<std::int64_t>(n) + 1023) << 52);
-}
-
-// sin and cos of |x| < 2^31. With r = x - k pi/2 (pi/2 in two parts, exact products by fma), the
-// quadrant k mod 4 says which of sin r and cos r is which.
-void SinCos(double x, float* sin, float* cos) {
-  const double k = std::floor(x * (2.0 / kPi) + 0.5);
-  double r = std::fma(k, -0x1.921fb54442d18p+0, x);
-  r = std::fma(k, -0x1.1a62633145c07p-54, r);
-  const double z = r * r;
-  double sine = 1.0;
-  double cosine = 1.0;
-  for (int n = 8; n >= 1; --n) {
-    sine = std::fma(sine, -z / (2 * n * (2 * n + 1)), 1.0);
-    cosine = std::fma(cosine, -z / (2 * n * (2 * n - 1)), 1.0);
-  }
-  sine *= r;
-  const auto quadrant = static_cast<std::int64_t>(k) & 3;
-  const double s = (quadrant & 1) != 0 ? cosine : sine;
-  const double c = (quadrant & 1) != 0 ? sine : cosine;
-  *sin = static_cast<float>((quadrant & 2) != 0 ? -s : s);
-  *cos = static_cast<float>(quadrant == 1 || quadrant == 2 ? -c : c);
 }
 
 // Returns the dimension that turns `rotations` times over `length` positions.
@@ -94,10 +79,8 @@ std::vector<float> RopeFrequencies(std::int64_t rope_dims, float base, const Yar
 }
 
 void RopeAngles(std::int64_t position, std::span<const float> frequencies, float* cos, float* sin) {
-  const auto p = static_cast<float>(position);
   for (std::size_t k = 0; k < frequencies.size(); ++k) {
-    const float angle = p * frequencies[k];
-    SinCos(static_cast<double>(angle), &sin[k], &cos[k]);
+    RopeAngle<HostDoubleOps>(position, frequencies[k], &cos[k], &sin[k]);
   }
 }
 

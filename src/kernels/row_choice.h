@@ -24,7 +24,7 @@ using ScoredRow = std::uint64_t;
 inline constexpr ScoredRow kNoScoredRow = ~ScoredRow{0};  // behind all rows
 
 // The score is not NaN.
-inline ScoredRow ToScoredRow(float score, std::int64_t row) {
+constexpr ScoredRow ToScoredRow(float score, std::int64_t row) {
   const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);
   const std::uint32_t descending = (bits >> 31) != 0 ? bits : 0x7FFFFFFFu - bits;
   return ScoredRow{descending} << 32 | static_cast<std::uint32_t>(row);

@@ -11,7 +11,115 @@ bool Holds(const KeyRows& rows, const KeyLayout& layout) {
   return rows.layout == layout && rows.blocks.row_bytes == KeyBytes(layout);
 }
 
+void CheckMix(const HcMix& mix, std::int64_t rows) {
+  Check(mix.post.rows == rows && mix.post.cols == kStreams && mix.comb.rows == rows &&
+            mix.comb.cols == kStreams * kStreams,
+        "hyper-connections: shapes of the mix");
+}
+
+void CheckRouting(Matrix<const float> logits, const Routing& out) {
+  Check(out.ids.rows == logits.rows && out.weights.rows == logits.rows &&
+            out.ids.cols == out.weights.cols && out.ids.cols <= logits.cols,
+        "Route: shapes");
+}
+
 }  // namespace
+
+void CheckFillRopeRows(const BatchView& batch, std::span<const float> frequencies,
+                       Matrix<const float> cos, Matrix<const float> sin) {
+  const std::int64_t n = std::ssize(frequencies);
+  Check(cos.rows == batch.n_tokens() && sin.rows == batch.n_tokens() && cos.cols == n &&
+            sin.cols == n,
+        "FillRopeRows: shapes");
+}
+
+void CheckEmbed(const BatchView& batch, Matrix<const Bf16> table, Matrix<const Bf16> out) {
+  Check(out.rows == batch.n_tokens() && table.cols > 0 && out.cols % table.cols == 0,
+        "Embed: shapes");
+}
+
+void CheckRmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, Matrix<const Bf16> out) {
+  Check(out.rows == x.rows && out.cols == x.cols && std::ssize(weight) == x.cols,
+        "RmsNorm: shapes");
+}
+
+void CheckLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t out_rows,
+                 std::int64_t out_cols) {
+  CheckWeight(w);
+  Check(x.cols == w.k && out_rows == x.rows && out_cols == w.n, "Linear: shapes");
+}
+
+void CheckGroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                        Matrix<const Bf16> out) {
+  CheckWeight(w);
+  Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
+            out.cols == w.n,
+        "GroupedLinear: shapes");
+  Check(w.format != WeightFormat::kFp4, "FP4 weights need quantised activations");
+}
+
+void CheckSwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, Matrix<const Bf16> out) {
+  Check(
+      gate.rows == out.rows && gate.cols == out.cols && up.rows == out.rows && up.cols == out.cols,
+      "SwiGlu: shapes");
+}
+
+void CheckHcPre(Matrix<const Bf16> streams, const HcOptions& options, Matrix<const Bf16> out,
+                const HcMix& mix) {
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
+  CheckMix(mix, out.rows);
+  Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
+}
+
+void CheckHcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<const Bf16> streams) {
+  Check(streams.cols == kStreams * y.cols && streams.rows == y.rows, "HcPost: shapes");
+  CheckMix(mix, y.rows);
+}
+
+void CheckHcHead(Matrix<const Bf16> streams, Matrix<const Bf16> out) {
+  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
+}
+
+void CheckAddToStreams(Matrix<const Bf16> x, Matrix<const Bf16> streams) {
+  Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
+}
+
+void CheckQueryHeads(Matrix<const Bf16> q, std::int64_t head_dim, const RopeRows& rope) {
+  Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
+  CheckRope(rope, q.rows, head_dim);
+}
+
+void CheckWindowKeys(Matrix<const Bf16> kv, std::span<const Bf16> norm, const RopeRows& rope) {
+  CheckRope(rope, kv.rows, kv.cols);
+  const std::int64_t plain = kv.cols - 2 * rope.cos.cols;
+  Check(std::ssize(norm) == kv.cols && plain % kSimulationGroup == 0, "WindowKeys: shapes");
+}
+
+void CheckRoute(Matrix<const float> logits, std::span<const float> bias, const Routing& out) {
+  CheckRouting(logits, out);
+  Check(std::ssize(bias) == logits.cols, "Route: shape of the bias");
+}
+
+void CheckRouteByToken(const BatchView& batch, Matrix<const float> logits,
+                       Matrix<const std::int64_t> table, const Routing& out) {
+  CheckRouting(logits, out);
+  Check(logits.rows == batch.n_tokens() && table.cols == out.ids.cols, "RouteByToken: shapes");
+}
+
+void CheckExpertRows(Matrix<const Bf16> x, const Routing& routing, Matrix<const Bf16> rows) {
+  const std::int64_t k = routing.ids.cols;
+  Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
+            rows.rows == x.rows * k && rows.cols == x.cols,
+        "ExpertRows: shapes");
+}
+
+void CheckCombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                         Matrix<const Bf16> out) {
+  const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
+  Check(rows.rows == k * out.rows && rows.cols == out.cols && shared.rows == out.rows &&
+            shared.cols == out.cols && (k > 0 || out.rows == 0),
+        "CombineExperts: shapes");
+}
 
 void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
   Check(rope.cos.rows == rows && rope.sin.rows == rows && rope.cos.cols == rope.sin.cols &&
@@ -20,8 +128,8 @@ void CheckRope(const RopeRows& rope, std::int64_t rows, std::int64_t head_dim) {
 }
 
 void CheckWeight(const Weight& w) {
-  const bool quantised = w.format == WeightFormat::kFp8 || w.format == WeightFormat::kFp4;
-  Check(!quantised || w.k % kFp8Block == 0, "k of a quantised weight is not a multiple of 128");
+  Check(!w.IsQuantized() || w.k % kFp8Block == 0,
+        "k of a quantised weight is not a multiple of 128");
   Check(w.k_parts == 1 || w.k_parts == 2 || w.k_parts == 4 || w.k_parts == 8,
         "k_parts is not 1, 2, 4 or 8");
   Check(w.k_parts == 1 || w.k % (w.k_parts * kFp8Block) == 0,

@@ -40,7 +40,11 @@ struct Weight {
   // (docs/numerics.md 2): 2, 4 or 8 ranks can share the matrix and get the same bits.
   int k_parts = 1;
 
-  std::int64_t RowBytes() const {
+  // True if activations are quantised for it.
+  constexpr bool IsQuantized() const {
+    return format == WeightFormat::kFp8 || format == WeightFormat::kFp4;
+  }
+  constexpr std::int64_t RowBytes() const {
     switch (format) {
       case WeightFormat::kF32:
         return 4 * k;
@@ -53,7 +57,7 @@ struct Weight {
     }
     return 0;
   }
-  std::int64_t ScaleColumns() const {
+  constexpr std::int64_t ScaleColumns() const {
     return format == WeightFormat::kFp4 ? k / kFp4Block : (k + kFp8Block - 1) / kFp8Block;
   }
   std::span<const std::byte> Bytes() const {
@@ -89,6 +93,11 @@ struct ExpertWeights {
   Weight w2;
   Weight w3;
 };
+
+// True if the experts have one shape and one format.
+bool AreUniform(std::span<const ExpertWeights> experts);
+
+inline constexpr std::int32_t kRemoteExpert = -1;  // the id of an expert that another rank has
 
 // Hyper-connection parameters of one sub-layer (docs/spec/model.md 3): fn [24, 4 d] (rows: 4 pre, 4
 // post, 16 comb), base [24], scale [3]; of a head: fn [4, 4 d], base [4], scale [1].

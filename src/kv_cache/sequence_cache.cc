@@ -85,6 +85,15 @@ std::int64_t SequenceCache::FullBytes(const CacheShape& shape) {
   return tail_bytes + cache.SizeArena(tail_bytes)->n_slabs * cache.slab_bytes_;
 }
 
+Result<std::int64_t> SequenceCache::BytesFor(const CacheShape& shape) {
+  SequenceCache cache(shape);
+  const std::int64_t tail_bytes = cache.TailBytes();
+  const Result<ArenaSize> size = cache.SizeArena(tail_bytes);
+  if (!size) return Unexpected(size.error());
+  return tail_bytes + size->n_slabs * cache.slab_bytes_ +
+         cache.TableEntries() * static_cast<std::int64_t>(sizeof(std::int32_t));
+}
+
 std::int64_t SequenceCache::TailBytes() {
   BufferLayout measure;
   LayOutTails(measure, shape_, layers_);
@@ -149,9 +158,12 @@ Status SequenceCache::Allocate(Backend& backend) {
   return {};
 }
 
+std::int64_t SequenceCache::TableEntries() const {
+  return 2 * shape_.data.n * SlotsHere(shape_) * table_width_;
+}
+
 Status SequenceCache::AllocateTables() {
-  const auto n_entries =
-      static_cast<std::size_t>(2 * shape_.data.n * SlotsHere(shape_) * table_width_);
+  const auto n_entries = static_cast<std::size_t>(TableEntries());
   const auto bytes = static_cast<std::int64_t>(n_entries * sizeof(std::int32_t));
   Result<std::unique_ptr<Buffer>> buffer = backend_->Allocate(bytes, MemoryKind::kDevice);
   if (!buffer) return Unexpected(buffer.error());

@@ -75,6 +75,8 @@ class SequenceCache {
   // The bytes of the caches of a shape whose memory_bytes is 0: as much as all sequences can need
   // at once, whatever they share.
   static std::int64_t FullBytes(const CacheShape& shape);
+  // The bytes that Create would allocate. Errors: as Create; nothing is allocated.
+  static Result<std::int64_t> BytesFor(const CacheShape& shape);
   // Returns the slabs that Create would make. Errors: as Create; nothing is allocated.
   static Result<std::int64_t> SlabsFor(const CacheShape& shape);
 
@@ -204,6 +206,7 @@ class SequenceCache {
   }
   Status Allocate(Backend& backend);
   Status AllocateTables();
+  std::int64_t TableEntries() const;
   Result<ArenaSize> SizeArena(std::int64_t tail_bytes) const;
   void MakeViews();
   const SequenceState& StateOf(std::int32_t sequence) const {

@@ -1,10 +1,13 @@
 #include "model/load_weights.h"
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/lost_pages.h"
 #include "base/thread_team.h"
 #include "checkpoint/weight_binder.h"
+#include "model/memory_plan.h"
 #include "model/weight_pieces.h"
 #include "model/weight_values.h"
 
@@ -32,6 +35,22 @@ Status HoldInMemory(ModelState& model, const LoadProgress& progress) {
   return {};
 }
 
+// Decides where the routed experts lie, if the backend has a memory of its own.
+Status PlanExperts(ModelState& model) {
+  Backend& backend = model.parts.tensor->backend();
+  const std::optional<std::int64_t> free = backend.DeviceMemory();
+  if (!free) return {};
+  const Result<CacheShape> caches = model.ShapeOfCaches();
+  if (!caches) return Unexpected(caches.error());
+  Result<MemoryNeeds> needs = NeedsOf(model.weights, model.config, model.options, *caches,
+                                      model.parts.tensor->bytes() + model.parts.experts->bytes());
+  if (!needs) return Unexpected(needs.error());
+  Result<MemoryPlan> plan = PlanMemory(*std::move(needs), *free, model.options.host_experts);
+  if (!plan) return Unexpected(plan.error());
+  model.memory_plan = *std::move(plan);
+  return backend.PlaceExperts(model.memory_plan->places);
+}
+
 }  // namespace
 
 Status LoadWeights(ModelState& model, const LoadProgress& progress) {
@@ -41,6 +60,7 @@ Status LoadWeights(ModelState& model, const LoadProgress& progress) {
   const ModelParts& parts = model.parts;
   parts.store->ShardWeights(model.weights);
   parts.tensor->ShardWeights(model.weights);
+  if (Status planned = PlanExperts(model); !planned) return planned;
   if (Status held = HoldInMemory(model, progress); !held) return held;
   if (Status imported = ImportDenseWeights(model.weights, parts.tensor->backend()); !imported) {
     return imported;

@@ -58,7 +58,23 @@ Status MappedExperts::Bind(ModelWeights& weights, const Checkpoint* mapped, bool
   if (mapped != nullptr) {
     block_bytes_ = BytesOfLayers(*mapped, n_layers_);
   }
-  return {};
+  return backend_.DeviceMemory() ? BindAll() : Status();
+}
+
+Status MappedExperts::BindAll() {
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t block : LocalBlocks()) {
+    const std::vector<ExpertWeights>& experts = Moe(block).experts;
+    ids.clear();
+    for (std::int32_t id = 0; id < std::ssize(experts); ++id) {
+      if (experts[static_cast<std::size_t>(id)].w1.data != nullptr) {
+        ids.push_back(id);
+      }
+    }
+    if (Status checked = CheckScales(block, ids); !checked) return checked;
+    SetOf(block);
+  }
+  return backend_.Synchronize();
 }
 
 void MappedExperts::RequestBlock(std::int64_t block) {

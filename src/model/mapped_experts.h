@@ -4,7 +4,8 @@
 // their scales at load would read a sixteenth of the files; so an expert's scales are checked when
 // the expert is first acquired, and the disk is asked for all experts of a call before the first of
 // them is read. What every token reads of a block is requested while the block before it runs:
-// pages that are touched one after the other come from disk in small pieces.
+// pages that are touched one after the other come from disk in small pieces. A device gets its
+// experts when they are bound, all of them: what is read whole can be checked whole.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +42,8 @@ class MappedExperts : public ExpertStore {
   ModelWeights* weights_ = nullptr;  // null before Bind
 
  private:
+  // Checks and binds all experts that this process has.
+  Status BindAll();
   Status CheckScales(std::int64_t block, std::span<const std::int32_t> ids);
   const ExpertSet& SetOf(std::int64_t block);
   void RequestBlock(std::int64_t block);

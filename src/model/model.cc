@@ -17,8 +17,10 @@ namespace fathom {
 
 struct Model::Impl : ModelState {
   std::unique_ptr<Drafter> drafter;  // null: loaded without
+  std::vector<TokenChoice> choices;  // of the last StartTokens
 
   void Finish(const BatchView& whole);
+  HeadWeights head_weights() const { return {.hc = weights.hc_head, .norm = weights.norm}; }
 };
 
 Result<std::unique_ptr<Model>> Model::Load(const std::filesystem::path& directory, Backend& backend,
@@ -53,6 +55,7 @@ Result<std::unique_ptr<Model>> Model::Load(ModelConfig config, Checkpoint checkp
   if (impl->drafter_kind != nullptr) {
     impl->drafter = impl->drafter_kind->make(*impl);
   }
+  impl->choices.reserve(static_cast<std::size_t>(options.max_logit_rows));
   return std::unique_ptr<Model>(new Model(std::move(impl)));
 }
 
@@ -66,6 +69,9 @@ std::span<const std::string> Model::warnings() const { return impl_->warnings; }
 SequenceCache& Model::cache() { return *impl_->cache; }
 Drafter* Model::drafter() { return impl_->drafter.get(); }
 ExpertStore& Model::expert_store() { return *impl_->parts.store; }
+const MemoryPlan* Model::memory_plan() const {
+  return impl_->memory_plan ? &*impl_->memory_plan : nullptr;
+}
 std::int64_t Model::weight_bytes() const { return WeightBytes(impl_->weights); }
 std::int64_t Model::resident_weight_bytes() const {
   MemoryPieces memory = impl_->checkpoint.Memory();
@@ -128,8 +134,8 @@ int Model::most_in_flight() const { return impl_->parts.tensor->most_in_flight()
 
 Status Model::StartLogits(std::span<const std::int32_t> rows, int slot) {
   Impl& m = *impl_;
-  Status started = m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows,
-                                 {.hc = m.weights.hc_head, .norm = m.weights.norm}, slot);
+  Status started =
+      m.StartLogits(Pass::kMain, m.workspace->activations().streams, rows, m.head_weights(), slot);
   if (!started) {
     // Operations of the step may find their fault only now, when its positions are counted.
     m.ResetSequences(m.main.positions);
@@ -144,6 +150,42 @@ Result<Matrix<const float>> Model::FinishLogits(int slot) {
 Result<Matrix<const float>> Model::Logits(std::span<const std::int32_t> rows) {
   if (Status started = StartLogits(rows, 0); !started) return Unexpected(started.error());
   return FinishLogits(0);
+}
+
+bool Model::ChoosesTokens() const { return impl_->ChoosesTokens(); }
+
+Status Model::StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
+                          std::span<const std::int32_t> with_logits) {
+  Impl& m = *impl_;
+  Check(m.ChoosesTokens(), "tokens of a model that does not choose them");
+  Check(std::ssize(rows) <= m.options.max_logit_rows,
+        "more rows of logits than ModelOptions::max_logit_rows");
+  const Activations& a = m.workspace->activations();
+  const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
+  if (Status computed = m.ComputeLogits(Pass::kMain, a.streams, rows, m.head_weights(), logits);
+      !computed) {
+    m.ResetSequences(m.main.positions);
+    return computed;
+  }
+  m.copies.clear();
+  for (const std::int32_t row : with_logits) {
+    m.copies.push_back({a.logits.Row(row), logits.Row(row),
+                        logits.cols * static_cast<std::int64_t>(sizeof(float))});
+  }
+  m.backend.CopyPieces(m.copies);
+  m.choices.resize(rows.size());
+  m.backend.ChooseTokens(logits, sampling, m.choices);
+  return {};
+}
+
+Result<ChosenTokens> Model::FinishTokens() {
+  Impl& m = *impl_;
+  if (Status done = m.backend.Synchronize(); !done) {
+    m.ResetSequences(m.main.positions);
+    return Unexpected(done.error());
+  }
+  const auto n = static_cast<std::int64_t>(m.choices.size());
+  return ChosenTokens{m.choices, m.workspace->activations().logits.Rows(0, n)};
 }
 
 Status Model::FillCache(std::int32_t sequence, std::int64_t n_tokens, std::uint64_t seed) {

@@ -27,8 +27,10 @@
 #include "kv_cache/sequence_cache.h"
 #include "model/batch.h"
 #include "model/draft/drafter.h"
+#include "model/memory_plan.h"
 #include "model/model_parts.h"
 #include "model/routing_observer.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -40,7 +42,9 @@ struct ModelOptions {
   bool with_draft = false;              // load the drafter; an error if the checkpoint has none
   // Memory of all caches together; 0: as much as all sequences can need at once.
   std::int64_t kv_memory_bytes = 0;
-  WeightMemory weights;    // whether Load reads them, and where to
+  WeightMemory weights;  // whether Load reads them, and where to
+  // What computes experts that do not fit into the memory of a device.
+  HostExpertChoice host_experts = HostExpertChoice::kAuto;
   int n_load_threads = 1;  // that Load uses
   // Makes what differs between one process and many; empty: MakeLocalParts.
   MakeModelParts parts{};
@@ -49,6 +53,12 @@ struct ModelOptions {
 // Called with the share of the weights read so far, 0 to 1, if Load is to read them. From the
 // loading thread.
 using LoadProgress = std::function<void(double share)>;
+
+// What Model::FinishTokens returns: views of the model's memory.
+struct ChosenTokens {
+  std::span<const TokenChoice> choices;  // [rows]
+  Matrix<const float> logits;            // [rows, vocab_size], of the rows that were asked for
+};
 
 // Owns the mapped checkpoint, the caches and the workspace, all allocated by Load; uses the
 // backend, which must outlive it. One thread at a time. With several ranks, all call the same
@@ -71,6 +81,8 @@ class Model {
   // Warnings for the user about this checkpoint: a contradicting expert_dtype, a draft head that is
   // not used yet.
   std::span<const std::string> warnings() const;
+  // Where the weights lie; nullptr: the backend has no memory of its own.
+  const MemoryPlan* memory_plan() const;
   // Bytes of weights (mapped; those of this process), of caches and of workspace (both allocated).
   std::int64_t weight_bytes() const;
   std::int64_t cache_bytes() const;
@@ -99,6 +111,15 @@ class Model {
   // sequences of the last Forward must begin at position 0 again, as after an error of Forward.
   Status StartLogits(std::span<const std::int32_t> rows, int slot);
   Result<Matrix<const float>> FinishLogits(int slot);
+  // True if StartTokens may be called: the backend chooses tokens, and this process computes all.
+  bool ChoosesTokens() const;
+  // StartLogits and FinishLogits for a backend that chooses the tokens itself, so that the logits
+  // need not reach the host: sampling[i] chooses from those of rows[i]. The host gets the logits of
+  // rows[i] for each i of `with_logits` alone. What sampling[i] refers to is read before
+  // StartTokens returns; the result is valid until the next call.
+  Status StartTokens(std::span<const std::int32_t> rows, std::span<const SamplingRow> sampling,
+                     std::span<const std::int32_t> with_logits);
+  Result<ChosenTokens> FinishTokens();
   // Steps whose logits can be awaited at once: as many as there are pipeline stages.
   int most_in_flight() const;
 

@@ -15,7 +15,9 @@ StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
           .n_experts = config.n_routed_experts,
           .moe_intermediate = config.moe_intermediate_size,
           .sliding_window = config.sliding_window,
-          .max_compressed_rows = options.max_context / 4};
+          .max_compressed_rows = options.max_context / 4,
+          .max_logit_rows = options.max_logit_rows,
+          .vocabulary = config.vocab_size};
 }
 
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options) {

@@ -9,10 +9,13 @@
 
 namespace fathom {
 
+Result<CacheShape> ModelState::ShapeOfCaches() const {
+  return parts.tensor->ShardCache(CacheShapeOf(config, options, drafter_kind));
+}
+
 Status ModelState::Allocate() {
   if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) return reserved;
-  const Result<CacheShape> shape =
-      parts.tensor->ShardCache(CacheShapeOf(config, options, drafter_kind));
+  const Result<CacheShape> shape = ShapeOfCaches();
   if (!shape) return Unexpected(shape.error());
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);
   if (!caches) return Unexpected(caches.error());
@@ -20,7 +23,8 @@ Status ModelState::Allocate() {
   Result<Workspace> made = Workspace::Create(backend, config,
                                              {.max_tokens = options.max_batch_tokens,
                                               .max_logit_rows = options.max_logit_rows,
-                                              .with_draft = options.with_draft});
+                                              .with_draft = options.with_draft,
+                                              .chooses_tokens = ChoosesTokens()});
   if (!made) return Unexpected(made.error());
   workspace = std::move(*made);
   parts.tensor->set_logits(workspace->activations().logits);
@@ -78,6 +82,17 @@ Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
   Check(n <= options.max_logit_rows, "more rows of logits than ModelOptions::max_logit_rows");
   TensorParallel& tensor = *parts.tensor;
   if (!stage().is_last) return tensor.StartLogits(n, slot);
+  if (Status computed = ComputeLogits(pass, from, rows, head_weights, tensor.LocalLogits(n));
+      !computed) {
+    return computed;
+  }
+  if (Status done = backend.Synchronize(); !done) return done;
+  return tensor.StartLogits(n, slot);
+}
+
+Status ModelState::ComputeLogits(Pass pass, Matrix<const Bf16> from,
+                                 std::span<const std::int32_t> rows,
+                                 const HeadWeights& head_weights, Matrix<float> logits) {
   const PassRows& last = pass == Pass::kMain ? main : draft;
   const Activations& a = workspace->activations();
   copies.clear();
@@ -92,14 +107,13 @@ Status ModelState::StartLogits(Pass pass, Matrix<const Bf16> from,
   backend.CopyPieces(copies);
   const std::int64_t n_local = std::ssize(copies);
   const HcOptions hc_options = {.eps = config.hc_eps, .norm_eps = config.rms_norm_eps};
-  const Matrix<Bf16> all = a.head_input.Rows(0, n);
+  const Matrix<Bf16> all = a.head_input.Rows(0, std::ssize(rows));
   const Matrix<Bf16> input = all.Rows(0, n_local);
   backend.HcHead(a.head_streams.Rows(0, n_local), head_weights.hc, hc_options, input);
   backend.RmsNorm(input, head_weights.norm, config.rms_norm_eps, input);
-  if (Status gathered = tensor.GatherRows(pass, rows, all); !gathered) return gathered;
-  backend.Linear(all, weights.head, tensor.LocalLogits(n));
-  if (Status done = backend.Synchronize(); !done) return done;
-  return tensor.StartLogits(n, slot);
+  if (Status gathered = parts.tensor->GatherRows(pass, rows, all); !gathered) return gathered;
+  backend.Linear(all, weights.head, logits);
+  return {};
 }
 
 }  // namespace fathom

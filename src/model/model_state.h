@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "kv_cache/sequence_cache.h"
 #include "model/block.h"
+#include "model/memory_plan.h"
 #include "model/model.h"
 #include "model/rope_tables.h"
 #include "model/token_position.h"
@@ -48,6 +49,7 @@ struct ModelState {
   const DrafterKind* drafter_kind = nullptr;  // of the head; null: loaded without a drafter
   std::vector<std::string> warnings;
   ModelWeights weights;
+  std::optional<MemoryPlan> memory_plan;  // of a device with a memory of its own
   std::optional<SequenceCache> cache;
   std::optional<Workspace> workspace;
   std::optional<RopeTables> rope;
@@ -58,6 +60,8 @@ struct ModelState {
   // Allocates caches and workspace of loaded weights.
   Status Allocate();
   const Stage& stage() const { return parts.tensor->stage(); }
+  // The caches of this process. Error: that of TensorParallel::ShardCache.
+  Result<CacheShape> ShapeOfCaches() const;
   // The cache of a layer of this stage, or of a draft block.
   LayerCache& CacheOf(std::int64_t block);
   // Room for the batch's positions in the caches.
@@ -74,6 +78,11 @@ struct ModelState {
   }
   // Begins the step of a checked batch: local rows, trimmed activations, RoPE rows.
   Result<Step> MakeStep(Pass pass, const BatchView& whole);
+  // True if the backend of this process chooses tokens from whole rows of logits.
+  bool ChoosesTokens() const { return backend.ChoosesTokens() && parts.tensor->is_whole(); }
+  // Computes the logits of some rows of a pass, whose streams are `from`: this process's columns.
+  Status ComputeLogits(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
+                       const HeadWeights& head_weights, Matrix<float> logits);
   // Starts the logits of some rows of a pass, whose streams are `from`.
   Status StartLogits(Pass pass, Matrix<const Bf16> from, std::span<const std::int32_t> rows,
                      const HeadWeights& head_weights, int slot);

@@ -13,42 +13,48 @@ namespace {
 
 // Calls visit(bytes) for every run of bytes of some weights, always in the same order. They are
 // from then on where it says; of constant weights it must say where they are.
-enum class WalkedWeights { kAll, kDense };
 template <class Visit>
 class WeightWalk {
  public:
-  // kDense: without the routed experts and the embedding.
-  explicit WeightWalk(const Visit& visit, WalkedWeights which = WalkedWeights::kAll)
-      : visit_(visit), all_(which == WalkedWeights::kAll) {}
+  WeightWalk(const Visit& visit, WalkedWeights which)
+      : visit_(visit), which_(which), all_(which == WalkedWeights::kAll) {}
 
   // ModelWeights, constant or not; so in the following.
   template <class W>
   void Walk(W& weights) const {
-    for (auto& block : weights.layers) {
-      Block(block);
-    }
-    if (weights.draft) {
-      auto& draft = *weights.draft;
-      for (auto& block : draft.blocks) {
+    if (which_ != WalkedWeights::kDraft) {
+      for (auto& block : weights.layers) {
         Block(block);
       }
-      for (auto& matrix : draft.matrices) {
-        Matrices({&matrix});
-      }
-      for (auto& vector : draft.vectors) {
-        Vectors(vector);
-      }
-      HyperConnection(draft.hc_head, kHcHeadRows, std::ssize(weights.norm));
+    }
+    if (weights.draft && which_ != WalkedWeights::kDense) {
+      Draft(*weights.draft, std::ssize(weights.norm));
     }
     if (all_) {
       Run(weights.embed.data, weights.embed.rows * weights.embed.cols);
     }
-    HyperConnection(weights.hc_head, kHcHeadRows, std::ssize(weights.norm));
-    Vectors(weights.norm);
-    Matrices({&weights.head});
+    if (which_ != WalkedWeights::kDraft) {
+      HyperConnection(weights.hc_head, kHcHeadRows, std::ssize(weights.norm));
+      Vectors(weights.norm);
+      Matrices({&weights.head});
+    }
   }
 
  private:
+  template <class D>
+  void Draft(D& draft, std::int64_t hidden) const {
+    for (auto& block : draft.blocks) {
+      Block(block);
+    }
+    for (auto& matrix : draft.matrices) {
+      Matrices({&matrix});
+    }
+    for (auto& vector : draft.vectors) {
+      Vectors(vector);
+    }
+    HyperConnection(draft.hc_head, kHcHeadRows, hidden);
+  }
+
   // data: const T*.
   template <class Data>
   void Run(Data& data, std::int64_t n_elements) const {
@@ -128,18 +134,19 @@ class WeightWalk {
   }
 
   const Visit& visit_;
+  WalkedWeights which_;
   bool all_;
 };
 
 }  // namespace
 
-MemoryPieces WeightPieces(const ModelWeights& weights) {
+MemoryPieces WeightPieces(const ModelWeights& weights, WalkedWeights which) {
   MemoryPieces pieces;
   const auto add = [&](std::span<const std::byte> bytes) {
     pieces.push_back(bytes);
     return bytes.data();
   };
-  WeightWalk(add).Walk(weights);
+  WeightWalk(add, which).Walk(weights);
   return pieces;
 }
 
@@ -157,7 +164,7 @@ void MoveWeights(ModelWeights& weights, const MemoryPieces& places, PageMemory m
     Check(place != places.end() && place->size() == bytes.size(), "a place for every weight");
     return (place++)->data();
   };
-  WeightWalk(next).Walk(weights);
+  WeightWalk(next, WalkedWeights::kAll).Walk(weights);
   weights.aligned_copies.clear();
   weights.memory = std::move(memory);
 }
@@ -172,6 +179,7 @@ Status ImportDenseWeights(ModelWeights& weights, Backend& backend) {
     return imported.value_or(bytes.data());
   };
   WeightWalk(import, WalkedWeights::kDense).Walk(weights);
+  WeightWalk(import, WalkedWeights::kDraft).Walk(weights);
   return status;
 }
 

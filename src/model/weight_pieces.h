@@ -11,9 +11,15 @@
 
 namespace fathom {
 
-// All bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
+enum class WalkedWeights {
+  kAll,
+  kDense,  // without the drafter, the routed experts and the embedding
+  kDraft,  // those of the drafter, without its routed experts
+};
+
+// Bound data, in files or copied, always in the same order; no piece is empty. The pieces of an
 // expert are in the order of LayoutOf (experts/balance/expert_transfer.h).
-MemoryPieces WeightPieces(const ModelWeights& weights);
+MemoryPieces WeightPieces(const ModelWeights& weights, WalkedWeights which = WalkedWeights::kAll);
 // Their bytes.
 std::int64_t WeightBytes(const ModelWeights& weights);
 

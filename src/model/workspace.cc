@@ -52,6 +52,8 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   CarveMoe(memory, config, t, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
+  a.sampled_logits =
+      memory.Add<float>(shape.chooses_tokens ? shape.max_logit_rows : 0, config.vocab_size);
   return a;
 }
 

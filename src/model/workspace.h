@@ -15,6 +15,7 @@ struct WorkspaceShape {
   std::int64_t max_tokens = 0;
   std::int64_t max_logit_rows = 0;
   bool with_draft = false;
+  bool chooses_tokens = false;  // the backend does, from logits in its own memory
 };
 
 // Matrices with max_tokens rows; a step uses the first n. Names follow docs/spec/model.md. d =
@@ -54,9 +55,10 @@ struct Activations {
   Matrix<Bf16> expert_rows;     // [t * experts per token, d]
 
   // The head, max_logit_rows rows.
-  Matrix<Bf16> head_streams;  // [rows, 4 d]
-  Matrix<Bf16> head_input;    // [rows, d]
-  Matrix<float> logits;       // [rows, vocab], in memory that the host reaches too
+  Matrix<Bf16> head_streams;     // [rows, 4 d]
+  Matrix<Bf16> head_input;       // [rows, d]
+  Matrix<float> logits;          // [rows, vocab], in memory that the host reaches too
+  Matrix<float> sampled_logits;  // [rows, vocab], from which the backend chooses tokens
 };
 
 // A view of the activations with n rows, for a step of n tokens.

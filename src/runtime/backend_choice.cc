@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/processors.h"
+#include "kernels/gpu_module.h"
 #include "kernels/registry.h"
 
 namespace fathom {
@@ -42,14 +43,30 @@ Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                const RuntimeEvents& events) {
   const Result<Isa> isa = ChooseIsa(run);
   if (!isa) return Unexpected(isa.error());
+  const std::span<const std::string_view> gpus = GpuBackendNames();
+  if (run.device && std::ranges::find(gpus, run.backend) == gpus.end()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--device: expected --backend {}, found --backend {}", fmt::join(gpus, " or "),
+                     run.backend);
+  }
   Result<std::unique_ptr<Backend>> backend =
       MakeBackend(run.backend, {.n_threads = run.n_threads,
                                 .processors = {processors.begin(), processors.end()},
-                                .cpu_isa = *isa});
-  if (backend) {
-    events.Info("backend {}, {} threads{}", (*backend)->Name(), run.n_threads,
-                processors.empty() ? std::string()
-                                   : fmt::format(" on processors {}", fmt::join(processors, ",")));
+                                .cpu_isa = *isa,
+                                .device = run.device.value_or(0)});
+  if (!backend) return backend;
+  if (run.host_experts != HostExpertChoice::kAuto && !(*backend)->DeviceMemory()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--experts: expected --backend {}, or --experts auto, found --backend {}",
+                     fmt::join(gpus, " or "), run.backend);
+  }
+  const Result<ExecutionPaths> paths = ChoosePaths(run.paths, **backend);
+  if (!paths) return Unexpected(paths.error());
+  events.Info("backend {}{}", (*backend)->Name(),
+              processors.empty() ? std::string()
+                                 : fmt::format(" on processors {}", fmt::join(processors, ",")));
+  if (!(*backend)->OnHost()) {
+    events.Info("products {}, attention {}, moe {}", paths->products, paths->attention, paths->moe);
   }
   return backend;
 }

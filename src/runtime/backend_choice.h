@@ -20,8 +20,8 @@ Result<Isa> ChooseIsa(const RunOptions& run);
 // not use.
 Result<std::vector<int>> ChooseProcessors(const RunOptions& run);
 
-// Makes the backend of the options, with their threads and instruction set. Errors: those of
-// MakeBackend.
+// Makes the backend of the options, with their threads and instruction set. Errors: a device for a
+// backend that has none to choose from, and those of MakeBackend and ChoosePaths.
 Result<std::unique_ptr<Backend>> ChooseBackend(const RunOptions& run,
                                                std::span<const int> processors,
                                                const RuntimeEvents& events);

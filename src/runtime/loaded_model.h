@@ -13,19 +13,11 @@
 #include "kernels/backend.h"
 #include "model/model.h"
 #include "runtime/expert_balance.h"
+#include "runtime/load_plan.h"
 #include "runtime/options.h"
 #include "runtime/rank_process.h"
 
 namespace fathom {
-
-// Value of ModelOptions::kv_memory_bytes for the rule of DefaultKvMemory.
-inline constexpr std::int64_t kDefaultKvMemory = -1;
-
-// The options that all ranks load alike. Load sets the rest from RunOptions and the ranks.
-struct LoadPlan {
-  ModelOptions sizes;
-  bool prefix_cache = false;
-};
 
 // Owns backend, model and expert balance; movable. One thread at a time.
 class LoadedModel {
@@ -36,7 +28,7 @@ class LoadedModel {
                                   LoadPlan plan, RankProcess& ranks, const RuntimeEvents& events);
 
   Model& model() const { return *model_; }
-  const Backend& backend() const { return *backend_; }
+  Backend& backend() const { return *backend_; }
   ExpertBalance& balance() const { return *balance_; }
   // This rank's part of the model; nullptr: all of it.
   const ModelRanks* ranks() const { return ranks_; }
@@ -65,16 +57,5 @@ class LoadedModel {
   RuntimeEvents events_;
   std::string rank_;  // in front of messages, with several ranks
 };
-
-// Positions to allocate memory for: run.n_context, or `fallback` but no more than the model has.
-// Error: the model has fewer than n_context.
-Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
-                                   const ModelConfig& config);
-
-// Bytes of memory for the caches of a rank by default: what all sequences need at full context
-// (`full_bytes`) and, for a prefix cache, four times as much or 1 GiB more, whichever is less; at
-// most half of what is available.
-std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_bytes,
-                             bool prefix_cache);
 
 }  // namespace fathom

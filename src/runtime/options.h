@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "checkpoint/weight_memory.h"
+#include "kernels/execution_paths.h"
+#include "model/host_expert_choice.h"
 
 namespace fathom {
 
@@ -35,8 +37,12 @@ struct RankOptions {
 
 // The machine and the limits of a run.
 struct RunOptions {
-  std::filesystem::path model;            // empty: the embedded one
-  std::string backend = "cpu";            // kernels/registry.h has the names
+  std::filesystem::path model;  // empty: the embedded one
+  std::string backend = "cpu";  // kernels/registry.h has the names
+  std::optional<int> device{};  // of a GPU backend: its number (GpuModule); missing: 0
+  ExecutionPaths paths{};
+  // What computes the experts for which a GPU has no memory.
+  HostExpertChoice host_experts = HostExpertChoice::kAuto;
   int n_threads = 1;                      // >= 1
   std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is
   std::optional<std::int64_t> n_context;  // tokens; missing: the caller's default (ContextLength)

@@ -6,20 +6,17 @@
 #include <string>
 #include <utility>
 
-#include "checkpoint/head_kind.h"
+#include "base/file.h"
 #include "engine/model_adapter.h"
 #include "engine/ranks/rank_calls.h"
 #include "engine/ranks/rank_follower.h"
 #include "engine/ranks/rank_leader.h"
 #include "engine/simulated_acceptance.h"
-#include "model/draft/drafters.h"
 #include "runtime/checkpoint_fingerprint.h"
 #include "runtime/model_files.h"
 
 namespace fathom {
 namespace {
-
-constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
 
 Status CheckOptions(const RuntimeOptions& options) {
   const ServingOptions& serving = options.serving;
@@ -39,27 +36,7 @@ Status CheckOptions(const RuntimeOptions& options) {
                      "--kv-disk: what is kept there is found by the prefix cache, and "
                      "--prefix-cache is off");
   }
-  return {};
-}
-
-// A fixed depth is for the loader to refuse where there is no head: it knows what is missing.
-bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
-  if (serving.draft_depth) return *serving.draft_depth > 0;
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return head && FindDrafter(head->kind) != nullptr;
-}
-
-LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
-  const std::int64_t rows_per_sequence = 1 + (drafts ? GreatestDraftDepth() : 0);
-  return {
-      .sizes = {.max_sequences = serving.max_sequences,
-                .max_context = n_context,
-                .max_batch_tokens =
-                    std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
-                .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
-                .with_draft = drafts,
-                .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
-      .prefix_cache = serving.prefix_cache};
+  return CheckRegularOrNone(serving.trace);
 }
 
 Status BroadcastLoadPlan(const LoadPlan& plan, Communicator& all) {

@@ -20,8 +20,6 @@
 
 namespace fathom {
 
-inline constexpr std::int64_t kDefaultContext = 8192;  // positions per sequence
-
 struct RuntimeOptions {
   RunOptions run{};  // `model` is ignored; no n_context: kDefaultContext or what the model has
   ServingOptions serving{};

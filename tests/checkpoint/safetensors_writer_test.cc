@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <string>
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "tests/json/colliding_keys.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"
 
@@ -62,6 +64,29 @@ TEST(SafetensorsWriter, WritesWhatCheckpointReads) {
   const TensorView* second = checkpoint->Find("quote \" \\ \n é");
   ASSERT_NE(second, nullptr);
   EXPECT_EQ(std::string(second->As<char>(), 3), "89a");
+}
+
+double SecondsToWriteAndRead(const std::vector<std::string>& names) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "x.safetensors";
+  std::vector<Declaration> tensors;
+  for (const std::string& name : names) tensors.push_back({name, DType::kU8, {0}});
+  const auto begin = std::chrono::steady_clock::now();
+  Result<SafetensorsWriter> writer = SafetensorsWriter::Create(path, tensors);
+  EXPECT_TRUE(writer && writer->Finish());
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(path);
+  EXPECT_TRUE(checkpoint && checkpoint->tensors().size() == names.size());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Quadratic time was 60 times as long.
+TEST(SafetensorsWriter, HostileNamesTakeNoLongerThanOthers) {
+  constexpr std::size_t kNames = 40'000;
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < kNames; ++i) plain.push_back(fmt::format("a plain name {:019}", i));
+  const double usual = SecondsToWriteAndRead(plain);
+  const double hostile = SecondsToWriteAndRead(testing::CollidingKeys::Make(kNames));
+  EXPECT_LT(hostile, std::max(0.5, 10 * usual));
 }
 
 // Any tensors, cut anywhere, come back as they were.

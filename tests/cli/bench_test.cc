@@ -21,6 +21,12 @@ ProgramRun Bench(std::vector<std::string> options) {
   return RunProgram(options);
 }
 
+TEST(BenchTest, ProfilesAreOfGpus) {
+  const ProgramRun run = Bench({"--rows", "tg1", "--profile"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.error, HasSubstr("a profile by kernel: expected a GPU, found "));
+}
+
 TEST(BenchTest, JsonHasTheRowsAndTheLimits) {
   const ProgramRun run = Bench({"--rows", "pp32,tg4,tg4@64,tg4x2", "--reps", "2", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.error;

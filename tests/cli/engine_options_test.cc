@@ -2,6 +2,7 @@
 // is said, but for the one that exists for measurements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -114,6 +115,15 @@ TEST(EngineOptions, FilesThatCannotBeWrittenAreNamed) {
   for (const char* option : {"--trace", "--kv-disk"}) {
     ExpectRefusal(RunProgram({"generate", "x", option, below_a_file}), 1, below_a_file + ": ");
   }
+}
+
+// Opening a pipe that nobody reads would wait without end.
+TEST(EngineOptions, ATraceIsARegularFile) {
+  const TemporaryDirectory directory;
+  const std::string pipe = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ExpectRefusal(RunProgram({"generate", "x", "--trace", pipe}), 1,
+                pipe + ": expected a regular file to write, found a pipe");
 }
 
 TEST(EngineOptions, MemoryMustBeEnoughForAWindow) {

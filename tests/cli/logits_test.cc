@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -127,6 +128,9 @@ TEST_F(LogitsTest, UnwritableOutputIsNamedAtOnce) {
   ExpectRefusal(RunProgram({"logits", "--tokens", "1", "--out", directory_.path()}), 1,
                 "found a directory");
   EXPECT_THAT(Files(), IsEmpty());
+  const std::string pipe = directory_.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ExpectRefusal(RunProgram({"logits", "--tokens", "1", "--out", pipe}), 1, "found a pipe");
 }
 
 TEST_F(LogitsTest, InterruptionLeavesNothingBehind) {

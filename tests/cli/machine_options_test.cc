@@ -47,9 +47,10 @@ TEST(MachineOptions, BoundThreadsAreNamed) {
     all += (all.empty() ? "" : ",") + std::to_string(processor);
   }
   EXPECT_THAT(GenerateOn({"--cpus", all}).error,
-              HasSubstr(fmt::format("{} threads on processors {}\n", allowed.size(), all)));
+              HasSubstr(fmt::format("{} thread{} on processors {}\n", allowed.size(),
+                                    allowed.size() == 1 ? "" : "s", all)));
   EXPECT_THAT(GenerateOn({"--pin", "on", "--threads", "1"}).error,
-              HasSubstr(fmt::format("1 threads on processors {}\n", allowed.front())));
+              HasSubstr(fmt::format("1 thread on processors {}\n", allowed.front())));
 }
 
 TEST(MachineOptions, ProcessorsMustBeThere) {

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 constexpr const char* kCommands[] = {"generate", "serve",  "chat",  "batch",  "inspect",
                                      "tokenize", "encode", "parse", "logits", "make-slice",
-                                     "bench",    "launch", "plan"};
+                                     "bench",    "launch", "plan",  "devices"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -44,9 +44,10 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(RunProgram({}), 2,
-                "generate chat serve batch inspect tokenize encode parse logits launch plan "
-                "make-slice bench");
+  ExpectRefusal(
+      RunProgram({}), 2,
+      "generate chat serve batch devices inspect tokenize encode parse logits launch plan "
+      "make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {

@@ -26,7 +26,7 @@ TEST(Validate, AcceptsDefaultsAndTheEdgesOfEveryRange) {
                         .top_logprobs = 20,
                         .max_tokens = 5,
                         .min_tokens = 5,
-                        .stop_strings = {std::string(1024, 'x')},
+                        .stop_strings = {std::string(2048, 'x')},
                         .stop_tokens = {0, 99}},
                        kVocab));
   EXPECT_TRUE(Validate(
@@ -67,8 +67,8 @@ TEST(Validate, NamesFieldRangeAndValue) {
       {{.max_tokens = -1}, "max_tokens", "at least 0", "-1"},
       {{.min_tokens = -1}, "min_tokens", "at least 0", "-1"},
       {{.max_tokens = 4, .min_tokens = 5}, "min_tokens", "at most max_tokens = 4", "5"},
-      {{.stop_strings = {"a", ""}}, "stop_strings[1]", "1 to 1024 bytes", "found 0"},
-      {{.stop_strings = {std::string(1025, 'x')}}, "stop_strings[0]", "1 to 1024", "1025"},
+      {{.stop_strings = {"a", ""}}, "stop_strings[1]", "1 to 2048 bytes", "found 0"},
+      {{.stop_strings = {std::string(2049, 'x')}}, "stop_strings[0]", "1 to 2048", "2049"},
       {{.stop_strings = std::vector<std::string>(65, "x")}, "stop_strings", "at most 64", "65"},
       {{.stop_tokens = {3, 100}}, "stop_tokens", "0 to 99", "100"},
   };

@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "engine/philox.h"
-#include "engine/portable_math.h"
+#include "sampling/philox.h"
+#include "sampling/portable_math.h"
 
 namespace fathom {
 namespace {

@@ -89,19 +89,22 @@ void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
     EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
     EXPECT_GT(m.preemptions, n / 20);
     EXPECT_GT(m.evicted_blocks, n);
-    EXPECT_GT(m.accepted[0], n);
+    // Weights without training guess right once in a hundred drafts.
+    constexpr std::int64_t kLongAnswer = 60;
+    EXPECT_GT(m.accepted[0], limits.max_answer < kLongAnswer ? 0 : n);
     EXPECT_GT(counts.cancelled, n / 20);
   }
 }
 
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                           std::uint64_t n_schedules, bool with_disk, int n_data) {
+                           std::uint64_t n_schedules, bool with_disk, int n_data,
+                           const ScheduleSizes& sizes) {
   LogitsAlone logits(directory);
   const ScheduleLimits limits = {.vocab_size = logits.vocab_size(),
                                  .max_context = kContext,
-                                 .max_prompt = 420,
-                                 .max_answer = 60,
-                                 .max_requests = 8 * n_data,
+                                 .max_prompt = sizes.max_prompt,
+                                 .max_answer = sizes.max_answer,
+                                 .max_requests = sizes.max_requests * n_data,
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
                                  .disk = with_disk,

@@ -32,10 +32,18 @@ std::int64_t SmallMemory(const SequenceCache& large);
 void ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel& make,
                          const AnswerOf& answer_of, const Seeds& seeds);
 
+// Lengths in tokens, and requests of a rank.
+struct ScheduleSizes {
+  std::int64_t max_prompt = 420;
+  std::int64_t max_answer = 60;
+  std::int64_t max_requests = 8;
+};
+
 // Runs schedules on a checkpoint, for a number of seeds.
 using LoadModel = std::function<std::unique_ptr<LanguageModel>(
     const std::filesystem::path& directory, const ScheduleSetup& setup)>;
 void ExpectOneAnswerEachOf(const std::filesystem::path& directory, const LoadModel& load,
-                           std::uint64_t n_schedules, bool with_disk = true, int n_data = 1);
+                           std::uint64_t n_schedules, bool with_disk = true, int n_data = 1,
+                           const ScheduleSizes& sizes = {});
 
 }  // namespace fathom::testing

@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/model_adapter.h"
 #include "model/draft/drafters.h"
 #include "tests/engine/fake_model.h"
+#include "tests/engine/model_on_backend.h"
 #include "tests/engine/schedule_checks.h"
-#include "tests/model/test_model.h"
 #include "tests/testing/shared_data.h"
 
 namespace fathom::testing {
@@ -73,30 +72,9 @@ TEST(Schedules, OfDataRanksThatKnowOnlyTheirCaches) {
 
 // --- Models with weights ---
 
-// A model with its backend, as the engine needs them.
-class OwnedModel final : private TestModel, public ModelAdapter {
- public:
-  OwnedModel(const std::filesystem::path& directory, const ModelOptions& options,
-             TestMemory memory = TestMemory::kHost)
-      : TestModel(directory, options, {.memory = memory}), ModelAdapter(model()) {}
-};
-
-std::unique_ptr<LanguageModel> LoadInMemory(const std::filesystem::path& directory,
-                                            const ScheduleSetup& setup, TestMemory memory) {
-  ModelOptions options = {.max_sequences = setup.max_sequences,
-                          .max_context = kContext,
-                          .max_batch_tokens = setup.max_batch_tokens,
-                          .max_logit_rows = setup.max_logit_rows,
-                          .with_draft = setup.engine.draft.enabled};
-  if (setup.small_memory) {
-    options.kv_memory_bytes = SmallMemory(OwnedModel(directory, options).Cache());
-  }
-  return std::make_unique<OwnedModel>(directory, options, memory);
-}
-
 std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
                                        const ScheduleSetup& setup) {
-  return LoadInMemory(directory, setup, TestMemory::kHost);
+  return LoadOn({}, directory, setup);
 }
 
 TEST(Schedules, OfTheEmbeddedModel) {
@@ -108,7 +86,7 @@ TEST(Schedules, OfTheEmbeddedModelInRemoteMemory) {
     ExpectOneAnswerEachOf(
         ProjectPath("models/fairy"),
         [memory](const std::filesystem::path& directory, const ScheduleSetup& setup) {
-          return LoadInMemory(directory, setup, memory);
+          return LoadOn({.memory = memory}, directory, setup);
         },
         3);
   }

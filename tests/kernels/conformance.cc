@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
+#include "tests/testing/chosen_gpu.h"
 
 namespace fathom::conformance {
 
@@ -68,30 +70,90 @@ Array<std::uint8_t> Data::Bytes(std::int64_t n, int first, int last) {
   return bytes;
 }
 
+std::vector<Subject> Subjects() {
+  using emulator::Visiting;
+  std::vector<Subject> subjects;
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
+    subjects.push_back({.name = std::string(Name(isa)), .isa = isa});
+  }
+  const auto add_gpu = [&](const char* name, const EmulatorOptions& options) {
+    subjects.push_back({.name = name, .isa = std::nullopt, .emulator = options});
+  };
+  add_gpu("gpu_32_ascending", {.wave_size = 32, .visiting = Visiting::kAscending});
+  add_gpu("gpu_32_random",
+          {.wave_size = 32, .visiting = Visiting::kRandom, .runs_when_awaited = true});
+  add_gpu("gpu_64_descending", {.wave_size = 64, .visiting = Visiting::kDescending});
+  add_gpu("gpu_64_random",
+          {.wave_size = 64, .visiting = Visiting::kRandom, .runs_when_awaited = true});
+  if (testing::ChosenGpu()) {
+    subjects.push_back({.name = "device", .isa = std::nullopt, .on_device = true});
+  }
+  return subjects;
+}
+
+std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) { return info.param.name; }
+
+void PrintTo(const Subject& subject, std::ostream* out) { *out << subject.name; }
+
 void Conformance::SetUp() {
+  if (!GetParam().isa) {
+    return AddGpu();
+  }
   const std::vector<Isa> available = AvailableIsas();
-  if (std::find(available.begin(), available.end(), GetParam()) == available.end()) {
-    GTEST_SKIP() << "this machine does not have " << Name(GetParam());
+  if (std::find(available.begin(), available.end(), *GetParam().isa) == available.end()) {
+    GTEST_SKIP() << "this machine does not have " << GetParam().name;
   }
   for (const int n_threads : {1, 2, 3}) {
     ASSERT_NO_FATAL_FAILURE(AddBackend(n_threads));
   }
 }
 
+void Conformance::TearDown() {
+  std::pmr::set_default_resource(nullptr);
+  shared_pool_.reset();
+  shared_bytes_.reset();
+  shared_.reset();
+}
+
 void Conformance::AddBackend(int n_threads) {
-  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(GetParam(), n_threads);
+  if (!GetParam().isa) return;
+  Result<std::unique_ptr<Backend>> backend = MakeCpuBackend(GetParam().isa, n_threads);
   ASSERT_TRUE(backend) << backend.error().message;
-  const Status reserved = (*backend)->Reserve({.max_tokens = 300,
-                                               .max_linear_inputs = 2048,
-                                               .hidden = 1024,
-                                               .head_dim = 512,
-                                               .experts_per_token = 6,
-                                               .n_experts = 384,
-                                               .moe_intermediate = 512,
-                                               .sliding_window = 128,
-                                               .max_compressed_rows = 2048});
+  Add(*std::move(backend));
+}
+
+void Conformance::AddGpu() {
+  constexpr std::int64_t kSharedBytes = std::int64_t{1} << 30;  // few of which are touched
+  std::unique_ptr<GpuDriver> driver;
+  if (GetParam().on_device) {
+    Result<std::unique_ptr<GpuDriver>> opened = testing::OpenChosenGpu();
+    if (!opened) GTEST_SKIP() << opened.error().message;
+    driver = *std::move(opened);
+  } else {
+    driver = MakeEmulatorDriver(GetParam().emulator);
+  }
+  Result<std::unique_ptr<GpuBackend>> backend = GpuBackend::Make(std::move(driver));
+  ASSERT_TRUE(backend) << backend.error().message;
+  shared_ = *(*backend)->Allocate(kSharedBytes, MemoryKind::kShared);
+  shared_bytes_ = std::make_unique<std::pmr::monotonic_buffer_resource>(
+      shared_->address(), shared_->host().size(), std::pmr::null_memory_resource());
+  shared_pool_ = std::make_unique<std::pmr::unsynchronized_pool_resource>(shared_bytes_.get());
+  std::pmr::set_default_resource(shared_pool_.get());
+  Add(*std::move(backend));
+}
+
+void Conformance::Add(std::unique_ptr<Backend> backend) {
+  const Status reserved = backend->Reserve({.max_tokens = 300,
+                                            .max_linear_inputs = 2048,
+                                            .hidden = 1024,
+                                            .head_dim = 512,
+                                            .experts_per_token = 6,
+                                            .n_experts = 384,
+                                            .moe_intermediate = 512,
+                                            .sliding_window = 128,
+                                            .max_compressed_rows = 2048});
   ASSERT_TRUE(reserved) << reserved.error().message;
-  backends_.push_back(std::move(*backend));
+  backends_.push_back(std::move(backend));
 }
 
 void Conformance::ExpectSame(const std::string& what,
@@ -120,6 +182,10 @@ void Batch::Add(std::int32_t sequence, std::int32_t first_position, std::int32_t
   }
 }
 
+void BeginStep(Backend& backend, const Batch& batch) {
+  EXPECT_TRUE(backend.BeginStep(batch.View(), {}));
+}
+
 Angles::Angles(Data& data, std::int64_t rows, std::int64_t pairs)
     : cos(rows * pairs), sin(rows * pairs), rows_(rows), pairs_(pairs) {
   for (std::int64_t i = 0; i < rows * pairs; ++i) {
@@ -127,10 +193,6 @@ Angles::Angles(Data& data, std::int64_t rows, std::int64_t pairs)
     cos.data()[i] = std::cos(angle);
     sin.data()[i] = std::sin(angle);
   }
-}
-
-std::string IsaName(const ::testing::TestParamInfo<Isa>& info) {
-  return std::string(Name(info.param));
 }
 
 }  // namespace fathom::conformance

@@ -9,6 +9,9 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <memory_resource>
+#include <optional>
+#include <ostream>
 #include <random>
 #include <span>
 #include <string>
@@ -16,11 +19,13 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/emulator/emulator_driver.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom::conformance {
 
-// n elements behind `offset` unused ones: data that is aligned to its element and no more.
+// n elements behind `offset` unused ones: data that is aligned to its element and no more. In
+// memory that the backends of the test reach: the fixture sets the default memory resource.
 template <class T>
 class Array {
  public:
@@ -37,7 +42,7 @@ class Array {
   Matrix<const T> As(std::int64_t rows, std::int64_t cols) const { return {data(), rows, cols}; }
 
  private:
-  std::vector<T> elements_;
+  std::pmr::vector<T> elements_;
   std::int64_t offset_;
 };
 
@@ -67,31 +72,57 @@ class Data {
   std::mt19937 random_;
 };
 
-// Compares the backend of one instruction set, on 1, 2 and 3 threads, with the reference.
-class Conformance : public ::testing::TestWithParam<Isa> {
+// What is compared with the reference.
+struct Subject {
+  std::string name;
+  std::optional<Isa> isa;      // the CPU backend with this instruction set, on 1, 2 and 3 threads
+  EmulatorOptions emulator{};  // without isa: the backend of GPUs on an emulated one
+  bool on_device = false;      // or on the GPU that FATHOM_TEST_GPU names
+};
+// All of them: the instruction sets with kernels (the fixture skips those that the machine lacks),
+// GPUs of both wave sizes in several orders, and the GPU of FATHOM_TEST_GPU if that is set (the
+// fixture skips what cannot be opened).
+std::vector<Subject> Subjects();
+std::string SubjectName(const ::testing::TestParamInfo<Subject>& info);
+void PrintTo(const Subject& subject, std::ostream* out);
+
+// Compares the backends of a subject with the reference.
+class Conformance : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override;
+  void TearDown() override;
 
-  // Adds a backend with n_threads threads to those that are compared.
+  // Adds a backend of the CPU with n_threads threads to those that are compared, if the subject is
+  // a CPU.
   void AddBackend(int n_threads);
 
-  // Runs `compute` on every backend and expects the bytes that the reference returns.
+  // Runs `compute` on every backend and expects the bytes that the reference returns. What compute
+  // returns has been waited for: BytesOf does it.
   void ExpectSame(const std::string& what,
                   const std::function<std::vector<std::byte>(Backend&)>& compute);
 
  private:
+  void AddGpu();
+  void Add(std::unique_ptr<Backend> backend);
+
   ReferenceBackend reference_;
   std::vector<std::unique_ptr<Backend>> backends_;
+  // Memory that the host and the GPU reach, and what Array takes of it.
+  std::unique_ptr<Buffer> shared_;
+  std::unique_ptr<std::pmr::monotonic_buffer_resource> shared_bytes_;
+  std::unique_ptr<std::pmr::unsynchronized_pool_resource> shared_pool_;
 };
 
-// The bytes of one result after another.
+// Waits for the backend, and returns the bytes of one result after another.
 template <class T>
 void Append(std::vector<std::byte>& bytes, const Array<T>& result) {
   const auto more = std::as_bytes(result.all());
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
 template <class... T>
-std::vector<std::byte> BytesOf(const Array<T>&... results) {
+std::vector<std::byte> BytesOf(Backend& backend, const Array<T>&... results) {
+  const Status ended = backend.Synchronize();
+  EXPECT_TRUE(ended) << (ended ? "" : ended.error().message);
   std::vector<std::byte> bytes;
   (Append(bytes, results), ...);
   return bytes;
@@ -110,6 +141,9 @@ struct Batch {
   std::int64_t n() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
+// Begins the step of a batch, whose operations follow.
+void BeginStep(Backend& backend, const Batch& batch);
+
 // cos and sin of random angles: [rows, pairs].
 struct Angles {
   Angles(Data& data, std::int64_t rows, std::int64_t pairs);
@@ -122,9 +156,5 @@ struct Angles {
   std::int64_t rows_;
   std::int64_t pairs_;
 };
-
-// The instruction sets with kernels; the fixture skips those that the machine lacks.
-inline constexpr Isa kVectorIsas[] = {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16};
-std::string IsaName(const ::testing::TestParamInfo<Isa>& info);
 
 }  // namespace fathom::conformance

@@ -1,4 +1,4 @@
-// Operations that read or write the cached state of sequences: the CPU backend gives the bits of
+// Operations that read or write the cached state of sequences: every backend gives the bits of
 // the reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr std::int64_t kSequences = 3;
 struct Blocks {
   std::int64_t rows_per_block;
   std::int64_t table_width;
-  std::vector<std::int32_t> table;
+  std::pmr::vector<std::int32_t> table;  // read by the backend
 
   Blocks(Data& data, std::int64_t capacity, std::int64_t per_block)
       : rows_per_block(per_block), table_width((capacity + per_block - 1) / per_block) {
@@ -82,8 +82,9 @@ TEST_P(ConformanceCache, AppendWindow) {
                 Array<std::uint8_t> rows(blocks.Bytes(KeyBytes(layout)));
                 WindowCache cache = {.rows = {blocks.Rows(rows.data(), KeyBytes(layout)), layout},
                                      .row_of_position_0 = row_of_position_0};
+                BeginStep(backend, batch);
                 backend.AppendWindow(keys.As(batch.n(), layout.head_dim), batch.View(), cache);
-                return BytesOf(rows);
+                return BytesOf(backend, rows);
               });
         }
       }
@@ -132,8 +133,10 @@ class ConformanceCompress : public ConformanceCache {
         }
       }
     }
-    const std::vector<float> frequencies =
-        c.pairs == 0 ? std::vector<float>() : RopeFrequencies(2 * c.pairs, 160000.0f, {});
+    Array<float> frequencies(c.pairs);
+    if (c.pairs > 0) {
+      std::ranges::copy(RopeFrequencies(2 * c.pairs, 160000.0f, {}), frequencies.data());
+    }
     ExpectSame(fmt::format("ratio {} width {} t {}", c.ratio, c.width, t), [&](Backend& backend) {
       Array<float> new_scores = scores;
       Array<float> new_tail_values = tail_values;
@@ -154,14 +157,15 @@ class ConformanceCompress : public ConformanceCache {
         cache.boundary_rows =
             ends.Rows(reinterpret_cast<std::uint8_t*>(new_end_rows.data()), end_bytes);
       }
+      BeginStep(backend, batch);
       backend.Compress({.values = values.As(t, inputs),
                         .scores = new_scores.As(t, inputs),
                         .ape = ape.data(),
                         .norm = norm.all(),
                         .norm_eps = 1e-6f,
-                        .frequencies = frequencies},
+                        .frequencies = frequencies.all()},
                        batch.View(), cache);
-      return BytesOf(new_scores, rows, new_tail_values, new_tail_scores, new_end_rows);
+      return BytesOf(backend, new_scores, rows, new_tail_values, new_tail_scores, new_end_rows);
     });
   }
 };
@@ -264,9 +268,10 @@ TEST_P(ConformanceIndex, SelectRows) {
     for (const std::int64_t top : {1, 32, 300, 512}) {
       ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
         Array<std::int32_t> rows(t * top);
+        BeginStep(backend, batch);
         backend.SelectRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
                            batch.View(), cache, rows.As(t, top));
-        return BytesOf(rows);
+        return BytesOf(backend, rows);
       });
     }
   });
@@ -291,9 +296,10 @@ TEST_P(ConformanceIndex, BestRows) {
       ranges.back().first = 0;
       ExpectSame(fmt::format("heads {} t {} top {}", heads, t, top), [&](Backend& backend) {
         Array<ScoredRow> best(t * top);
+        BeginStep(backend, batch);
         backend.BestRows(queries.As(t, heads * kPackedIndexBytes), weights.As(t, heads),
                          batch.View(), cache, ranges, best.As(t, top));
-        return BytesOf(best);
+        return BytesOf(backend, best);
       });
     }
   });
@@ -373,9 +379,10 @@ class ConformanceAttention : public ConformanceCache {
                            c.heads, c.head_dim, c.window, c.top, t, static_cast<int>(kind)),
                [&](Backend& backend) {
                  Array<Bf16> out(t * c.heads * c.head_dim);
+                 BeginStep(backend, batch);
                  backend.SparseAttention(input, batch.View(), cache,
                                          out.As(t, c.heads * c.head_dim));
-                 return BytesOf(out);
+                 return BytesOf(backend, out);
                });
   }
 };
@@ -437,20 +444,23 @@ TEST_P(ConformanceCache, CopyRows) {
     const Matrix<std::uint8_t> out = found.As(n, KeyBytes(layout));
     backend.CopyRows(wanted, cache, out);
     backend.CopyRows({}, cache, out.Rows(0, 0));
+    EXPECT_TRUE(backend.Synchronize());
     for (std::int64_t i = 0; i < n; ++i) {
       const SequenceRow& row = wanted[static_cast<std::size_t>(i)];
       EXPECT_TRUE(
           std::equal(out.Row(i), out.Row(i) + out.cols, rows.Row(row.sequence, row.row / 4)))
           << i;
     }
-    return BytesOf(found);
+    return BytesOf(backend, found);
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCache, ::testing::ValuesIn(kVectorIsas), IsaName);
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceIndex, ::testing::ValuesIn(kVectorIsas), IsaName);
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceCompress, ::testing::ValuesIn(kVectorIsas), IsaName);
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceAttention, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceCache, ::testing::ValuesIn(Subjects()), SubjectName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceIndex, ::testing::ValuesIn(Subjects()), SubjectName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceCompress, ::testing::ValuesIn(Subjects()),
+                         SubjectName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceAttention, ::testing::ValuesIn(Subjects()),
+                         SubjectName);
 
 }  // namespace
 }  // namespace fathom::conformance

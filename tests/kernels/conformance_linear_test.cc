@@ -1,4 +1,4 @@
-// Products of every weight format: the CPU backend gives the bits of the reference.
+// Products of every weight format: every backend gives the bits of the reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ class ConformanceLinear : public Conformance {
                  Array<float> exact(t * w.n);
                  backend.Linear(x.As(t, w.k), w, rounded.As(t, w.n));
                  backend.Linear(x.As(t, w.k), w, exact.As(t, w.n));
-                 return BytesOf(rounded, exact);
+                 return BytesOf(backend, rounded, exact);
                });
   }
 
@@ -122,6 +122,16 @@ TEST_P(ConformanceLinear, ManyRows) {
     const OwnedWeight w =
         MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 19, .k = 256}, Kind::kNormal);
     Compare(data, w.view, 299, Kind::kNormal);
+  }
+}
+
+// More rows than Reserve announced: with several streams a token has several.
+TEST_P(ConformanceLinear, MoreRowsThanTokens) {
+  Data data(9);
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+    const OwnedWeight w =
+        MakeWeight(data, format, ScaleFormat::kE8m0, {.n = 3, .k = 256}, Kind::kNormal);
+    Compare(data, w.view, 2500, Kind::kNormal);
   }
 }
 
@@ -181,7 +191,7 @@ TEST_P(ConformanceLinear, Grouped) {
         ExpectSame(fmt::format("groups {} k {} t {}", c.groups, c.k, t), [&](Backend& backend) {
           Array<Bf16> out(t * w.view.n);
           backend.GroupedLinear(x.As(t, c.groups * c.k), w.view, c.groups, out.As(t, w.view.n));
-          return BytesOf(out);
+          return BytesOf(backend, out);
         });
       }
     }
@@ -220,7 +230,7 @@ TEST_P(ConformanceLinear, GroupedNearTheSmallestNumbers) {
                        [&](Backend& backend) {
                          Array<Bf16> out(t * w.view.n);
                          backend.GroupedLinear(x.As(t, 2 * kWidth), w.view, 2, out.As(t, w.view.n));
-                         return BytesOf(out);
+                         return BytesOf(backend, out);
                        });
           }
         }
@@ -265,13 +275,13 @@ TEST_P(ConformanceLinear, Experts) {
                    std::fill(rows.all().begin(), rows.all().end(), ToBf16(7.0f));
                    backend.ExpertRows(x.As(t, kHidden), routing, backend.BindExperts(0, experts),
                                       10.0f, rows.As(t * kChosen, kHidden));
-                   return BytesOf(rows);
+                   return BytesOf(backend, rows);
                  });
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceLinear, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceLinear, ::testing::ValuesIn(Subjects()), SubjectName);
 
 }  // namespace
 }  // namespace fathom::conformance

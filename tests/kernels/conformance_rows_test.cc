@@ -1,4 +1,4 @@
-// Operations on single rows: the CPU backend gives the bits of the reference.
+// Operations on single rows: every backend gives the bits of the reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ TEST_P(ConformanceRows, RmsNorm) {
           Array<Bf16> in_place = x;
           backend.RmsNorm(x.As(t, d), weight.all(), 1e-6f, out.As(t, d));
           backend.RmsNorm(in_place.As(t, d), weight.all(), 1e-6f, in_place.As(t, d));
-          return BytesOf(out, in_place);
+          return BytesOf(backend, out, in_place);
         });
       }
     }
@@ -44,7 +44,7 @@ TEST_P(ConformanceRows, SwiGlu) {
           Array<Bf16> in_place = gate;
           backend.SwiGlu(gate.As(t, f), up.As(t, f), 10.0f, out.As(t, f));
           backend.SwiGlu(in_place.As(t, f), up.As(t, f), 10.0f, in_place.As(t, f));
-          return BytesOf(out, in_place);
+          return BytesOf(backend, out, in_place);
         });
       }
     }
@@ -72,7 +72,7 @@ struct HyperData {
       backend.HcHead(streams.As(t, 4 * d), weights(), {}, head.As(t, d));
       backend.HcPost(y.As(t, d), mix, mixed.As(t, 4 * d));
       backend.AddToStreams(y.As(t, d), added.As(t, 4 * d));
-      return BytesOf(pre, head, post, comb, mixed, added);
+      return BytesOf(backend, pre, head, post, comb, mixed, added);
     };
   }
 
@@ -118,7 +118,7 @@ TEST_P(ConformanceRows, QueryHeads) {
         ExpectSame(fmt::format("head_dim {} t {}", head_dim, t), [&](Backend& backend) {
           Array<Bf16> out = q;
           backend.QueryHeads(out.As(t, kHeads * head_dim), head_dim, 1e-6f, angles.View());
-          return BytesOf(out);
+          return BytesOf(backend, out);
         });
       }
     }
@@ -138,7 +138,7 @@ TEST_P(ConformanceRows, WindowKeys) {
           ExpectSame(fmt::format("plain {} pairs {} t {}", plain, pairs, t), [&](Backend& backend) {
             Array<Bf16> out = kv;
             backend.WindowKeys(out.As(t, width), norm.all(), 1e-6f, angles.View());
-            return BytesOf(out);
+            return BytesOf(backend, out);
           });
         }
       }
@@ -157,7 +157,7 @@ TEST_P(ConformanceRows, IndexQueries) {
           Array<std::uint8_t> out(t * heads * kPackedIndexBytes);
           backend.IndexQueries(q.As(t, heads * kIndexDim), angles.View(),
                                out.As(t, heads * kPackedIndexBytes));
-          return BytesOf(out);
+          return BytesOf(backend, out);
         });
       }
     }
@@ -180,7 +180,7 @@ TEST_P(ConformanceRows, Route) {
           Array<float> weights(t * kChosen);
           backend.Route(logits.As(t, n_experts), bias.all(), 1.5f,
                         {ids.As(t, kChosen), weights.As(t, kChosen)});
-          return BytesOf(ids, weights);
+          return BytesOf(backend, ids, weights);
         });
       }
     }
@@ -200,7 +200,7 @@ TEST_P(ConformanceRows, CombineExperts) {
             Array<Bf16> in_place = shared;
             backend.CombineExperts(rows.As(t * k, d), shared.As(t, d), out.As(t, d));
             backend.CombineExperts(rows.As(t * k, d), in_place.As(t, d), in_place.As(t, d));
-            return BytesOf(out, in_place);
+            return BytesOf(backend, out, in_place);
           });
         }
       }
@@ -208,7 +208,7 @@ TEST_P(ConformanceRows, CombineExperts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ConformanceRows, ::testing::ValuesIn(kVectorIsas), IsaName);
+INSTANTIATE_TEST_SUITE_P(Backends, ConformanceRows, ::testing::ValuesIn(Subjects()), SubjectName);
 
 }  // namespace
 }  // namespace fathom::conformance

@@ -2,9 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <ostream>
+#include <string>
 #include <vector>
 
+#include "kernels/emulator/emulator_driver.h"
+#include "kernels/gpu/gpu_backend.h"
 #include "kernels/registry.h"
 #include "kernels/staging.h"
 #include "tests/testing/remote_backend.h"
@@ -22,12 +27,37 @@ std::vector<std::byte> Counted(int n) {
   return bytes;
 }
 
-class DeviceMemory : public ::testing::TestWithParam<TestMemory> {
- protected:
-  std::unique_ptr<Backend> backend_ = testing::MakeReference(GetParam());
+struct MemoryOf {
+  std::string name;
+  std::function<std::unique_ptr<Backend>()> make;
 };
-INSTANTIATE_TEST_SUITE_P(Memory, DeviceMemory, ::testing::ValuesIn(testing::kTestMemories),
-                         [](const auto& memory) { return testing::NameOf(memory.param); });
+
+void PrintTo(const MemoryOf& memory, std::ostream* out) { *out << memory.name; }
+
+// The reference with every kind of memory, and a GPU.
+std::vector<MemoryOf> Memories() {
+  std::vector<MemoryOf> memories;
+  for (const TestMemory memory : testing::kTestMemories) {
+    memories.push_back(
+        {testing::NameOf(memory), [memory] { return testing::MakeReference(memory); }});
+  }
+  for (const bool when_awaited : {false, true}) {
+    memories.push_back({when_awaited ? "GpuAwaited" : "Gpu", [when_awaited] {
+                          return *GpuBackend::Make(
+                              MakeEmulatorDriver({.runs_when_awaited = when_awaited}));
+                        }});
+  }
+  return memories;
+}
+
+class DeviceMemory : public ::testing::TestWithParam<MemoryOf> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(backend_->Reserve({.max_tokens = 4})); }
+
+  std::unique_ptr<Backend> backend_ = GetParam().make();
+};
+INSTANTIATE_TEST_SUITE_P(Memory, DeviceMemory, ::testing::ValuesIn(Memories()),
+                         [](const auto& memory) { return memory.param.name; });
 
 TEST_P(DeviceMemory, IsZeroedAndCopiedByTheBackend) {
   const std::unique_ptr<Buffer> buffer = *backend_->Allocate(100, MemoryKind::kDevice);

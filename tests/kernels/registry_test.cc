@@ -36,11 +36,13 @@ TEST(Registry, MakesEveryBackendOfTheMachine) {
 TEST(Registry, MakesBackendsByName) {
   const std::unique_ptr<Backend> cpu = MakeBackend("cpu", {.cpu_isa = Isa::kScalar}).value();
   EXPECT_EQ(cpu->Name(), "reference");
+  EXPECT_EQ(MakeBackend("auto", {.cpu_isa = Isa::kScalar}).value()->Name(), "reference");
   EXPECT_EQ(MakeBackend("cpu", {.n_threads = 0}).error().code, ErrorCode::kInvalidArgument);
   const Result<std::unique_ptr<Backend>> unknown = MakeBackend("cpus", {});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(unknown.error().message, "backend \"cpus\" is not known; expected one of: cpu");
+  EXPECT_EQ(unknown.error().message,
+            "backend \"cpus\" is not known; expected one of: auto, cpu, cuda, hip");
 }
 
 TEST(Registry, TakesTheWidestWithoutAChoice) {

@@ -1,11 +1,10 @@
 #include "tests/testing/remote_backend.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/emulator/reserved_addresses.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace fathom::testing {
@@ -15,28 +14,28 @@ std::int64_t Bytes(const BlockRows& rows) { return rows.row_bytes == 0 ? 0 : 1; 
 
 }  // namespace
 
-// Device memory: pages that nobody may touch, and a buffer of the host where the bytes are. Shared
-// memory: the buffer of the host alone.
+// Device memory: addresses that nobody may touch, and a buffer of the host where the bytes are.
+// Shared memory: the buffer of the host alone.
 class RemoteBackend::RemoteBuffer : public Buffer {
  public:
-  RemoteBuffer(RemoteBackend& backend, std::unique_ptr<Buffer> host, std::byte* address)
-      : Buffer(address, host->bytes(), /*on_host=*/address == host->address()),
+  RemoteBuffer(RemoteBackend& backend, std::unique_ptr<Buffer> host,
+               std::unique_ptr<emulator::ReservedAddresses> wall)
+      : Buffer(wall == nullptr ? host->address() : wall->address(), host->bytes(),
+               /*on_host=*/wall == nullptr),
         backend_(backend),
-        host_(std::move(host)) {
-    backend_.ranges_[address] = {bytes(), host_->address()};
+        host_(std::move(host)),
+        wall_(std::move(wall)) {
+    backend_.ranges_[address()] = {bytes(), host_->address()};
   }
   ~RemoteBuffer() override {
     backend_.RunUntil(backend_.n_called_);
     backend_.ranges_.erase(address());
-    if (address() != host_->address()) {
-      ::munmap(address(), MappedBytes(bytes()));
-    }
   }
-  static std::size_t MappedBytes(std::int64_t bytes) { return static_cast<std::size_t>(bytes + 1); }
 
  private:
   RemoteBackend& backend_;
   std::unique_ptr<Buffer> host_;
+  std::unique_ptr<emulator::ReservedAddresses> wall_;  // null for shared memory
 };
 
 RemoteBackend::RemoteBackend(std::unique_ptr<Backend> host, RemoteOrder order)
@@ -52,14 +51,11 @@ Result<std::unique_ptr<Buffer>> RemoteBackend::Allocate(std::int64_t bytes, Memo
   if (!host) {
     return Unexpected(host.error());
   }
-  std::byte* address = (*host)->address();
+  std::unique_ptr<emulator::ReservedAddresses> wall;
   if (kind == MemoryKind::kDevice) {
-    void* wall = ::mmap(nullptr, RemoteBuffer::MappedBytes(bytes), PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    Check(wall != MAP_FAILED, "addresses for memory of the remote backend");
-    address = static_cast<std::byte*>(wall);
+    wall = std::make_unique<emulator::ReservedAddresses>(bytes);
   }
-  return std::make_unique<RemoteBuffer>(*this, *std::move(host), address);
+  return std::make_unique<RemoteBuffer>(*this, *std::move(host), std::move(wall));
 }
 
 Result<const std::byte*> RemoteBackend::Import(std::span<const std::byte> bytes) {

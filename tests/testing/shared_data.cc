@@ -11,8 +11,19 @@
 
 namespace fathom::testing {
 
+namespace {
+
+// The folder of the build, unless a variable of the environment names another one: programs of
+// tests also run where they were not built.
+std::filesystem::path Folder(const char* variable, const char* of_build) {
+  const char* const other = std::getenv(variable);
+  return other == nullptr ? of_build : other;
+}
+
+}  // namespace
+
 std::optional<std::filesystem::path> SharedData(std::string_view relative) {
-  const std::filesystem::path shared = std::filesystem::path(FATHOM_SHARED_DIR) / relative;
+  const std::filesystem::path shared = Folder("FATHOM_SHARED_DIR", FATHOM_SHARED_DIR) / relative;
   if (std::filesystem::exists(shared)) {
     return shared;
   }
@@ -29,7 +40,7 @@ std::optional<std::filesystem::path> SharedData(std::string_view relative) {
 }
 
 std::filesystem::path ProjectPath(std::string_view relative) {
-  return std::filesystem::path(FATHOM_SOURCE_DIR) / relative;
+  return Folder("FATHOM_SOURCE_DIR", FATHOM_SOURCE_DIR) / relative;
 }
 
 std::string ReadFile(const std::filesystem::path& path) {

@@ -12,6 +12,7 @@
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "kernels/profile.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/report.h"
@@ -69,6 +70,10 @@ Result<Measured> AddUp(const Measured& mine, Communicator& ranks) {
     sum.median.fma_gflop_s += one.median.fma_gflop_s;
     sum.best.read_gb_s += one.best.read_gb_s;
     sum.best.fma_gflop_s += one.best.fma_gflop_s;
+    sum.median.copy_gb_s += one.median.copy_gb_s;
+    sum.best.copy_gb_s += one.best.copy_gb_s;
+    sum.median.launch_us = std::max(sum.median.launch_us, one.median.launch_us);
+    sum.best.launch_us = std::max(sum.best.launch_us, one.best.launch_us);
   }
   return sum;
 }
@@ -106,6 +111,13 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
       loaded->backend().MakeRooflineProbe({.buffer_bytes = command.bandwidth_mib * kMebibyte,
                                            .huge_pages = command.run.weights.huge_pages});
   if (!probe) return Unexpected(probe.error());
+  std::unique_ptr<Profiler> profiler;
+  if (command.profile) {
+    Result<std::unique_ptr<Profiler>> made = loaded->backend().MakeProfiler();
+    if (!made) return Unexpected(made.error());
+    profiler = *std::move(made);
+    plan->profiler = profiler.get();
+  }
 
   Result<std::vector<bench::RowResult>> rows = [&] {
     ProgressBar bar("measuring");
@@ -128,6 +140,7 @@ Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log) {
       .model = std::filesystem::canonical(*directory, ignored).filename().string(),
       .weight_gb = 1e-9 * measured->weight_bytes,
       .isa = std::string(Name(*isa)),
+      .device = std::string(loaded->backend().OnHost() ? "" : loaded->backend().Name()),
       .n_ranks = ranks.all().size(),
       .n_threads = (*probe)->n_threads(),
       .page_bytes = (*probe)->page_bytes(),

@@ -184,9 +184,9 @@ Status Ranks::Watch(Interrupt& interrupt) {
     if (!failed) {
       FindSilences(ranks_, last_turn);
     }
-    if (interrupt.Take()) {
-      SignalAll(SIGTERM);  // a server drains
-    }
+    // A server drains, and ends at once after a second signal: the ranks have already received
+    // what the terminal has sent.
+    if (interrupt.Take() && !interrupt.was_terminal()) SignalAll(SIGTERM);
     if (!failed && CauseOf(ranks_, 0)) {
       failed = Clock::now();
     }

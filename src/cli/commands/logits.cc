@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors_writer.h"
 #include "cli/commands/commands.h"
@@ -75,11 +76,8 @@ void SplitForStages(const LogitsCommand& command, Plan& plan) {
 }
 
 Result<SafetensorsWriter> CreateFile(const LogitsCommand& command, const Plan& plan) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(command.out, ignored)) {
-    return MakeError(ErrorCode::kInvalidArgument, "{}: expected a file to write, found a directory",
-                     command.out.string());
-  }
+  if (Status regular = CheckRegularOrNone(command.out); !regular)
+    return Unexpected(regular.error());
   std::vector<SafetensorsWriter::Declaration> tensors = {
       {"logits", DType::kF32, {plan.n_tokens(), plan.vocab_size}}};
   if (command.mtp) {

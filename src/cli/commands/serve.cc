@@ -107,14 +107,15 @@ Result<AccessOptions> MakeAccessOptions(const ServeCommand& command) {
 }
 
 // A key that others can read is no secret.
+// `option`: names the file.
 void WarnOfReaders(std::string_view option, const std::filesystem::path& file, Log& log) {
   std::error_code failed;
   const auto status = std::filesystem::status(file, failed);
   if (file.empty() || failed || !std::filesystem::is_regular_file(status)) return;
   if ((status.permissions() & std::filesystem::perms::others_read) !=
       std::filesystem::perms::none) {
-    log.Warn("{}-file: all users of this machine can read {}; chmod 600 ends that", option,
-             file.string());
+    log.Warn("{}: all users of this machine can read {}, where keys are; chmod 600 ends that",
+             option, file.string());
   }
 }
 
@@ -192,8 +193,9 @@ void ShutDown(const ServeCommand& command, Service& service, HttpServer& server,
 Status RunCommand(const ServeCommand& command, RankProcess& ranks, Log& log) {
   Result<AccessOptions> access = MakeAccessOptions(command);
   if (!access) return Unexpected(access.error());
-  WarnOfReaders("--api-key", command.api_key_file, log);
-  WarnOfReaders("--admin-key", command.admin_key_file, log);
+  WarnOfReaders("--api-key-file", command.api_key_file, log);
+  WarnOfReaders("--admin-key-file", command.admin_key_file, log);
+  for (const auto& file : command.config_files_with_keys) WarnOfReaders("--config", file, log);
   const Result<ModelFiles> files = ModelFiles::Read(command.run.model);
   if (!files) return Unexpected(files.error());
   const Result<std::int64_t> n_context = ServeContext(command, files->config);

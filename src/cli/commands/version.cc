@@ -28,7 +28,7 @@ std::string VersionText() {
       "fathom {}, commit {}\n"
       "compiler: {}, {}\n"
       "instruction sets: compiled {}; present {}\n"
-      "backends: cpu, reference",
+      "backends: cpu, reference; for GPUs see fathom devices",
       build.version, build.commit, build.compiler, build.build_type,
       fmt::join(Names({std::begin(kAllIsas), std::end(kAllIsas)}), " "),
       fmt::join(Names(AvailableIsas()), " "));

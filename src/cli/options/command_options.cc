@@ -50,17 +50,31 @@ void AddChat(Command& root, ChatCommand& options) {
       "  echo \"Tell me a story.\" | fathom chat --seed 1");
 }
 
+void AddDevices(Command& root) {
+  Command command =
+      root.AddCommand("devices", "List the processor and the GPUs, and why one is not used");
+  command.Footer(
+      "GPUs are numbered as --device takes them.\n"
+      "Examples:\n"
+      "  fathom devices");
+}
+
 void AddInspect(Command& root, InspectCommand& options) {
   Command command = root.AddCommand("inspect", "Describe a checkpoint: contents, memory, faults");
   command.Add(
       {"model", "DIR", "Directory of the checkpoint (default: as --model)", Text(options.model)});
   command.AddFlag("--json", options.json, "One JSON object");
   command.AddFlag("--deep", options.deep, "Also read the scales of the routed experts");
+  command.Add({"--device-memory", "SIZE",
+               "Plan this much free memory of a GPU, like 24G, for a sequence of 8192 tokens",
+               MemorySize([&options](std::int64_t bytes) { options.device_memory = bytes; })});
+  AddHostExperts(command, options.experts);
   command.Footer(
       "Exit code 1 if anything is wrong with the files; all problems are listed.\n"
       "Examples:\n"
       "  fathom inspect DIR\n"
-      "  fathom inspect --deep --json DIR");
+      "  fathom inspect --deep --json DIR\n"
+      "  fathom inspect --device-memory 80G DIR");
 }
 
 void AddTokenize(Command& root, TokenizeCommand& options) {
@@ -210,6 +224,8 @@ Command AddBench(Command& root, BenchCommand& options) {
   command.Add({"--bandwidth-mib", "N",
                "MiB of memory to measure the read bandwidth with (default: 1024)",
                Integer(1, 1 << 20, options.bandwidth_mib)});
+  command.AddFlag("--profile", options.profile,
+                  "Also run each row once more and show the time of each kernel (GPUs)");
   command.AddFlag("--json", options.json, "One JSON object");
   command.AddFlag("--csv", options.csv, "Comma-separated values", "--json");
   command.Add({"--plot", "FILE", "Also draw throughput against depth, as SVG", Text(options.plot)});
@@ -261,6 +277,7 @@ void AddCommands(Command root, ParsedCommands& commands) {
   AddChat(root, commands.chat);
   AddServe(root, commands.serve);
   AddBatch(root, commands.batch);
+  AddDevices(root);
   AddInspect(root, commands.inspect);
   AddTokenize(root, commands.tokenize);
   AddEncode(root, commands.encode);

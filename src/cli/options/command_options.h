@@ -26,6 +26,7 @@ struct ParsedCommands {
   BenchServeCommand bench_serve;
   LaunchCommand launch;
   PlanCommand plan;
+  DevicesCommand devices;
 };
 
 // Adds all commands and the options of the program. `commands` holds the defaults and must outlive

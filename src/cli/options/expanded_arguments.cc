@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 #include "cli/options/foreign_options.h"
@@ -20,6 +21,9 @@ constexpr std::string_view kMeaningless[] = {
 constexpr std::string_view kMeaninglessFlags[] = {"--enable-auto-tool-choice",
                                                   "--enable-prefix-caching", "--trust-remote-code",
                                                   "--enable-expert-parallel"};
+
+// Options whose value is a secret.
+constexpr std::string_view kKeys[] = {"--api-key", "--admin-key"};
 
 // Options whose value is on or off, where a JSON file may say true or false.
 constexpr std::string_view kOnOff[] = {"isolate-keys", "pin", "prefix-cache", "thinking"};
@@ -70,7 +74,7 @@ Status AddValue(const std::string& file, const std::string& key, const JsonValue
 }
 
 Status AddFile(const std::string& file, const std::vector<std::string>& given,
-               std::vector<std::string>* words) {
+               ExpandedArguments* expanded) {
   const Result<std::string> text = ReadInput(file, kMostSettingsBytes);
   if (!text) return MakeError(text.error().code, "--config: {}", text.error().message);
   const Result<JsonValue> json = ParseJson(*text, {.python_constants = false});
@@ -79,6 +83,7 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
         ErrorCode::kInvalidArgument, "--config: {}: expected a JSON object of options, found {}",
         file, json ? json->Describe() : fmt::format("other text ({})", json.error().message));
   }
+  bool has_keys = false;
   for (std::size_t i = 0; i < json->items().size(); ++i) {
     const std::string key(json->key(i));
     const JsonValue& value = json->items()[i];
@@ -86,16 +91,15 @@ Status AddFile(const std::string& file, const std::vector<std::string>& given,
     if (name == "--config") {
       return MakeError(ErrorCode::kInvalidArgument, "{}: config: a file cannot name another", file);
     }
+    has_keys = has_keys || (Contains(kKeys, name) && !value.IsNull());
     if (Contains(given, name) || value.IsNull()) continue;
     const std::string plain = name.substr(2);
-    if (!value.IsArray()) {
-      if (Status added = AddValue(file, plain, value, words); !added) return added;
-      continue;
-    }
-    for (const JsonValue& entry : value.items()) {
-      if (Status added = AddValue(file, plain, entry, words); !added) return added;
+    const auto values = value.IsArray() ? value.items() : std::span(&value, 1);
+    for (const JsonValue& entry : values) {
+      if (Status added = AddValue(file, plain, entry, &expanded->words); !added) return added;
     }
   }
+  if (has_keys) expanded->files_with_keys.push_back(file);
   return {};
 }
 
@@ -128,7 +132,7 @@ Result<ExpandedArguments> ExpandArguments(const std::vector<std::string>& words)
     }
   }
   for (const std::string& file : files) {
-    const Status added = AddFile(file, given, &expanded.words);
+    const Status added = AddFile(file, given, &expanded);
     if (!added) return Unexpected(added.error());
   }
   expanded.words.insert(expanded.words.end(), rest.begin(), rest.end());

@@ -20,8 +20,9 @@ namespace fathom::cli {
 // --allowed-origins and others. Options of theirs that choose a parser or a template are dropped:
 // those of this model are always on.
 struct ExpandedArguments {
-  std::vector<std::string> words;    // without the program's name
-  std::vector<std::string> dropped;  // names of options that mean nothing here
+  std::vector<std::string> words;            // without the program's name
+  std::vector<std::string> dropped;          // names of options that mean nothing here
+  std::vector<std::string> files_with_keys;  // those of --config in which a key stands
 };
 
 // Errors: a file that cannot be read, is no such object, or names itself; what is wrong with a

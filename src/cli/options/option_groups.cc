@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "cli/options/option_values.h"
 #include "engine/sampling_fields.h"
+#include "kernels/registry.h"
 #include "model/draft/drafters.h"
 
 namespace fathom::cli {
@@ -116,6 +118,20 @@ void AddSampling(Command& command, SamplingOptions& sampling) {
   AddStops(command, sampling);
 }
 
+void AddPaths(Command& command, ExecutionPaths& paths) {
+  command.Add({"--products", "WAY",
+               "Order of the sums: exact (the bits of all devices), fast or fp8 (tensor cores; no "
+               "backend has them yet) (default: auto)",
+               OneOf({std::begin(kProductPaths), std::end(kProductPaths)}, paths.products)});
+  command.Add({"--attention", "WAY",
+               "portable, or flash (tensor cores; no backend has it yet) (default: auto)",
+               OneOf({std::begin(kAttentionPaths), std::end(kAttentionPaths)}, paths.attention)});
+  command.Add({"--moe", "WAY",
+               "Routed experts of a device: grouped, or fused with the exchange between ranks (no "
+               "backend has it yet) (default: auto)",
+               OneOf({std::begin(kMoePaths), std::end(kMoePaths)}, paths.moe)});
+}
+
 }  // namespace
 
 void AddModel(Command& command, std::filesystem::path& model) {
@@ -150,9 +166,26 @@ void AddMachine(Command& command, RunOptions& run) {
                   "Read all weights and keep them in memory (RLIMIT_MEMLOCK)");
   command.AddFlag("--huge-pages", run.weights.huge_pages,
                   "Copy all weights into huge pages: reads faster, loads slower");
+  command.Add({"--backend", "NAME",
+               "What computes: cpu, cuda (NVIDIA) or hip (AMD); auto: the CPU (default: auto)",
+               OneOf({std::begin(kBackendNames), std::end(kBackendNames)}, run.backend)});
+  command.Add({.names = "--device",
+               .value = "N",
+               .help = "Number of the GPU, as fathom devices lists them (default: 0)",
+               .read = Integer(0, 1023, run.device),
+               .needs = "--backend"});
+  AddPaths(command, run.paths);
+  AddHostExperts(command, run.host_experts);
   command.Add({"--cpu-isa", "ISA",
                "Instruction set: scalar, avx2, avx512 or avx512_bf16 (default: the best present)",
                OneOf({"scalar", "avx2", "avx512", "avx512_bf16"}, run.cpu_isa)});
+}
+
+void AddHostExperts(Command& command, HostExpertChoice& choice) {
+  command.Add({"--experts", "WHERE",
+               "Experts for which a GPU has no memory: gpu (it reads them over the bus), cpu "
+               "(computes them) or auto: gpu up to 15 % of all experts (default: auto)",
+               OneOf(kHostExpertNames, choice)});
 }
 
 void AddRanks(Command& command, RankOptions& ranks) {

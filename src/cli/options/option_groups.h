@@ -19,6 +19,8 @@ void AddModel(Command& command, std::filesystem::path& model);
 void AddThreads(Command& command, int& n_threads);
 // Threads, processors, instruction set, memory of the weights.
 void AddMachine(Command& command, RunOptions& run);
+// What computes the experts for which a GPU has no memory.
+void AddHostExperts(Command& command, HostExpertChoice& choice);
 // The division of the model among ranks.
 void AddRanks(Command& command, RankOptions& ranks);
 // Adds model, machine and context; how requests are served (caches, batches, drafts, the trace);

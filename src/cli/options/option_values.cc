@@ -143,10 +143,6 @@ ReadValue OneOf(std::vector<std::string_view> names, std::string& variable) {
   return ReadName(names, [names, &variable](std::size_t i) { variable = names[i]; });
 }
 
-ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, bool& variable) {
-  return ReadName(names, [names, name, &variable](std::size_t i) { variable = names[i] == name; });
-}
-
 ReadValue Seed(std::function<void(std::uint64_t)> store) {
   return Expect("a whole number from 0 to 2^64 - 1", ParseInteger<std::uint64_t>, std::move(store));
 }

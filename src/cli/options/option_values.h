@@ -72,19 +72,18 @@ ReadValue OneOf(std::vector<std::string_view> names, std::string& variable);
 // One of `names`, which stand in the order of the enum.
 template <class Enum, std::size_t n>
 ReadValue OneOf(const std::string_view (&names)[n], Enum& variable) {
+  using Value = typename decltype(std::optional(variable))::value_type;
   return ReadName({names, names + n},
-                  [&variable](std::size_t i) { variable = static_cast<Enum>(i); });
-}
-template <class Enum, std::size_t n>
-ReadValue OneOf(const std::string_view (&names)[n], std::optional<Enum>& variable) {
-  return ReadName({names, names + n},
-                  [&variable](std::size_t i) { variable = static_cast<Enum>(i); });
+                  [&variable](std::size_t i) { variable = static_cast<Value>(i); });
 }
 // One of two names, of which `name` is true.
-ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, bool& variable);
+template <class Bool>
+ReadValue TrueFor(std::string_view name, std::vector<std::string_view> names, Bool& variable) {
+  return ReadName(names, [names, name, &variable](std::size_t i) { variable = names[i] == name; });
+}
 template <class Bool>
 ReadValue OnOff(Bool& variable) {
-  return ReadName({"on", "off"}, [&variable](std::size_t i) { variable = i == 0; });
+  return TrueFor("on", {"on", "off"}, variable);
 }
 
 // A whole number of 64 bits without a sign.

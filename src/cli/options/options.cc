@@ -57,6 +57,7 @@ ParsedCommands Defaults() {
   const std::string rank_link = Environment(kRankLinkVariable);
   const std::filesystem::path model = Environment("FATHOM_MODEL");
   const RunOptions run = {.model = model,
+                          .backend = "auto",
                           .n_threads = std::max(AvailableCores() / LocalRanks(rank_link), 1),
                           .cpu_isa = "",
                           .n_context = {},
@@ -101,6 +102,7 @@ Options SelectOptions(const std::string& name, ParsedCommands& commands) {
   select("bench serve", commands.bench_serve);
   select("launch", commands.launch);
   select("plan", commands.plan);
+  select("devices", commands.devices);
   return options;
 }
 
@@ -149,6 +151,10 @@ CommandLine ParseCommandLine(int argc, char** argv) {
   if (line.options) {
     line.options->dropped = arguments->dropped;
     line.options->rank_link = Environment(kRankLinkVariable);
+    if (auto* serve = std::get_if<ServeCommand>(&line.options->command); serve != nullptr) {
+      serve->config_files_with_keys.assign(arguments->files_with_keys.begin(),
+                                           arguments->files_with_keys.end());
+    }
     if (auto* launch = std::get_if<LaunchCommand>(&line.options->command); launch != nullptr) {
       launch->arguments = launched;
     }

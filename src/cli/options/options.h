@@ -88,8 +88,9 @@ struct ServeCommand : ApiCommand {
   std::vector<std::string> api_keys;
   std::filesystem::path api_key_file;  // one key a line; empty: none
   std::vector<std::string> admin_keys;
-  std::filesystem::path admin_key_file;  // the same
-  std::optional<bool> isolate_keys;      // missing: if there are several
+  std::filesystem::path admin_key_file;                       // the same
+  std::vector<std::filesystem::path> config_files_with_keys;  // those of --config with a key inside
+  std::optional<bool> isolate_keys;                           // missing: if there are several
   std::vector<std::string> cors_origins;
   std::vector<std::string> allowed_hosts;
   bool protect_metrics = false;
@@ -103,8 +104,13 @@ struct ServeCommand : ApiCommand {
   std::int64_t exact_replay_bytes = std::int64_t{64} << 20;
 };
 
+// Lists the processor and the GPUs.
+struct DevicesCommand {};
+
 struct InspectCommand {
   std::filesystem::path model;
+  std::optional<std::int64_t> device_memory;  // bytes, for a plan of them; missing: no plan
+  HostExpertChoice experts = HostExpertChoice::kAuto;
   bool json = false;
   bool deep = false;
 };
@@ -170,6 +176,7 @@ struct BenchCommand {
   int n_repetitions = 5;
   std::int64_t chunk = 512;           // tokens of a prefill step
   std::int64_t bandwidth_mib = 1024;  // memory the read bandwidth is measured with
+  bool profile = false;               // each row by kernel
   bool json = false;
   bool csv = false;
   std::filesystem::path plot;  // empty: none
@@ -234,7 +241,7 @@ struct Options {
   std::vector<std::string> dropped;  // options of other servers that mean nothing here
   std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
                TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
-               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand>
+               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand, DevicesCommand>
       command;
 };
 

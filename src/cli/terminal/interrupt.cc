@@ -41,11 +41,14 @@ Interrupt::~Interrupt() {
 bool Interrupt::Take() {
   signalfd_siginfo info;
   bool pressed = false;
+  bool is_terminal = true;
   while (descriptor_ >= 0 &&
          ::read(descriptor_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
     pressed = true;
     last_ = static_cast<int>(info.ssi_signo);
+    is_terminal = is_terminal && info.ssi_code == SI_KERNEL;
   }
+  if (pressed) was_terminal_ = is_terminal;
   return pressed;
 }
 

@@ -20,6 +20,9 @@ class Interrupt {
 
   // Whether Ctrl-C was pressed since the last call.
   bool Take();
+  // Whether all that Take took came from the terminal, which sends Ctrl-C to all processes that run
+  // in its foreground.
+  bool was_terminal() const { return was_terminal_; }
   // Waits until `descriptor` can be read (true) or Ctrl-C is pressed (false; Take is then due).
   bool WaitFor(int descriptor);
   // Ends the program as the signal does if there was one: for times when there is nothing to go
@@ -28,7 +31,8 @@ class Interrupt {
 
  private:
   const sigset_t set_;
-  int last_ = SIGINT;    // the signal that was taken last
+  int last_ = SIGINT;  // the signal that was taken last
+  bool was_terminal_ = false;
   int descriptor_ = -1;  // -1: signals cannot be watched here, and SIGINT ends the program as ever
 };
 

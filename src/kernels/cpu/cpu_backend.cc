@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "kernels/cpu/kernel_tables.h"
 #include "kernels/host_roofline.h"
 #include "kernels/shape_checks.h"
@@ -15,12 +14,6 @@ namespace {
 
 constexpr std::int64_t kSinkhornWork = 16 * 1024;
 constexpr std::int64_t kGateWork = 4;  // work per number of a gate's row: rows are transposed
-
-void CheckMix(const HcMix& mix, std::int64_t rows) {
-  Check(mix.post.rows == rows && mix.post.cols == kStreams && mix.comb.rows == rows &&
-            mix.comb.cols == kStreams * kStreams,
-        "hyper-connections: shapes of the mix");
-}
 
 }  // namespace
 
@@ -46,8 +39,7 @@ Result<std::unique_ptr<RooflineProbe>> CpuBackend::MakeRooflineProbe(
 
 void CpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
                          Matrix<Bf16> out) {
-  Check(out.rows == x.rows && out.cols == x.cols && std::ssize(weight) == x.cols,
-        "RmsNorm: shapes");
+  CheckRmsNorm(x, weight, out);
   ForItems(x.rows, x.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       kernels_.rms_norm(Bits(x.Row(row)), Bits(weight.data()), eps, x.cols, Bits(out.Row(row)));
@@ -57,9 +49,7 @@ void CpuBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, flo
 
 void CpuBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
                         Matrix<Bf16> out) {
-  Check(
-      gate.rows == out.rows && gate.cols == out.cols && up.rows == out.rows && up.cols == out.cols,
-      "SwiGlu: shapes");
+  CheckSwiGlu(gate, up, out);
   ForItems(out.rows, out.cols * kActivationWork, [&](std::int64_t first, std::int64_t end) {
     kernels_.swiglu(Bits(gate.Row(first)), Bits(up.Row(first)), clamp, nullptr,
                     (end - first) * out.cols, Bits(out.Row(first)));
@@ -90,9 +80,7 @@ void CpuBackend::HyperGates(const cpu::HyperWeights& w, cpu::HyperRows rows) {
 void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                        Matrix<Bf16> out, HcMix mix) {
   if (streams.cols % 16 != 0) return ReferenceBackend::HcPre(streams, w, options, out, mix);
-  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
-  CheckMix(mix, out.rows);
-  Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
+  CheckHcPre(streams, options, out, mix);
   const cpu::HyperWeights weights = {.fn = w.fn,
                                      .base = w.base,
                                      .scale = w.scale,
@@ -110,8 +98,7 @@ void CpuBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcO
 }
 
 void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  Check(streams.cols == kStreams * y.cols && streams.rows == y.rows, "HcPost: shapes");
-  CheckMix(mix, y.rows);
+  CheckHcPost(y, mix, streams);
   ForItems(y.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       kernels_.hyper_post(Bits(y.Row(row)), mix.post.Row(row), mix.comb.Row(row), y.cols,
@@ -123,7 +110,7 @@ void CpuBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> str
 void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
                         Matrix<Bf16> out) {
   if (streams.cols % 16 != 0) return ReferenceBackend::HcHead(streams, w, options, out);
-  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
+  CheckHcHead(streams, out);
   const cpu::HyperWeights weights = {.fn = w.fn,
                                      .base = w.base,
                                      .scale = w.scale,
@@ -137,7 +124,7 @@ void CpuBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w, const Hc
 }
 
 void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
+  CheckAddToStreams(x, streams);
   ForItems(x.rows, streams.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       for (std::int64_t stream = 0; stream < kStreams; ++stream) {
@@ -149,8 +136,7 @@ void CpuBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
 
 void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                             const RopeRows& rope) {
-  Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
-  CheckRope(rope, q.rows, head_dim);
+  CheckQueryHeads(q, head_dim, rope);
   const std::int64_t heads = q.cols / head_dim;
   ForItems(q.rows * heads, head_dim * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
@@ -161,9 +147,8 @@ void CpuBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
 
 void CpuBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
                             const RopeRows& rope) {
-  CheckRope(rope, kv.rows, kv.cols);
+  CheckWindowKeys(kv, norm, rope);
   const std::int64_t plain = kv.cols - 2 * rope.cos.cols;
-  Check(std::ssize(norm) == kv.cols && plain % kSimulationGroup == 0, "WindowKeys: shapes");
   ForItems(kv.rows, 2 * kv.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       std::uint16_t* key = Bits(kv.Row(row));

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -41,10 +42,7 @@ cpu::Product WithRows(cpu::Product product, std::int64_t t) {
 
 void CpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
                        const Routing& out) {
-  Check(out.ids.rows == logits.rows && out.weights.rows == logits.rows &&
-            out.ids.cols == out.weights.cols && out.ids.cols <= logits.cols,
-        "Route: shapes");
-  Check(std::ssize(bias) == logits.cols, "Route: shape of the bias");
+  CheckRoute(logits, bias, out);
   const auto n_experts = static_cast<std::size_t>(logits.cols);
   const auto choose = [&](std::int64_t first, std::int64_t end, int worker) {
     const std::span<float> piece = Piece(scratch_.expert_scores, worker, team_.n_threads());
@@ -172,9 +170,7 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const 
                             float clamp, Matrix<Bf16> rows) {
   const std::span<const ExpertWeights> experts = set.experts;
   const std::int64_t k = routing.ids.cols;
-  Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
-            rows.rows == x.rows * k && rows.cols == x.cols,
-        "ExpertRows: shapes");
+  CheckExpertRows(x, routing, rows);
   if (rows.rows == 0) return;
   if (experts.empty() || !set.is_uniform) {
     return ReferenceBackend::ExpertRows(x, routing, set, clamp, rows);
@@ -196,9 +192,7 @@ void CpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const 
 void CpuBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                                 Matrix<Bf16> out) {
   const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
-  Check(rows.rows == k * out.rows && rows.cols == out.cols && shared.rows == out.rows &&
-            shared.cols == out.cols && (k > 0 || out.rows == 0),
-        "CombineExperts: shapes");
+  CheckCombineExperts(rows, shared, out);
   ForItems(out.rows, k * out.cols * kElementWork, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t row = first; row < end; ++row) {
       kernels_.combine(Bits(rows.Row(row * k)), k, Bits(shared.Row(row)), out.cols,

@@ -100,7 +100,7 @@ void CpuBackend::Prepare(cpu::ProductFormat format, const Bf16* x, std::int64_t 
 
 template <class Out>
 void CpuBackend::MultiplyDense(Matrix<const Bf16> x, const Weight& w, Matrix<Out> out) {
-  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  CheckLinear(x, w, out.rows, out.cols);
   cpu::Product product = ProductOf(w, /*quantize=*/true);
   product.x = scratch_.activations.data();
   product.x_stride = cpu::PreparedStride(w.k);
@@ -133,9 +133,7 @@ void CpuBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out
 // one loop. A chunk has as many groups as leave room for all rows, so that weights are read once.
 void CpuBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                Matrix<Bf16> out) {
-  Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
-            out.cols == w.n,
-        "GroupedLinear: shapes");
+  CheckGroupedLinear(x, w, groups, out);
   constexpr std::int64_t kMaxChunk = 16;
   const std::int64_t group_rows = w.n / groups;
   const std::int64_t stride = cpu::PreparedStride(w.k);

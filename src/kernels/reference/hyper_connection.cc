@@ -3,10 +3,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/check.h"
 #include "kernels/math.h"
 #include "kernels/reference/lanes.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -86,11 +86,7 @@ void MixDown(const Bf16* x, std::int64_t d, const float* m, const HcWeights& w, 
 
 void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
                              const HcOptions& options, Matrix<Bf16> out, HcMix mix) {
-  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcPre: shapes");
-  Check(mix.post.rows == out.rows && mix.post.cols == kStreams && mix.comb.rows == out.rows &&
-            mix.comb.cols == kStreams * kStreams,
-        "HcPre: shapes of the mix");
-  Check(options.sinkhorn_iterations >= 1, "HcPre: no Sinkhorn iteration");
+  CheckHcPre(streams, options, out, mix);
   for (std::int64_t row = 0; row < out.rows; ++row) {
     float m[kHcGates];
     MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kHcGates, m);
@@ -110,10 +106,7 @@ void ReferenceBackend::HcPre(Matrix<const Bf16> streams, const HcWeights& w,
 }
 
 void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) {
-  Check(streams.cols == kStreams * y.cols && streams.rows == y.rows, "HcPost: shapes");
-  Check(mix.post.rows == y.rows && mix.post.cols == kStreams && mix.comb.rows == y.rows &&
-            mix.comb.cols == kStreams * kStreams,
-        "HcPost: shapes of the mix");
+  CheckHcPost(y, mix, streams);
   const std::int64_t d = y.cols;
   for (std::int64_t row = 0; row < y.rows; ++row) {
     const float* post = mix.post.Row(row);
@@ -136,7 +129,7 @@ void ReferenceBackend::HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf1
 
 void ReferenceBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w,
                               const HcOptions& options, Matrix<Bf16> out) {
-  Check(streams.cols == kStreams * out.cols && out.rows == streams.rows, "HcHead: shapes");
+  CheckHcHead(streams, out);
   for (std::int64_t row = 0; row < out.rows; ++row) {
     float m[kStreams];
     MixRow(streams.Row(row), streams.cols, w.fn, options.norm_eps, kStreams, m);
@@ -145,7 +138,7 @@ void ReferenceBackend::HcHead(Matrix<const Bf16> streams, const HcWeights& w,
 }
 
 void ReferenceBackend::AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) {
-  Check(streams.cols == kStreams * x.cols && streams.rows == x.rows, "AddToStreams: shapes");
+  CheckAddToStreams(x, streams);
   for (std::int64_t row = 0; row < x.rows; ++row) {
     for (std::int64_t i = 0; i < streams.cols; ++i) {
       Bf16& s = streams.Row(row)[i];

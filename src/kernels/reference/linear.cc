@@ -175,7 +175,6 @@ float PlainProduct(const Bf16* x, const Weight& w, std::int64_t i, std::int64_t 
 // Calls store(row, i, sum) for every element of x * w^T.
 template <class Store>
 void Multiply(Matrix<const Bf16> x, const Weight& w, const Store& store) {
-  CheckWeight(w);
   const bool fp4 = w.format == WeightFormat::kFp4;
   const bool quantised = fp4 || w.format == WeightFormat::kFp8;
   QuantizedRow quantized;
@@ -196,23 +195,19 @@ void Multiply(Matrix<const Bf16> x, const Weight& w, const Store& store) {
 }  // namespace
 
 void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) {
-  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  CheckLinear(x, w, out.rows, out.cols);
   Multiply(x, w,
            [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = ToBf16(sum); });
 }
 
 void ReferenceBackend::Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) {
-  Check(x.cols == w.k && out.rows == x.rows && out.cols == w.n, "Linear: shapes");
+  CheckLinear(x, w, out.rows, out.cols);
   Multiply(x, w, [&](std::int64_t row, std::int64_t i, float sum) { out.Row(row)[i] = sum; });
 }
 
 void ReferenceBackend::GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
                                      Matrix<Bf16> out) {
-  CheckWeight(w);
-  Check(groups > 0 && x.cols == groups * w.k && w.n % groups == 0 && out.rows == x.rows &&
-            out.cols == w.n,
-        "GroupedLinear: shapes");
-  Check(w.format != WeightFormat::kFp4, "FP4 weights need quantised activations");
+  CheckGroupedLinear(x, w, groups, out);
   const bool by_blocks = w.format != WeightFormat::kF32 && w.k % kFp8Block == 0;
   const std::int64_t rows_per_group = w.n / groups;
   for (std::int64_t row = 0; row < x.rows; ++row) {

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "base/check.h"
 #include "kernels/math.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 namespace {
@@ -56,30 +56,11 @@ void ChooseExperts(std::span<const float> logits, std::span<const float> bias,
   std::sort(ids.begin(), ids.end());
 }
 
-void CheckRouting(Matrix<const float> logits, const Routing& out) {
-  Check(out.ids.rows == logits.rows && out.weights.rows == logits.rows &&
-            out.ids.cols == out.weights.cols && out.ids.cols <= logits.cols,
-        "Route: shapes");
-}
-
-bool IsUniform(std::span<const ExpertWeights> experts) {
-  const auto same = [](const Weight& a, const Weight& b) {
-    return a.format == b.format && a.scale_format == b.scale_format && a.n == b.n && a.k == b.k &&
-           a.k_parts == b.k_parts;
-  };
-  return std::all_of(experts.begin(), experts.end(), [&](const ExpertWeights& expert) {
-    return same(expert.w1, experts[0].w1) && same(expert.w3, experts[0].w1) &&
-           same(expert.w2, experts[0].w2);
-  });
-}
-
 }  // namespace
 
 void ReferenceBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
                               Matrix<Bf16> out) {
-  Check(
-      gate.rows == out.rows && gate.cols == out.cols && up.rows == out.rows && up.cols == out.cols,
-      "SwiGlu: shapes");
+  CheckSwiGlu(gate, up, out);
   for (std::int64_t i = 0; i < out.rows * out.cols; ++i) {
     out.data[i] = ToBf16(Activate(gate.data[i], up.data[i], clamp));
   }
@@ -87,8 +68,7 @@ void ReferenceBackend::SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, fl
 
 void ReferenceBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
                              const Routing& out) {
-  CheckRouting(logits, out);
-  Check(std::ssize(bias) == logits.cols, "Route: shape of the bias");
+  CheckRoute(logits, bias, out);
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     ChooseExperts(logits.RowSpan(row), bias, out.ids.RowSpan(row));
     WeighExperts(logits.RowSpan(row), out.ids.RowSpan(row), scale, out.weights.Row(row));
@@ -98,8 +78,7 @@ void ReferenceBackend::Route(Matrix<const float> logits, std::span<const float> 
 void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
                                     Matrix<const std::int64_t> table, float scale,
                                     const Routing& out) {
-  CheckRouting(logits, out);
-  Check(logits.rows == batch.n_tokens() && table.cols == out.ids.cols, "RouteByToken: shapes");
+  CheckRouteByToken(batch, logits, table, out);
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     Token token = batch.tokens[static_cast<std::size_t>(row)];
     if (token < 0 || token >= table.rows) {
@@ -123,15 +102,13 @@ void ReferenceBackend::RouteByToken(const BatchView& batch, Matrix<const float> 
 
 ExpertSet ReferenceBackend::BindExperts(std::int64_t block,
                                         std::span<const ExpertWeights> experts) {
-  return {.block = block, .experts = experts, .is_uniform = IsUniform(experts)};
+  return {.block = block, .experts = experts, .is_uniform = AreUniform(experts)};
 }
 
 void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
                                   const ExpertSet& set, float clamp, Matrix<Bf16> rows) {
   const std::int64_t k = routing.ids.cols;
-  Check(routing.ids.rows == x.rows && routing.weights.rows == x.rows && routing.weights.cols == k &&
-            rows.rows == x.rows * k && rows.cols == x.cols,
-        "ExpertRows: shapes");
+  CheckExpertRows(x, routing, rows);
   for (std::int64_t i = 0; i < rows.rows; ++i) {
     const std::int32_t id = routing.ids.data[i];
     if (id == kRemoteExpert) continue;
@@ -156,9 +133,7 @@ void ReferenceBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing,
 void ReferenceBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
                                       Matrix<Bf16> out) {
   const std::int64_t k = out.rows == 0 ? 0 : rows.rows / out.rows;
-  Check(rows.rows == k * out.rows && rows.cols == out.cols && shared.rows == out.rows &&
-            shared.cols == out.cols && (k > 0 || out.rows == 0),
-        "CombineExperts: shapes");
+  CheckCombineExperts(rows, shared, out);
   for (std::int64_t row = 0; row < out.rows; ++row) {
     for (std::int64_t i = 0; i < out.cols; ++i) {
       float sum = ToFloat(rows.Row(row * k)[i]);

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/check.h"
 #include "kernels/reference/quantize.h"
 #include "kernels/reference/reference_backend.h"
 #include "kernels/reference/vectors.h"
@@ -28,8 +27,7 @@ void NormalizeHead(Bf16* q, std::int64_t head_dim, float eps) {
 }  // namespace
 
 void ReferenceBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) {
-  Check(out.rows == batch.n_tokens() && table.cols > 0 && out.cols % table.cols == 0,
-        "Embed: shapes");
+  CheckEmbed(batch, table, out);
   for (std::int64_t row = 0; row < out.rows; ++row) {
     Token token = batch.tokens[static_cast<std::size_t>(row)];
     if (token < 0 || token >= table.rows) {
@@ -44,8 +42,7 @@ void ReferenceBackend::Embed(const BatchView& batch, Matrix<const Bf16> table, M
 
 void ReferenceBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
                                Matrix<Bf16> out) {
-  Check(out.rows == x.rows && out.cols == x.cols && std::ssize(weight) == x.cols,
-        "RmsNorm: shapes");
+  CheckRmsNorm(x, weight, out);
   for (std::int64_t row = 0; row < x.rows; ++row) {
     NormalizeRow(x.Row(row), weight.data(), eps, x.cols, out.Row(row));
   }
@@ -53,8 +50,7 @@ void ReferenceBackend::RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weigh
 
 void ReferenceBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps,
                                   const RopeRows& rope) {
-  Check(head_dim > 0 && q.cols % head_dim == 0, "QueryHeads: shapes");
-  CheckRope(rope, q.rows, head_dim);
+  CheckQueryHeads(q, head_dim, rope);
   const std::int64_t pairs = rope.cos.cols;
   for (std::int64_t row = 0; row < q.rows; ++row) {
     for (Bf16* head = q.Row(row); head != q.Row(row) + q.cols; head += head_dim) {
@@ -66,10 +62,9 @@ void ReferenceBackend::QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float e
 
 void ReferenceBackend::WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
                                   const RopeRows& rope) {
-  CheckRope(rope, kv.rows, kv.cols);
+  CheckWindowKeys(kv, norm, rope);
   const std::int64_t pairs = rope.cos.cols;
   const std::int64_t plain = kv.cols - 2 * pairs;
-  Check(std::ssize(norm) == kv.cols && plain % kSimulationGroup == 0, "WindowKeys: shapes");
   for (std::int64_t row = 0; row < kv.rows; ++row) {
     NormalizeRow(kv.Row(row), norm.data(), eps, kv.cols, kv.Row(row));
     RotatePairs(kv.Row(row) + plain, pairs, rope.cos.Row(row), rope.sin.Row(row));

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "base/check.h"
 #include "kernels/host_buffer.h"
 #include "kernels/host_roofline.h"
 #include "kernels/rope.h"
+#include "kernels/shape_checks.h"
 
 namespace fathom {
 
@@ -53,10 +53,7 @@ Status ReferenceBackend::BeginStep(const BatchView&, std::span<const TableChange
 
 void ReferenceBackend::FillRopeRows(const BatchView& batch, std::span<const float> frequencies,
                                     Matrix<float> cos, Matrix<float> sin) {
-  const std::int64_t n = std::ssize(frequencies);
-  Check(cos.rows == batch.n_tokens() && sin.rows == batch.n_tokens() && cos.cols == n &&
-            sin.cols == n,
-        "FillRopeRows: shapes");
+  CheckFillRopeRows(batch, frequencies, cos, sin);
   for (std::int64_t row = 0; row < cos.rows; ++row) {
     RopeAngles(batch.positions[static_cast<std::size_t>(row)], frequencies, cos.Row(row),
                sin.Row(row));

@@ -8,6 +8,7 @@
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "measure/bench/profile_report.h"
 #include "measure/chart.h"
 
 namespace fathom::bench {
@@ -21,25 +22,34 @@ std::string_view KindName(const RowSpec& row) {
 }
 
 JsonValue ToJson(const Roofline& roofline) {
-  return {{"read_gb_s", roofline.read_gb_s}, {"fma_gflop_s", roofline.fma_gflop_s}};
+  JsonValue json = {{"read_gb_s", roofline.read_gb_s}, {"fma_gflop_s", roofline.fma_gflop_s}};
+  if (roofline.copy_gb_s > 0) {
+    json["copy_gb_s"] = roofline.copy_gb_s;
+    json["launch_us"] = roofline.launch_us;
+  }
+  return json;
 }
 
 JsonValue ToJson(const Report& report, const RowResult& result) {
-  return {{"name", Name(result.row)},
-          {"kind", KindName(result.row)},
-          {"n_tokens", result.row.n_tokens},
-          {"depth", result.row.depth},
-          {"n_sequences", result.row.n_sequences},
-          {"tok_s",
-           {{"min", result.tok_s.min}, {"median", result.tok_s.median}, {"max", result.tok_s.max}}},
-          {"gb_s", result.gb_s()},
-          {"percent_read", PercentRead(report, result)},
-          {"gflop_s", result.gflop_s()},
-          {"percent_fma", PercentFma(report, result)},
-          {"gb_per_token", result.gb_per_token},
-          {"gflop_per_token", result.gflop_per_token},
-          {"experts_per_layer", result.experts_per_layer},
-          {"roofline", ToJson(report.roofline)}};
+  JsonValue json = {
+      {"name", Name(result.row)},
+      {"kind", KindName(result.row)},
+      {"n_tokens", result.row.n_tokens},
+      {"depth", result.row.depth},
+      {"n_sequences", result.row.n_sequences},
+      {"tok_s",
+       {{"min", result.tok_s.min}, {"median", result.tok_s.median}, {"max", result.tok_s.max}}},
+      {"gb_s", result.gb_s()},
+      {"percent_read", PercentRead(report, result)},
+      {"gflop_s", result.gflop_s()},
+      {"percent_fma", PercentFma(report, result)},
+      {"gb_per_token", result.gb_per_token},
+      {"gflop_per_token", result.gflop_per_token},
+      {"experts_per_layer", result.experts_per_layer},
+      {"roofline", ToJson(report.roofline)}};
+  if (!report.device.empty()) json["percent_copy"] = PercentCopy(report, result);
+  if (result.profile) json["profile"] = ProfileJson(*result.profile, report.roofline);
+  return json;
 }
 
 // Quotes a field where RFC 4180 demands it.
@@ -80,10 +90,49 @@ std::vector<ChartLine> LinesOf(const Report& report, RowSpec::Kind kind) {
   return lines;
 }
 
+// What tables count in: processors in 1e9, GPUs in 1e12 per second.
+struct Units {
+  double scale;
+  std::string_view bytes;
+  std::string_view operations;
+  std::string_view limit;  // of bytes
+};
+const Units& UnitsOf(const Report& report) {
+  static constexpr Units kProcessors = {1, "GB/s", "GFLOP/s", "limit"};
+  static constexpr Units kGpu = {1e-3, "TB/s", "TFLOP/s", "copy"};
+  return report.device.empty() ? kProcessors : kGpu;
+}
+
+// What the bytes of rows are compared with.
+double LimitOf(const Report& report, const Roofline& roofline) {
+  return report.device.empty() ? roofline.read_gb_s : roofline.copy_gb_s;
+}
+
+std::string MachineText(const Report& report) {
+  if (!report.device.empty()) return report.device;
+  return fmt::format("{} thread{}, {}, pages of {} KiB", report.n_threads,
+                     report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024);
+}
+
+std::string RooflineText(const Report& report) {
+  const Roofline& limits = report.roofline;
+  if (report.device.empty()) {
+    return fmt::format("read {:.2f} GB/s, fma {:.1f} GFLOP/s", limits.read_gb_s,
+                       limits.fma_gflop_s);
+  }
+  return fmt::format("copy {:.2f} TB/s, fma {:.1f} TFLOP/s, read {:.2f} TB/s, launch {:.2f} us",
+                     1e-3 * limits.copy_gb_s, 1e-3 * limits.fma_gflop_s, 1e-3 * limits.read_gb_s,
+                     limits.launch_us);
+}
+
 }  // namespace
 
 double PercentRead(const Report& report, const RowResult& row) {
   return 100 * row.gb_s() / report.roofline.read_gb_s;
+}
+
+double PercentCopy(const Report& report, const RowResult& row) {
+  return 100 * row.gb_s() / report.roofline.copy_gb_s;
 }
 
 double PercentFma(const Report& report, const RowResult& row) {
@@ -91,28 +140,32 @@ double PercentFma(const Report& report, const RowResult& row) {
 }
 
 std::string ToTable(const Report& report) {
+  const Units& units = UnitsOf(report);
   std::string text = fmt::format(
       "model     {}, {:.2f} GB of weights\n"
-      "machine   {}{} thread{}, {}, pages of {} KiB\n"
-      "roofline  read {:.2f} GB/s, fma {:.1f} GFLOP/s: the median of {} measurements between the "
-      "repetitions\n"
+      "machine   {}{}\n"
+      "roofline  {}: the median of {} measurements between the repetitions\n"
       "          (best: {:.2f} and {:.1f})\n"
       "rows      {} repetition{} each after a warm-up, prefill in chunks of {}; rates at the "
       "median\n\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n"
       "{:<18} {:>9} {:>9} {:>9}  {:>8} {:>7}  {:>9} {:>7}\n",
       report.model, report.weight_gb,
-      report.n_ranks == 1 ? "" : fmt::format("{} ranks of ", report.n_ranks), report.n_threads,
-      report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024,
-      report.roofline.read_gb_s, report.roofline.fma_gflop_s, report.n_rooflines,
-      report.best_roofline.read_gb_s, report.best_roofline.fma_gflop_s, report.n_repetitions,
+      report.n_ranks == 1 ? "" : fmt::format("{} ranks of ", report.n_ranks), MachineText(report),
+      RooflineText(report), report.n_rooflines, units.scale * LimitOf(report, report.best_roofline),
+      units.scale * report.best_roofline.fma_gflop_s, report.n_repetitions,
       report.n_repetitions == 1 ? "" : "s", report.chunk, "", "tok/s", "", "", "read", "% of", "",
-      "% of", "row", "min", "median", "max", "GB/s", "limit", "GFLOP/s", "limit");
+      "% of", "row", "min", "median", "max", units.bytes, units.limit, units.operations, "limit");
   for (const RowResult& row : report.rows) {
     fmt::format_to(std::back_inserter(text),
                    "{:<18} {:>9.2f} {:>9.2f} {:>9.2f}  {:>8.2f} {:>7.1f}  {:>9.2f} {:>7.1f}\n",
-                   Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max, row.gb_s(),
-                   PercentRead(report, row), row.gflop_s(), PercentFma(report, row));
+                   Name(row.row), row.tok_s.min, row.tok_s.median, row.tok_s.max,
+                   units.scale * row.gb_s(),
+                   report.device.empty() ? PercentRead(report, row) : PercentCopy(report, row),
+                   units.scale * row.gflop_s(), PercentFma(report, row));
+  }
+  for (const RowResult& row : report.rows) {
+    if (row.profile) text += ProfileTable(Name(row.row), *row.profile, report.roofline);
   }
   return text;
 }
@@ -123,13 +176,14 @@ std::string ToJson(const Report& report) {
                     {"ranks", report.n_ranks},
                     {"threads", report.n_threads},
                     {"isa", report.isa},
-                    {"page_bytes", report.page_bytes},
                     {"chunk", report.chunk},
                     {"repetitions", report.n_repetitions},
                     {"roofline", ToJson(report.roofline)},
                     {"roofline_best", ToJson(report.best_roofline)},
                     {"roofline_measurements", report.n_rooflines},
                     {"rows", JsonValue::Array()}};
+  if (report.page_bytes > 0) json["page_bytes"] = report.page_bytes;
+  if (!report.device.empty()) json["device"] = report.device;
   for (const RowResult& row : report.rows) {
     json["rows"].push_back(ToJson(report, row));
   }
@@ -158,11 +212,9 @@ std::string ToCsv(const Report& report) {
 std::string ToSvg(const Report& report) {
   measure::LineChart chart = {
       .title = report.model,
-      .subtitle = fmt::format(
-          "{} thread{}, {}, pages of {} KiB; the machine reads {:.1f} GB/s and does "
-          "{:.0f} GFLOP/s",
-          report.n_threads, report.n_threads == 1 ? "" : "s", report.isa, report.page_bytes / 1024,
-          report.roofline.read_gb_s, report.roofline.fma_gflop_s)};
+      .subtitle =
+          fmt::format("{}; the machine reads {:.1f} GB/s and does {:.0f} GFLOP/s",
+                      MachineText(report), report.roofline.read_gb_s, report.roofline.fma_gflop_s)};
   for (const auto& [kind, title] : {std::pair(RowSpec::Kind::kDecode, "Decoding, all sequences"),
                                     std::pair(RowSpec::Kind::kPrefill, "Prefill")}) {
     std::vector<ChartLine> lines = LinesOf(report, kind);

@@ -14,9 +14,10 @@ struct Report {
   std::string model;  // name of its directory
   double weight_gb = 0;
   std::string isa;
+  std::string device;  // the GPU that computes; empty: the processors do
   int n_ranks = 1;
   int n_threads = 1;               // of each rank
-  std::int64_t page_bytes = 4096;  // pages on which the read bandwidth was measured
+  std::int64_t page_bytes = 4096;  // pages on which the read bandwidth was measured; 0: of a GPU
   std::int64_t chunk = 0;          // most tokens of a prefill step
   int n_repetitions = 0;
   Roofline roofline;       // median of all measurements of this run, all ranks together
@@ -25,16 +26,19 @@ struct Report {
   std::vector<RowResult> rows;
 };
 
-// Return bytes read per second as a percentage of the measured bandwidth, and operations as a
-// percentage of the multiply-add peak.
+// Return bytes read per second as a percentage of the measured bandwidth, of the bandwidth of a
+// copy inside a GPU, and operations as a percentage of the multiply-add peak.
 double PercentRead(const Report& report, const RowResult& row);
+double PercentCopy(const Report& report, const RowResult& row);
 double PercentFma(const Report& report, const RowResult& row);
 
-// Writes a heading and one line per row, of at most 100 columns except for long names.
+// Writes a heading and one line per row, of at most 100 columns except for long names. The rows of
+// a GPU are compared with its copy bandwidth, and their profiles follow.
 std::string ToTable(const Report& report);
 // Writes one object with a newline at the end: model, ranks, threads, isa, page_bytes, roofline
 // {read_gb_s, fma_gflop_s}, ..., rows [{name, tok_s {min, median, max}, gb_s, gflop_s,
-// percent_read, percent_fma, roofline, ...}].
+// percent_read, percent_fma, roofline, ...}]. Of a GPU also: device, roofline {copy_gb_s,
+// launch_us}, rows [{percent_copy, profile}]; no page_bytes.
 std::string ToJson(const Report& report);
 // Writes one line of names, then one per row; the values of the whole run are repeated in each.
 std::string ToCsv(const Report& report);

@@ -170,6 +170,16 @@ Result<double> TimeOnce(RowRunner& runner, const ModelRanks* ranks) {
   return seconds.count();
 }
 
+// Runs the row once more, under the profiler; what readies it is not profiled.
+Result<Profile> ProfileOnce(RowRunner& runner, Profiler& profiler) {
+  if (Status prepared = runner.Prepare(); !prepared) return Unexpected(prepared.error());
+  if (Status started = profiler.Start(); !started) return Unexpected(started.error());
+  const Status ran = runner.Run();
+  Result<Profile> profile = profiler.Stop();
+  if (!ran) return Unexpected(ran.error());
+  return profile;
+}
+
 Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& row,
                          const Plan& plan, RooflineProbe& probe) {
   RowRunner runner(model, row, plan);
@@ -182,7 +192,9 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   const auto n_tokens = static_cast<double>(row.n_total());
   std::vector<double> tok_s;
   for (int i = 0; i < plan.n_repetitions; ++i) {
-    probe.Measure();
+    if (const Result<Roofline> limits = probe.Measure(); !limits) {
+      return Unexpected(limits.error());
+    }
     const Result<double> seconds = TimeOnce(runner, plan.ranks);
     if (!seconds) return Unexpected(seconds.error());
     tok_s.push_back(n_tokens / *seconds);
@@ -190,11 +202,18 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
   const Result<double> n_different = SumOfStages(plan.ranks, experts.n_different());
   if (!n_different) return Unexpected(n_different.error());
   const Cost cost = runner.CostOf(costs);
+  std::optional<Profile> profile;
+  if (plan.profiler != nullptr) {
+    Result<Profile> taken = ProfileOnce(runner, *plan.profiler);
+    if (!taken) return Unexpected(taken.error());
+    profile = *std::move(taken);
+  }
   return RowResult{.row = row,
                    .tok_s = SpreadOf(std::move(tok_s)),
                    .gb_per_token = 1e-9 * (cost.bytes + costs.RoutedBytes(*n_different)) / n_tokens,
                    .gflop_per_token = 1e-9 * cost.flops / n_tokens,
-                   .experts_per_layer = experts.per_layer()};
+                   .experts_per_layer = experts.per_layer(),
+                   .profile = std::move(profile)};
 }
 
 }  // namespace
@@ -235,7 +254,7 @@ Result<std::vector<RowResult>> RunRows(Model& model, const ModelCosts& costs, co
     if (!result) return Unexpected(result.error());
     results.push_back(*result);
   }
-  probe.Measure();
+  if (const Result<Roofline> limits = probe.Measure(); !limits) return Unexpected(limits.error());
   return results;
 }
 

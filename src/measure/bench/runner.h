@@ -11,11 +11,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "distributed/model_ranks.h"
+#include "kernels/profile.h"
 #include "kernels/roofline.h"
 #include "measure/bench/costs.h"
 #include "measure/bench/row_spec.h"
@@ -39,7 +41,8 @@ struct RowResult {
   // queries of a chunk and not counted.
   double gb_per_token = 0;
   double gflop_per_token = 0;
-  double experts_per_layer = 0;  // different experts that a step read, on average
+  double experts_per_layer = 0;      // different experts that a step read, on average
+  std::optional<Profile> profile{};  // of one more repetition; missing: none was asked for
 
   double gb_s() const { return gb_per_token * tok_s.median; }
   double gflop_s() const { return gflop_per_token * tok_s.median; }
@@ -50,6 +53,7 @@ struct Plan {
   int n_repetitions = 1;              // >= 1, each after the warm-up
   std::int64_t chunk = 1;             // >= 1: the most tokens of a prefill step
   const ModelRanks* ranks = nullptr;  // that divide the model; null: one process
+  Profiler* profiler = nullptr;       // of the model's backend; null: rows are not profiled
 };
 
 // Returns the options with which a model must be loaded to run the plan.

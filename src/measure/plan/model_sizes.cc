@@ -1,5 +1,6 @@
 #include "measure/plan/model_sizes.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -148,6 +149,30 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
   if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;
   return Whole(bytes);
+}
+
+MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
+                                    std::int64_t n_redundant) const {
+  const ModelShard share = ShareOf(layout, stage);
+  const std::int64_t n_experts =
+      (config_.n_routed_experts + n_redundant) / static_cast<std::int64_t>(layout.n_expert());
+  MemoryNeeds needs;
+  std::int64_t in_experts = 0;
+  const auto add = [&](const bench::LayerCosts& layer) {
+    const std::int64_t bytes = Whole(layer.expert.bytes);
+    needs.experts.push_back(n_experts);
+    needs.expert = std::max(needs.expert, bytes);
+    in_experts += n_experts * bytes;
+  };
+  for (std::int64_t i = share.first_layer; i < share.end_layer; ++i) {
+    add(costs_.layers()[static_cast<std::size_t>(i)]);
+  }
+  const bool has_draft = drafter_ != nullptr && share.is_last_stage();
+  if (has_draft) add(costs_.Draft().block);
+  const bool has_embedding = share.is_first_stage() || has_draft;
+  needs.dense = WeightsOfRank(layout, stage, n_redundant) - in_experts -
+                (has_embedding ? Whole(costs_.embedding_bytes() / layout.n_tensor) : 0);
+  return needs;
 }
 
 std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,

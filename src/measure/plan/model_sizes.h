@@ -12,6 +12,7 @@
 #include "measure/bench/costs.h"
 #include "measure/plan/parallel_layout.h"
 #include "model/draft/drafters.h"
+#include "model/memory_plan.h"
 
 namespace fathom::plan {
 
@@ -42,6 +43,9 @@ class ModelSizes {
   // model.
   std::int64_t WeightsOfRank(const ParallelLayout& layout, int stage,
                              std::int64_t n_redundant) const;
+
+  // Returns the needs of the first rank of a stage, weights only: the embedding stays on the host.
+  MemoryNeeds NeedsOfRank(const ParallelLayout& layout, int stage, std::int64_t n_redundant) const;
 
   // Returns the bytes of a rank's caches for n sequences of n positions.
   std::int64_t CacheBytes(const ModelShard& share, std::int64_t n_sequences,

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 
 #include "base/integer_math.h"
 #include "experts/balance/expert_balancer.h"
 #include "measure/plan/hardware.h"
+#include "model/memory_plan.h"
 
 namespace fathom::plan {
 namespace {
@@ -75,6 +77,19 @@ class RowPlanner {
     return most;
   }
 
+  // Returns how many experts of a stage whose weights do not fit a device would have beside the
+  // host, as loading plans them; empty: not even without any.
+  std::string DescribeExperts(int stage, std::int64_t caches, std::int64_t memory) const {
+    MemoryNeeds needs = model_.NeedsOfRank(row_.layout, stage, Redundant());
+    needs.activations = row_.workspace;
+    needs.caches = caches;
+    const Result<MemoryPlan> plan = PlanMemory(std::move(needs), memory, HostExpertChoice::kAuto);
+    if (!plan) return {};
+    return fmt::format("; a GPU with --experts {} would have {} of {} experts",
+                       plan->places.host_computes ? "cpu" : "gpu", plan->n_on_device(),
+                       plan->n_experts());
+  }
+
   void Weigh() {
     const ParallelLayout& layout = row_.layout;
     const double memory = hardware_.device.memory_bytes - hardware_.device.reserved_bytes;
@@ -94,9 +109,10 @@ class RowPlanner {
         row_.caches = caches;
       }
       if (room < 0 && row_.problem.empty()) {
-        row_.problem =
-            fmt::format("memory: {:.1f} GB for weights and {:.1f} GB for activations of {:.1f} GB",
-                        Number(weights) / kGiga, Number(row_.workspace) / kGiga, memory / kGiga);
+        row_.problem = fmt::format(
+            "memory: {:.1f} GB for weights and {:.1f} GB for activations of {:.1f} GB{}",
+            Number(weights) / kGiga, Number(row_.workspace) / kGiga, memory / kGiga,
+            DescribeExperts(stage, caches, static_cast<std::int64_t>(memory)));
       }
     }
     row_.most_sequences = most * layout.n_data * layout.n_replicas;

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "model/batch.h"
+#include "sampling/sampling_row.h"
 
 namespace fathom {
 
@@ -46,6 +47,16 @@ inline constexpr Token kNoDraft = -1;
 // rank; if every rank needs the tokens, all set those that rank 0 chooses. An error ends Propose.
 using ChooseDrafts = std::function<Status(const DraftLogits& found, std::span<Token> tokens)>;
 
+// Propose where the backend chooses: what it is told of rows, and what it has chosen.
+struct DraftSampling {
+  // Describes the next draft of each request; valid until the choices are taken.
+  std::function<std::span<const SamplingRow>(std::span<const std::int32_t> requests)> describe;
+  // Sets tokens[i] to the draft of requests[i], from choices[i], or to kNoDraft.
+  std::function<void(std::span<const std::int32_t> requests, std::span<const TokenChoice> choices,
+                     std::span<Token> tokens)>
+      take;
+};
+
 // Uses the model's state, which owns its weights and caches and outlives it. One thread at a time;
 // with several ranks, all call the same functions in the same order.
 class Drafter {
@@ -73,6 +84,9 @@ class Drafter {
   // logits. Afterwards these rows are gone, unless each request asked for one draft. Errors: those
   // of `choose` and of Model::Forward.
   virtual Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) = 0;
+  // Propose for a model that ChoosesTokens: the logits stay on the backend.
+  virtual Status ProposeTokens(std::span<const DraftRequest> requests,
+                               const DraftSampling& sampling) = 0;
 };
 
 }  // namespace fathom

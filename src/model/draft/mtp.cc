@@ -61,7 +61,11 @@ MtpDrafter::MtpDrafter(ModelState& model)
               .forward =
                   [this](const Batch& next, std::span<const std::int32_t> stream_rows) {
                     return DraftAgain(next, stream_rows);
-                  }} {
+                  }},
+      sampled_passes_{
+          .logits = [this](std::span<const std::int32_t> rows) { return SampledLogits(rows); },
+          .forward = passes_.forward} {
+  choices_.reserve(static_cast<std::size_t>(model.options.max_logit_rows));
   kept_streams_.reserve(static_cast<std::size_t>(model.options.max_batch_tokens));
 }
 
@@ -145,6 +149,19 @@ Status MtpDrafter::Propose(std::span<const DraftRequest> requests, const ChooseD
   return rounds_.Run(requests, model_.draft.positions, passes_, choose);
 }
 
+Status MtpDrafter::ProposeTokens(std::span<const DraftRequest> requests,
+                                 const DraftSampling& sampling) {
+  Check(model_.ChoosesTokens(), "drafts of a model that does not choose tokens");
+  const auto choose = [&](const DraftLogits& found, std::span<Token> tokens) {
+    choices_.resize(tokens.size());
+    model_.backend.ChooseTokens(found.logits, sampling.describe(found.requests), choices_);
+    if (Status done = model_.backend.Synchronize(); !done) return done;
+    sampling.take(found.requests, choices_, tokens);
+    return Status();
+  };
+  return rounds_.Run(requests, model_.draft.positions, sampled_passes_, choose);
+}
+
 Status MtpDrafter::DraftAgain(const Batch& next, std::span<const std::int32_t> stream_rows) {
   const BatchView view = next.View();
   if (Status status = CheckBatch(view, model_.config, model_.options); !status) return status;
@@ -207,17 +224,31 @@ Status MtpDrafter::RunHead(const Step& step) {
   return RunBlock(step, block, model_.CacheOf(block.index), a.draft_streams);
 }
 
-Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> rows) {
+HeadWeights MtpDrafter::FinalWeights() const {
   const DraftWeights& weights = *model_.weights.draft;
   const std::span<const Bf16> norm =
       weights.vectors.empty() ? std::span<const Bf16>() : weights.vectors[kNorm];
-  if (Status started =
-          model_.StartLogits(Pass::kDraft, model_.workspace->activations().draft_streams, rows,
-                             {.hc = weights.hc_head, .norm = norm}, 0);
+  return {.hc = weights.hc_head, .norm = norm};
+}
+
+Result<Matrix<const float>> MtpDrafter::Logits(std::span<const std::int32_t> rows) {
+  if (Status started = model_.StartLogits(
+          Pass::kDraft, model_.workspace->activations().draft_streams, rows, FinalWeights(), 0);
       !started) {
     return Unexpected(started.error());
   }
   return model_.parts.tensor->FinishLogits(0);
+}
+
+Result<Matrix<const float>> MtpDrafter::SampledLogits(std::span<const std::int32_t> rows) {
+  const Activations& a = model_.workspace->activations();
+  const Matrix<float> logits = a.sampled_logits.Rows(0, std::ssize(rows));
+  if (Status computed =
+          model_.ComputeLogits(Pass::kDraft, a.draft_streams, rows, FinalWeights(), logits);
+      !computed) {
+    return Unexpected(computed.error());
+  }
+  return Matrix<const float>(logits);
 }
 
 }  // namespace fathom

@@ -15,6 +15,8 @@ namespace fathom {
 
 extern const DrafterKind kMtpDrafter;
 
+struct HeadWeights;
+
 class MtpDrafter : public Drafter {
  public:
   explicit MtpDrafter(ModelState& model);
@@ -26,6 +28,8 @@ class MtpDrafter : public Drafter {
   Status Commit(const Batch& next, std::span<const std::int32_t> stream_rows,
                 StreamSource source) override;
   Status Propose(std::span<const DraftRequest> requests, const ChooseDrafts& choose) override;
+  Status ProposeTokens(std::span<const DraftRequest> requests,
+                       const DraftSampling& sampling) override;
 
  private:
   Status CheckStreams(const BatchView& next, std::span<const std::int32_t> stream_rows,
@@ -36,11 +40,16 @@ class MtpDrafter : public Drafter {
   template <class StreamsOf>
   void CopyStreams(const BatchView& next, const StreamsOf& streams_of);
   Status RunHead(const Step& step);
+  HeadWeights FinalWeights() const;
   Result<Matrix<const float>> Logits(std::span<const std::int32_t> rows);
+  // Logits that the host does not see.
+  Result<Matrix<const float>> SampledLogits(std::span<const std::int32_t> rows);
 
   ModelState& model_;
   DraftRounds rounds_;
   const DraftRounds::Head passes_;
+  const DraftRounds::Head sampled_passes_;
+  std::vector<TokenChoice> choices_;
   std::vector<KeptStream> kept_streams_;  // of one call of Tap
 };
 

@@ -82,6 +82,55 @@ TEST(Report, JsonHasEveryFigure) {
   EXPECT_EQ(row["roofline"], json["roofline"]);
 }
 
+// A GPU: larger units, the copy bandwidth as the limit, and profiles.
+Report OfAGpu() {
+  Report report = Example();
+  report.device = "NVIDIA H200";
+  report.page_bytes = 0;
+  report.roofline = {.read_gb_s = 4000, .fma_gflop_s = 60000, .copy_gb_s = 4200, .launch_us = 2.5};
+  report.best_roofline = report.roofline;
+  report.rows.resize(2);
+  for (RowResult& row : report.rows) row.tok_s = {.min = 100, .median = 210, .max = 220};
+  report.rows[1].profile =
+      Profile{{{.name = "LinearFp8", .n = 3, .seconds = 0.75e-3, .bytes = 1.575e9},
+               {.name = "(between)", .n = 2, .seconds = 0.25e-3, .bytes = std::nullopt}}};
+  return report;
+}
+
+TEST(Report, TableOfAGpu) {
+  const std::string table = ToTable(OfAGpu());
+  EXPECT_THAT(table, HasSubstr("machine   NVIDIA H200\n"));
+  EXPECT_THAT(table, HasSubstr("roofline  copy 4.20 TB/s, fma 60.0 TFLOP/s, read 4.00 TB/s, launch "
+                               "2.50 us: the median"));
+  // 210 tok/s of 0.5 GB and 2 GFLOP.
+  EXPECT_THAT(table, ::testing::ContainsRegex(
+                         "pp512 +100\\.00 +210\\.00 +220\\.00 +0\\.10 +2\\.5 +0\\.42 +0\\.7\n"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\ntg128 +n +us"));
+  EXPECT_THAT(table, ::testing::ContainsRegex(
+                         "LinearFp8 +3 +750\\.0 +75\\.0 +1575\\.000 +2\\.100 +50\\.0\n"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\\(between\\) +2 +250\\.0 +25\\.0\n"));
+  EXPECT_THAT(table, ::testing::ContainsRegex("\nall +1000\\.0 +100\\.0\n"));
+}
+
+TEST(Report, JsonOfAGpu) {
+  const nlohmann::json json = nlohmann::json::parse(ToJson(OfAGpu()), nullptr, false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["device"], "NVIDIA H200");
+  EXPECT_FALSE(json.contains("page_bytes"));
+  EXPECT_EQ(json["roofline"]["copy_gb_s"], 4200.0);
+  EXPECT_EQ(json["roofline"]["launch_us"], 2.5);
+  EXPECT_EQ(json["rows"][0]["percent_copy"], 2.5);
+  EXPECT_FALSE(json["rows"][0].contains("profile"));
+  const nlohmann::json& kernels = json["rows"][1]["profile"]["kernels"];
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(kernels[0]["name"], "LinearFp8");
+  EXPECT_EQ(kernels[0]["percent_copy"], 50.0);
+  EXPECT_FALSE(kernels[1].contains("bytes"));
+  const nlohmann::json of_processors = nlohmann::json::parse(ToJson(Example()), nullptr, false);
+  EXPECT_FALSE(of_processors["roofline"].contains("copy_gb_s"));
+  EXPECT_FALSE(of_processors["rows"][0].contains("percent_copy"));
+}
+
 TEST(Report, JsonIsValidWhateverTheDirectoryIsCalled) {
   Report report = Example();
   report.model = "a\"\xFF\n";

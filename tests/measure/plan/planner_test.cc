@@ -1,5 +1,6 @@
 #include "measure/plan/planner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@ namespace fathom::plan {
 namespace {
 
 using testing::FlashSizes;
+using ::testing::MatchesRegex;
 using testing::RoundMachine;
 
 Plan Make(const Hardware& machine, const Workload& workload) {
@@ -51,6 +53,12 @@ TEST(PlannerTest, SaysWhatDoesNotFit) {
   Plan plan = Make(machine, {});
   ASSERT_EQ(plan.rows.size(), 1u);
   EXPECT_EQ(plan.rows[0].problem.substr(0, 28), "memory: 159.6 GB for weights");
+  // (100 * 63 / 64 - dense - caches - activations) / 13.4 MB.
+  EXPECT_THAT(plan.rows[0].problem,
+              MatchesRegex(".*; a GPU with --experts cpu would have 6[0-9]{3} of 11264 experts"));
+  const MemoryNeeds needs = FlashSizes().NeedsOfRank(plan.rows[0].layout, 0, 0);
+  const auto embedding = static_cast<std::int64_t>(FlashSizes().costs().embedding_bytes());
+  EXPECT_EQ(needs.dense + 11264 * needs.expert + embedding, plan.rows[0].weights);
   EXPECT_EQ(plan.rows[0].most_sequences, 0);
   EXPECT_EQ(plan.Recommended(), nullptr);
 

@@ -1,4 +1,4 @@
-#include "engine/philox.h"
+#include "sampling/philox.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/portable_math.h"
+#include "sampling/portable_math.h"
 
 #include <gtest/gtest.h>
 

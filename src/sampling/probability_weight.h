@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/portable_math.h"
+#include "sampling/portable_math.h"
 
 namespace fathom {
 
 // The weight of the largest of n >= 1 probabilities: 2^44, or with 2^19 of them or more the power
 // of two with which the sum of all weights stays below 2^63.
-inline double LargestWeight(std::size_t n) {
+constexpr double LargestWeight(std::size_t n) {
   return static_cast<double>(std::uint64_t{1}
                              << std::min(44, 63 - static_cast<int>(std::bit_width(n))));
 }
@@ -21,7 +21,7 @@ inline double LargestWeight(std::size_t n) {
 // The weight of a probability e^x times the largest one, whose weight is `largest`: rounded to
 // nearest, halves up. x <= 0; the weight of -inf is 0. Conversion by way of a signed integer is one
 // instruction.
-inline std::uint64_t ProbabilityWeight(double x, double largest) {
+constexpr std::uint64_t ProbabilityWeight(double x, double largest) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(PortableExp(x) * largest + 0.5));
 }
 

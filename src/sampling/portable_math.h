@@ -16,7 +16,7 @@ inline constexpr double kLn2High = 0x1.62e42feep-1;
 inline constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
 // Natural logarithm of a positive normal number; at most 2 ulp off.
-inline double PortableLog(double x) {
+constexpr double PortableLog(double x) {
   // x = 2^e m with m in [sqrt(1/2), sqrt(2)).
   const auto bits = std::bit_cast<std::int64_t>(x);
   const std::int64_t e = (bits - 0x3FE6A09E667F3BCD) >> 52;
@@ -34,7 +34,7 @@ inline double PortableLog(double x) {
 }
 
 // e^x for x <= 700; at most 2 ulp off. Below -700 it is 0.
-inline double PortableExp(double x) {
+constexpr double PortableExp(double x) {
   if (!(x >= -700.0)) return 0.0;
   // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^52 rounds to an integer.
   constexpr double kRound = 0x1.8p52;
@@ -53,7 +53,7 @@ inline double PortableExp(double x) {
 }
 
 // Standard Gumbel noise of 32 uniform bits: -ln(-ln u) with u = (bits + 1/2) / 2^32, never 0 or 1.
-inline double Gumbel(std::uint32_t bits) {
+constexpr double Gumbel(std::uint32_t bits) {
   const double u = (static_cast<double>(bits) + 0.5) * 0x1p-32;
   return -PortableLog(-PortableLog(u));
 }
@@ -61,7 +61,7 @@ inline double Gumbel(std::uint32_t bits) {
 // Returns a quick upper bound of Gumbel(bits): -ln u >= 1 - u = (~bits + 1/2) / 2^32, and a 32-bit
 // number with z leading zeros is at least 2^(31 - z). The small addend covers the rounding of
 // Gumbel.
-inline double GumbelBound(std::uint32_t bits) {
+constexpr double GumbelBound(std::uint32_t bits) {
   return (std::countl_zero(~bits) + 1) * kLn2 + 1e-9;
 }
 inline constexpr double kGumbelMaximum = 33 * kLn2 + 1e-9;

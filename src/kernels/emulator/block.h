@@ -1,0 +1,175 @@
+// Block: a block of an emulated kernel, whose threads take turns.
+//
+// A thread runs until it waits for others: at SyncBlock for the block, in a collective for its wave
+// or warpgroup, or for what other blocks, copies or devices do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/emulator/fiber.h"
+#include "kernels/emulator/shared_array.h"
+#include "kernels/gpu/driver.h"
+#include "kernels/gpu/limits.h"
+
+namespace fathom::emulator {
+
+class Hopper;
+
+// A kernel of the device sources, compiled for the host.
+struct Kernel {
+  void (*run)(const void* arguments) = nullptr;  // as one thread
+  std::size_t argument_bytes = 0;
+  int most_threads = kMaxBlockThreads;
+  int cluster = 1;  // blocks that run together, neighbours in x
+};
+
+// A line of a kernel where threads meet. The strings are literals of the kernel's source: equal
+// ones have one address.
+struct MeetingPoint {
+  const char* operation = "";  // "SyncBlock", "Shuffle"
+  const char* file = "";
+  int line = 0;
+  friend bool operator==(const MeetingPoint&, const MeetingPoint&) = default;
+};
+
+// When what runs beside the threads happens: at once, or when no thread can go on without it. A
+// kernel that is right gives the same bits.
+enum class Asynchrony : std::uint8_t { kEarliest, kLatest };
+
+// A kernel that runs: what its blocks share.
+struct RunningKernel {
+  std::string_view name;
+  Kernel kernel;
+  GpuGrid grid;
+  const void* arguments = nullptr;
+  int wave_size = 32;
+  std::int64_t shared_bytes = 0;  // that a block can have
+  Asynchrony asynchrony = Asynchrony::kEarliest;
+  std::string error;  // the first one: ends the run
+};
+
+// The blocks of a cluster, and Hopper's units once one of them uses these.
+struct Cluster;
+
+class Block {
+ public:
+  Block();
+  ~Block();
+
+  // Forgets the shared arrays, for another kernel.
+  void Prepare(RunningKernel& running, Cluster& cluster, int rank);
+  // Brings all threads to the beginning of the kernel.
+  void Start(std::int64_t x, int y);
+  // Lets every thread that can go on run once, in the order given; with `by_waves`, which the order
+  // must not mix, until the wave can go on no more, one wave after the other, which is faster: the
+  // stacks of a wave stay in the nearest cache. Returns false if no thread could go on.
+  bool Visit(std::span<const std::int64_t> order, bool by_waves);
+  bool HasEnded() const;
+  // A thread waits for what others do, not for its block.
+  bool WaitsForOthers() const;
+  // What the first threads wait for that wait for different things.
+  std::string DescribeWaiting() const;
+
+  // --- For the language: called by the thread that runs ---
+  static Block& Running() { return *running_block_; }
+  int thread() const { return thread_; }
+  std::int64_t block_x() const { return block_x_; }
+  int block_y() const { return block_y_; }
+  const GpuGrid& grid() const { return running_->grid; }
+  int wave_size() const { return running_->wave_size; }
+  int rank() const { return rank_; }  // in the cluster
+  Cluster& cluster() { return *cluster_; }
+  // Hopper's units, made by the first use.
+  Hopper& hopper();
+
+  void SyncBlock(const MeetingPoint& point);
+  // Gives `value` to the wave, and returns what lane `from` has given.
+  std::uint64_t Exchange(std::uint64_t value, int from, const MeetingPoint& point);
+  // Waits for the `size` threads of the group (a wave, or 128 threads) and lets the last of them
+  // call run(arguments of all threads), once.
+  void Meet(int size, void* argument, void (*run)(std::span<void* const>),
+            const MeetingPoint& point);
+  // Waits until ready() is true.
+  template <class Ready>
+  void WaitUntil(const Ready& ready, const MeetingPoint& point) {
+    Wait({[](const void* r) { return (*static_cast<const Ready*>(r))(); }, &ready}, point);
+  }
+  SharedMemory& FindShared(const void* site, std::string_view name, std::int64_t count,
+                           std::int64_t element_bytes, std::int64_t dynamic_end);
+  void CheckRead(const SharedMemory& memory, std::int64_t index);
+  void CheckWrite(const SharedMemory& memory, std::int64_t index);
+  // Sets the error, which ends the run, and leaves the thread for good: nothing on its stack is
+  // destroyed, but `what`, which follows the names of the kernel and the block. No other memory may
+  // hang on the stack.
+  [[noreturn]] void Fail(std::string what);
+
+ private:
+  enum class State : std::uint8_t { kReady, kAtBlock, kInGroup, kWaiting, kEnded };
+  // The values of a collective. A thread may reach the next one before the others have read: two
+  // in turns suffice, because it cannot reach the one after.
+  struct Wave {
+    std::uint64_t values[2][64] = {};
+    int turn = 0;
+    int n_arrived = 0;
+  };
+  struct Condition {
+    bool (*is_true)(const void*) = nullptr;
+    const void* argument = nullptr;
+  };
+
+  static void RunThread(void* block);
+  void Wait(const Condition& condition, const MeetingPoint& point);
+  // Returns the next thread of the order that can go on; -1: none.
+  std::int64_t TakeReady();
+  // Leaves the running thread, and goes on with the next one.
+  void Pause();
+  // Checks that the threads [first, first + size) meet, and lets them go on.
+  void ReleaseGroup(std::size_t first, std::size_t size);
+  // All threads are where they should be for a barrier.
+  bool CanPassBarrier() const;
+  std::string Describe(int thread) const;
+
+  static inline constinit thread_local Block* running_block_ = nullptr;
+
+  RunningKernel* running_ = nullptr;
+  Cluster* cluster_ = nullptr;
+  int rank_ = 0;
+  std::int64_t block_x_ = 0;
+  int block_y_ = 0;
+  int thread_ = 0;
+  // The visit: the part of the order that takes turns, and the place in it.
+  std::span<const std::int64_t> order_;
+  std::size_t part_begin_ = 0;
+  std::size_t part_end_ = 0;
+  std::size_t next_ = 0;
+  bool has_moved_ = false;  // since part_begin_ was last visited
+  std::uint64_t epoch_ = 0;
+  std::uint64_t first_epoch_ = 0;  // of the block
+
+  // One for each thread of the largest block so far.
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<State> states_;
+  std::vector<MeetingPoint> points_;  // where they wait, or waited last
+  std::vector<Condition> conditions_;
+  std::vector<void*> met_;  // the arguments of Meet
+  std::vector<int> n_met_;  // threads that have arrived, by the group's first thread and size
+  std::vector<Wave> waves_;
+  struct OwnedShared;
+  std::vector<std::unique_ptr<OwnedShared>> shared_;
+  std::int64_t static_bytes_ = 0;
+};
+
+struct Cluster {
+  Cluster();
+  ~Cluster();
+  std::vector<std::unique_ptr<Block>> blocks;
+  std::unique_ptr<Hopper> hopper;
+};
+
+}  // namespace fathom::emulator

@@ -1,0 +1,66 @@
+// BlockRunner: runs the blocks of an emulated kernel, thread after thread.
+//
+// The order in which threads and blocks take turns is an option: a kernel that depends on it gives
+// other results, or an error. The blocks of a cluster run together; further ones begin once these
+// have ended, or wait for what others do.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/emulator/block.h"
+#include "kernels/gpu/driver.h"
+
+namespace fathom::emulator {
+
+// The order in which threads, and blocks, take turns.
+enum class Visiting : std::uint8_t { kAscending, kDescending, kRandom };
+
+class BlockRunner {
+ public:
+  BlockRunner(int wave_size, std::int64_t shared_bytes, Visiting visiting, std::uint32_t seed,
+              Asynchrony asynchrony = Asynchrony::kEarliest);
+  ~BlockRunner();
+
+  // Runs all blocks of the grid. Error: what the kernel does that no device promises, with the
+  // kernel's name.
+  Status Run(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
+             const void* arguments);
+
+  // --- Run in pieces, for kernels of several devices that wait for each other ---
+  // Begins a kernel. `name` and `arguments` stay valid until it has ended.
+  void Begin(std::string_view name, const Kernel& kernel, const GpuGrid& grid,
+             const void* arguments);
+  enum class Progress : std::uint8_t { kMoved, kStuck, kEnded };
+  // Lets each thread that can go on run once. kStuck: none can. After kEnded, status() is final.
+  Progress Step();
+  // Lets something happen beside the threads, or further blocks begin. Returns false if that cannot
+  // help: the kernel waits for another one, or for ever.
+  bool Unblock();
+  // Ends the run: nothing that it waits for will come.
+  void SetDeadlock();
+  Status status() const;
+
+ private:
+  // Gives the cluster its blocks for this kernel. Their stacks are kept from kernel to kernel.
+  void Prepare(Cluster& cluster);
+  // Makes the next cluster take turns.
+  void BeginCluster();
+  bool StepCluster(Cluster& cluster);
+  bool HasEnded(Cluster& cluster);
+  void Mix(std::vector<std::int64_t>& order);
+
+  Visiting visiting_;
+  std::mt19937 random_;
+  RunningKernel running_;
+  std::vector<std::int64_t> thread_order_;
+  std::vector<std::int64_t> waiting_;  // numbers of clusters, the next one last
+  std::vector<std::unique_ptr<Cluster>> resident_;
+  std::vector<std::unique_ptr<Cluster>> unused_;
+};
+
+}  // namespace fathom::emulator

@@ -1,0 +1,87 @@
+// The language of the device sources on the host: what kernels/gpu/gpu.h maps to the emulator.
+#pragma once
+
+#include <stdint.h>
+
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/emulator/block.h"
+#include "kernels/emulator/shared_array.h"
+
+#define GPU_DEVICE inline
+#define GPU_ANYWHERE inline
+#define GPU_UNROLL
+// fathom_emulated_Name() is how the emulator finds the kernel.
+#define GPU_KERNEL(Name, argument)                                 \
+  static void Name(argument);                                      \
+  extern "C" ::fathom::emulator::Kernel fathom_emulated_##Name() { \
+    return ::fathom::emulator::KernelOf<&Name>::Make();            \
+  }                                                                \
+  static void Name(argument)
+#define GPU_SHARED(T, name, count)               \
+  static constexpr char name##_site = 0;         \
+  const ::fathom::emulator::SharedArray<T> name( \
+      ::fathom::emulator::FindShared(&name##_site, #name, count, static_cast<int64_t>(sizeof(T))))
+#define GPU_DYNAMIC_SHARED(T, name, offset, count)                                     \
+  static constexpr char name##_site = 0;                                               \
+  const ::fathom::emulator::SharedArray<T> name(::fathom::emulator::FindDynamicShared( \
+      &name##_site, #name, offset, count, static_cast<int64_t>(sizeof(T))))
+
+namespace fathom {
+
+namespace emulator {
+
+template <auto kKernel>
+struct KernelOf;
+template <class Arguments, void (*kKernel)(Arguments)>
+struct KernelOf<kKernel> {
+  static Kernel Make(int most_threads = kMaxBlockThreads, int cluster = 1) {
+    return {[](const void* arguments) { kKernel(*static_cast<const Arguments*>(arguments)); },
+            sizeof(Arguments), most_threads, cluster};
+  }
+};
+
+}  // namespace emulator
+
+inline int ThreadX() { return emulator::Block::Running().thread(); }
+inline int BlockThreads() { return emulator::Block::Running().grid().threads; }
+inline int64_t BlockX() { return emulator::Block::Running().block_x(); }
+inline int BlockY() { return emulator::Block::Running().block_y(); }
+inline int64_t GridX() { return emulator::Block::Running().grid().x; }
+inline int WaveSize() { return emulator::Block::Running().wave_size(); }
+inline int WaveLane() { return ThreadX() % WaveSize(); }
+
+inline void SyncBlock(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  emulator::Block::Running().SyncBlock({"SyncBlock", file, line});
+}
+
+template <class T>
+T Shuffle(T value, int lane, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  static_assert(sizeof(T) == 4);
+  const auto found = emulator::Block::Running().Exchange(std::bit_cast<uint32_t>(value), lane,
+                                                         {"Shuffle", file, line});
+  return std::bit_cast<T>(static_cast<uint32_t>(found));
+}
+template <class T>
+T ShuffleXor(T value, int mask, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return Shuffle(value, WaveLane() ^ mask, file, line);
+}
+
+inline float Fma(float a, float b, float c) { return std::fma(a, b, c); }
+inline double Fma(double a, double b, double c) { return std::fma(a, b, c); }
+inline float Div(float a, float b) { return a / b; }
+inline float Sqrt(float a) { return std::sqrt(a); }
+inline double Floor(double a) { return std::floor(a); }
+
+// Threads take turns: nothing comes between.
+inline uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {
+  const uint64_t found = *word;
+  if (found == expected) {
+    *word = desired;
+  }
+  return found;
+}
+
+}  // namespace fathom

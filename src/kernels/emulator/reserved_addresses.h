@@ -1,0 +1,32 @@
+// ReservedAddresses: a range of addresses that nobody can touch unless it is opened.
+//
+// Memory of a device that is not there: the system kills whoever reads or writes it from the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fathom::emulator {
+
+class ReservedAddresses {
+ public:
+  // `bytes` (>= 0) of addresses, closed. Takes memory only where something is written. Aborts if
+  // the system has no such range.
+  explicit ReservedAddresses(std::int64_t bytes);
+  ~ReservedAddresses();
+  ReservedAddresses(const ReservedAddresses&) = delete;
+  ReservedAddresses& operator=(const ReservedAddresses&) = delete;
+
+  std::byte* address() const { return address_; }
+  // Allows or forbids to read and write the first `bytes`.
+  void Open(std::int64_t bytes) { Protect(bytes, true); }
+  void Close(std::int64_t bytes) { Protect(bytes, false); }
+
+ private:
+  void Protect(std::int64_t bytes, bool open);
+
+  std::byte* address_ = nullptr;
+  std::size_t mapped_bytes_;
+};
+
+}  // namespace fathom::emulator

@@ -1,0 +1,18 @@
+// The batch of a step, as kernels see it.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/layer_cache.h"
+
+namespace fathom::gpu {
+
+// BatchView in memory of the device.
+struct DeviceBatch {
+  const Token* tokens = nullptr;
+  const int32_t* positions = nullptr;
+  const int32_t* segment_of_row = nullptr;
+  const Segment* segments = nullptr;
+};
+
+}  // namespace fathom::gpu

@@ -1,0 +1,98 @@
+// Matrix products (docs/numerics.md 2).
+#include "kernels/gpu/device/linear.h"
+
+#include "kernels/gpu/device/functions.h"
+#include "kernels/gpu/device/product.h"
+#include "kernels/gpu/device/quantize.h"
+#include "kernels/gpu/gpu.h"
+
+namespace fathom::gpu {
+namespace {
+
+// What a group computes: kProductTokens rows of x from first_row, row i of w.
+struct LinearItem {
+  int64_t first_row = 0;
+  int64_t i = 0;
+  bool is_real = true;
+};
+
+// Groups of a block have neighbouring rows of w.
+GPU_DEVICE LinearItem ItemOf(const LinearArguments& a) {
+  const int64_t rows_of_block = BlockThreads() / kGroupThreads;
+  const int64_t tiles = TileCount(a.w.n, rows_of_block);
+  const int64_t i = BlockX() % tiles * rows_of_block + ThreadX() / kGroupThreads;
+  return {BlockX() / tiles * kProductTokens, i < a.w.n ? i : a.w.n - 1, i < a.w.n};
+}
+
+GPU_DEVICE void Store(const LinearArguments& a, const LinearItem& item, const float* sums) {
+  GPU_UNROLL
+  for (int t = 0; t < kProductTokens; ++t) {
+    const int64_t row = item.first_row + t;
+    if (GroupLane() == 0 && item.is_real && row < a.n_rows) {
+      if (a.exact.data != nullptr) {
+        a.exact.Row(row)[item.i] = sums[t];
+      } else {
+        a.out.Row(row)[item.i] = ToBf16(sums[t]);
+      }
+    }
+  }
+}
+
+template <class Format>
+GPU_DEVICE void Multiply(const LinearArguments& a, const LinearItem& item,
+                         const typename Format::Input& x) {
+  float sums[kProductTokens] = {};
+  if (a.n_rows == 1) {
+    Products<Format, 1>(x, 0, a.w, item.i, sums);
+  } else {
+    Products<Format, kProductTokens>(x, item.first_row, a.w, item.i, sums);
+  }
+  Store(a, item, sums);
+}
+
+// The columns of x that belong to the group of the item's row of w.
+GPU_DEVICE PlainRows PlainRowsOf(const LinearArguments& a, const LinearItem& item) {
+  return {a.x, item.i / (a.w.n / a.groups) * a.w.k};
+}
+
+}  // namespace
+
+GPU_KERNEL(QuantizeRows, QuantizeRowsArguments a) {
+  constexpr int kEach = kFp8Block / kGroupThreads;  // numbers of a thread
+  const GroupItem item = ItemOfGroup(a.scales.rows * a.scales.cols);
+  const int64_t first = item.index * kFp8Block + kEach * GroupLane();
+  int32_t largest = 0;
+  int32_t has_nan = 0;
+  for (int64_t i = first; i < first + kEach; ++i) {
+    const int32_t magnitude = Magnitude(a.x.data[i]);
+    largest = magnitude > largest ? magnitude : largest;
+    has_nan = (a.x.data[i].bits & 0x7FFF) > 0x7F80 ? 1 : has_nan;
+  }
+  const float scale = E4m3Scale(LargestOfGroup(largest));
+  has_nan = LargestOfGroup(has_nan);
+  if (!item.is_real) return;
+  const float inverse = Div(1.0f, scale);
+  for (int64_t i = first; i < first + kEach; ++i) {
+    a.codes.data[i] = E4m3Code(a.x.data[i], inverse);
+  }
+  if (GroupLane() == 0) {
+    a.scales.data[item.index] = has_nan != 0 ? __builtin_bit_cast(float, 0x7FC00000u) : scale;
+  }
+}
+
+GPU_KERNEL(LinearFp8, LinearArguments a) {
+  Multiply<Fp8Product>(a, ItemOf(a), {a.codes, a.scales});
+}
+GPU_KERNEL(LinearFp4, LinearArguments a) {
+  Multiply<Fp4Product>(a, ItemOf(a), {a.codes, a.scales});
+}
+GPU_KERNEL(LinearPlain, LinearArguments a) {
+  const LinearItem item = ItemOf(a);
+  Multiply<PlainProduct>(a, item, PlainRowsOf(a, item));
+}
+GPU_KERNEL(LinearByBlocks, LinearArguments a) {
+  const LinearItem item = ItemOf(a);
+  Multiply<BlockProduct>(a, item, PlainRowsOf(a, item));
+}
+
+}  // namespace fathom::gpu

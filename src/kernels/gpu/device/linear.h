@@ -1,0 +1,34 @@
+// Arguments of the kernels in linear.cu.
+#pragma once
+
+#include <cstdint>
+
+#include "base/float_types.h"
+#include "base/tensor.h"
+#include "kernels/weight_format.h"
+
+namespace fathom::gpu {
+
+// Quantises rows for FP8 and FP4 weights: a group of 16 threads per 128 columns.
+struct QuantizeRowsArguments {
+  Matrix<const Bf16> x;
+  Matrix<std::uint8_t> codes;
+  Matrix<float> scales;  // [rows, cols / 128]; NaN where a column is NaN
+};
+
+// Rows of activations that a group multiplies with its row of weights.
+inline constexpr int kProductTokens = 4;
+
+// Products of x and w: a group of 16 threads per row of w and kProductTokens rows of x.
+struct LinearArguments {
+  Matrix<const Bf16> x;        // for F32 and BF16 weights, and products by blocks; [t, groups * k]
+  Matrix<std::uint8_t> codes;  // for FP8 and FP4 weights, from QuantizeRows
+  Matrix<float> scales;
+  Weight w;
+  std::int64_t groups = 1;  // group g of x is multiplied with rows g * n / groups ... of w
+  std::int64_t n_rows = 0;  // of x
+  Matrix<Bf16> out;         // one of the two has data
+  Matrix<float> exact;
+};
+
+}  // namespace fathom::gpu

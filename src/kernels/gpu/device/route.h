@@ -1,0 +1,31 @@
+// Arguments of the kernels in route.cu.
+#pragma once
+
+#include <cstdint>
+
+#include "base/tensor.h"
+
+namespace fathom::gpu {
+
+// A block per token. Dynamic shared memory: a float and an int32_t per expert, the second ones from
+// a multiple of 16 bytes on.
+struct RouteArguments {
+  Matrix<const float> logits;  // [t, experts]
+  const float* bias = nullptr;
+  float scale = 0.0f;
+  Matrix<std::int32_t> ids;  // [t, k]
+  Matrix<float> weights;     // [t, k]
+};
+
+// A thread per token.
+struct RouteByTokenArguments {
+  const Token* tokens = nullptr;  // [t]
+  Matrix<const float> logits;
+  Matrix<const std::int64_t> table;  // at any address
+  float scale = 0.0f;
+  Matrix<std::int32_t> ids;
+  Matrix<float> weights;
+  std::uint64_t* fault = nullptr;
+};
+
+}  // namespace fathom::gpu

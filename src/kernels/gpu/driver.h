@@ -1,0 +1,77 @@
+// GpuDriver: what GpuBackend needs of a device: memory, kernels, and the order of both.
+//
+// One per device. NVIDIA's and AMD's drivers are opened at run time (kernels/cuda, kernels/hip);
+// the emulator (kernels/emulator) runs the same kernels on the host, for tests. Work runs in the
+// order of the calls, later than the calls as it may be. An error of work is kept, and returned by
+// every Synchronize and Wait from then on. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "kernels/gpu/kernel_list.h"
+#include "kernels/memory.h"
+
+namespace fathom {
+
+struct GpuDevice {
+  std::string name;          // as the driver says: "NVIDIA H200"
+  std::string architecture;  // of the code object: "sm_90a", "gfx942"
+  int wave_size = 32;        // 32 or 64 threads run in step
+  int n_multiprocessors = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t free_bytes = 0;    // when the driver was opened
+  std::int64_t shared_bytes = 0;  // most shared memory of a block
+};
+
+struct GpuGrid {
+  std::int64_t x = 1;  // blocks; 0: nothing runs
+  int y = 1;
+  int threads = 1;                // of a block: a multiple of the wave size
+  std::int64_t shared_bytes = 0;  // dynamic shared memory of a block
+};
+
+// Points in the order of a driver's work, and the time between them. Ends before its driver.
+// Threads: those of the driver.
+class GpuTimer {
+ public:
+  virtual ~GpuTimer() = default;
+  // Notes when the work of all earlier calls ends. `mark`: from 0 to below the n_marks of
+  // MakeTimer; a mark that was noted before is noted anew.
+  virtual void Mark(int mark) = 0;
+  // Waits for both marks, which were noted. Returns the seconds from the first to the last. Errors:
+  // those of Synchronize.
+  virtual Result<double> SecondsBetween(int first, int last) = 0;
+};
+
+class GpuDriver {
+ public:
+  virtual ~GpuDriver() = default;
+  virtual const GpuDevice& device() const = 0;
+
+  // Zeroed memory, aligned to 256 bytes. kShared: pinned memory of the host, which kernels reach at
+  // the same address. Error: kOutOfMemory.
+  virtual Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) = 0;
+
+  // `from` is read before the call returns.
+  virtual void Upload(void* to, std::span<const std::byte> from) = 0;
+  // `to` is written when Synchronize, or Wait for a later ticket, returns.
+  virtual void Download(std::span<std::byte> to, const void* from) = 0;
+  // Runs a kernel. `arguments` are the bytes of the kernel's argument struct, and read before the
+  // call returns.
+  virtual void Launch(GpuKernel kernel, const GpuGrid& grid,
+                      std::span<const std::byte> arguments) = 0;
+
+  virtual Status Synchronize() = 0;
+  virtual Ticket Mark() = 0;
+  virtual Status Wait(Ticket ticket) = 0;
+
+  // A timer with n_marks marks. Error: kUnavailable.
+  virtual Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) = 0;
+};
+
+}  // namespace fathom

@@ -1,0 +1,133 @@
+// The language of the device sources: what nvcc, clang (AMD) and the emulator compile alike.
+//
+// This header is the one place that names a vendor. A device source includes it, defines kernels
+// and uses:
+//
+//   GPU_KERNEL(Name, Arguments a) {...}   a kernel of kernel_list.h; Arguments is a plain struct
+//   GPU_DEVICE                            before a function that kernels call; GPU_ANYWHERE before
+//                                         one that constexpr functions call too
+//   GPU_SHARED(T, name, count)            an array of the block; its content begins undefined
+//   GPU_DYNAMIC_SHARED(T, name, offset, count)  the same in GpuGrid::shared_bytes, at an offset of
+//                                         16 * n bytes; arrays of one kernel do not overlap
+//   GPU_UNROLL                            before a loop over registers
+//   ThreadX() BlockThreads() BlockX() BlockY() GridX()   where a thread is; a block has at most
+//                                         kMaxBlockThreads threads
+//   SyncBlock()                           all threads of the block meet
+//   WaveSize() WaveLane()                 32 or 64 threads in step, and the thread's number in them
+//   Shuffle(value, lane) ShuffleXor(value, mask)  a float or int32_t of another lane of the wave;
+//                                         all threads of the wave meet
+//   Fma Div Sqrt Floor                    IEEE operations, rounded once, to nearest
+//   CompareExchange(word, expected, desired)  on a word of device memory; returns what was there
+//
+// Elements of shared arrays are numbers or pointers, read and written by their index. Functions
+// that are constexpr (base/float_types.h, kernels/math.h) can be called from kernels. The sources
+// are compiled without contraction of products and sums, with subnormal numbers, and use no library
+// of a vendor.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/gpu/limits.h"
+
+#if defined(__CUDACC__)
+
+#define GPU_DEVICE __device__ inline
+#define GPU_ANYWHERE __host__ __device__ inline
+#define GPU_UNROLL _Pragma("unroll")
+#define GPU_KERNEL(Name, argument) \
+  extern "C" __global__ __launch_bounds__(256, 1) void Name(const __grid_constant__ argument)
+#define GPU_SHARED(T, name, count) __shared__ T name[count]
+#define GPU_DYNAMIC_SHARED(T, name, offset, count) \
+  extern __shared__ uint4 gpu_dynamic_shared[];    \
+  T* const name = reinterpret_cast<T*>(reinterpret_cast<char*>(gpu_dynamic_shared) + (offset))
+
+namespace fathom {
+
+GPU_DEVICE int ThreadX() { return static_cast<int>(threadIdx.x); }
+GPU_DEVICE int BlockThreads() { return static_cast<int>(blockDim.x); }
+GPU_DEVICE int64_t BlockX() { return blockIdx.x; }
+GPU_DEVICE int BlockY() { return static_cast<int>(blockIdx.y); }
+GPU_DEVICE int64_t GridX() { return gridDim.x; }
+GPU_DEVICE void SyncBlock() { __syncthreads(); }
+__host__ __device__ constexpr int WaveSize() { return 32; }
+GPU_DEVICE int WaveLane() { return static_cast<int>(threadIdx.x % 32); }
+template <class T>
+GPU_DEVICE T Shuffle(T value, int lane) {
+  return __shfl_sync(0xFFFFFFFFu, value, lane);
+}
+template <class T>
+GPU_DEVICE T ShuffleXor(T value, int mask) {
+  return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
+}
+#if defined(__CUDA_ARCH__)
+GPU_ANYWHERE float Fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+GPU_ANYWHERE double Fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+#else  // the compiler's pass for the host, whose code is not used
+GPU_ANYWHERE float Fma(float a, float b, float c) { return a * b + c; }
+GPU_ANYWHERE double Fma(double a, double b, double c) { return a * b + c; }
+#endif
+GPU_ANYWHERE double Floor(double a) { return floor(a); }
+GPU_DEVICE float Div(float a, float b) { return __fdiv_rn(a, b); }
+GPU_DEVICE float Sqrt(float a) { return __fsqrt_rn(a); }
+GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {
+  return atomicCAS(reinterpret_cast<unsigned long long*>(word), expected, desired);
+}
+
+}  // namespace fathom
+
+#elif defined(__HIP__)
+
+#define GPU_DEVICE __attribute__((device)) inline
+#define GPU_ANYWHERE __attribute__((host, device)) inline
+#define GPU_UNROLL _Pragma("unroll")
+#define GPU_KERNEL(Name, argument)                                                             \
+  extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(1, 256))) void \
+  Name(argument)
+#define GPU_SHARED(T, name, count) __attribute__((shared)) T name[count]
+#define GPU_DYNAMIC_SHARED(T, name, offset, count)                                       \
+  extern __attribute__((shared)) __attribute__((aligned(16))) char gpu_dynamic_shared[]; \
+  T* const name = reinterpret_cast<T*>(gpu_dynamic_shared + (offset))
+
+namespace fathom {
+
+GPU_DEVICE int ThreadX() { return static_cast<int>(__builtin_amdgcn_workitem_id_x()); }
+GPU_DEVICE int BlockThreads() { return static_cast<int>(__builtin_amdgcn_workgroup_size_x()); }
+GPU_DEVICE int64_t BlockX() { return __builtin_amdgcn_workgroup_id_x(); }
+GPU_DEVICE int BlockY() { return static_cast<int>(__builtin_amdgcn_workgroup_id_y()); }
+GPU_DEVICE int64_t GridX() {
+  return __builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x();
+}
+GPU_DEVICE void SyncBlock() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+__attribute__((host, device)) constexpr int WaveSize() { return __AMDGCN_WAVEFRONT_SIZE__; }
+GPU_DEVICE int WaveLane() {
+  return static_cast<int>(__builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u)));
+}
+template <class T>
+GPU_DEVICE T Shuffle(T value, int lane) {
+  return __builtin_bit_cast(
+      T, __builtin_amdgcn_ds_bpermute(4 * lane, __builtin_bit_cast(int32_t, value)));
+}
+template <class T>
+GPU_DEVICE T ShuffleXor(T value, int mask) {
+  return Shuffle(value, WaveLane() ^ mask);
+}
+GPU_ANYWHERE float Fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+GPU_ANYWHERE double Fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+GPU_ANYWHERE double Floor(double a) { return __builtin_floor(a); }
+GPU_DEVICE float Div(float a, float b) { return a / b; }
+GPU_DEVICE float Sqrt(float a) { return __builtin_sqrtf(a); }
+GPU_DEVICE uint64_t CompareExchange(uint64_t* word, uint64_t expected, uint64_t desired) {
+  __hip_atomic_compare_exchange_strong(word, &expected, desired, __ATOMIC_RELAXED, __ATOMIC_RELAXED,
+                                       __HIP_MEMORY_SCOPE_AGENT);
+  return expected;
+}
+
+}  // namespace fathom
+
+#else
+#include "kernels/emulator/language.h"
+#endif

@@ -1,0 +1,233 @@
+// GpuBackend: the operations on a GPU, with the bits of the CPU (docs/numerics.md).
+//
+// One backend for all devices: kernels of kernels/gpu/device, run by a GpuDriver. The fault word
+// lies in memory of the device and is read with each ticket. Operations allocate nothing: Reserve
+// does. The embedding, and routed experts, may lie in memory of the host: rows of the former are
+// uploaded with each step, BindExperts puts the latter where PlaceExperts says.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/integer_math.h"
+#include "kernels/backend.h"
+#include "kernels/fault.h"
+#include "kernels/gpu/device/indexer.h"
+#include "kernels/gpu/device/linear.h"
+#include "kernels/gpu/device_sampler.h"
+#include "kernels/gpu/driver.h"
+#include "kernels/gpu/host_experts.h"
+#include "kernels/gpu/limits.h"
+#include "kernels/gpu/memory_ledger.h"
+#include "kernels/gpu/memory_sizes.h"
+#include "kernels/gpu/profiled_driver.h"
+#include "kernels/gpu/step_batch.h"
+
+namespace fathom {
+
+// Contracts of the operations: kernels/backend.h.
+class GpuBackend final : public Backend {
+ public:
+  // Makes the backend that computes the experts of the host. Called once, if there are any.
+  using MakeHostBackend = std::function<Result<std::unique_ptr<Backend>>()>;
+
+  // make_host: empty: the host computes no experts. Error: kOutOfMemory.
+  static Result<std::unique_ptr<GpuBackend>> Make(std::unique_ptr<GpuDriver> driver,
+                                                  MakeHostBackend make_host = {});
+  ~GpuBackend() override;
+  std::string_view Name() const override { return name_; }
+  const GpuDevice& device() const { return driver_->device(); }
+
+  // gpu_backend.cc
+  bool OnHost() const override { return false; }
+  std::optional<std::int64_t> DeviceMemory() const override { return device().free_bytes; }
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
+  Result<const std::byte*> Import(std::span<const std::byte> bytes) override;
+  Status Reserve(const StepLimits& limits) override;
+  Result<std::unique_ptr<RooflineProbe>> MakeRooflineProbe(
+      const RooflineOptions& options) const override;
+  Result<std::unique_ptr<Profiler>> MakeProfiler() override;
+  void Upload(void* to, std::span<const std::byte> from) override;
+  void Download(std::span<std::byte> to, const void* from) override;
+  void CopyPieces(std::span<const PieceCopy> pieces) override;
+  Status Synchronize() override { return Wait(Mark()); }
+  Ticket Mark() override;
+  Status Wait(Ticket ticket) override;
+  Status BeginStep(const BatchView& batch, std::span<const TableChange> changes) override;
+
+  bool ChoosesTokens() const override { return true; }
+  void ChooseTokens(Matrix<const float> logits, std::span<const SamplingRow> rows,
+                    std::span<TokenChoice> choices) override {
+    sampler_.Choose(*driver_, logits, rows, choices);
+  }
+
+  // gpu_dense.cc
+  void FillRopeRows(const BatchView& batch, std::span<const float> frequencies, Matrix<float> cos,
+                    Matrix<float> sin) override;
+  void Embed(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out) override;
+  void RmsNorm(Matrix<const Bf16> x, std::span<const Bf16> weight, float eps,
+               Matrix<Bf16> out) override;
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out) override;
+  void Linear(Matrix<const Bf16> x, const Weight& w, Matrix<float> out) override;
+  void GroupedLinear(Matrix<const Bf16> x, const Weight& w, std::int64_t groups,
+                     Matrix<Bf16> out) override;
+  void SwiGlu(Matrix<const Bf16> gate, Matrix<const Bf16> up, float clamp,
+              Matrix<Bf16> out) override;
+  void HcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+             Matrix<Bf16> out, HcMix mix) override;
+  void HcPost(Matrix<const Bf16> y, const HcMix& mix, Matrix<Bf16> streams) override;
+  void HcHead(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+              Matrix<Bf16> out) override;
+  void AddToStreams(Matrix<const Bf16> x, Matrix<Bf16> streams) override;
+
+  // gpu_attention.cc
+  void QueryHeads(Matrix<Bf16> q, std::int64_t head_dim, float eps, const RopeRows& rope) override;
+  void WindowKeys(Matrix<Bf16> kv, std::span<const Bf16> norm, float eps,
+                  const RopeRows& rope) override;
+  void Compress(const CompressorInput& input, const BatchView& batch,
+                CompressorCache& cache) override;
+  void IndexQueries(Matrix<const Bf16> q, const RopeRows& rope, Matrix<std::uint8_t> out) override;
+  void SelectRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                  const BatchView& batch, const CompressorCache& cache,
+                  Matrix<std::int32_t> rows) override;
+  void BestRows(Matrix<const std::uint8_t> queries, Matrix<const Bf16> head_weights,
+                const BatchView& batch, const CompressorCache& cache,
+                std::span<const RowRange> ranges, Matrix<ScoredRow> best) override;
+  void CopyRows(std::span<const SequenceRow> rows, const CompressorCache& cache,
+                Matrix<std::uint8_t> out) override;
+  void SparseAttention(const AttentionInput& input, const BatchView& batch, const LayerCache& cache,
+                       Matrix<Bf16> out) override;
+  void AppendWindow(Matrix<const Bf16> keys, const BatchView& batch, WindowCache& cache) override;
+
+  // gpu_experts.cc
+  void Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+             const Routing& out) override;
+  void RouteByToken(const BatchView& batch, Matrix<const float> logits,
+                    Matrix<const std::int64_t> table, float scale, const Routing& out) override;
+  Status PlaceExperts(const ExpertPlaces& places) override;
+  ExpertSet BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) override;
+  void ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& experts,
+                  float clamp, Matrix<Bf16> rows) override;
+  void CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                      Matrix<Bf16> out) override;
+
+ private:
+  // The experts of a block, as kernels read them.
+  struct BoundExperts {
+    std::unique_ptr<Buffer> table;  // ExpertWeights by id; without data: not for the device
+    // Copies of what lay in memory of the host; null: none.
+    std::unique_ptr<Buffer> on_device;
+    std::unique_ptr<Buffer> shared;
+    std::int64_t n = 0;
+    std::int64_t width = 0;     // moe_intermediate
+    bool is_quantized = false;  // FP8 or FP4
+  };
+  // What a ticket stands for.
+  struct MarkedPoint {
+    std::uint64_t fault = 0;  // the fault word at that point
+    Ticket ticket;            // of the driver
+  };
+  static constexpr std::size_t kTickets = 64;  // of which the points are kept
+
+  GpuBackend(std::unique_ptr<GpuDriver> driver, MakeHostBackend make_host);
+  Status AllocateTo(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
+                    MemoryKind kind = MemoryKind::kDevice);
+  // Keeps a buffer that is large enough.
+  Status EnsureBytes(std::unique_ptr<Buffer>& buffer, std::int64_t bytes,
+                     MemoryKind kind = MemoryKind::kDevice);
+  Status CopyExperts(std::int64_t block, std::span<const ExpertWeights> experts,
+                     BoundExperts& bound);
+  // Runs a kernel if there are blocks.
+  template <class Arguments>
+  void Launch(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
+              std::int64_t shared_bytes = 0) {
+    static_assert(std::is_trivially_copyable_v<Arguments>);
+    if (blocks > 0) {
+      driver_->Launch(kernel,
+                      {.x = blocks, .threads = kMaxBlockThreads, .shared_bytes = shared_bytes},
+                      std::as_bytes(std::span(&arguments, 1)));
+    }
+  }
+  // One thread for every number.
+  template <class Arguments>
+  void LaunchOnNumbers(GpuKernel kernel, std::int64_t n, const Arguments& arguments) {
+    Launch(kernel, DivideUp(n, kMaxBlockThreads), arguments);
+  }
+  // A group of kGroupThreads threads for every item.
+  template <class Arguments>
+  void LaunchOnGroups(GpuKernel kernel, std::int64_t n, const Arguments& arguments) {
+    LaunchOnNumbers(kernel, n * kGroupThreads, arguments);
+  }
+  // The elements in memory of the device, until the next call. At most kGpuStagedBytes.
+  template <class T>
+  const T* Stage(std::span<const T> elements) {
+    driver_->Upload(staged_->address(), std::as_bytes(elements));
+    return reinterpret_cast<const T*>(staged_->address());
+  }
+  // Calls run(part) for all elements, so many at a time as Stage takes.
+  template <class T, class Run>
+  static void ForStageable(std::span<const T> elements, const Run& run) {
+    constexpr auto kMost = static_cast<std::size_t>(kGpuStagedBytes) / sizeof(T);
+    for (std::size_t first = 0; first < elements.size(); first += kMost) {
+      run(elements.subspan(first, std::min(kMost, elements.size() - first)));
+    }
+  }
+  // Embed for a table in memory of the host.
+  void EmbedFromHost(const BatchView& batch, Matrix<const Bf16> table, Matrix<Bf16> out);
+  // How many rows of `cols` numbers have room in codes_; at least one.
+  std::int64_t RowsOfCodes(std::int64_t cols) const;
+  // Quantises at most so many rows into codes_ and scales_.
+  void Quantize(Matrix<const Bf16> x);
+  Matrix<std::uint8_t> Codes(std::int64_t rows, std::int64_t cols) const;
+  Matrix<float> CodeScales(std::int64_t rows, std::int64_t cols) const;
+  void LaunchLinear(GpuKernel kernel, const gpu::LinearArguments& arguments);
+  // One of out and exact has data.
+  void Multiply(Matrix<const Bf16> x, const Weight& w, Matrix<Bf16> out, Matrix<float> exact);
+  void LaunchHcPre(Matrix<const Bf16> streams, const HcWeights& w, const HcOptions& options,
+                   Matrix<Bf16> out, const HcMix& mix);
+  // Scores and chooses for all tokens of `call`, whose fields of tokens are set here. row_counts:
+  // of every token, the rows that are scored.
+  void ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::int64_t> row_counts,
+                  std::span<const RowRange> ranges);
+  // The rows of tokens first, first + 1, ..., whose inputs are x.
+  void ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
+                  const Routing& routing, float clamp, Matrix<Bf16> rows);
+  std::uint64_t* fault() const { return reinterpret_cast<std::uint64_t*>(fault_->address()); }
+
+  std::unique_ptr<ProfiledDriver> driver_;
+  MakeHostBackend make_host_;
+  MemoryLedger ledger_;
+  std::string name_;
+  StepLimits limits_;
+  StepBatch batch_;
+  DeviceSampler sampler_;
+  std::unique_ptr<Buffer> fault_;     // a word
+  std::unique_ptr<Buffer> staged_;    // lists of the host, for the next kernel
+  std::unique_ptr<Buffer> codes_;     // of quantised activations
+  std::unique_ptr<Buffer> scales_;    // of the codes
+  std::unique_ptr<Buffer> embedded_;  // rows of an embedding of the host: [max_tokens, hidden]
+  std::unique_ptr<Buffer> hidden_;    // of experts: [rows, moe_intermediate]
+  std::unique_ptr<Buffer> scores_;    // of compressed rows, for some tokens
+  std::vector<std::unique_ptr<Buffer>> imported_;
+  ExpertPlaces places_;
+  std::optional<HostExperts> host_experts_;  // if the host computes some
+  std::vector<BoundExperts> experts_;        // by block
+  std::vector<Bf16> host_rows_;              // on their way to embedded_
+  std::vector<std::int64_t> row_counts_;     // of the tokens of a call
+  Status kept_;                              // an error of an operation that returns none
+  FaultWord fault_word_;
+  std::uint64_t n_marks_ = 0;
+  std::array<MarkedPoint, kTickets> marks_{};  // by number
+};
+
+}  // namespace fathom

@@ -1,0 +1,235 @@
+// The router and the routed experts.
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/integer_math.h"
+#include "kernels/gpu/device/experts.h"
+#include "kernels/gpu/device/route.h"
+#include "kernels/gpu/gpu_backend.h"
+#include "kernels/gpu/memory_sizes.h"
+#include "kernels/shape_checks.h"
+
+namespace fathom {
+namespace {
+
+// Bytes of weights in memory of the host that are copied to one buffer, one behind the other.
+class CopiedPieces {
+ public:
+  // `data`: an address in a table of experts, which becomes that of the copy.
+  void Add(const std::byte*& data, std::span<const std::byte> from) {
+    if (from.empty()) return;
+    pieces_.push_back({&data, from, bytes_});
+    bytes_ += RoundUp(std::int64_t{std::ssize(from)}, kGpuPieceAlignment);
+  }
+  void Add(ExpertWeights& expert) {
+    for (Weight* const w : {&expert.w1, &expert.w2, &expert.w3}) {
+      const std::span<const std::byte> scales = w->ScaleBytes();
+      Add(w->data, w->Bytes());
+      Add(w->scales, scales);
+    }
+  }
+  std::int64_t bytes() const { return bytes_; }
+  // Calls copy(to, from) for each piece of a buffer at this address.
+  template <class Copy>
+  void CopyTo(std::byte* address, const Copy& copy) const {
+    for (const Piece& piece : pieces_) {
+      copy(address + piece.offset, piece.from);
+      *piece.data = address + piece.offset;
+    }
+  }
+
+ private:
+  struct Piece {
+    const std::byte** data = nullptr;
+    std::span<const std::byte> from;
+    std::int64_t offset = 0;  // of the copy
+  };
+
+  std::vector<Piece> pieces_;
+  std::int64_t bytes_ = 0;
+};
+
+void TakeData(ExpertWeights& expert) {
+  for (Weight* const w : {&expert.w1, &expert.w2, &expert.w3}) {
+    w->data = nullptr;
+    w->scales = nullptr;
+  }
+}
+
+}  // namespace
+
+void GpuBackend::Route(Matrix<const float> logits, std::span<const float> bias, float scale,
+                       const Routing& out) {
+  CheckRoute(logits, bias, out);
+  const std::int64_t scores = RoundUp(4 * logits.cols, 16);
+  Launch(GpuKernel::kRoute, logits.rows,
+         gpu::RouteArguments{.logits = logits,
+                             .bias = bias.data(),
+                             .scale = scale,
+                             .ids = out.ids,
+                             .weights = out.weights},
+         scores + 4 * logits.cols);
+}
+
+void GpuBackend::RouteByToken(const BatchView& batch, Matrix<const float> logits,
+                              Matrix<const std::int64_t> table, float scale, const Routing& out) {
+  CheckRouteByToken(batch, logits, table, out);
+  LaunchOnNumbers(GpuKernel::kRouteByToken, logits.rows,
+                  gpu::RouteByTokenArguments{.tokens = batch_.View(batch).tokens,
+                                             .logits = logits,
+                                             .table = table,
+                                             .scale = scale,
+                                             .ids = out.ids,
+                                             .weights = out.weights,
+                                             .fault = fault()});
+}
+
+Status GpuBackend::PlaceExperts(const ExpertPlaces& places) {
+  places_ = places;
+  host_experts_.reset();
+  if (!places.host_computes) return {};
+  if (make_host_ == nullptr) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "experts that the host computes: expected a backend of the host beside {}, "
+                     "found none",
+                     name_);
+  }
+  Result<std::unique_ptr<Backend>> host = make_host_();
+  if (!host) return Unexpected(host.error());
+  host_experts_.emplace(*std::move(host));
+  return {};
+}
+
+ExpertSet GpuBackend::BindExperts(std::int64_t block, std::span<const ExpertWeights> experts) {
+  if (block >= std::ssize(experts_)) {
+    experts_.resize(static_cast<std::size_t>(block + 1));
+  }
+  BoundExperts& bound = experts_[static_cast<std::size_t>(block)];
+  if (Status s = CopyExperts(block, experts, bound); !s) {
+    kept_ = s;
+    bound = {};
+    return {.block = block};
+  }
+  bound.n = std::ssize(experts);
+  bound.width = experts.empty() ? 0 : experts.front().w1.n;
+  bound.is_quantized = std::any_of(experts.begin(), experts.end(), [](const ExpertWeights& e) {
+    return e.w1.IsQuantized() || e.w2.IsQuantized() || e.w3.IsQuantized();
+  });
+  return {.block = block, .experts = experts, .is_uniform = AreUniform(experts)};
+}
+
+Status GpuBackend::CopyExperts(std::int64_t block, std::span<const ExpertWeights> experts,
+                               BoundExperts& bound) {
+  std::vector<ExpertWeights> table(experts.begin(), experts.end());
+  std::vector<std::uint8_t> is_of_host(table.size(), 0);
+  CopiedPieces on_device, shared;
+  const bool is_placed = block < std::ssize(places_.on_device);
+  std::int64_t room =
+      is_placed ? places_.on_device[static_cast<std::size_t>(block)] : std::ssize(experts);
+  for (std::size_t id = 0; id < table.size(); ++id) {
+    ExpertWeights& expert = table[id];
+    if (expert.w1.data == nullptr || ledger_.Has(expert.w1.data)) continue;
+    if (room-- > 0) {
+      on_device.Add(expert);
+    } else if (!host_experts_) {
+      shared.Add(expert);
+    } else {
+      is_of_host[id] = 1;
+      TakeData(expert);
+    }
+  }
+  if (on_device.bytes() > 0) {
+    if (Status s = EnsureBytes(bound.on_device, on_device.bytes()); !s) return s;
+    on_device.CopyTo(
+        bound.on_device->address(),
+        [&](std::byte* to, std::span<const std::byte> from) { driver_->Upload(to, from); });
+  }
+  if (shared.bytes() > 0) {
+    if (Status s = Synchronize(); !s) return s;  // operations may read what is overwritten
+    if (Status s = EnsureBytes(bound.shared, shared.bytes(), MemoryKind::kShared); !s) return s;
+    shared.CopyTo(bound.shared->address(), [](std::byte* to, std::span<const std::byte> from) {
+      std::memcpy(to, from.data(), from.size());
+    });
+  }
+  if (host_experts_) {
+    const bool any = std::ranges::find(is_of_host, 1) != is_of_host.end();
+    host_experts_->Bind(block, experts, any ? std::move(is_of_host) : std::vector<std::uint8_t>());
+  }
+  const std::span<const std::byte> table_bytes = std::as_bytes(std::span(table));
+  if (Status s = EnsureBytes(bound.table, std::ssize(table_bytes)); !s) return s;
+  driver_->Upload(bound.table->address(), table_bytes);
+  return {};
+}
+
+void GpuBackend::ExpertRows(Matrix<const Bf16> x, const Routing& routing, const ExpertSet& set,
+                            float clamp, Matrix<Bf16> rows) {
+  CheckExpertRows(x, routing, rows);
+  Check(set.block < std::ssize(experts_), "ExpertRows: experts that are not bound");
+  const BoundExperts& bound = experts_[static_cast<std::size_t>(set.block)];
+  const std::int64_t k = routing.ids.cols;
+  if (rows.rows == 0 || bound.table == nullptr) return;
+  const std::int64_t row_bytes = k * bound.width * static_cast<std::int64_t>(sizeof(Bf16));
+  const std::int64_t fitting = hidden_ == nullptr ? 0
+                               : row_bytes == 0   ? x.rows
+                                                  : hidden_->bytes() / row_bytes;
+  const std::int64_t tile = std::min({fitting, RowsOfCodes(x.cols), RowsOfCodes(k * bound.width)});
+  Check(tile > 0, "ExpertRows: more than Reserve announced, or Reserve was not called");
+  const bool host_helps = host_experts_ && host_experts_->Has(set.block);
+  if (host_helps) {
+    host_experts_->Begin(*driver_, x, routing);
+  }
+  for (std::int64_t first = 0; first < x.rows; first += tile) {
+    ExpertTile(bound, first, x.Rows(first, std::min(tile, x.rows - first)), routing, clamp, rows);
+  }
+  if (host_helps) {
+    if (Status s = host_experts_->End(*driver_, set.block, clamp, rows); !s) {
+      kept_ = s;
+    }
+  }
+}
+
+void GpuBackend::ExpertTile(const BoundExperts& bound, std::int64_t first, Matrix<const Bf16> x,
+                            const Routing& routing, float clamp, Matrix<Bf16> rows) {
+  constexpr std::int64_t kOutputsOfBlock = kMaxBlockThreads / kGroupThreads;
+  const std::int64_t k = routing.ids.cols;
+  const std::int64_t n = x.rows * k;
+  const auto blocks = [&](std::int64_t outputs) { return n * DivideUp(outputs, kOutputsOfBlock); };
+  gpu::ExpertArguments arguments = {
+      .x = x,
+      .ids = routing.ids.Rows(first, x.rows),
+      .weights = routing.weights.Row(first),
+      .experts = reinterpret_cast<const ExpertWeights*>(bound.table->address()),
+      .n_experts = bound.n,
+      .first_token = first,
+      .clamp = clamp,
+      .hidden = {reinterpret_cast<Bf16*>(hidden_->address()), n, bound.width},
+      .rows = rows.Rows(first * k, n),
+      .fault = fault()};
+  const auto quantize = [&](Matrix<const Bf16> input) {
+    if (bound.is_quantized) {
+      Quantize(input);
+      arguments.codes = Codes(input.rows, input.cols);
+      arguments.scales = CodeScales(input.rows, input.cols);
+    }
+  };
+  quantize(x);
+  Launch(GpuKernel::kExpertHidden, blocks(bound.width), arguments);
+  quantize(arguments.hidden);
+  Launch(GpuKernel::kExpertOutput, blocks(rows.cols), arguments);
+}
+
+void GpuBackend::CombineExperts(Matrix<const Bf16> rows, Matrix<const Bf16> shared,
+                                Matrix<Bf16> out) {
+  CheckCombineExperts(rows, shared, out);
+  LaunchOnNumbers(GpuKernel::kCombineExperts, out.rows * out.cols,
+                  gpu::CombineArguments{.rows = rows,
+                                        .shared = shared,
+                                        .k = out.rows == 0 ? 0 : rows.rows / out.rows,
+                                        .out = out});
+}
+
+}  // namespace fathom

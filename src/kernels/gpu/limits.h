@@ -1,0 +1,12 @@
+// What launches keep to, so that every device can run them.
+#pragma once
+
+#include <stdint.h>
+
+namespace fathom {
+
+inline constexpr int kMaxBlockThreads = 256;
+inline constexpr int kGroupThreads = 16;  // threads of a wave that sum together, a lane each
+inline constexpr int64_t kMaxSharedBytes = int64_t{48} << 10;  // of a block, dynamic or not
+
+}  // namespace fathom

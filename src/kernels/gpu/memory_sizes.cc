@@ -1,0 +1,56 @@
+#include "kernels/gpu/memory_sizes.h"
+
+#include <algorithm>
+
+#include "kernels/gpu/device_sampler.h"
+#include "kernels/gpu/step_batch.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kScoreBytes = std::int64_t{64} << 20;  // of compressed rows, at most
+
+}  // namespace
+
+std::int64_t GpuExpertBytes(const ExpertWeights& expert) {
+  std::int64_t bytes = 0;
+  for (const Weight* const w : {&expert.w1, &expert.w2, &expert.w3}) {
+    bytes += RoundUp(std::int64_t{std::ssize(w->Bytes())}, kGpuPieceAlignment) +
+             RoundUp(std::int64_t{std::ssize(w->ScaleBytes())}, kGpuPieceAlignment);
+  }
+  return bytes;
+}
+
+std::int64_t GpuScratchSizes::Total() const {
+  std::int64_t total = 0;
+  for (const std::int64_t bytes : {codes, scales, embedded, hidden, scores, batch, sampler}) {
+    total += GpuAllocationBytes(bytes);
+  }
+  return total;
+}
+
+GpuScratchSizes GpuScratchFor(const StepLimits& limits) {
+  constexpr auto kBf16 = static_cast<std::int64_t>(sizeof(Bf16));
+  constexpr auto kScore = static_cast<std::int64_t>(sizeof(std::uint32_t));
+  const std::int64_t hidden =
+      limits.max_tokens * limits.experts_per_token * limits.moe_intermediate;
+  const std::int64_t codes = std::max(limits.max_tokens * limits.max_linear_inputs, hidden);
+  const std::int64_t row_bytes = std::max<std::int64_t>(1, limits.max_compressed_rows) * kScore;
+  const std::int64_t scored_tokens = std::clamp<std::int64_t>(
+      kScoreBytes / row_bytes, 1, std::max<std::int64_t>(1, limits.max_tokens));
+  return {.codes = codes,
+          .scales = codes / kFp8Block * static_cast<std::int64_t>(sizeof(float)),
+          .embedded = limits.max_tokens * limits.hidden * kBf16,
+          .hidden = hidden * kBf16,
+          .scores = scored_tokens * row_bytes,
+          .batch = StepBatch::BytesFor(limits.max_tokens),
+          .sampler = DeviceSampler::BytesFor(limits.max_logit_rows, limits.vocabulary)};
+}
+
+std::int64_t GpuListBytes(std::int64_t n_blocks, std::int64_t n_experts) {
+  constexpr auto kRow = static_cast<std::int64_t>(sizeof(ExpertWeights));
+  return GpuAllocationBytes(kGpuStagedBytes) + GpuAllocationBytes(sizeof(std::uint64_t)) +
+         n_blocks * (GpuAllocationBytes(n_experts * kRow) + GpuAllocationBytes(0));
+}
+
+}  // namespace fathom

@@ -1,0 +1,43 @@
+// Sizes of the memory that GpuBackend allocates on a device, known without one.
+#pragma once
+
+#include <cstdint>
+
+#include "base/integer_math.h"
+#include "kernels/backend.h"
+
+namespace fathom {
+
+// Alignment of the pieces that share an allocation.
+inline constexpr std::int64_t kGpuPieceAlignment = 256;
+
+// Lists of the host that are uploaded for a kernel, at most at once.
+inline constexpr std::int64_t kGpuStagedBytes = std::int64_t{256} << 10;
+
+// Returns the most that an allocation takes: drivers round up to multiples of at most 512 bytes.
+constexpr std::int64_t GpuAllocationBytes(std::int64_t bytes) {
+  return RoundUp(bytes, kGpuPieceAlignment) + kGpuPieceAlignment;
+}
+
+// Returns what the weights of an expert take of the memory for a block's experts.
+std::int64_t GpuExpertBytes(const ExpertWeights& expert);
+
+// The buffers of Reserve, in bytes.
+struct GpuScratchSizes {
+  std::int64_t codes = 0;     // of quantised activations
+  std::int64_t scales = 0;    // of the codes
+  std::int64_t embedded = 0;  // rows of an embedding of the host
+  std::int64_t hidden = 0;    // of experts
+  std::int64_t scores = 0;    // of compressed rows
+  std::int64_t batch = 0;     // of a step
+  std::int64_t sampler = 0;   // of rows of logits
+
+  std::int64_t Total() const;
+};
+GpuScratchSizes GpuScratchFor(const StepLimits& limits);
+
+// Returns what GpuBackend keeps beside weights and scratch: staged lists, the tables of the experts
+// of n_blocks blocks, and what their buffers take beyond GpuExpertBytes.
+std::int64_t GpuListBytes(std::int64_t n_blocks, std::int64_t n_experts);
+
+}  // namespace fathom

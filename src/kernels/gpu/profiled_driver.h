@@ -1,0 +1,70 @@
+// ProfiledDriver: a driver that measures its work, by kernel, while it is asked to.
+//
+// Every piece of work lies between two marks of the device's clock; what lies between two pieces is
+// a row of its own. Where the bytes of a launch depend on what the device has computed, the driver
+// waits and reads it; that time is left out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/gpu/driver.h"
+#include "kernels/profile.h"
+
+namespace fathom {
+
+class ProfiledDriver final : public GpuDriver {
+ public:
+  explicit ProfiledDriver(std::unique_ptr<GpuDriver> driver) : driver_(std::move(driver)) {}
+  // The driver whose work is not measured.
+  GpuDriver& inner() const { return *driver_; }
+
+  // Contracts: Profiler.
+  Status StartProfile();
+  Result<Profile> StopProfile();
+
+  const GpuDevice& device() const override { return driver_->device(); }
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override {
+    return driver_->Allocate(bytes, kind);
+  }
+  void Upload(void* to, std::span<const std::byte> from) override;
+  void Download(std::span<std::byte> to, const void* from) override;
+  void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
+  Status Synchronize() override { return driver_->Synchronize(); }
+  Ticket Mark() override { return driver_->Mark(); }
+  Status Wait(Ticket ticket) override { return driver_->Wait(ticket); }
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override {
+    return driver_->MakeTimer(n_marks);
+  }
+
+ private:
+  // A piece of work between marks 2 i and 2 i + 1.
+  struct Piece {
+    std::string_view name;
+    std::optional<double> bytes;
+    bool follows = true;  // the time since the piece before counts
+  };
+
+  bool is_on() const { return timer_ != nullptr; }
+  // Runs `work` between two marks.
+  template <class Work>
+  void Measure(Piece piece, const Work& work);
+  // Adds the times of all pieces to the rows.
+  void Collect();
+  void Add(std::string_view name, double seconds, std::optional<double> bytes);
+
+  std::unique_ptr<GpuDriver> driver_;
+  std::unique_ptr<GpuTimer> timer_;  // while a profile is taken
+  std::vector<Piece> pieces_;
+  bool has_waited_ = true;  // since the last piece
+  std::map<std::string_view, ProfileRow> rows_;
+  Status status_;  // the first error of the timer
+};
+
+}  // namespace fathom

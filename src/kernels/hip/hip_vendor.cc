@@ -1,0 +1,59 @@
+#include "kernels/hip/hip_vendor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace fathom {
+namespace {
+
+// hipDeviceAttribute_t
+constexpr int kHipMultiprocessorCount = 63;
+constexpr int kMaxSharedMemoryPerBlock = 74;
+constexpr int kHipWarpSize = 87;
+// hipHostMallocPortable, _Mapped and _Coherent: kernels and host see each other's writes.
+constexpr unsigned kPortableMappedCoherent = 0x1 | 0x2 | 0x40000000;
+// hipDeviceProp_tR0600: its size, and where the architecture's name is. The layout is fixed by the
+// name of the function that fills it.
+constexpr std::size_t kPropertiesBytes = 1472;
+constexpr std::size_t kArchitectureAt = 1160;
+constexpr std::size_t kArchitectureBytes = 256;
+
+// "gfx942" of "gfx942:sramecc+:xnack-": the code objects run with any setting.
+std::string_view WithoutSettings(std::string_view architecture) {
+  return architecture.substr(0, architecture.find(':'));
+}
+
+Result<std::string> ChooseHipArchitecture(const DriverApi& api, int device,
+                                          std::span<const std::string_view> architectures) {
+  alignas(8) std::array<char, kPropertiesBytes> properties = {};
+  if (const int error = api.device_properties(properties.data(), device); error != 0) {
+    return MakeError(ErrorCode::kUnavailable, "properties: {}", ErrorText(api, error));
+  }
+  std::string_view name(properties.data() + kArchitectureAt, kArchitectureBytes);
+  name = WithoutSettings(name.substr(0, name.find('\0')));
+  if (std::ranges::find(architectures, name) != architectures.end()) return std::string(name);
+  return MakeError(ErrorCode::kUnsupported, "expected an architecture of {}, found {}",
+                   fmt::join(architectures, ", "), name);
+}
+
+}  // namespace
+
+GpuVendor HipVendor() {
+  return {.name = GpuVendorName::kHip,
+          .title = "HIP",
+          .libraries = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"},
+          .least_driver = "ROCm 6.0 or later",
+          .least_major = 6,
+          .version_units = {.per_major = 10000000, .per_minor = 100000},
+          .n_multiprocessors = kHipMultiprocessorCount,
+          .wave_size = kHipWarpSize,
+          .shared_bytes = kMaxSharedMemoryPerBlock,
+          .host_flags = kPortableMappedCoherent,
+          .choose_architecture = ChooseHipArchitecture};
+}
+
+}  // namespace fathom

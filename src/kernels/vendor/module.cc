@@ -1,0 +1,20 @@
+// What fathom_cuda.so and fathom_hip.so export; compiled once for each, with GPU_VENDOR.
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/cuda_vendor.h"
+#include "kernels/gpu_module.h"
+#include "kernels/hip/hip_vendor.h"
+#include "kernels/vendor/vendor_module.h"
+
+extern "C" __attribute__((visibility("default"))) const char fathom_module_interface[] =
+    FATHOM_MODULE_INTERFACE;
+
+extern "C" __attribute__((visibility("default"))) fathom::GpuModule* fathom_make_gpu_module(
+    std::string* error) {
+  fathom::Result<std::unique_ptr<fathom::GpuModule>> module =
+      fathom::MakeVendorModule(fathom::GPU_VENDOR(), fathom::EmbeddedCodeObjects());
+  if (module) return module->release();
+  *error = std::move(module.error().message);
+  return nullptr;
+}

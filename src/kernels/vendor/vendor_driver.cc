@@ -1,0 +1,342 @@
+#include "kernels/vendor/vendor_driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/vendor/current_device.h"
+#include "kernels/vendor/staging_ring.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kKernels = std::size(kGpuKernelNames);
+// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kMaxDynamicSharedBytes = 8;
+
+double ToGib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+// Memory of a device or pinned memory of the host.
+class DriverBuffer : public Buffer {
+ public:
+  // Takes the memory. `current` and `api` must outlive the buffer.
+  DriverBuffer(const CurrentDevice& current, const DriverApi& api, void* address,
+               std::int64_t bytes, MemoryKind kind)
+      : Buffer(static_cast<std::byte*>(address), bytes, kind == MemoryKind::kShared),
+        current_(current),
+        free_(kind == MemoryKind::kShared ? api.free_host : api.free) {}
+  ~DriverBuffer() override {
+    current_.Set();
+    free_(address());
+  }
+
+ private:
+  const CurrentDevice& current_;
+  int (*free_)(void* address);
+};
+
+class VendorDriver : public GpuDriver {
+ public:
+  VendorDriver(const GpuVendor& vendor, const DriverApi& api, const GpuDevice& device,
+               std::string title)
+      : vendor_(vendor),
+        api_(api),
+        device_(device),
+        title_(std::move(title)),
+        current_(api_),
+        staging_(api_) {}
+  ~VendorDriver() override;
+
+  // Called once, before the other functions.
+  Status Open(int number, const CodeObjects& code);
+
+  const GpuDevice& device() const override { return device_; }
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override;
+  void Upload(void* to, std::span<const std::byte> from) override;
+  void Download(std::span<std::byte> to, const void* from) override;
+  void Launch(GpuKernel kernel, const GpuGrid& grid, std::span<const std::byte> arguments) override;
+  Status Synchronize() override;
+  Ticket Mark() override;
+  Status Wait(Ticket ticket) override;
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override;
+
+ private:
+  class Timer;
+
+  struct Kernel {
+    void* function = nullptr;
+    std::int64_t allowed_shared_bytes = 0;  // dynamic ones, where a vendor wants them announced
+  };
+  // Tickets whose number is equal modulo kEvents share an event: waiting for an old ticket then
+  // waits for the newer one.
+  static constexpr std::size_t kEvents = 64;
+
+  Status OpenDevice(int number);
+  Status LoadKernels(const CodeObjects& code);
+  Status FindKernel(std::size_t kernel);
+  Error OutOfMemory(std::size_t bytes, MemoryKind kind) const;
+  Error Failure(std::string_view what, int error) const;
+  // Keeps the first error of work. Returns whether there is none so far.
+  bool Keep(std::string_view what, int error);
+  // Whether the calling thread may enqueue work: there was no error.
+  bool Ready() { return failure_ && Keep("", current_.Set()); }
+  Status AllowShared(Kernel& kernel, std::int64_t bytes);
+
+  const GpuVendor vendor_;
+  const DriverApi api_;
+  GpuDevice device_;
+  const std::string title_;
+  CurrentDevice current_;
+  void* stream_ = nullptr;
+  StagingRing staging_;
+  std::array<void*, kEvents> events_{};
+  std::uint64_t n_marks_ = 0;
+  std::vector<void*> modules_;
+  std::array<Kernel, kKernels> kernels_{};
+  Status failure_;  // the first error of work
+};
+
+// Owns an event for every mark.
+class VendorDriver::Timer : public GpuTimer {
+ public:
+  explicit Timer(VendorDriver& driver) : driver_(driver) {}
+  ~Timer() override {
+    driver_.current_.Set();
+    for (void* const event : events_) driver_.api_.free_event(event);
+  }
+
+  // Returns the number of an error. Called once, before the other functions.
+  int MakeEvents(int n_marks) {
+    int error = driver_.current_.Set();
+    for (int i = 0; i < n_marks && error == 0; ++i) {
+      void* event = nullptr;
+      error = driver_.api_.make_event(&event, DriverApi::kWithTime);
+      if (error == 0) events_.push_back(event);
+    }
+    return error;
+  }
+
+  void Mark(int mark) override {
+    if (!driver_.Ready()) return;
+    driver_.Keep("", driver_.api_.record_event(EventOf(mark), driver_.stream_));
+  }
+
+  Result<double> SecondsBetween(int first, int last) override {
+    float milliseconds = 0;
+    for (const int mark : {first, last}) {
+      if (driver_.Ready()) driver_.Keep("", driver_.api_.wait_for_event(EventOf(mark)));
+    }
+    if (driver_.failure_) {
+      driver_.Keep("the time of its work",
+                   driver_.api_.elapsed_time(&milliseconds, EventOf(first), EventOf(last)));
+    }
+    if (!driver_.failure_) return Unexpected(driver_.failure_.error());
+    return 1e-3 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  void* EventOf(int mark) const { return events_.at(static_cast<std::size_t>(mark)); }
+
+  VendorDriver& driver_;
+  std::vector<void*> events_;
+};
+
+// Errors are of no use here: the device may be lost.
+VendorDriver::~VendorDriver() {
+  current_.Set();
+  if (stream_ != nullptr) api_.wait_for_stream(stream_);
+  for (void* const module : modules_) api_.unload_module(module);
+  for (void* const event : events_) {
+    if (event != nullptr) api_.free_event(event);
+  }
+  if (stream_ != nullptr) api_.free_stream(stream_);
+}
+
+Error VendorDriver::Failure(std::string_view what, int error) const {
+  return {
+      error == DriverApi::kOutOfMemory ? ErrorCode::kOutOfMemory : ErrorCode::kUnavailable,
+      fmt::format("{}{}{}: {}", title_, what.empty() ? "" : ", ", what, ErrorText(api_, error))};
+}
+
+bool VendorDriver::Keep(std::string_view what, int error) {
+  if (error != 0 && failure_) failure_ = Unexpected(Failure(what, error));
+  return failure_.has_value();
+}
+
+Status VendorDriver::Open(int number, const CodeObjects& code) {
+  if (Status opened = OpenDevice(number); !opened) return opened;
+  return LoadKernels(code);
+}
+
+Status VendorDriver::OpenDevice(int number) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  int error = current_.Open(number);
+  if (error == 0) error = current_.Set();
+  if (error == 0) error = api_.memory(&free, &total);
+  if (error == 0) error = api_.make_stream(&stream_, DriverApi::kNonBlocking);
+  for (void*& event : events_) {
+    if (error == 0) error = api_.make_event(&event, DriverApi::kWithoutTime);
+  }
+  if (error == 0) error = staging_.Allocate(vendor_.host_flags);
+  device_.free_bytes = static_cast<std::int64_t>(free);
+  if (error != 0) return Unexpected(Failure("opening it", error));
+  return {};
+}
+
+Status VendorDriver::LoadKernels(const CodeObjects& code) {
+  for (const CodeObject& object : code.objects) {
+    if (!object.architecture.empty() && object.architecture != device_.architecture) continue;
+    void* module = nullptr;
+    if (const int error = api_.load_module(&module, object.begin); error != 0) {
+      return Unexpected(Failure("loading the kernels", error));
+    }
+    modules_.push_back(module);
+  }
+  for (std::size_t kernel = 0; kernel < kKernels; ++kernel) {
+    if (Status found = FindKernel(kernel); !found) return found;
+  }
+  return {};
+}
+
+Status VendorDriver::FindKernel(std::size_t kernel) {
+  const std::string name(kGpuKernelNames[kernel]);
+  for (void* const module : modules_) {
+    if (api_.find_function(&kernels_[kernel].function, module, name.c_str()) == 0) return {};
+  }
+  return MakeError(ErrorCode::kInvalidData, "{}: expected the kernel {} for {}, found none", title_,
+                   name, device_.architecture);
+}
+
+Error VendorDriver::OutOfMemory(std::size_t bytes, MemoryKind kind) const {
+  if (kind == MemoryKind::kShared) {
+    return {ErrorCode::kOutOfMemory,
+            fmt::format("{}: expected {:.2f} GiB of memory of the host that can be pinned, found "
+                        "less",
+                        title_, ToGib(bytes))};
+  }
+  std::size_t free = 0;
+  std::size_t total = 0;
+  api_.memory(&free, &total);
+  return {ErrorCode::kOutOfMemory,
+          fmt::format("{}: expected {:.2f} GiB of free memory, found {:.2f} of {:.2f} GiB", title_,
+                      ToGib(bytes), ToGib(free), ToGib(total))};
+}
+
+Result<std::unique_ptr<Buffer>> VendorDriver::Allocate(std::int64_t bytes, MemoryKind kind) {
+  if (const int error = current_.Set(); error != 0) return Unexpected(Failure("", error));
+  const std::size_t size = static_cast<std::size_t>(std::max(bytes, std::int64_t{1}));
+  void* address = nullptr;
+  int error = kind == MemoryKind::kShared ? api_.allocate_host(&address, size, vendor_.host_flags)
+                                          : api_.allocate(&address, size);
+  if (error == DriverApi::kOutOfMemory) return Unexpected(OutOfMemory(size, kind));
+  if (error != 0) return Unexpected(Failure("allocating memory", error));
+  auto buffer = std::make_unique<DriverBuffer>(current_, api_, address, bytes, kind);
+  if (kind == MemoryKind::kDevice) {
+    error = api_.fill(address, 0, size, stream_);
+  } else {
+    void* on_device = nullptr;
+    error = api_.address_of_host(&on_device, address, 0);
+    if (error == 0 && on_device != address) {
+      return MakeError(ErrorCode::kUnsupported,
+                       "{}: expected memory of the host at the same address on the device, found "
+                       "another",
+                       title_);
+    }
+    std::memset(address, 0, size);
+  }
+  if (error != 0) return Unexpected(Failure("allocating memory", error));
+  return buffer;
+}
+
+void VendorDriver::Upload(void* to, std::span<const std::byte> from) {
+  if (!Ready()) return;
+  Keep("a copy to it", staging_.Upload(static_cast<std::byte*>(to), from, stream_));
+}
+
+void VendorDriver::Download(std::span<std::byte> to, const void* from) {
+  if (to.empty() || !Ready()) return;
+  Keep("a copy from it", api_.download(to.data(), from, to.size(), stream_));
+}
+
+Status VendorDriver::AllowShared(Kernel& kernel, std::int64_t bytes) {
+  if (bytes > device_.shared_bytes) {
+    return MakeError(ErrorCode::kUnsupported,
+                     "{}: expected {} bytes of shared memory of a block, found {}", title_, bytes,
+                     device_.shared_bytes);
+  }
+  if (bytes <= kernel.allowed_shared_bytes || api_.set_function_attribute == nullptr) return {};
+  if (const int error = api_.set_function_attribute(kernel.function, kMaxDynamicSharedBytes,
+                                                    static_cast<int>(bytes));
+      error != 0) {
+    return Unexpected(Failure("shared memory", error));
+  }
+  kernel.allowed_shared_bytes = bytes;
+  return {};
+}
+
+void VendorDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
+                          std::span<const std::byte> arguments) {
+  Check(grid.x >= 0 && grid.x <= std::numeric_limits<std::int32_t>::max(), "blocks of a launch");
+  if (grid.x == 0 || grid.y == 0 || !Ready()) return;
+  Kernel& launched = kernels_[static_cast<std::size_t>(kernel)];
+  if (Status allowed = AllowShared(launched, grid.shared_bytes); !allowed) {
+    failure_ = std::move(allowed);
+    return;
+  }
+  // The driver takes addresses of arguments, and copies as many bytes as the kernel declares.
+  void* address = const_cast<std::byte*>(arguments.data());
+  const int error =
+      api_.launch(launched.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                  1, static_cast<unsigned>(grid.threads), 1, 1,
+                  static_cast<unsigned>(grid.shared_bytes), stream_, &address, nullptr);
+  Keep(kGpuKernelNames[static_cast<std::size_t>(kernel)], error);
+}
+
+// Waits after an error too: copies to memory of the host may still be on their way.
+Status VendorDriver::Synchronize() {
+  Keep("", current_.Set());
+  Keep("", api_.wait_for_stream(stream_));
+  return failure_;
+}
+
+Ticket VendorDriver::Mark() {
+  const Ticket ticket = {++n_marks_};
+  if (Ready()) Keep("", api_.record_event(events_[ticket.number % kEvents], stream_));
+  return ticket;
+}
+
+// After an error the events are not recorded any more.
+Status VendorDriver::Wait(Ticket ticket) {
+  if (!Ready()) return Synchronize();
+  Keep("", api_.wait_for_event(events_[ticket.number % kEvents]));
+  return failure_;
+}
+
+Result<std::unique_ptr<GpuTimer>> VendorDriver::MakeTimer(int n_marks) {
+  auto timer = std::make_unique<Timer>(*this);
+  if (const int error = timer->MakeEvents(n_marks); error != 0) {
+    return Unexpected(Failure("making a timer", error));
+  }
+  return timer;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GpuDriver>> OpenVendorDriver(const GpuVendor& vendor, const DriverApi& api,
+                                                    const CodeObjects& code, int number,
+                                                    const GpuDevice& device, std::string title) {
+  auto driver = std::make_unique<VendorDriver>(vendor, api, device, std::move(title));
+  if (Status opened = driver->Open(number, code); !opened) return Unexpected(opened.error());
+  return driver;
+}
+
+}  // namespace fathom

@@ -1,0 +1,17 @@
+// What computes the routed experts that do not fit into the memory of a device.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace fathom {
+
+enum class HostExpertChoice : std::uint8_t {
+  kAuto,  // kGpu up to kMostSharedExperts (model/memory_plan.h) of all, else kCpu
+  kGpu,   // the device, which reads them in memory of the host
+  kCpu,   // the host
+};
+// For options.
+inline constexpr std::string_view kHostExpertNames[] = {"auto", "gpu", "cpu"};
+
+}  // namespace fathom

@@ -1,0 +1,160 @@
+#include "model/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "kernels/gpu/memory_sizes.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/model.h"
+#include "model/model_limits.h"
+#include "model/weight_pieces.h"
+#include "model/workspace.h"
+
+namespace fathom {
+namespace {
+
+// The part of the free memory that the driver may take later, for modules, stacks and what is lost
+// between allocations: one of so many.
+constexpr std::int64_t kKeptPart = 64;
+
+double Gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+std::int64_t AllocationsOf(const MemoryPieces& pieces) {
+  std::int64_t bytes = 0;
+  for (const std::span<const std::byte> piece : pieces) {
+    bytes += GpuAllocationBytes(std::ssize(piece));
+  }
+  return bytes;
+}
+
+void AddExperts(const BlockWeights& block, MemoryNeeds& needs) {
+  std::int64_t& n = needs.experts.emplace_back(0);
+  for (const ExpertWeights& expert : block.ffn.experts) {
+    if (expert.w1.data == nullptr) continue;
+    ++n;
+    needs.expert = std::max(needs.expert, GpuExpertBytes(expert));
+  }
+}
+
+// Returns how many experts each block gets: all of them get `level` as far as they have so many,
+// and the first ones one more.
+std::vector<std::int64_t> Distribute(std::int64_t n, const std::vector<std::int64_t>& experts) {
+  const auto taken = [&](std::int64_t level) {
+    std::int64_t sum = 0;
+    for (const std::int64_t have : experts) sum += std::min(have, level);
+    return sum;
+  };
+  const std::int64_t most = experts.empty() ? 0 : std::ranges::max(experts);
+  std::int64_t level = 0;
+  while (level < most && taken(level + 1) <= n) ++level;
+  std::int64_t left = n - taken(level);
+  std::vector<std::int64_t> shares;
+  for (const std::int64_t have : experts) {
+    const bool gets_more = have > level && left > 0;
+    shares.push_back(std::min(have, level) + (gets_more ? 1 : 0));
+    left -= gets_more ? 1 : 0;
+  }
+  return shares;
+}
+
+// "3.50 GB dense weights, 0.17 GB draft head, ...".
+std::string DescribeParts(const MemoryPlan& plan) {
+  const MemoryNeeds& needs = plan.needs;
+  const std::pair<std::int64_t, std::string_view> parts[] = {
+      {needs.dense, "dense weights"},     {needs.draft, "draft head"}, {needs.caches, "caches"},
+      {needs.activations, "activations"}, {needs.staging, "staging"},  {plan.kept, "driver"}};
+  std::string text;
+  for (const auto& [bytes, name] : parts) {
+    if (bytes == 0) continue;
+    text += fmt::format("{}{:.3f} GB {}", text.empty() ? "" : ", ", Gigabytes(bytes), name);
+  }
+  return text;
+}
+
+// "4", or "4 to 5".
+std::string DescribeShares(const MemoryPlan& plan) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (std::size_t i = 0; i < plan.needs.experts.size(); ++i) {
+    if (plan.needs.experts[i] == 0) continue;
+    least = std::min(least, plan.places.on_device[i]);
+    most = std::max(most, plan.places.on_device[i]);
+  }
+  return least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
+}
+
+}  // namespace
+
+std::int64_t MemoryPlan::n_experts() const {
+  return std::accumulate(needs.experts.begin(), needs.experts.end(), std::int64_t{0});
+}
+
+std::int64_t MemoryPlan::n_on_device() const {
+  return std::accumulate(places.on_device.begin(), places.on_device.end(), std::int64_t{0});
+}
+
+Result<MemoryNeeds> NeedsOf(const ModelWeights& weights, const ModelConfig& config,
+                            const ModelOptions& options, const CacheShape& caches,
+                            std::int64_t rank_bytes) {
+  const Result<std::int64_t> cache_bytes = SequenceCache::BytesFor(caches);
+  if (!cache_bytes) return Unexpected(cache_bytes.error());
+  MemoryNeeds needs = {
+      .dense = AllocationsOf(WeightPieces(weights, WalkedWeights::kDense)),
+      .draft = AllocationsOf(WeightPieces(weights, WalkedWeights::kDraft)),
+      .activations =
+          GpuAllocationBytes(WorkspaceBytes(config, {.max_tokens = options.max_batch_tokens,
+                                                     .max_logit_rows = options.max_logit_rows,
+                                                     .with_draft = options.with_draft,
+                                                     .chooses_tokens = true})) +
+          GpuScratchFor(LimitsOf(config, options)).Total() + rank_bytes,
+      .caches = *cache_bytes + 3 * GpuAllocationBytes(1)};  // tails, blocks, tables
+  for (const BlockWeights& block : weights.layers) AddExperts(block, needs);
+  if (weights.draft) {
+    for (const BlockWeights& block : weights.draft->blocks) AddExperts(block, needs);
+  }
+  needs.staging = GpuListBytes(std::ssize(needs.experts), config.n_routed_experts) +
+                  2 * GpuAllocationBytes(config.qk_rope_head_dim * 2);  // RopeTables
+  return needs;
+}
+
+Result<MemoryPlan> PlanMemory(MemoryNeeds needs, std::int64_t free, HostExpertChoice choice) {
+  MemoryPlan plan = {.free = free, .kept = DivideUp(free, kKeptPart), .needs = std::move(needs)};
+  const std::int64_t dense = plan.needs.WithoutExperts();
+  if (free - plan.kept < dense) {
+    const std::int64_t least = DivideUp(dense * kKeptPart, kKeptPart - 1);
+    plan.kept = least - dense;
+    return MakeError(ErrorCode::kOutOfMemory,
+                     "memory of the device: expected at least {:.3f} GB ({}), found {:.3f} GB "
+                     "free; smaller values of --kv-memory, --context, --max-sequences or "
+                     "--max-batch-tokens need less",
+                     Gigabytes(least), DescribeParts(plan), Gigabytes(free));
+  }
+  const std::int64_t n = plan.n_experts();
+  const std::int64_t fitting =
+      n == 0 ? 0 : std::min(n, (free - plan.kept - dense) / plan.needs.expert);
+  plan.places.on_device = Distribute(fitting, plan.needs.experts);
+  const std::int64_t on_host = n - plan.n_on_device();
+  const bool are_few = static_cast<double>(on_host) <= kMostSharedExperts * static_cast<double>(n);
+  plan.places.host_computes = on_host > 0 && (choice == HostExpertChoice::kCpu ||
+                                              (choice == HostExpertChoice::kAuto && !are_few));
+  return plan;
+}
+
+std::string Describe(const MemoryPlan& plan) {
+  const std::int64_t n = plan.n_experts();
+  const std::int64_t on_device = plan.n_on_device();
+  std::string text =
+      fmt::format("{:.3f} GB free on the device: {}; ", Gigabytes(plan.free), DescribeParts(plan));
+  if (on_device == n) return text + fmt::format("all {} experts there", n);
+  const std::string others =
+      plan.places.host_computes
+          ? fmt::format("the CPU computes the other {}", n - on_device)
+          : fmt::format("the GPU reads the other {} over the bus", n - on_device);
+  return text + fmt::format("{} of {} experts there ({} of each layer), {} ({:.3f} GB)", on_device,
+                            n, DescribeShares(plan), others, Gigabytes(plan.host_bytes()));
+}
+
+}  // namespace fathom

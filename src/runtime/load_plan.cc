@@ -1,0 +1,87 @@
+#include "runtime/load_plan.h"
+
+#include <algorithm>
+
+#include "checkpoint/head_kind.h"
+#include "checkpoint/weight_binder.h"
+#include "kv_cache/sequence_cache.h"
+#include "model/cache_shape.h"
+#include "model/draft/drafters.h"
+#include "model/weights.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
+
+// nullptr also if the checkpoint lacks a head: Model::Load returns that error.
+const DrafterKind* DrafterToLoad(const Checkpoint& checkpoint, const ModelOptions& sizes) {
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  return sizes.with_draft && head ? FindDrafter(head->kind) : nullptr;
+}
+
+}  // namespace
+
+bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
+  if (serving.draft_depth) return *serving.draft_depth > 0;
+  const Result<DraftHead> head = FindDraftHead(checkpoint);
+  return head && FindDrafter(head->kind) != nullptr;
+}
+
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
+  const std::int64_t rows_per_sequence = 1 + (drafts ? GreatestDraftDepth() : 0);
+  return {
+      .sizes = {.max_sequences = serving.max_sequences,
+                .max_context = n_context,
+                .max_batch_tokens =
+                    std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
+                .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
+                .with_draft = drafts,
+                .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
+      .prefix_cache = serving.prefix_cache};
+}
+
+Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
+                                   const ModelConfig& config) {
+  if (run.n_context && *run.n_context > config.max_position_embeddings) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "--context: expected at most {}, the positions of this model, found {}",
+                     config.max_position_embeddings, *run.n_context);
+  }
+  return run.n_context.value_or(std::min(fallback, config.max_position_embeddings));
+}
+
+std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_bytes,
+                             bool prefix_cache) {
+  constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
+  const std::int64_t more = prefix_cache ? std::min(4 * full_bytes, kGibibyte) : 0;
+  return std::min(full_bytes + more, available_bytes / 2);
+}
+
+void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan) {
+  if (plan.sizes.kv_memory_bytes != kDefaultKvMemory) return;
+  plan.sizes.kv_memory_bytes = 0;
+  const CacheShape whole = CacheShapeOf(config, plan.sizes, DrafterToLoad(checkpoint, plan.sizes));
+  plan.sizes.kv_memory_bytes = DefaultKvMemory(SequenceCache::FullBytes(ShardCache(whole, shard)),
+                                               available_bytes, plan.prefix_cache);
+}
+
+Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+                                    const ServingOptions& serving, std::int64_t free,
+                                    HostExpertChoice choice) {
+  const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
+  if (!n_context) return Unexpected(n_context.error());
+  LoadPlan plan = MakeLoadPlan(serving, *n_context, WantsDrafts(serving, checkpoint));
+  SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
+  const DrafterKind* const drafter = DrafterToLoad(checkpoint, plan.sizes);
+  WeightBinder binder(checkpoint);
+  const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
+  if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
+  Result<MemoryNeeds> needs = NeedsOf(weights, config, plan.sizes,
+                                      CacheShapeOf(config, plan.sizes, drafter), /*rank_bytes=*/0);
+  if (!needs) return Unexpected(needs.error());
+  return PlanMemory(*std::move(needs), free, choice);
+}
+
+}  // namespace fathom

@@ -1,0 +1,57 @@
+// LoadPlan: the sizes that a model is loaded with, from the options of a run.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "distributed/model_ranks.h"
+#include "model/memory_plan.h"
+#include "model/model.h"
+#include "runtime/options.h"
+
+namespace fathom {
+
+inline constexpr std::int64_t kDefaultContext = 8192;  // positions per sequence
+
+// Value of ModelOptions::kv_memory_bytes for the rule of DefaultKvMemory.
+inline constexpr std::int64_t kDefaultKvMemory = -1;
+
+// The options that all ranks load alike. LoadedModel::Load sets the rest from RunOptions and the
+// ranks.
+struct LoadPlan {
+  ModelOptions sizes;
+  bool prefix_cache = false;
+};
+
+// Whether the model is loaded with its drafter: at a fixed depth in any case, so that the loader,
+// which knows what is missing, refuses a checkpoint without one.
+bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint);
+
+// The plan of an engine whose sequences have n_context positions.
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts);
+
+// Positions to allocate memory for: run.n_context, or `fallback` but no more than the model has.
+// Error: the model has fewer than n_context.
+Result<std::int64_t> ContextLength(const RunOptions& run, std::int64_t fallback,
+                                   const ModelConfig& config);
+
+// Bytes of memory for the caches of a rank by default: what all sequences need at full context
+// (`full_bytes`) and, for a prefix cache, four times as much or 1 GiB more, whichever is less; at
+// most half of what is available.
+std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_bytes,
+                             bool prefix_cache);
+
+// Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and so much
+// memory available.
+void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan);
+
+// Plans the memory of a device with `free` bytes as loading the whole model would, with the default
+// context. Errors: those of BindWeights and PlanMemory.
+Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+                                    const ServingOptions& serving, std::int64_t free,
+                                    HostExpertChoice choice);
+
+}  // namespace fathom

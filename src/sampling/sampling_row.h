@@ -1,0 +1,95 @@
+// What choosing a token from a row of logits needs beside the logits, and the rules that the host
+// and devices share (docs/spec/sampling.md 2).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "base/tensor.h"
+#include "sampling/portable_math.h"
+
+namespace fathom {
+
+inline constexpr float kExcludedLogit = -std::numeric_limits<float>::infinity();
+
+// The numbers of a row; plain, so that a device gets them as they are.
+struct SamplingRule {
+  std::uint64_t seed = 0;
+  std::uint32_t position = 0;  // in the sequence, of the token that is chosen
+  std::uint32_t choice = 0;    // among the answers to one prompt
+  double top_p = 1.0;          // 1: off
+  double lowest = 0.0;         // of z, with min-p: LowestOfMinP
+  std::int64_t top_k = 0;      // 0: off
+  float temperature = 1.0f;
+  float repetition = 1.0f;  // penalties
+  float frequency = 0.0f;
+  float presence = 0.0f;
+  bool is_greedy = false;       // the largest logit; nothing is drawn
+  bool truncates = false;       // min-p, top-k or top-p is on
+  bool changes_logits = false;  // the lists of the row are not all empty
+};
+
+struct TokenBias {
+  Token token = 0;
+  float bias = 0.0f;
+};
+
+// A token of the prompt or the output, and how often the output has it.
+struct TokenCount {
+  Token token = 0;
+  std::int32_t count = 0;
+};
+
+// A row with its changes of logits, which come in this order. Each list names a token at most once.
+struct SamplingRow {
+  SamplingRule rule;
+  std::span<const Token> excluded;  // get -inf; may name a token more than once
+  std::span<const TokenBias> biases;
+  std::span<const TokenCount> counts;  // get the penalties
+};
+
+enum class ChoiceOutcome : std::int32_t {
+  kToken,
+  kNotFinite,     // the logit of a token is NaN or infinite
+  kNothingIsLeft  // after the changes of logits, no token is possible
+};
+
+// The token of a row; or the first token with such a logit; or nothing.
+struct TokenChoice {
+  ChoiceOutcome outcome = ChoiceOutcome::kToken;
+  Token token = 0;
+  float logit = 0.0f;  // kNotFinite: of that token; kNothingIsLeft: the largest
+};
+
+// The penalties of a token that the prompt or the output has.
+constexpr float Penalize(float logit, std::int32_t count, const SamplingRule& rule) {
+  float penalized = logit > 0 ? logit / rule.repetition : logit * rule.repetition;
+  if (count > 0) {
+    penalized -= rule.frequency * static_cast<float>(count);
+    penalized -= rule.presence;
+  }
+  return penalized;
+}
+
+// z of a logit: the best token has 0.
+constexpr float ScaledLogit(float logit, float largest, float temperature) {
+  return (logit - largest) / temperature;
+}
+
+// The lowest z that min-p keeps: p >= min_p * p_max is z >= ln(min_p). Below every weight that
+// counts, and where min-p is off, nothing is dropped.
+constexpr double LowestOfMinP(double min_p) {
+  return min_p < 0x1p-1000 ? -std::numeric_limits<double>::infinity() : PortableLog(min_p);
+}
+
+// The sum of weights that top-p keeps at least, of `total`: rounded up, and never nothing, so that
+// the best token stays.
+constexpr std::uint64_t WeightOfTopP(double top_p, std::uint64_t total) {
+  const double exact = top_p * static_cast<double>(total);
+  const auto whole = static_cast<std::uint64_t>(exact);
+  const std::uint64_t share = whole + (static_cast<double>(whole) < exact ? 1 : 0);
+  return share > 0 ? share : 1;
+}
+
+}  // namespace fathom

@@ -1,0 +1,110 @@
+// What a model uses of a driver: the memory that was planned, and no waits before logits.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/emulator/emulator_driver.h"
+#include "kernels/gpu/gpu_backend.h"
+#include "kernels/gpu/memory_sizes.h"
+#include "kernels/registry.h"
+#include "tests/model/checkpoint_case.h"
+#include "tests/model/sequence.h"
+
+namespace fathom {
+namespace {
+
+struct DriverUse {
+  std::int64_t device_bytes = 0;  // allocated
+  std::int64_t n_waits = 0;       // calls that make the host wait, or bring something down
+};
+
+class CountingDriver final : public GpuDriver {
+ public:
+  CountingDriver(std::unique_ptr<GpuDriver> driver, DriverUse& use)
+      : driver_(std::move(driver)), use_(use) {}
+  const GpuDevice& device() const override { return driver_->device(); }
+  Result<std::unique_ptr<Buffer>> Allocate(std::int64_t bytes, MemoryKind kind) override {
+    use_.device_bytes += kind == MemoryKind::kDevice ? GpuAllocationBytes(bytes) : 0;
+    return driver_->Allocate(bytes, kind);
+  }
+  void Upload(void* to, std::span<const std::byte> from) override { driver_->Upload(to, from); }
+  void Download(std::span<std::byte> to, const void* from) override {
+    ++use_.n_waits;
+    driver_->Download(to, from);
+  }
+  void Launch(GpuKernel kernel, const GpuGrid& grid,
+              std::span<const std::byte> arguments) override {
+    driver_->Launch(kernel, grid, arguments);
+  }
+  Status Synchronize() override {
+    ++use_.n_waits;
+    return driver_->Synchronize();
+  }
+  Ticket Mark() override { return driver_->Mark(); }
+  Status Wait(Ticket ticket) override {
+    ++use_.n_waits;
+    return driver_->Wait(ticket);
+  }
+  Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override {
+    return driver_->MakeTimer(n_marks);
+  }
+
+ private:
+  std::unique_ptr<GpuDriver> driver_;
+  DriverUse& use_;
+};
+
+Result<std::unique_ptr<GpuBackend>> MakeGpu(const EmulatorOptions& options, DriverUse& use) {
+  return GpuBackend::Make(std::make_unique<CountingDriver>(MakeEmulatorDriver(options), use));
+}
+
+TEST(GpuDriverUse, NoStepWaitsBeforeItsLogits) {
+  constexpr std::int64_t kForwardTokens = 3;
+  const auto directory = testing::kFairy.Directory();
+  ASSERT_TRUE(directory);
+  DriverUse use;
+  const Result<std::unique_ptr<GpuBackend>> gpu = MakeGpu({}, use);
+  ASSERT_TRUE(gpu);
+  const Result<std::unique_ptr<Model>> model = Model::Load(
+      *directory, **gpu, {.max_context = kForwardTokens, .max_batch_tokens = kForwardTokens});
+  ASSERT_TRUE(model);
+  EXPECT_GT(use.n_waits, 0);
+  use.n_waits = 0;
+  const std::vector<Token> tokens = testing::RandomTokens((*model)->config(), kForwardTokens, 1);
+  Batch batch;
+  batch.Add(0, 0, tokens);
+  ASSERT_TRUE((*model)->Forward(batch));
+  EXPECT_EQ(use.n_waits, 0);
+  const std::int32_t last = kForwardTokens - 1;
+  ASSERT_TRUE((*model)->Logits(std::span(&last, 1)));
+  EXPECT_GT(use.n_waits, 0);
+}
+
+// A model takes what was planned, and hardly less: logits, which are planned, lie on the host.
+TEST(GpuDriverUse, LoadingTakesTheMemoryThatWasPlanned) {
+  const auto directory = testing::kFairy.Directory();
+  ASSERT_TRUE(directory);
+  for (const std::int64_t max_tokens : {1, 64}) {
+    DriverUse use;
+    const Result<std::unique_ptr<GpuBackend>> gpu = MakeGpu({.memory_bytes = 40 << 20}, use);
+    ASSERT_TRUE(gpu);
+    const Result<std::unique_ptr<Model>> model = Model::Load(*directory, **gpu,
+                                                             {.max_sequences = 2,
+                                                              .max_context = 512,
+                                                              .max_batch_tokens = max_tokens,
+                                                              .with_draft = true});
+    ASSERT_TRUE(model) << model.error().message;
+    const MemoryPlan& plan = *(*model)->memory_plan();
+    const std::int64_t planned =
+        plan.needs.WithoutExperts() + plan.n_on_device() * plan.needs.expert;
+    EXPECT_LE(use.device_bytes, planned);
+    EXPECT_GT(use.device_bytes, planned / 100 * 96);
+  }
+}
+
+}  // namespace
+}  // namespace fathom

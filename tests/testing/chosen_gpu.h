@@ -1,0 +1,19 @@
+// The GPU that FATHOM_TEST_GPU names, as "cuda:0" or "hip:1", for tests on a device.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "kernels/gpu/driver.h"
+
+namespace fathom::testing {
+
+// None: the variable is not set, and there are no tests on a device.
+std::optional<std::string> ChosenGpu();
+
+// Opens it. Errors: a name of another form, and those of OpenGpuModule and GpuModule::Open.
+Result<std::unique_ptr<GpuDriver>> OpenChosenGpu();
+
+}  // namespace fathom::testing

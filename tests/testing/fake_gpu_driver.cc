@@ -1,0 +1,340 @@
+#include "tests/testing/fake_gpu_driver.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace fathom::testing {
+namespace {
+
+// Errors as both vendors number them.
+constexpr int kInvalidValue = 1;
+constexpr int kOutOfMemory = 2;
+constexpr int kNoDevice = 100;
+constexpr int kNotFound = 500;
+
+constexpr std::string_view kFree = "free ";
+
+FakeGpuDriver StateOfEnvironment() {
+  FakeGpuDriver driver;
+  const char* const value = std::getenv("FAKE_GPU_DRIVER");
+  const std::string_view state = value == nullptr ? "" : value;
+  if (state == "old") {
+    driver.cuda_version = 12040;
+    driver.hip_version = 50700000;
+  }
+  if (state == "no device") driver.gpus.clear();
+  if (state.starts_with(kFree)) {
+    driver.free_bytes = std::strtoull(state.data() + kFree.size(), nullptr, 10);
+  }
+  if (state == "two") {
+    driver.gpus.push_back({.name = "Old GPU", .capability = 75, .architecture = "gfx906"});
+  }
+  return driver;
+}
+
+FakeGpuDriver& Driver() {
+  static FakeGpuDriver driver = StateOfEnvironment();
+  return driver;
+}
+
+int ErrorOf(const std::map<std::string, int>& errors, const char* function) {
+  const auto found = errors.find(function);
+  return found == errors.end() ? 0 : found->second;
+}
+
+// Runs `make` and counts what it made, unless the function is to fail.
+template <class Make>
+int MakeOne(const char* function, const char* kind, const Make& make) {
+  if (const int error = ErrorOf(Driver().errors, function); error != 0) return error;
+  make();
+  ++Driver().live[kind];
+  return 0;
+}
+
+int FreeOne(const char* kind, void* what) {
+  --Driver().live[kind];
+  std::free(what);
+  return 0;
+}
+
+// `work` returns an error, 0 for none.
+int Enqueue(const char* function, std::function<int()> work) {
+  FakeGpuDriver& driver = Driver();
+  if (const int error = ErrorOf(driver.errors, function); error != 0) return error;
+  const int failure = ErrorOf(driver.work_errors, function);
+  driver.queue.push_back([failure, work = std::move(work)] {
+    const int error = failure == 0 ? work() : failure;
+    if (Driver().failed == 0) Driver().failed = error;
+  });
+  ++driver.n_enqueued;
+  return driver.failed;
+}
+
+int EnqueueCopy(const char* function, void* to, const void* from, std::size_t bytes) {
+  return Enqueue(function, [=] {
+    std::memcpy(to, from, bytes);
+    return 0;
+  });
+}
+
+// Runs the work that was enqueued before the n-th piece, counted from the first ever.
+int RunBefore(const char* function, std::uint64_t n) {
+  FakeGpuDriver& driver = Driver();
+  if (const int error = ErrorOf(driver.errors, function); error != 0) return error;
+  while (!driver.queue.empty() && driver.n_enqueued - driver.queue.size() < n) {
+    driver.queue.front()();
+    driver.queue.pop_front();
+  }
+  return driver.failed;
+}
+
+struct FakeEvent {
+  unsigned flags = 0;
+  std::uint64_t n_before = 0;  // pieces of work that were enqueued before it
+};
+FakeEvent& EventAt(void* event) { return *static_cast<FakeEvent*>(event); }
+
+void* Allocate(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+const FakeGpu* GpuOf(int device) {
+  const std::vector<FakeGpu>& gpus = Driver().gpus;
+  const auto number = static_cast<std::size_t>(device);
+  return device >= 0 && number < gpus.size() ? &gpus[number] : nullptr;
+}
+
+}  // namespace
+}  // namespace fathom::testing
+
+using namespace fathom::testing;  // NOLINT: the functions below are C's
+
+extern "C" {
+
+FakeGpuDriver* fake_gpu_driver() { return &Driver(); }
+
+int FakeInitialize(unsigned) {
+  if (const int error = ErrorOf(Driver().errors, "initialize"); error != 0) return error;
+  return Driver().gpus.empty() ? kNoDevice : 0;
+}
+int FakeCudaVersion(int* version) {
+  *version = Driver().cuda_version;
+  return 0;
+}
+int FakeHipVersion(int* version) {
+  *version = Driver().hip_version;
+  Driver().wave_size = 64;
+  return 0;
+}
+int FakeErrorText(int error, const char** text) {
+  *text = error == 719 ? "unspecified launch failure" : nullptr;
+  return *text == nullptr ? kInvalidValue : 0;
+}
+
+int FakeDeviceCount(int* count) {
+  *count = static_cast<int>(Driver().gpus.size());
+  return ErrorOf(Driver().errors, "device_count");
+}
+int FakeDevice(int* device, int number) {
+  *device = number;
+  return ErrorOf(Driver().errors, "device");
+}
+int FakeDeviceName(char* name, int length, int device) {
+  const FakeGpu* const gpu = GpuOf(device);
+  if (gpu == nullptr) return kInvalidValue;
+  const std::size_t n = gpu->name.copy(name, static_cast<std::size_t>(length) - 1);
+  name[n] = '\0';
+  return ErrorOf(Driver().errors, "device_name");
+}
+int FakeDeviceMemory(std::size_t* bytes, int device) {
+  *bytes = GpuOf(device)->memory_bytes;
+  return 0;
+}
+// The numbers of both vendors' attributes differ.
+int FakeDeviceAttribute(int* value, int attribute, int device) {
+  const FakeGpu* const gpu = GpuOf(device);
+  const std::map<int, int> values = {{10, 32},
+                                     {16, 132},
+                                     {75, gpu->capability / 10},
+                                     {76, gpu->capability % 10},
+                                     {97, 232448},
+                                     {63, 304},
+                                     {74, 65536},
+                                     {87, 64}};
+  const auto found = values.find(attribute);
+  if (found == values.end()) return kInvalidValue;
+  *value = found->second;
+  return ErrorOf(Driver().errors, "device_attribute");
+}
+int FakeDeviceProperties(void* properties, int device) {
+  constexpr std::size_t kArchitectureAt = 1160;
+  const std::string& name = GpuOf(device)->architecture;
+  std::memcpy(static_cast<char*>(properties) + kArchitectureAt, name.c_str(), name.size() + 1);
+  return ErrorOf(Driver().errors, "device_properties");
+}
+
+int FakeRetainContext(void** context, int) {
+  return MakeOne("retain_context", "context", [&] { *context = &Driver(); });
+}
+int FakeReleaseContext(int) { return FreeOne("context", nullptr); }
+int FakeSetContext(void*) { return ErrorOf(Driver().errors, "set_context"); }
+int FakeSetDevice(int) { return ErrorOf(Driver().errors, "set_device"); }
+
+int FakeMemory(std::size_t* free, std::size_t* total) {
+  *free = Driver().free_bytes;
+  *total = Driver().gpus.front().memory_bytes;
+  return ErrorOf(Driver().errors, "memory");
+}
+int FakeAllocate(void** address, std::size_t bytes) {
+  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  return MakeOne("allocate", "memory", [&] {
+    *address = Allocate(bytes);
+    std::memset(*address, 0xA5, bytes);
+  });
+}
+int FakeFree(void* address) { return FreeOne("memory", address); }
+int FakeAllocateHost(void** address, std::size_t bytes, unsigned) {
+  if (bytes > Driver().free_bytes) return kOutOfMemory;
+  return MakeOne("allocate_host", "host memory", [&] {
+    *address = Allocate(bytes);
+    std::memset(*address, 0xA5, bytes);
+  });
+}
+int FakeFreeHost(void* address) { return FreeOne("host memory", address); }
+int FakeAddressOfHost(void** address, void* host, unsigned) {
+  *address = static_cast<char*>(host) + (Driver().moves_host_memory ? 4096 : 0);
+  return ErrorOf(Driver().errors, "address_of_host");
+}
+int FakeFill(void* to, unsigned char value, std::size_t bytes, void*) {
+  return Enqueue("fill", [=] {
+    std::memset(to, value, bytes);
+    return 0;
+  });
+}
+int FakeUpload(void* to, const void* from, std::size_t bytes, void*) {
+  return EnqueueCopy("upload", to, from, bytes);
+}
+int FakeDownload(void* to, const void* from, std::size_t bytes, void*) {
+  return EnqueueCopy("download", to, from, bytes);
+}
+
+int FakeMakeStream(void** stream, unsigned) {
+  return MakeOne("make_stream", "stream", [&] { *stream = std::malloc(1); });
+}
+int FakeWaitForStream(void*) { return RunBefore("wait_for_stream", Driver().n_enqueued); }
+int FakeFreeStream(void* stream) { return FreeOne("stream", stream); }
+int FakeMakeEvent(void** event, unsigned flags) {
+  return MakeOne("make_event", "event", [&] {
+    *event = std::calloc(1, sizeof(FakeEvent));
+    EventAt(*event).flags = flags;
+  });
+}
+int FakeRecordEvent(void* event, void*) {
+  EventAt(event).n_before = Driver().n_enqueued;
+  return ErrorOf(Driver().errors, "record_event");
+}
+int FakeWaitForEvent(void* event) { return RunBefore("wait_for_event", EventAt(event).n_before); }
+// Each piece of work takes a millisecond.
+int FakeElapsedTime(float* milliseconds, void* first, void* last) {
+  constexpr unsigned kWithoutTime = 2;
+  if (((EventAt(first).flags | EventAt(last).flags) & kWithoutTime) != 0) return kInvalidValue;
+  *milliseconds = static_cast<float>(EventAt(last).n_before - EventAt(first).n_before);
+  return ErrorOf(Driver().errors, "elapsed_time");
+}
+int FakeFreeEvent(void* event) { return FreeOne("event", event); }
+
+int FakeLoadModule(void** module, const void* image) {
+  return MakeOne("load_module", "module", [&] {
+    Driver().images.push_back(image);
+    *module = std::malloc(1);
+  });
+}
+int FakeUnloadModule(void* module) { return FreeOne("module", module); }
+int FakeFindFunction(void** function, void*, const char* name) {
+  std::vector<std::string>& kernels = Driver().kernels;
+  const auto found = std::find(kernels.begin(), kernels.end(), name);
+  if (found == kernels.end()) return kNotFound;
+  *function = &*found;
+  return ErrorOf(Driver().errors, "find_function");
+}
+int FakeSetFunctionAttribute(void*, int, int value) {
+  Driver().shared_bytes_allowed = value;
+  return ErrorOf(Driver().errors, "set_function_attribute");
+}
+int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                     void*, void** arguments, void**) {
+  const auto* const bytes = static_cast<const std::byte*>(arguments[0]);
+  FakeLaunch launch = {.kernel = *static_cast<const std::string*>(function),
+                       .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes},
+                       .arguments = {}};
+  launch.arguments.assign(bytes, bytes + ArgumentBytes(Driver(), launch.kernel));
+  return Enqueue("launch", [launch = std::move(launch)] { return RunLaunch(Driver(), launch); });
+}
+
+// The names of the vendors. FAKE(Neutral) is the attribute that makes a name one of Neutral.
+#define FAKE(Neutral) __attribute__((alias(#Neutral)))
+decltype(FakeInitialize) cuInit FAKE(FakeInitialize), hipInit FAKE(FakeInitialize);
+decltype(FakeCudaVersion) cuDriverGetVersion FAKE(FakeCudaVersion);
+decltype(FakeHipVersion) hipRuntimeGetVersion FAKE(FakeHipVersion);
+decltype(FakeErrorText) cuGetErrorString FAKE(FakeErrorText);
+decltype(FakeErrorText) hipDrvGetErrorString FAKE(FakeErrorText);
+decltype(FakeDeviceCount) cuDeviceGetCount FAKE(FakeDeviceCount);
+decltype(FakeDeviceCount) hipGetDeviceCount FAKE(FakeDeviceCount);
+decltype(FakeDevice) cuDeviceGet FAKE(FakeDevice), hipDeviceGet FAKE(FakeDevice);
+decltype(FakeDeviceName) cuDeviceGetName FAKE(FakeDeviceName);
+decltype(FakeDeviceName) hipDeviceGetName FAKE(FakeDeviceName);
+decltype(FakeDeviceMemory) cuDeviceTotalMem_v2 FAKE(FakeDeviceMemory);
+decltype(FakeDeviceMemory) hipDeviceTotalMem FAKE(FakeDeviceMemory);
+decltype(FakeDeviceAttribute) cuDeviceGetAttribute FAKE(FakeDeviceAttribute);
+decltype(FakeDeviceAttribute) hipDeviceGetAttribute FAKE(FakeDeviceAttribute);
+decltype(FakeDeviceProperties) hipGetDevicePropertiesR0600 FAKE(FakeDeviceProperties);
+decltype(FakeRetainContext) cuDevicePrimaryCtxRetain FAKE(FakeRetainContext);
+decltype(FakeReleaseContext) cuDevicePrimaryCtxRelease_v2 FAKE(FakeReleaseContext);
+decltype(FakeSetContext) cuCtxSetCurrent FAKE(FakeSetContext);
+decltype(FakeSetDevice) hipSetDevice FAKE(FakeSetDevice);
+decltype(FakeMemory) cuMemGetInfo_v2 FAKE(FakeMemory), hipMemGetInfo FAKE(FakeMemory);
+decltype(FakeAllocate) cuMemAlloc_v2 FAKE(FakeAllocate), hipMalloc FAKE(FakeAllocate);
+decltype(FakeFree) cuMemFree_v2 FAKE(FakeFree), hipFree FAKE(FakeFree);
+decltype(FakeAllocateHost) cuMemHostAlloc FAKE(FakeAllocateHost);
+decltype(FakeAllocateHost) hipHostMalloc FAKE(FakeAllocateHost);
+decltype(FakeFreeHost) cuMemFreeHost FAKE(FakeFreeHost), hipHostFree FAKE(FakeFreeHost);
+decltype(FakeAddressOfHost) cuMemHostGetDevicePointer_v2 FAKE(FakeAddressOfHost);
+decltype(FakeAddressOfHost) hipHostGetDevicePointer FAKE(FakeAddressOfHost);
+decltype(FakeFill) cuMemsetD8Async FAKE(FakeFill), hipMemsetD8Async FAKE(FakeFill);
+decltype(FakeUpload) cuMemcpyHtoDAsync_v2 FAKE(FakeUpload);
+decltype(FakeUpload) hipMemcpyHtoDAsync FAKE(FakeUpload);
+decltype(FakeDownload) cuMemcpyDtoHAsync_v2 FAKE(FakeDownload);
+decltype(FakeDownload) hipMemcpyDtoHAsync FAKE(FakeDownload);
+decltype(FakeMakeStream) cuStreamCreate FAKE(FakeMakeStream);
+decltype(FakeMakeStream) hipStreamCreateWithFlags FAKE(FakeMakeStream);
+decltype(FakeWaitForStream) cuStreamSynchronize FAKE(FakeWaitForStream);
+decltype(FakeWaitForStream) hipStreamSynchronize FAKE(FakeWaitForStream);
+decltype(FakeFreeStream) cuStreamDestroy_v2 FAKE(FakeFreeStream);
+decltype(FakeFreeStream) hipStreamDestroy FAKE(FakeFreeStream);
+decltype(FakeMakeEvent) cuEventCreate FAKE(FakeMakeEvent);
+decltype(FakeMakeEvent) hipEventCreateWithFlags FAKE(FakeMakeEvent);
+decltype(FakeRecordEvent) cuEventRecord FAKE(FakeRecordEvent);
+decltype(FakeRecordEvent) hipEventRecord FAKE(FakeRecordEvent);
+decltype(FakeWaitForEvent) cuEventSynchronize FAKE(FakeWaitForEvent);
+decltype(FakeWaitForEvent) hipEventSynchronize FAKE(FakeWaitForEvent);
+decltype(FakeElapsedTime) cuEventElapsedTime FAKE(FakeElapsedTime);
+decltype(FakeElapsedTime) hipEventElapsedTime FAKE(FakeElapsedTime);
+decltype(FakeFreeEvent) cuEventDestroy_v2 FAKE(FakeFreeEvent);
+decltype(FakeFreeEvent) hipEventDestroy FAKE(FakeFreeEvent);
+decltype(FakeLoadModule) cuModuleLoadData FAKE(FakeLoadModule);
+decltype(FakeLoadModule) hipModuleLoadData FAKE(FakeLoadModule);
+decltype(FakeUnloadModule) cuModuleUnload FAKE(FakeUnloadModule);
+decltype(FakeUnloadModule) hipModuleUnload FAKE(FakeUnloadModule);
+decltype(FakeFindFunction) cuModuleGetFunction FAKE(FakeFindFunction);
+decltype(FakeFindFunction) hipModuleGetFunction FAKE(FakeFindFunction);
+decltype(FakeSetFunctionAttribute) cuFuncSetAttribute FAKE(FakeSetFunctionAttribute);
+decltype(FakeLaunchKernel) cuLaunchKernel FAKE(FakeLaunchKernel);
+decltype(FakeLaunchKernel) hipModuleLaunchKernel FAKE(FakeLaunchKernel);
+#undef FAKE
+
+}  // extern "C"
