@@ -1,9 +1,13 @@
-// What a model uses of a driver: the memory that was planned, and no waits before logits.
+// What a model uses of a driver: the memory that was planned, no waits before logits, and the same
+// launches in steps of one size.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +24,8 @@ namespace {
 struct DriverUse {
   std::int64_t device_bytes = 0;  // allocated
   std::int64_t n_waits = 0;       // calls that make the host wait, or bring something down
+  std::int64_t n_uploads = 0;
+  std::vector<std::string> launches;  // kernel, grid and arguments
 };
 
 class CountingDriver final : public GpuDriver {
@@ -31,13 +37,20 @@ class CountingDriver final : public GpuDriver {
     use_.device_bytes += kind == MemoryKind::kDevice ? GpuAllocationBytes(bytes) : 0;
     return driver_->Allocate(bytes, kind);
   }
-  void Upload(void* to, std::span<const std::byte> from) override { driver_->Upload(to, from); }
+  void Upload(void* to, std::span<const std::byte> from) override {
+    ++use_.n_uploads;
+    driver_->Upload(to, from);
+  }
   void Download(std::span<std::byte> to, const void* from) override {
     ++use_.n_waits;
     driver_->Download(to, from);
   }
   void Launch(GpuKernel kernel, const GpuGrid& grid,
               std::span<const std::byte> arguments) override {
+    std::string& launch = use_.launches.emplace_back(
+        fmt::format("{} {} {} {} {} ", kGpuKernelNames[static_cast<std::size_t>(kernel)], grid.x,
+                    grid.y, grid.threads, grid.shared_bytes));
+    launch.append(reinterpret_cast<const char*>(arguments.data()), arguments.size());
     driver_->Launch(kernel, grid, arguments);
   }
   Status Synchronize() override {
@@ -82,6 +95,39 @@ TEST(GpuDriverUse, NoStepWaitsBeforeItsLogits) {
   const std::int32_t last = kForwardTokens - 1;
   ASSERT_TRUE((*model)->Logits(std::span(&last, 1)));
   EXPECT_GT(use.n_waits, 0);
+}
+
+// What differs between steps lies in memory of the device, so that a driver can launch them as
+// graphs: here while an index layer goes from 34 to 36 rows, of which it chooses 32.
+TEST(GpuDriverUse, StepsOfOneSizeLaunchTheSame) {
+  constexpr std::int32_t kPrompt = 136;
+  constexpr std::int32_t kSteps = 10;
+  const auto directory = testing::kFairy.Directory();
+  ASSERT_TRUE(directory);
+  DriverUse use;
+  const Result<std::unique_ptr<GpuBackend>> gpu = MakeGpu({}, use);
+  ASSERT_TRUE(gpu);
+  const Result<std::unique_ptr<Model>> model = Model::Load(
+      *directory, **gpu, {.max_context = kPrompt + kSteps, .max_batch_tokens = kPrompt});
+  ASSERT_TRUE(model);
+  const std::vector<Token> tokens =
+      testing::RandomTokens((*model)->config(), kPrompt + kSteps, /*seed=*/1);
+  const auto step = [&](std::int32_t first, std::size_t n) {
+    Batch batch;
+    batch.Add(0, first, std::span(tokens).subspan(static_cast<std::size_t>(first), n));
+    use.launches.clear();
+    use.n_uploads = 0;
+    const Status ran = (*model)->Forward(batch);
+    EXPECT_TRUE(ran) << (ran ? "" : ran.error().message);
+    return use.launches;
+  };
+  step(0, kPrompt);
+  const std::vector<std::string> expected = step(kPrompt, 1);
+  EXPECT_GT(expected.size(), 100u);
+  EXPECT_EQ(use.n_uploads, 2);  // the batch, and its rows of the embedding
+  for (std::int32_t first = kPrompt + 1; first < kPrompt + kSteps; ++first) {
+    EXPECT_TRUE(step(first, 1) == expected) << "position " << first;
+  }
 }
 
 // A model takes what was planned, and hardly less: logits, which are planned, lie on the host.

@@ -8,11 +8,14 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/vendor/launch_graphs.h"
 #include "tests/kernels/fake_gpu.h"
 
 namespace fathom::testing {
@@ -33,6 +36,12 @@ class VendorDriverTest : public FakeGpuTest {
     FakeGpuTest::TearDown();
   }
 
+  // Opens the device anew.
+  void Reopen() {
+    driver_.reset();
+    driver_ = OpenDriver();
+    ASSERT_NE(driver_, nullptr);
+  }
   GpuDriver& driver() const { return *driver_; }
   std::unique_ptr<Buffer> Allocate(std::int64_t bytes, MemoryKind kind) const {
     return driver_->Allocate(bytes, kind).value();
@@ -232,6 +241,7 @@ TEST_P(VendorDriverTest, MemoryThatCannotBeUsedIsFreed) {
 TEST_P(VendorDriverTest, ALaunchThatFailsIsNamedAndKept) {
   fake().errors["launch"] = 719;
   driver().Launch(GpuKernel{}, {}, RandomBytes(8));
+  driver().Mark();  // which enqueues the launch
   fake().errors.clear();
   ExpectKept(Name() + ", " + std::string(kGpuKernelNames[0]) +
              ": unspecified launch failure (error 719)");
@@ -240,6 +250,7 @@ TEST_P(VendorDriverTest, ALaunchThatFailsIsNamedAndKept) {
 TEST_P(VendorDriverTest, WorkThatFailsIsKept) {
   fake().work_errors["launch"] = 719;
   driver().Launch(GpuKernel{}, {}, RandomBytes(8));
+  driver().Mark();  // which enqueues the launch
   fake().work_errors.clear();
   EXPECT_FALSE(driver().Wait(driver().Mark()));
   ExpectKept(Name() + ": unspecified launch failure (error 719)");
@@ -252,6 +263,156 @@ TEST_P(VendorDriverTest, CopiesThatFailAreKept) {
   ExpectKept(Name() + ", a copy to it: unspecified launch failure (error 719)");
 }
 
+// Launches with the arguments first, first + 1, ...
+class VendorGraphTest : public VendorDriverTest {
+ protected:
+  void SetUp() override {
+    VendorDriverTest::SetUp();
+    fake().argument_bytes = 8;
+  }
+  void Launch(std::uint64_t first, std::size_t n) const {
+    for (std::uint64_t i = first; i < first + n; ++i) {
+      driver().Launch(GpuKernel{}, {.x = 3, .threads = 64}, std::as_bytes(std::span(&i, 1)));
+    }
+  }
+  // Waits for all that was launched, and returns the arguments of what has run since the last call.
+  std::vector<std::uint64_t> Run() const {
+    EXPECT_TRUE(driver().Synchronize());
+    std::vector<std::uint64_t> run;
+    for (const FakeLaunch& launch : fake().launches) {
+      EXPECT_THAT(launch.grid, ElementsAre(3, 1, 1, 64, 1, 1, 0));
+      std::memcpy(&run.emplace_back(), launch.arguments.data(), sizeof(std::uint64_t));
+    }
+    fake().launches.clear();
+    return run;
+  }
+  static std::vector<std::uint64_t> From(std::uint64_t first, std::size_t n) {
+    std::vector<std::uint64_t> numbers(n);
+    std::iota(numbers.begin(), numbers.end(), first);
+    return numbers;
+  }
+
+  static constexpr std::size_t kLeast = LaunchGraphs::kLeastLaunches;
+  static constexpr std::size_t kMost = LaunchGraphs::kMostLaunches;
+};
+
+TEST_P(VendorGraphTest, ListsThatComeAgainAreGraphs) {
+  for (int i = 0; i < 4; ++i) {
+    Launch(1, kLeast);
+    EXPECT_EQ(Run(), From(1, kLeast));
+    EXPECT_EQ(fake().n_graphs_launched, i);
+  }
+}
+
+TEST_P(VendorGraphTest, ListsThatDifferAreNot) {
+  for (std::uint64_t first = 0; first < 5; ++first) {
+    Launch(first, kLeast);
+    EXPECT_EQ(Run(), From(first, kLeast));
+    Launch(0, kLeast + first + 1);
+    EXPECT_EQ(Run(), From(0, kLeast + first + 1));
+  }
+  for (const GpuGrid& grid : {GpuGrid{.x = 4, .threads = 64}, GpuGrid{.x = 3, .threads = 32}}) {
+    Launch(0, kLeast - 1);
+    const std::uint64_t last = kLeast - 1;
+    driver().Launch(GpuKernel{}, grid, std::as_bytes(std::span(&last, 1)));
+    ASSERT_TRUE(driver().Synchronize());
+    EXPECT_EQ(fake().launches.back().grid.front(), static_cast<unsigned>(grid.x));
+    fake().launches.clear();
+  }
+  EXPECT_EQ(fake().n_graphs_launched, 0);
+}
+
+TEST_P(VendorGraphTest, ShortListsAreNot) {
+  for (int i = 0; i < 3; ++i) {
+    Launch(1, kLeast - 1);
+    EXPECT_EQ(Run(), From(1, kLeast - 1));
+  }
+  EXPECT_EQ(fake().n_graphs_launched, 0);
+}
+
+// The device begins before all of a long list was collected.
+TEST_P(VendorGraphTest, LongListsAreDivided) {
+  constexpr std::size_t kLong = 2 * kMost + kLeast;
+  Launch(1, kLong);
+  EXPECT_EQ(fake().n_enqueued, 2 * kMost);
+  EXPECT_EQ(Run(), From(1, kLong));
+  for (int i = 1; i < 3; ++i) {
+    Launch(1, kLong);
+    EXPECT_EQ(Run(), From(1, kLong));
+    EXPECT_EQ(fake().n_graphs_launched, 3 * i);
+  }
+}
+
+// Work keeps its order, whatever comes between launches.
+TEST_P(VendorGraphTest, OtherWorkComesBetweenGraphs) {
+  const std::unique_ptr<Buffer> buffer = Allocate(1, MemoryKind::kDevice);
+  for (int i = 0; i < 3; ++i) {
+    Launch(1, kLeast);
+    const std::array<std::byte, 1> value = {static_cast<std::byte>(i + 1)};
+    std::array<std::byte, 1> found{};
+    driver().Upload(buffer->address(), value);
+    driver().Download(found, buffer->address());
+    const Ticket ticket = driver().Mark();
+    Launch(100, kLeast);
+    ASSERT_TRUE(driver().Wait(ticket));
+    EXPECT_EQ(found, value);
+    EXPECT_EQ(fake().launches.size(), kLeast);
+    EXPECT_EQ(fake().queue.size(), kLeast);  // the device does not wait for the next call
+    EXPECT_EQ(Run().size(), 2 * kLeast);
+  }
+  EXPECT_EQ(fake().n_graphs_launched, 4);
+}
+
+TEST_P(VendorGraphTest, MemoryIsFreedBehindTheLaunchesThatUseIt) {
+  std::unique_ptr<Buffer> buffer = Allocate(1, MemoryKind::kDevice);
+  EXPECT_EQ(Run(), From(0, 0));
+  Launch(1, 3);
+  EXPECT_EQ(fake().queue.size(), 0u);
+  buffer.reset();
+  EXPECT_EQ(fake().queue.size(), 3u);
+}
+
+TEST_P(VendorGraphTest, OldListsAreForgotten) {
+  for (std::uint64_t round = 0; round < 2; ++round) {
+    for (std::uint64_t list = 0; list < LaunchGraphs::kMostLists + 5; ++list) {
+      for (int i = 0; i < 3; ++i) {
+        Launch(list, kLeast);
+        EXPECT_EQ(Run(), From(list, kLeast));
+      }
+    }
+    EXPECT_EQ(fake().live["ready graph"], static_cast<std::int64_t>(LaunchGraphs::kMostLists));
+    EXPECT_EQ(fake().live["graph"], 0);
+  }
+}
+
+TEST_P(VendorGraphTest, ADriverThatMakesNoGraphsGetsLaunches) {
+  for (const char* function : {"begin_capture", "end_capture", "ready_graph"}) {
+    ASSERT_NO_FATAL_FAILURE(Reopen());
+    fake().errors = {{function, 801}};
+    for (int i = 0; i < 4; ++i) {
+      Launch(1, kLeast);
+      EXPECT_EQ(Run(), From(1, kLeast)) << function;
+      if (i == 1) fake().errors.clear();  // it is not asked again
+    }
+    EXPECT_EQ(fake().n_graphs_launched, 0) << function;
+  }
+}
+
+TEST_P(VendorGraphTest, AGraphThatFailsIsNamedAndKept) {
+  for (int i = 0; i < 2; ++i) {
+    Launch(1, kLeast);
+    Run();
+  }
+  fake().errors["launch_graph"] = 719;
+  Launch(1, kLeast);
+  driver().Mark();
+  fake().errors.clear();
+  ExpectKept(Name() + ", a graph of kernels: unspecified launch failure (error 719)");
+}
+
+INSTANTIATE_TEST_SUITE_P(Vendors, VendorGraphTest,
+                         ::testing::Values(GpuVendorName::kCuda, GpuVendorName::kHip),
+                         VendorTestName);
 INSTANTIATE_TEST_SUITE_P(Vendors, VendorDriverTest,
                          ::testing::Values(GpuVendorName::kCuda, GpuVendorName::kHip),
                          VendorTestName);

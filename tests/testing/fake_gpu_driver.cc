@@ -65,10 +65,15 @@ int Enqueue(const char* function, std::function<int()> work) {
   FakeGpuDriver& driver = Driver();
   if (const int error = ErrorOf(driver.errors, function); error != 0) return error;
   const int failure = ErrorOf(driver.work_errors, function);
-  driver.queue.push_back([failure, work = std::move(work)] {
+  const auto run = [failure, work = std::move(work)] {
     const int error = failure == 0 ? work() : failure;
     if (Driver().failed == 0) Driver().failed = error;
-  });
+  };
+  if (driver.captures) {
+    driver.captured.push_back(run);
+    return driver.failed;
+  }
+  driver.queue.push_back(run);
   ++driver.n_enqueued;
   return driver.failed;
 }
@@ -89,6 +94,13 @@ int RunBefore(const char* function, std::uint64_t n) {
     driver.queue.pop_front();
   }
   return driver.failed;
+}
+
+using FakeGraph = std::vector<std::function<void()>>;
+FakeGraph& GraphAt(void* graph) { return *static_cast<FakeGraph*>(graph); }
+int FreeGraph(const char* kind, void* graph) {
+  delete &GraphAt(graph);
+  return FreeOne(kind, nullptr);
 }
 
 struct FakeEvent {
@@ -276,6 +288,32 @@ int FakeLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned 
   return Enqueue("launch", [launch = std::move(launch)] { return RunLaunch(Driver(), launch); });
 }
 
+int FakeBeginCapture(void*, int) {
+  const int error = ErrorOf(Driver().errors, "begin_capture");
+  Driver().captures = error == 0;
+  return error;
+}
+int FakeEndCapture(void*, void** graph) {
+  Driver().captures = false;
+  FakeGraph captured = std::exchange(Driver().captured, {});
+  return MakeOne("end_capture", "graph", [&] { *graph = new FakeGraph(std::move(captured)); });
+}
+int FakeReadyGraph(void** ready, void* graph, unsigned long long) {
+  return MakeOne("ready_graph", "ready graph", [&] { *ready = new FakeGraph(GraphAt(graph)); });
+}
+int FakeFreeGraph(void* graph) { return FreeGraph("graph", graph); }
+int FakeFreeReadyGraph(void* ready) { return FreeGraph("ready graph", ready); }
+int FakeLaunchGraph(void* ready, void*) {
+  FakeGpuDriver& driver = Driver();
+  if (const int error = ErrorOf(driver.errors, "launch_graph"); error != 0) return error;
+  ++driver.n_graphs_launched;
+  for (const std::function<void()>& run : GraphAt(ready)) {
+    driver.queue.push_back(run);
+    ++driver.n_enqueued;
+  }
+  return driver.failed;
+}
+
 // The names of the vendors. FAKE(Neutral) is the attribute that makes a name one of Neutral.
 #define FAKE(Neutral) __attribute__((alias(#Neutral)))
 decltype(FakeInitialize) cuInit FAKE(FakeInitialize), hipInit FAKE(FakeInitialize);
@@ -335,6 +373,16 @@ decltype(FakeFindFunction) hipModuleGetFunction FAKE(FakeFindFunction);
 decltype(FakeSetFunctionAttribute) cuFuncSetAttribute FAKE(FakeSetFunctionAttribute);
 decltype(FakeLaunchKernel) cuLaunchKernel FAKE(FakeLaunchKernel);
 decltype(FakeLaunchKernel) hipModuleLaunchKernel FAKE(FakeLaunchKernel);
+decltype(FakeBeginCapture) cuStreamBeginCapture_v2 FAKE(FakeBeginCapture);
+decltype(FakeBeginCapture) hipStreamBeginCapture FAKE(FakeBeginCapture);
+decltype(FakeEndCapture) cuStreamEndCapture FAKE(FakeEndCapture);
+decltype(FakeEndCapture) hipStreamEndCapture FAKE(FakeEndCapture);
+decltype(FakeReadyGraph) cuGraphInstantiateWithFlags FAKE(FakeReadyGraph);
+decltype(FakeReadyGraph) hipGraphInstantiateWithFlags FAKE(FakeReadyGraph);
+decltype(FakeFreeGraph) cuGraphDestroy FAKE(FakeFreeGraph), hipGraphDestroy FAKE(FakeFreeGraph);
+decltype(FakeLaunchGraph) cuGraphLaunch FAKE(FakeLaunchGraph), hipGraphLaunch FAKE(FakeLaunchGraph);
+decltype(FakeFreeReadyGraph) cuGraphExecDestroy FAKE(FakeFreeReadyGraph);
+decltype(FakeFreeReadyGraph) hipGraphExecDestroy FAKE(FakeFreeReadyGraph);
 #undef FAKE
 
 }  // extern "C"

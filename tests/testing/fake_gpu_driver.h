@@ -62,6 +62,9 @@ struct FakeGpuDriver {
   int shared_bytes_allowed = 0;              // by set_function_attribute
   std::deque<std::function<void()>> queue;   // work that has not run; it keeps its errors in failed
   std::uint64_t n_enqueued = 0;
+  bool captures = false;                        // work goes to `captured` and not to the queue
+  std::vector<std::function<void()>> captured;  // until the capture ends
+  std::int64_t n_graphs_launched = 0;
   int failed = 0;  // the first error of work
 };
 

@@ -27,6 +27,11 @@ Arena::Arena(std::int64_t bytes) : addresses_(bytes), bytes_(bytes / kAlignment 
   free_[0] = bytes_;
 }
 
+// Other memory may get these addresses.
+Arena::~Arena() {
+  ASAN_UNPOISON_MEMORY_REGION(addresses_.address(), static_cast<std::size_t>(used_end_));
+}
+
 std::byte* Arena::Allocate(std::int64_t bytes) {
   const std::int64_t whole = RoundUp(bytes, kAlignment) + kGap;
   const auto found =

@@ -14,6 +14,7 @@ class Arena {
  public:
   // Aligned to 256 bytes, of at most `bytes` in all.
   explicit Arena(std::int64_t bytes);
+  ~Arena();
 
   // Zeroed memory; null if there is no room.
   std::byte* Allocate(std::int64_t bytes);

@@ -85,6 +85,7 @@ struct Fiber::State {
 #if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(tsan_fiber);
 #endif
+    UnpoisonStack();  // other memory may get these addresses
     ::munmap(guard, kGuardBytes + kStackBytes);
   }
 
@@ -99,10 +100,15 @@ struct Fiber::State {
   }
 #endif
 
-  void Prepare() {
+  // Forgets frames that were left without a return.
+  void UnpoisonStack() {
 #if defined(__SANITIZE_ADDRESS__)
-    ASAN_UNPOISON_MEMORY_REGION(stack, kStackBytes);  // frames that were left without a return
+    ASAN_UNPOISON_MEMORY_REGION(stack, kStackBytes);
 #endif
+  }
+
+  void Prepare() {
+    UnpoisonStack();
 #if defined(__x86_64__)
     const std::size_t number =
         reinterpret_cast<std::uintptr_t>(stack) / (kGuardBytes + kStackBytes);

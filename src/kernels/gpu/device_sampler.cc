@@ -16,8 +16,7 @@ constexpr std::int64_t kMaxChanges = std::int64_t{1} << 14;  // of one launch
 template <class Arguments>
 void LaunchBlocks(GpuDriver& driver, GpuKernel kernel, std::int64_t blocks,
                   const Arguments& arguments) {
-  driver.Launch(kernel, {.x = blocks, .threads = kMaxBlockThreads},
-                std::as_bytes(std::span(&arguments, 1)));
+  LaunchWith(driver, kernel, {.x = blocks, .threads = kMaxBlockThreads}, arguments);
 }
 
 bool Truncates(const SamplingRule& rule) { return rule.truncates && !rule.is_greedy; }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "base/result.h"
 #include "kernels/gpu/kernel_list.h"
@@ -73,5 +74,16 @@ class GpuDriver {
   // A timer with n_marks marks. Error: kUnavailable.
   virtual Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) = 0;
 };
+
+// Launches a kernel with its argument struct. Equal arguments are equal bytes, padding included:
+// drivers compare launches by their bytes.
+template <class Arguments>
+void LaunchWith(GpuDriver& driver, GpuKernel kernel, const GpuGrid& grid, Arguments arguments) {
+  static_assert(std::is_trivially_copyable_v<Arguments>);
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&arguments);
+#endif
+  driver.Launch(kernel, grid, std::as_bytes(std::span(&arguments, 1)));
+}
 
 }  // namespace fathom

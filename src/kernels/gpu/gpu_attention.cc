@@ -16,6 +16,9 @@ namespace fathom {
 namespace {
 
 constexpr std::int64_t kSharedAlignment = 16;
+// Rows are scored for so many at a time: a launch stays the same while a sequence grows by 2,048
+// tokens, and a driver knows it again.
+constexpr std::int64_t kScoredRows = 512;
 
 }  // namespace
 
@@ -75,18 +78,21 @@ void GpuBackend::ChooseRows(gpu::ChooseRowsArguments call, std::span<const std::
   call.sorted = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(top, 2))));
   const std::int64_t n = std::ssize(row_counts);
-  const std::int64_t most = n == 0 ? 0 : *std::max_element(row_counts.begin(), row_counts.end());
-  const std::int64_t stride = std::max<std::int64_t>(most, 1);
-  Check(scores_ != nullptr && stride * kScoreSize <= scores_->bytes(),
-        "more compressed rows than Reserve announced, or Reserve was not called");
+  const std::int64_t room = scores_ == nullptr ? 0 : scores_->bytes() / kScoreSize;
+  const auto most_of = [&](std::span<const std::int64_t> counts) {
+    const std::int64_t most = counts.empty() ? 0 : *std::ranges::max_element(counts);
+    return std::max(most, std::min(RoundUp(most, kScoredRows), room));
+  };
+  const std::int64_t stride = std::max<std::int64_t>(most_of(row_counts), 1);
+  Check(stride <= room, "more compressed rows than Reserve announced, or Reserve was not called");
   const std::int64_t staged = kGpuStagedBytes / static_cast<std::int64_t>(sizeof(RowRange));
-  const std::int64_t tile = std::min(scores_->bytes() / (stride * kScoreSize), staged);
+  const std::int64_t tile = std::min(room / stride, staged);
   for (std::int64_t first = 0; first < n; first += tile) {
     const std::int64_t count = std::min(tile, n - first);
     const auto at = static_cast<std::size_t>(first);
     const auto some = row_counts.subspan(at, static_cast<std::size_t>(count));
     call.first_token = first;
-    call.most_rows = *std::max_element(some.begin(), some.end());
+    call.most_rows = most_of(some);
     call.scores = {reinterpret_cast<std::uint32_t*>(scores_->address()), count, stride};
     if (!ranges.empty()) {
       call.ranges = Stage(ranges.subspan(at, static_cast<std::size_t>(count)));

@@ -16,7 +16,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "base/integer_math.h"
@@ -151,11 +150,10 @@ class GpuBackend final : public Backend {
   template <class Arguments>
   void Launch(GpuKernel kernel, std::int64_t blocks, const Arguments& arguments,
               std::int64_t shared_bytes = 0) {
-    static_assert(std::is_trivially_copyable_v<Arguments>);
     if (blocks > 0) {
-      driver_->Launch(kernel,
-                      {.x = blocks, .threads = kMaxBlockThreads, .shared_bytes = shared_bytes},
-                      std::as_bytes(std::span(&arguments, 1)));
+      LaunchWith(*driver_, kernel,
+                 {.x = blocks, .threads = kMaxBlockThreads, .shared_bytes = shared_bytes},
+                 arguments);
     }
   }
   // One thread for every number.

@@ -1,8 +1,10 @@
-// StepBatch: the batch of a step in memory of the device.
+// StepBatch: the batch of a step in memory of the device, brought by one copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "kernels/gpu/device/batch_view.h"
@@ -25,7 +27,8 @@ class StepBatch {
  private:
   std::int64_t max_tokens_ = 0;
   std::unique_ptr<Buffer> memory_;
-  gpu::DeviceBatch whole_;  // in memory_
+  std::vector<std::byte> header_;  // as it is copied to memory_
+  gpu::DeviceBatch whole_;         // in memory_
   BatchView host_;
 };
 

@@ -46,6 +46,12 @@ void ForEachFunction(DriverApi& api, const Load& load) {
   load(api.find_function, "cuModuleGetFunction", "hipModuleGetFunction");
   load(api.set_function_attribute, "cuFuncSetAttribute", nullptr);
   load(api.launch, "cuLaunchKernel", "hipModuleLaunchKernel");
+  load(api.begin_capture, "cuStreamBeginCapture_v2", "hipStreamBeginCapture");
+  load(api.end_capture, "cuStreamEndCapture", "hipStreamEndCapture");
+  load(api.ready_graph, "cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags");
+  load(api.free_graph, "cuGraphDestroy", "hipGraphDestroy");
+  load(api.launch_graph, "cuGraphLaunch", "hipGraphLaunch");
+  load(api.free_ready_graph, "cuGraphExecDestroy", "hipGraphExecDestroy");
 }
 
 }  // namespace

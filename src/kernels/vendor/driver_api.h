@@ -60,6 +60,15 @@ struct DriverApi {
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream,
                 void** arguments, void** extra) = nullptr;
 
+  // Between the first two, work that is enqueued becomes a graph instead. launch_graph enqueues all
+  // of it, of a graph that was made ready.
+  int (*begin_capture)(void* stream, int mode) = nullptr;
+  int (*end_capture)(void* stream, void** graph) = nullptr;
+  int (*ready_graph)(void** ready, void* graph, unsigned long long flags) = nullptr;
+  int (*free_graph)(void* graph) = nullptr;
+  int (*launch_graph)(void* ready, void* stream) = nullptr;
+  int (*free_ready_graph)(void* ready) = nullptr;
+
   // Numbers of errors that both vendors have.
   static constexpr int kOutOfMemory = 2;
   static constexpr int kNoDevice = 100;
@@ -67,6 +76,8 @@ struct DriverApi {
   static constexpr unsigned kNonBlocking = 1;
   static constexpr unsigned kWithoutTime = 2;
   static constexpr unsigned kWithTime = 0;
+  // A mode of begin_capture: calls of other threads are as always.
+  static constexpr int kOfThisThread = 1;
 };
 
 // Finds the functions in a library that dlopen has returned.

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "kernels/vendor/current_device.h"
+#include "kernels/vendor/launch_graphs.h"
 #include "kernels/vendor/staging_ring.h"
 
 namespace fathom {
@@ -24,25 +25,6 @@ constexpr int kMaxDynamicSharedBytes = 8;
 
 double ToGib(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-// Memory of a device or pinned memory of the host.
-class DriverBuffer : public Buffer {
- public:
-  // Takes the memory. `current` and `api` must outlive the buffer.
-  DriverBuffer(const CurrentDevice& current, const DriverApi& api, void* address,
-               std::int64_t bytes, MemoryKind kind)
-      : Buffer(static_cast<std::byte*>(address), bytes, kind == MemoryKind::kShared),
-        current_(current),
-        free_(kind == MemoryKind::kShared ? api.free_host : api.free) {}
-  ~DriverBuffer() override {
-    current_.Set();
-    free_(address());
-  }
-
- private:
-  const CurrentDevice& current_;
-  int (*free_)(void* address);
-};
-
 class VendorDriver : public GpuDriver {
  public:
   VendorDriver(const GpuVendor& vendor, const DriverApi& api, const GpuDevice& device,
@@ -52,7 +34,8 @@ class VendorDriver : public GpuDriver {
         device_(device),
         title_(std::move(title)),
         current_(api_),
-        staging_(api_) {}
+        staging_(api_),
+        graphs_(api_) {}
   ~VendorDriver() override;
 
   // Called once, before the other functions.
@@ -69,6 +52,7 @@ class VendorDriver : public GpuDriver {
   Result<std::unique_ptr<GpuTimer>> MakeTimer(int n_marks) override;
 
  private:
+  class DriverBuffer;
   class Timer;
 
   struct Kernel {
@@ -86,8 +70,12 @@ class VendorDriver : public GpuDriver {
   Error Failure(std::string_view what, int error) const;
   // Keeps the first error of work. Returns whether there is none so far.
   bool Keep(std::string_view what, int error);
-  // Whether the calling thread may enqueue work: there was no error.
-  bool Ready() { return failure_ && Keep("", current_.Set()); }
+  // Sets the device of the calling thread. Returns whether there was no error so far.
+  bool SetDevice() { return failure_ && Keep("", current_.Set()); }
+  // Enqueues the launches that were collected. Returns whether the calling thread may enqueue more:
+  // there was no error.
+  bool Ready() { return SetDevice() && FlushLaunches(); }
+  bool FlushLaunches();
   Status AllowShared(Kernel& kernel, std::int64_t bytes);
 
   const GpuVendor vendor_;
@@ -97,11 +85,31 @@ class VendorDriver : public GpuDriver {
   CurrentDevice current_;
   void* stream_ = nullptr;
   StagingRing staging_;
+  LaunchGraphs graphs_;
   std::array<void*, kEvents> events_{};
   std::uint64_t n_marks_ = 0;
   std::vector<void*> modules_;
   std::array<Kernel, kKernels> kernels_{};
   Status failure_;  // the first error of work
+};
+
+// Memory of a device or pinned memory of the host.
+class VendorDriver::DriverBuffer : public Buffer {
+ public:
+  // Takes the memory.
+  DriverBuffer(VendorDriver& driver, void* address, std::int64_t bytes, MemoryKind kind)
+      : Buffer(static_cast<std::byte*>(address), bytes, kind == MemoryKind::kShared),
+        driver_(driver),
+        free_(kind == MemoryKind::kShared ? driver.api_.free_host : driver.api_.free) {}
+  // Launches that were collected may use the memory; the driver waits for what is enqueued.
+  ~DriverBuffer() override {
+    if (!driver_.Ready()) driver_.current_.Set();
+    free_(address());
+  }
+
+ private:
+  VendorDriver& driver_;
+  int (*free_)(void* address);
 };
 
 // Owns an event for every mark.
@@ -153,6 +161,7 @@ class VendorDriver::Timer : public GpuTimer {
 VendorDriver::~VendorDriver() {
   current_.Set();
   if (stream_ != nullptr) api_.wait_for_stream(stream_);
+  graphs_.Clear();
   for (void* const module : modules_) api_.unload_module(module);
   for (void* const event : events_) {
     if (event != nullptr) api_.free_event(event);
@@ -239,7 +248,7 @@ Result<std::unique_ptr<Buffer>> VendorDriver::Allocate(std::int64_t bytes, Memor
                                           : api_.allocate(&address, size);
   if (error == DriverApi::kOutOfMemory) return Unexpected(OutOfMemory(size, kind));
   if (error != 0) return Unexpected(Failure("allocating memory", error));
-  auto buffer = std::make_unique<DriverBuffer>(current_, api_, address, bytes, kind);
+  auto buffer = std::make_unique<DriverBuffer>(*this, address, bytes, kind);
   if (kind == MemoryKind::kDevice) {
     error = api_.fill(address, 0, size, stream_);
   } else {
@@ -286,24 +295,32 @@ Status VendorDriver::AllowShared(Kernel& kernel, std::int64_t bytes) {
 void VendorDriver::Launch(GpuKernel kernel, const GpuGrid& grid,
                           std::span<const std::byte> arguments) {
   Check(grid.x >= 0 && grid.x <= std::numeric_limits<std::int32_t>::max(), "blocks of a launch");
-  if (grid.x == 0 || grid.y == 0 || !Ready()) return;
+  if (grid.x == 0 || grid.y == 0 || !SetDevice()) return;
   Kernel& launched = kernels_[static_cast<std::size_t>(kernel)];
   if (Status allowed = AllowShared(launched, grid.shared_bytes); !allowed) {
     failure_ = std::move(allowed);
     return;
   }
-  // The driver takes addresses of arguments, and copies as many bytes as the kernel declares.
-  void* address = const_cast<std::byte*>(arguments.data());
-  const int error =
-      api_.launch(launched.function, static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                  1, static_cast<unsigned>(grid.threads), 1, 1,
-                  static_cast<unsigned>(grid.shared_bytes), stream_, &address, nullptr);
-  Keep(kGpuKernelNames[static_cast<std::size_t>(kernel)], error);
+  graphs_.Add({.function = launched.function,
+               .grid_x = static_cast<unsigned>(grid.x),
+               .grid_y = static_cast<unsigned>(grid.y),
+               .threads = static_cast<unsigned>(grid.threads),
+               .shared_bytes = static_cast<unsigned>(grid.shared_bytes),
+               .kernel = kernel},
+              arguments);
+  if (graphs_.IsFull()) FlushLaunches();
+}
+
+bool VendorDriver::FlushLaunches() {
+  const LaunchGraphs::Failure failure = graphs_.Flush(stream_);
+  return Keep(failure.is_of_graph ? "a graph of kernels"
+                                  : kGpuKernelNames[static_cast<std::size_t>(failure.kernel)],
+              failure.error);
 }
 
 // Waits after an error too: copies to memory of the host may still be on their way.
 Status VendorDriver::Synchronize() {
-  Keep("", current_.Set());
+  if (!Ready()) current_.Set();
   Keep("", api_.wait_for_stream(stream_));
   return failure_;
 }
