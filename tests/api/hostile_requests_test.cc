@@ -91,6 +91,46 @@ TEST(HostileRequests, MessagesAreCounted) {
   EXPECT_EQ(responses(n_most + 1), "input[65536]: expected at most 65536 items, found more");
 }
 
+// A tool of seventeen bytes becomes hundreds.
+TEST(HostileRequests, ToolsAreCountedAsTheyAreRead) {
+  for (const std::string_view begin :
+       {R"({"input":"","tools":[)", R"({"input":"","tools":[{"type":"namespace","name":"n",)"
+                                    R"("tools":[)"}) {
+    const bool is_inner = begin.find("namespace") != std::string_view::npos;
+    const std::string tools = Repeat(R"({"type":"shell"},)", kHostileLimits.max_tools);
+    const auto error_of = [&](std::string_view more) {
+      const std::string body = fmt::format("{}{}{}]{}}}", begin, tools, more, is_inner ? "}]" : "");
+      return ErrorText(ParseResponsesRequest(body, kHostileLimits, {}, nullptr));
+    };
+    EXPECT_EQ(error_of(R"({"type":"web_search"})"), "") << "which is dropped";
+    EXPECT_EQ(error_of(R"({"type":"shell"},5)"), "tools: expected at most 1024, found more")
+        << "what follows is not read";
+  }
+}
+
+// Every event of a stream repeats the name.
+TEST(HostileRequests, NamesOfModelsHaveALimit) {
+  const auto request = [](std::size_t n_bytes) {
+    return fmt::format(R"({{"model":"{}","max_tokens":1,"input":"Hi","messages":[{}]}})",
+                       std::string(n_bytes, 'm'), R"({"role":"user","content":"Hi"})");
+  };
+  const auto completion = [](std::size_t n_bytes) {
+    return fmt::format(R"({{"model":"{}","prompt":"Hi"}})", std::string(n_bytes, 'm'));
+  };
+  const std::string error =
+      "model: expected a string of at most 1024 characters, found 1025 of them";
+  const std::string longest = request(1024);
+  EXPECT_TRUE(ParseChatCompletionRequest(longest, kHostileLimits, {}));
+  EXPECT_TRUE(ParseCompletionRequest(completion(1024), kHostileLimits, {}));
+  EXPECT_TRUE(ParseMessagesRequest(longest, kHostileLimits, {}));
+  EXPECT_TRUE(ParseResponsesRequest(longest, kHostileLimits, {}, nullptr));
+  const std::string longer = request(1025);
+  EXPECT_EQ(ErrorText(ParseChatCompletionRequest(longer, kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseCompletionRequest(completion(1025), kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseMessagesRequest(longer, kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseResponsesRequest(longer, kHostileLimits, {}, nullptr)), error);
+}
+
 TEST(HostileRequests, ReferencesToStoredItemsAreCounted) {
   const auto error_of = [](std::size_t n_references, std::size_t item_bytes) {
     ResponseStore store;
