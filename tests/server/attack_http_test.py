@@ -95,6 +95,30 @@ class AttackHttpTest(unittest.TestCase):
         self.assertLessEqual(metric(server.url, "fathom_http_connections"), 64)
         self.assertEqual(server.stop(), 0)
 
+    def test_answers_that_nobody_reads(self):
+        server = self.serve("--api-key", KEY, "--max-connections", "64")
+        for path in (b"/openapi.json", b"/", b"/metrics", b"/health"):
+            request = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
+            for _ in range(80):
+                client = socket.socket()
+                self.addCleanup(client.close)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.settimeout(30)
+                client.connect(("127.0.0.1", server.port))
+                client.sendall(request * 300)
+            time.sleep(1)  # until the server can write no more
+            self.assert_serves(server, KEY)
+            self.assertEqual(ask(server, "GET", "/v1/models", key=KEY)[0], 200)
+        self.assertEqual(server.stop(), 0)
+
+    def test_heads_of_many_fields(self):
+        server = self.serve("--api-key", KEY)
+        before = server.resident_bytes()
+        self.open(server, 300, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a:\r\n" * 15000)
+        self.assertLess(server.resident_bytes() - before, 64 * MEBIBYTE)
+        self.assert_serves(server, KEY)
+        self.assertEqual(server.stop(), 0)
+
     def test_large_bodies_without_a_key(self):
         server = self.serve("--api-key", KEY)
         before = server.resident_bytes()
