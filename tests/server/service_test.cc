@@ -218,9 +218,13 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
   options_.access.admin_keys = {"root"};
   const std::string name(50'000, 'n');
   ResponseStore store;
+  store.Put({.id = "resp_1", .json = "{}", .items = {}});
   model_.responses = &store;
   Json chat = Json::parse(kChat);
   chat["model"] = name;
+  Json tool = Json::parse(kChat);
+  tool["max_tokens"] = 1;
+  tool["tools"] = {{{"type", "web_fetch_" + name}}};
   Json effort = Json::parse(kChat);
   effort["reasoning_effort"] = name;
   Json item = {{"input", {{{"type", "function_call_output"}, {"call_id", name}, {"output", ""}}}}};
@@ -231,7 +235,9 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
         Ask("POST", "/v1/chat/completions", effort.dump()),
         Ask("POST", "/v1/chat/completions", part.dump()), Ask("POST", "/v1/messages", part.dump()),
         Ask("POST", "/v1/responses", item.dump()), Ask("GET", "/v1/models/" + name),
-        Ask("GET", "/v1/responses/" + name), Ask("DELETE", "/v1/responses/" + name),
+        Ask("POST", "/v1/messages", tool.dump()), Ask("GET", "/v1/responses/" + name),
+        Ask("DELETE", "/v1/responses/" + name),
+        AskWithQuery("/v1/responses/resp_1/input_items", "after=" + name),
         Ask("POST", "/v1/responses", Json{{"input", "Hi"}, {"previous_response_id", name}}.dump()),
         Ask("POST", "/abort", Json{{"request_id", name}}.dump(), root), Ask("GET", "/" + name),
         Ask(name, "/v1/models"), Ask("GET", "/v1/models", "", {{"Host", name}}),
