@@ -213,6 +213,8 @@ LineEvent LineEditor::Read(std::string_view prompt, std::string& text) {
   m.interrupted = false;
   m.FollowSize();
   int n_bytes = 0;
+  // Before the terminal may mark a paste, or the kernel would still edit its beginning.
+  ::el_set(m.edit, EL_PREP_TERM, 1);
   static_cast<void>(Print(kPasteOn));
   const char* read = ::el_gets(m.edit, &n_bytes);
   static_cast<void>(Print(kPasteOff));
