@@ -79,6 +79,9 @@ struct Message {
 // many.
 inline constexpr std::size_t kMaxMessages = 65'536;
 
+// The most arguments of all tool calls together: one of seven bytes takes hundreds in the prompt.
+inline constexpr std::size_t kMaxArguments = 65'536;
+
 // The input of EncodeChat.
 struct ChatRequest {
   std::vector<Message> messages{};

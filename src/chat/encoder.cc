@@ -43,6 +43,14 @@ class Writer {
     if (!error_) error_ = Error{ErrorCode::kInvalidArgument, std::move(message)};
   }
 
+  // Counts one more argument of a call. False: there are too many, and it must not be written.
+  bool CountArgument() {
+    if (++n_arguments_ <= kMaxArguments) return true;
+    SetError(fmt::format("messages: expected at most {} arguments of all tool calls, found more",
+                         kMaxArguments));
+    return false;
+  }
+
   const std::optional<Error>& error() const { return error_; }
   std::vector<PromptSpan> TakeSpans() { return std::move(spans_); }
 
@@ -57,6 +65,7 @@ class Writer {
 
   bool trust_client_text_;
   std::vector<PromptSpan> spans_;
+  std::size_t n_arguments_ = 0;
   std::optional<Error> error_;
 };
 
@@ -81,7 +90,7 @@ void WriteArguments(const std::string& arguments, Writer* out) {
     WriteParameter("arguments", arguments, true, out);
     return;
   }
-  for (std::size_t i = 0; i < parsed->items().size(); ++i) {
+  for (std::size_t i = 0; i < parsed->items().size() && out->CountArgument(); ++i) {
     const JsonValue& value = parsed->items()[i];
     if (i > 0) out->Template("\n");
     WriteParameter(parsed->key(i), value.IsString() ? std::string(value.text()) : PythonJson(value),

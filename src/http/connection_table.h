@@ -50,7 +50,8 @@ class ConnectionTable {
   Admission BeginWork(Id id, bool is_vital);
   // Whether BeginWork would find room now.
   bool HasRoom(bool is_vital) const;
-  // Announces a response that is the last one, or the time after it: the connection may be evicted.
+  // Announces a response that is whole, or the time after the last one: the connection may be
+  // evicted, and does not count as one at work.
   void BeginLingering(Id id);
 
   // Closes waiting connections and refuses new ones and further requests.

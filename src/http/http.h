@@ -66,8 +66,10 @@ struct HttpLimits {
   std::size_t header_bytes = std::size_t{64} << 10;     // 431
   std::size_t body_bytes = std::size_t{64} << 20;       // 413
   std::size_t all_body_bytes = std::size_t{512} << 20;  // of all connections at once: 503
-  // Beyond this, the connection that has waited longest for its next request, or for more bytes of
-  // one, is closed. As many requests are handled at once; more get 503.
+  std::size_t fields = 256;                             // of a header: 431
+  // Beyond this, the connection that has waited longest for its next request, for more bytes of
+  // one, or for its client to read a whole response, is closed. As many requests are handled at
+  // once; more get 503.
   std::size_t connections = 4096;
   // While all of these are at work, as many more may be open, so that vital requests
   // (HttpServerOptions::is_vital) arrive; and as many vital requests more are handled.

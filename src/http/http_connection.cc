@@ -67,11 +67,11 @@ struct AnswerStyle {
   bool keeps_alive = true;
 };
 
-// One response, written to a socket. Borrows the socket and the table.
+// One response of the connection `id`, written to a socket. Borrows the socket and the table.
 class SocketExchange : public HttpExchange {
  public:
-  SocketExchange(Socket& socket, const ConnectionTable& table, AnswerStyle style)
-      : socket_(socket), table_(table), style_(style) {}
+  SocketExchange(Socket& socket, ConnectionTable& table, ConnectionTable::Id id, AnswerStyle style)
+      : socket_(socket), table_(table), id_(id), style_(style) {}
 
   void Send(HttpResponse response) override {
     Check(!has_started_, "a request is answered twice");
@@ -79,6 +79,8 @@ class SocketExchange : public HttpExchange {
     const std::string header =
         ResponseHeader(response, BodyFraming::kLength, persistence(), std::time(nullptr));
     const bool has_body = !style_.is_head && !HasNoBody(response.status);
+    // The work is done. Clients that do not read must not keep others from theirs.
+    table_.BeginLingering(id_);
     std::array parts = {Part(header), Part(has_body ? response.body : std::string_view())};
     is_whole_ = WriteAll(parts);
   }
@@ -145,7 +147,8 @@ class SocketExchange : public HttpExchange {
   }
 
   Socket& socket_;
-  const ConnectionTable& table_;
+  ConnectionTable& table_;
+  const ConnectionTable::Id id_;
   AnswerStyle style_;
   BodyFraming framing_ = BodyFraming::kLength;  // of the stream
   bool has_started_ = false;
@@ -211,7 +214,7 @@ class Connection {
         parser.Refuse({503, std::string(kTooManyConnections)});
       }
     }
-    SocketExchange exchange(socket_, shared_.table, StyleOf(parser));
+    SocketExchange exchange(socket_, shared_.table, id_, StyleOf(parser));
     if (parser.state() == State::kComplete) {
       Handle(parser.request(), exchange);
     } else {
@@ -224,7 +227,7 @@ class Connection {
   // The body that follows cannot be told from a further request: the connection ends.
   bool IsAnsweredByHead(const HttpRequestParser& parser) {
     if (!shared_.options.answer_head) return false;
-    SocketExchange exchange(socket_, shared_.table, StyleOf(parser));
+    SocketExchange exchange(socket_, shared_.table, id_, StyleOf(parser));
     bool is_answered = false;
     const bool has_ended =
         Run([&] { is_answered = shared_.options.answer_head(parser.request(), exchange); });
@@ -283,7 +286,6 @@ class Connection {
 
   void Refuse(const HttpRefusal& refusal, SocketExchange& exchange) {
     if (IsLimit(refusal.status)) ++shared_.n_refused;
-    shared_.table.BeginLingering(id_);  // or its eviction would count once more
     exchange.Send(RefusalResponse(shared_.options.error_body, refusal.status, refusal.message));
   }
 

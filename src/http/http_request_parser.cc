@@ -107,6 +107,11 @@ class HttpRequestParser::Reader : public http::basic_parser<true> {
 
   void on_field_impl(http::field, BeastString name, BeastString value, error_code& error) override {
     if (state_ != State::kHeader) return;  // a trailer: ignored, since it cannot be trusted
+    // A field of four bytes takes many times as much memory.
+    if (request_.fields.size() >= limits_.fields) {
+      return RefuseNow({431, fmt::format("The header has more than {} fields.", limits_.fields)},
+                       error);
+    }
     ReadField(View(name), View(value), error);
     request_.fields.emplace_back(View(name), View(value));
   }

@@ -125,10 +125,17 @@ ApiResult<HttpResponse> DetokenizeResponse(const ApiModel& model, const ApiBody&
   const Result<JsonValue> json = ParseBody(body);
   if (!json) return UnexpectedApiError(json.error());
   FieldReader reader(*json);
-  if (reader.Find("tokens") == nullptr) reader.Fail("tokens", "a list of token ids", "nothing");
+  const JsonValue* tokens = reader.Find("tokens");
+  if (tokens == nullptr) reader.Fail("tokens", "a list of token ids", "nothing");
+  const std::size_t n_tokens = tokens == nullptr ? 0 : tokens->items().size();
+  if (n_tokens > model.limits.max_detokenized) {
+    reader.Fail("tokens", fmt::format("at most {} token ids", model.limits.max_detokenized),
+                fmt::format("{}", n_tokens));
+  }
   std::string text;
   reader.ReadList("tokens", "a list of token ids",
                   [&](const JsonValue& item, const std::string& path) {
+                    if (reader.error()) return;
                     const std::optional<std::int64_t> token =
                         reader.IntegerOf(item, path, {0, model.limits.vocab_size - 1});
                     if (token) text += model.tokenizer->TokenBytes(static_cast<Token>(*token));

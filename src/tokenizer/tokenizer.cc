@@ -252,6 +252,11 @@ Result<std::string> Tokenizer::Decode(std::span<const Token> tokens) const {
   return bytes;
 }
 
+std::int64_t Tokenizer::LeastTokens(std::size_t n_bytes) const {
+  const std::size_t longest = std::max<std::size_t>(impl_->vocabulary.longest(), 1);
+  return static_cast<std::int64_t>(n_bytes / longest + (n_bytes % longest == 0 ? 0 : 1));
+}
+
 std::int64_t Tokenizer::vocab_size() const { return impl_->vocabulary.size(); }
 
 std::optional<Token> Tokenizer::Find(std::string_view text) const {

@@ -64,6 +64,8 @@ class Tokenizer {
   // without a token gives no bytes.
   Result<std::string> Decode(std::span<const Token> tokens) const;
 
+  // Returns the number of tokens that no text of so many bytes has fewer of.
+  std::int64_t LeastTokens(std::size_t n_bytes) const;
   // The highest id + 1. The model may have more rows: their tokens have no bytes.
   std::int64_t vocab_size() const;
   // Returns the added token with exactly this text.

@@ -153,6 +153,7 @@ Result<Vocabulary> Vocabulary::Build(const TokenizerFile& file) {
     vocabulary.begins_.resize(static_cast<std::size_t>(token.token) + 1,
                               static_cast<std::uint32_t>(vocabulary.bytes_.size()));
     vocabulary.bytes_ += token.bytes;
+    vocabulary.longest_ = std::max(vocabulary.longest_, token.bytes.size());
     if (vocabulary.bytes_.size() > std::numeric_limits<std::uint32_t>::max()) {
       return MakeError(ErrorCode::kInvalidData, "the texts of all tokens together exceed 4 GiB");
     }

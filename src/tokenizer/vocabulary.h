@@ -29,6 +29,8 @@ class Vocabulary {
     const auto i = static_cast<std::size_t>(token);
     return std::string_view(bytes_).substr(begins_[i], begins_[i + 1] - begins_[i]);
   }
+  // The bytes of the longest token.
+  std::size_t longest() const { return longest_; }
   bool IsSpecial(Token token) const {
     return token >= 0 && token < size() && is_special_[static_cast<std::size_t>(token)];
   }
@@ -39,6 +41,7 @@ class Vocabulary {
   std::string bytes_;
   std::vector<std::uint32_t> begins_;  // [size + 1]: token i is bytes_[begins_[i], begins_[i + 1])
   std::vector<bool> is_special_;       // [size]
+  std::size_t longest_ = 0;
 };
 
 struct Merge {

@@ -91,6 +91,59 @@ TEST(HostileRequests, MessagesAreCounted) {
   EXPECT_EQ(responses(n_most + 1), "input[65536]: expected at most 65536 items, found more");
 }
 
+// A tool of seventeen bytes becomes hundreds.
+TEST(HostileRequests, ToolsAreCountedAsTheyAreRead) {
+  for (const std::string_view begin :
+       {R"({"input":"","tools":[)", R"({"input":"","tools":[{"type":"namespace","name":"n",)"
+                                    R"("tools":[)"}) {
+    const bool is_inner = begin.find("namespace") != std::string_view::npos;
+    const std::string tools = Repeat(R"({"type":"shell"},)", kHostileLimits.max_tools);
+    const auto error_of = [&](std::string_view more) {
+      const std::string body = fmt::format("{}{}{}]{}}}", begin, tools, more, is_inner ? "}]" : "");
+      return ErrorText(ParseResponsesRequest(body, kHostileLimits, {}, nullptr));
+    };
+    EXPECT_EQ(error_of(R"({"type":"web_search"})"), "") << "which is dropped";
+    EXPECT_EQ(error_of(R"({"type":"shell"},5)"), "tools: expected at most 1024, found more")
+        << "what follows is not read";
+  }
+}
+
+TEST(HostileRequests, WhatResponsesRepeatHasALimit) {
+  for (const std::string_view key :
+       {"metadata", "user", "prompt_cache_key", "text", "reasoning", "truncation", "tool_choice"}) {
+    const std::string body =
+        fmt::format(R"({{"input":"Hi","{}":{{"a":"{}"}}}})", key, std::string(256 << 10, 'x'));
+    EXPECT_EQ(ErrorText(ParseResponsesRequest(body, kHostileLimits, {}, nullptr)),
+              fmt::format("{}: expected at most 262144 bytes, found 262152", key));
+  }
+  const std::string instructions =
+      fmt::format(R"({{"input":"Hi","instructions":"{}"}})", std::string(1 << 20, 'x'));
+  EXPECT_TRUE(ParseResponsesRequest(instructions, kHostileLimits, {}, nullptr));
+}
+
+// Every event of a stream repeats the name.
+TEST(HostileRequests, NamesOfModelsHaveALimit) {
+  const auto request = [](std::size_t n_bytes) {
+    return fmt::format(R"({{"model":"{}","max_tokens":1,"input":"Hi","messages":[{}]}})",
+                       std::string(n_bytes, 'm'), R"({"role":"user","content":"Hi"})");
+  };
+  const auto completion = [](std::size_t n_bytes) {
+    return fmt::format(R"({{"model":"{}","prompt":"Hi"}})", std::string(n_bytes, 'm'));
+  };
+  const std::string error =
+      "model: expected a string of at most 1024 characters, found 1025 of them";
+  const std::string longest = request(1024);
+  EXPECT_TRUE(ParseChatCompletionRequest(longest, kHostileLimits, {}));
+  EXPECT_TRUE(ParseCompletionRequest(completion(1024), kHostileLimits, {}));
+  EXPECT_TRUE(ParseMessagesRequest(longest, kHostileLimits, {}));
+  EXPECT_TRUE(ParseResponsesRequest(longest, kHostileLimits, {}, nullptr));
+  const std::string longer = request(1025);
+  EXPECT_EQ(ErrorText(ParseChatCompletionRequest(longer, kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseCompletionRequest(completion(1025), kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseMessagesRequest(longer, kHostileLimits, {})), error);
+  EXPECT_EQ(ErrorText(ParseResponsesRequest(longer, kHostileLimits, {}, nullptr)), error);
+}
+
 TEST(HostileRequests, ReferencesToStoredItemsAreCounted) {
   const auto error_of = [](std::size_t n_references, std::size_t item_bytes) {
     ResponseStore store;
@@ -130,10 +183,10 @@ double SecondsToChoose(int n_tools) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Quadratic time would be 64 times as long.
+// Quadratic time would be 64 times as long, and take a second.
 TEST(HostileRequests, AllowedToolsTakeLinearTime) {
-  const double some = SecondsToChoose(8'000);
-  EXPECT_LT(SecondsToChoose(64'000), std::max(0.1, 24 * some));
+  const double some = SecondsToChoose(1'600);
+  EXPECT_LT(SecondsToChoose(12'800), std::max(0.1, 24 * some));
 }
 
 }  // namespace

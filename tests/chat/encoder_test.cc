@@ -101,6 +101,26 @@ TEST(Encoder, EmptyDeveloperMessageAndBadSchemaAreErrors) {
   EXPECT_THAT(prompt.error().message, HasSubstr("tools[0].function: JSON, byte 9: expected"));
 }
 
+// An argument of seven bytes takes seventy in the prompt.
+TEST(Encoder, ArgumentsOfCallsAreCounted) {
+  const auto encode = [](std::size_t n_arguments) {
+    ChatRequest request;
+    request.messages.push_back({.role = Role::kAssistant});
+    for (std::size_t i = 0; i < n_arguments;) {
+      std::string arguments;
+      for (int k = 0; k < 10'000 && i < n_arguments; ++k, ++i) {
+        arguments += fmt::format("{}\"{}\":0", k == 0 ? "{" : ",", k);
+      }
+      request.messages.back().tool_calls.push_back({.name = "f", .arguments = arguments + "}"});
+    }
+    const Result<EncodedPrompt> prompt = EncodeChat(request, {}, PreviewProfile());
+    return prompt ? "" : prompt.error().message;
+  };
+  EXPECT_EQ(encode(kMaxArguments), "");
+  EXPECT_EQ(encode(kMaxArguments + 1),
+            "messages: expected at most 65536 arguments of all tool calls, found more");
+}
+
 TEST(Encoder, ReasoningCanBeContinued) {
   const std::string messages =
       R"([{"role":"user","content":"u"},

@@ -55,7 +55,7 @@ TEST(BatchProgramTest, AnswersAreThoseOfGenerate) {
   const TemporaryDirectory directory;
   const std::filesystem::path in = directory.path() / "in.jsonl";
   const std::filesystem::path out = directory.path() / "out.jsonl";
-  WriteFile(in, Requests());
+  WriteFile(in, "\xEF\xBB\xBF" + Requests());  // as some editors write it
   const ProgramRun run = RunProgram({"batch", in, out, "--max-sequences", "5", "--pin", "on"});
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_THAT(run.error, HasSubstr("12 of 12 requests, 0 errors"));

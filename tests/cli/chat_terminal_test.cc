@@ -212,12 +212,12 @@ TEST_F(ChatTerminalTest, APastedTextIsOneMessage) {
   Terminal terminal = Start({"chat", "-n", "4"});
   ASSERT_TRUE(terminal.WaitFor("\x1b[?2004h"));  // asks the terminal to mark what is pasted
   ASSERT_TRUE(terminal.WaitFor("> "));
-  terminal.Type("See: \x1b[200~first line\rsecond\tline\nthird\x1b[201~!\r");
+  terminal.Type("See: \x1b[200~first line\rsecond\tline\r\nthird\n4\x1b[201~!\r");
   ASSERT_TRUE(terminal.WaitFor("\x1b[?2004l"));
   ASSERT_TRUE(terminal.WaitFor("> "));
   const nlohmann::json messages = SaveAndQuit(terminal);
   ASSERT_EQ(messages.size(), 2u);
-  EXPECT_EQ(messages[0]["content"], "See: first line\nsecond\tline\nthird!");
+  EXPECT_EQ(messages[0]["content"], "See: first line\nsecond\tline\nthird\n4!");
 }
 
 TEST_F(ChatTerminalTest, AMessageMayHaveLines) {

@@ -121,6 +121,28 @@ TEST_F(HttpHeadTest, VitalRequestsGetThroughWhenAllIsBusy) {
   for (ClientSocket& client : busy) EXPECT_EQ(client.ReadResponse().body, "POST /  body");
 }
 
+// Such clients need no key: what is open to all suffices.
+TEST_F(HttpHeadTest, ClientsThatDoNotReadMakeRoom) {
+  options_.is_vital = [](const HttpRequest& head) { return head.path == "/vital"; };
+  const std::string long_answer(16 << 20, 'x');
+  Listen(
+      [&](const HttpRequest& request, HttpExchange& exchange) {
+        exchange.Send({.body = request.query == "long" ? long_answer : "short"});
+      },
+      {.connections = 4, .reserve = 2});
+  std::vector<ClientSocket> deaf = Open(4, Get("/?long"));
+  ASSERT_TRUE(Eventually([&] { return server_->counts().handling == 4; }));
+  for (ClientSocket& client : Open(6, Get("/vital?long"))) deaf.push_back(std::move(client));
+  // Once their answers are written as far as they go.
+  ASSERT_TRUE(Eventually([&] { return Ask(Get("/")).status == 200; }));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Ask(Get("/")).body, "short");
+    EXPECT_EQ(Ask(Get("/vital")).body, "short");
+  }
+  EXPECT_TRUE(Eventually([&] { return server_->counts().connections <= 4; }));
+  EXPECT_EQ(Ask(Get("/?long")).body.size(), long_answer.size()) << "to a client that reads";
+}
+
 TEST_F(HttpHeadTest, TheReserveIsForNobodyElse) {
   ListenBusy({.connections = 3, .reserve = 2});
   std::vector<ClientSocket> busy = Open(2, Get("/"));

@@ -83,6 +83,19 @@ TEST_F(HttpLimitsTest, HeaderInManySmallPieces) {
   ExpectRefusal(client, 431);
 }
 
+TEST_F(HttpLimitsTest, FieldsOfAHeader) {
+  Listen(Echo, {.fields = 10});
+  const auto with_fields = [](int n_fields) {
+    std::string fields;
+    for (int i = 1; i < n_fields; ++i) fields += "a:\r\n";  // and Host
+    return Get("/", fields);
+  };
+  EXPECT_EQ(Ask(with_fields(10)).status, 200);
+  EXPECT_EQ(Ask(with_fields(10) + with_fields(10)).status, 200);
+  ExpectRefusal(with_fields(11), 431);
+  ExpectRefusal(with_fields(5000), 431);
+}
+
 TEST_F(HttpLimitsTest, BodyOfAKnownLength) {
   Listen(Echo, {.body_bytes = 1000});
   EXPECT_EQ(Ask(Post("/", std::string(1000, 'x'))).status, 200);

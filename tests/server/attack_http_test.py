@@ -18,7 +18,10 @@ KEY = "right"
 HALF = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 1000000\r\n\r\n{")
 MEBIBYTE = 1 << 20
+# Takes long to encode. Where it would be a prompt, it is refused at once: it is too long.
 LONG_TEXT = "".join(chr(97 + i * i % 26) for i in range(1000)) * 30000
+COUNT = "/v1/messages/count_tokens"
+COUNT_BODY = {"messages": [{"role": "user", "content": LONG_TEXT}]}
 
 
 def processor_seconds(pid):
@@ -90,6 +93,30 @@ class AttackHttpTest(unittest.TestCase):
         self.open(server, 200, HALF)
         self.assert_serves(server)
         self.assertLessEqual(metric(server.url, "fathom_http_connections"), 64)
+        self.assertEqual(server.stop(), 0)
+
+    def test_answers_that_nobody_reads(self):
+        server = self.serve("--api-key", KEY, "--max-connections", "64")
+        for path in (b"/openapi.json", b"/", b"/metrics", b"/health"):
+            request = b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path
+            for _ in range(80):
+                client = socket.socket()
+                self.addCleanup(client.close)
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                client.settimeout(30)
+                client.connect(("127.0.0.1", server.port))
+                client.sendall(request * 300)
+            time.sleep(1)  # until the server can write no more
+            self.assert_serves(server, KEY)
+            self.assertEqual(ask(server, "GET", "/v1/models", key=KEY)[0], 200)
+        self.assertEqual(server.stop(), 0)
+
+    def test_heads_of_many_fields(self):
+        server = self.serve("--api-key", KEY)
+        before = server.resident_bytes()
+        self.open(server, 300, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"a:\r\n" * 15000)
+        self.assertLess(server.resident_bytes() - before, 64 * MEBIBYTE)
+        self.assert_serves(server, KEY)
         self.assertEqual(server.stop(), 0)
 
     def test_large_bodies_without_a_key(self):
@@ -171,7 +198,7 @@ class AttackHttpTest(unittest.TestCase):
 
     def make_busy(self, server):
         """Clients whose texts take long to encode."""
-        texts = json.dumps({"prompt": LONG_TEXT})
+        texts = json.dumps(COUNT_BODY)
         clients = [threading.Thread(target=self.ask_and_forget, args=(server, texts))
                    for _ in range(4)]
         for client in clients:
@@ -199,10 +226,10 @@ class AttackHttpTest(unittest.TestCase):
 
     def test_clients_that_leave_leave_no_work(self):
         server = self.serve()
-        text = json.dumps({"prompt": LONG_TEXT}).encode()
-        clients = self.open(server, 3, b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n"
+        text = json.dumps(COUNT_BODY).encode()
+        clients = self.open(server, 3, b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
                             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
-                            (len(text), text))
+                            (COUNT.encode(), len(text), text))
         wait_until(lambda: metric(server.url, "fathom_http_handling") == 4, seconds=60)
         for client in clients:
             client.close()
@@ -214,7 +241,7 @@ class AttackHttpTest(unittest.TestCase):
     def ask_and_forget(server, body):
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         try:
-            connection.request("POST", "/tokenize", body, {"Content-Type": "application/json"})
+            connection.request("POST", COUNT, body, {"Content-Type": "application/json"})
             connection.getresponse().read()
         except (OSError, http.client.HTTPException):
             pass

@@ -124,6 +124,33 @@ class JsonAttackTest(unittest.TestCase):
                     self.assertIn(status, (400, 413), text)
                     self.assertLess(grown, 10 * len(body) + 32 * MEBIBYTE, (path, field, unit))
 
+    def test_memory_of_what_grows(self):
+        """Bodies of which the server makes something longer."""
+        keys = "{" + ",".join(f'"{i:x}":0' for i in range(700_000)) + "}"
+        call = '{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]}'
+        use = '{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":%s}]}'
+        shell = '{"type":"shell"}'
+        cases = [
+            ("/v1/chat/completions", '{"messages":[%s]}' % call % keys),
+            ("/v1/chat/completions", '{"messages":[%s]}' % call % json.dumps(keys)),
+            ("/v1/messages", '{"max_tokens":1,"messages":[%s]}' % use % keys),
+            ("/v1/responses", '{"input":[{"type":"function_call","call_id":"a","name":"f",'
+                              '"arguments":%s}]}' % json.dumps(keys)),
+            ("/v1/responses", '{"input":"x","tools":[%s]}' % ",".join([shell] * 400_000)),
+            ("/v1/chat/completions", '{"model":"%s","stream":true,"max_tokens":50,"messages":'
+                                     '[{"role":"user","content":"x"}]}' % ("m" * 8_000_000)),
+            ("/v1/responses", '{"input":"x","stream":true,"max_output_tokens":1,"metadata":{"a":[%s]}}'
+             % ",".join(["0"] * 4_000_000)),
+            ("/detokenize", '{"tokens":[%s]}' % ",".join(["0"] * 4_000_000)),
+            ("/v1/completions", '{"prompt":"%s"}' % ("中" * 3_000_000)),
+            ("/v1/chat/completions",
+             '{"messages":[{"role":"user","content":"%s"}]}' % ("é" * 4_000_000))]
+        for path, body in cases:
+            body = body.encode()
+            status, text, grown = self.grown_by(path, body)
+            self.assertEqual(status, 400, text[:1000])
+            self.assertLess(grown, 10 * len(body) + 32 * MEBIBYTE, (path, body[:100]))
+
     def test_prompts_of_a_million_tokens(self):
         for token in ("7", "415", "4 "):
             body = ('{"prompt":[' + ",".join([token] * 1_000_000) + "]}").encode()

@@ -154,9 +154,9 @@ class ServeTest(unittest.TestCase):
     def test_file_of_options(self):
         with tempfile.TemporaryDirectory() as folder:
             keys = Path(folder, "keys")
-            keys.write_text("first\n\n second \n")
+            keys.write_text("\ufefffirst\r\n\n second \n")  # as some editors write it
             config = Path(folder, "server.json")
-            config.write_text(json.dumps({
+            config.write_text("\ufeff" + json.dumps({
                 "served-model-name": ["a", "b"], "api-key-file": str(keys), "max-model-len": 256,
                 "strict-model-names": True, "thinking": False, "prefix-cache": False,
                 "max-choices": 1, "temperature": 0}))

@@ -62,6 +62,11 @@ class ServiceTest : public ApiModelTest {
                      exchange);
     EXPECT_EQ(exchange.n_answers, 1u) << path;
   }
+  FakeExchange AskWithQuery(const std::string& path, const std::string& query) {
+    FakeExchange exchange;
+    service().Handle({.method = "GET", .path = path, .query = query}, exchange);
+    return exchange;
+  }
   static Json JsonOf(const FakeExchange& exchange) {
     return Json::parse(exchange.text, nullptr, false);
   }

@@ -19,6 +19,7 @@
 namespace fathom::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -217,9 +218,13 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
   options_.access.admin_keys = {"root"};
   const std::string name(50'000, 'n');
   ResponseStore store;
+  store.Put({.id = "resp_1", .json = "{}", .items = {}});
   model_.responses = &store;
   Json chat = Json::parse(kChat);
   chat["model"] = name;
+  Json tool = Json::parse(kChat);
+  tool["max_tokens"] = 1;
+  tool["tools"] = {{{"type", "web_fetch_" + name}}};
   Json effort = Json::parse(kChat);
   effort["reasoning_effort"] = name;
   Json item = {{"input", {{{"type", "function_call_output"}, {"call_id", name}, {"output", ""}}}}};
@@ -230,7 +235,9 @@ TEST_F(ServiceTest, LongNamesAreShortenedInErrors) {
         Ask("POST", "/v1/chat/completions", effort.dump()),
         Ask("POST", "/v1/chat/completions", part.dump()), Ask("POST", "/v1/messages", part.dump()),
         Ask("POST", "/v1/responses", item.dump()), Ask("GET", "/v1/models/" + name),
-        Ask("GET", "/v1/responses/" + name), Ask("DELETE", "/v1/responses/" + name),
+        Ask("POST", "/v1/messages", tool.dump()), Ask("GET", "/v1/responses/" + name),
+        Ask("DELETE", "/v1/responses/" + name),
+        AskWithQuery("/v1/responses/resp_1/input_items", "after=" + name),
         Ask("POST", "/v1/responses", Json{{"input", "Hi"}, {"previous_response_id", name}}.dump()),
         Ask("POST", "/abort", Json{{"request_id", name}}.dump(), root), Ask("GET", "/" + name),
         Ask(name, "/v1/models"), Ask("GET", "/v1/models", "", {{"Host", name}}),
@@ -335,6 +342,7 @@ TEST_F(ServiceTest, BodiesAreNotReadWhileDraining) {
 }
 
 TEST_F(ServiceTest, NothingIsCountedOrEncodedForClientsThatHaveLeft) {
+  model_.limits.max_context = 1 << 20;  // or most texts would be refused at once
   for (const auto& [path, body] : LongRequests()) {
     FakeExchange exchange;
     exchange.looks_until_gone = 2;
@@ -345,12 +353,28 @@ TEST_F(ServiceTest, NothingIsCountedOrEncodedForClientsThatHaveLeft) {
 }
 
 TEST_F(ServiceTest, NothingIsCountedOrEncodedWhileDraining) {
+  model_.limits.max_context = 1 << 20;
   for (const auto& [path, body] : LongRequests()) {
     service_.reset();
     DrainingExchange exchange(service());
     service().Handle({.method = "POST", .path = path, .body = body}, exchange);
     EXPECT_THAT(exchange.sent.body, HasSubstr("the server is shutting down")) << path;
     EXPECT_EQ(exchange.n_looks, 1) << path;
+  }
+}
+
+// Encoding takes many bytes of memory per byte of text.
+TEST_F(ServiceTest, TextsThatAreCertainToBeTooLongAreNotEncoded) {
+  for (const auto& [path, body] : LongRequests()) {
+    const bool is_counted = path.find("_tokens") != std::string::npos;
+    if (is_counted || !body.ends_with("}") || body.find("Once") == std::string::npos) continue;
+    FakeExchange exchange;
+    exchange.looks_until_gone = 3;  // encoding a megabyte looks more often
+    Ask("POST", path, body, {}, exchange);
+    EXPECT_EQ(exchange.head.status, 400) << path;
+    EXPECT_THAT(exchange.head.body,
+                AnyOf(HasSubstr("you requested at least "), HasSubstr("prompt is too long: ")))
+        << path;
   }
 }
 
@@ -513,6 +537,20 @@ TEST_F(ServiceTest, TokensOfTextsAndChats) {
   EXPECT_EQ(Ask("POST", "/tokenize", R"({"prompt": ["a", "b"]})").head.status, 400);
   EXPECT_EQ(Ask("POST", "/detokenize", R"({"tokens": [1, 99999999]})").head.status, 400);
   EXPECT_EQ(Ask("POST", "/detokenize", "{}").head.status, 400);
+}
+
+// "0," may stand for a token of many bytes.
+TEST_F(ServiceTest, ListsOfTokensHaveALimit) {
+  model_.limits.max_detokenized = 1000;
+  const auto list = [](int n_tokens) {
+    std::string body = R"({"tokens": [0)";
+    for (int i = 1; i < n_tokens; ++i) body += ",0";
+    return body + "]}";
+  };
+  EXPECT_EQ(Ask("POST", "/detokenize", list(1000)).head.status, 200);
+  const FakeExchange refused = Ask("POST", "/detokenize", list(1001));
+  EXPECT_EQ(refused.head.status, 400);
+  EXPECT_THAT(refused.head.body, HasSubstr("tokens: expected at most 1000 token ids, found 1001"));
 }
 
 TEST_F(ServiceTest, ModelsInBothForms) {

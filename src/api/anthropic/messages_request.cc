@@ -13,7 +13,7 @@ namespace {
 
 void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
                             GenerationFields* fields) {
-  reader.ReadString("model", &fields->model);
+  ReadModel(reader, limits, &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop_sequences", limits, &fields->sampling);
   ReadMaxTokens(reader, "max_tokens", 1, &fields->sampling);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
 
@@ -187,7 +188,7 @@ class MessagesToolReader {
     if (is_server_run) {
       fields.Fail({ErrorCode::kUnsupported,
                    fmt::format("{}.type: this server does not run {}; clients run their tools",
-                               path, type)});
+                               path, ShortenedUtf8(type, kQuotedBytes))});
     } else {
       fields.Fail("type", "custom, bash_*, text_editor_*, memory_* or computer_*",
                   PythonJsonString(type));

@@ -65,16 +65,17 @@ tl::unexpected<ApiError> UnexpectedApiError(const Error& error) {
   return tl::unexpected<ApiError>(ToApiError(error));
 }
 
-ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context) {
-  return {.status = 400,
-          .message = fmt::format(
-              "This model's maximum context length is {} tokens. However, you requested {} tokens: "
-              "the prompt is too long. Please shorten it.",
-              max_context, prompt_tokens),
-          .type = "invalid_request_error",
-          .param = "messages",
-          .code = "context_length_exceeded",
-          .overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context}};
+ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context, bool is_least) {
+  return {
+      .status = 400,
+      .message = fmt::format(
+          "This model's maximum context length is {} tokens. However, you requested {}{} tokens: "
+          "the prompt is too long. Please shorten it.",
+          max_context, is_least ? "at least " : "", prompt_tokens),
+      .type = "invalid_request_error",
+      .param = "messages",
+      .code = "context_length_exceeded",
+      .overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context}};
 }
 
 std::string ToJson(const ApiError& error) {

@@ -37,8 +37,9 @@ ApiError ToApiError(const Error& error);
 tl::unexpected<ApiError> UnexpectedApiError(const Error& error);
 
 // Returns the error for a prompt that is too long. Clients look for the words "maximum context
-// length".
-ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context);
+// length". `is_least`: the prompt has at least so many tokens.
+ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context,
+                            bool is_least = false);
 
 // Writes {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; empty
 // fields are null.

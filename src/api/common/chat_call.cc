@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -78,8 +80,10 @@ bool BeginsATurn(const ChatRequest& chat) {
   return last == Role::kUser || last == Role::kTool || last == Role::kDeveloper;
 }
 
+// A prompt that is certain to have more than max_tokens is refused before it is encoded.
 ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, const EncodeOptions& options,
-                                     const ApiModel& model, const StopFunction& stop) {
+                                     const ApiModel& model, std::int64_t max_tokens,
+                                     const StopFunction& stop) {
   std::optional<OpenConversation> conversation;
   if (model.turns != nullptr) {
     const OpenConversation open = model.turns->Recall(&chat.messages);
@@ -87,6 +91,10 @@ ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, const EncodeOptions& opti
   }
   const Result<EncodedPrompt> prompt = EncodeChat(std::move(chat), options, model.profile);
   if (!prompt) return UnexpectedApiError(prompt.error());
+  const std::int64_t n_least = LeastTokens(*model.tokenizer, *prompt);
+  if (n_least > max_tokens) {
+    return tl::unexpected(ContextLengthError(n_least, max_tokens, /*is_least=*/true));
+  }
   Result<std::vector<Token>> tokens = EncodePrompt(*model.tokenizer, *prompt, stop);
   if (!tokens) return UnexpectedApiError(tokens.error());
   const auto n_replayed =
@@ -172,9 +180,12 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
   }
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return UnexpectedApiError(schemas.error());
-  ApiResult<ChatPrompt> prompt =
-      EncodeMessages(std::move(request->chat), request->encoding, model, stop);
-  if (!prompt) return tl::unexpected(std::move(prompt.error()));
+  ApiResult<ChatPrompt> prompt = EncodeMessages(std::move(request->chat), request->encoding, model,
+                                                model.limits.max_context, stop);
+  if (!prompt) {
+    if (prompt.error().overflow) prompt.error().param = api.prompt_field;
+    return tl::unexpected(std::move(prompt.error()));
+  }
   PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
   PlaceBudget(*request, prompt->ends_in_reasoning, *model.tokenizer, &request->generation.sampling);
@@ -211,7 +222,8 @@ ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
                                           const ApiModel& model, const StopFunction& stop) {
   if (!request) return UnexpectedApiError(request.error());
   const ApiResult<ChatPrompt> prompt =
-      EncodeMessages(std::move(request->chat), request->encoding, model, stop);
+      EncodeMessages(std::move(request->chat), request->encoding, model,
+                     std::numeric_limits<std::int64_t>::max(), stop);
   if (!prompt) return tl::unexpected(prompt.error());
   return static_cast<std::int64_t>(prompt->tokens.size());
 }

@@ -204,6 +204,16 @@ std::optional<std::int64_t> ReadReasoningBudget(FieldReader& reader) {
   return budget == kNoBudget ? std::nullopt : std::optional(budget);
 }
 
+void ReadModel(FieldReader& reader, const RequestLimits& limits, std::string* model) {
+  reader.ReadString("model", model);
+  const std::size_t n_characters = CountCharacters(*model);
+  if (n_characters > limits.max_model_characters) {
+    reader.Fail("model",
+                fmt::format("a string of at most {} characters", limits.max_model_characters),
+                fmt::format("{} of them", n_characters));
+  }
+}
+
 void AddRelaxed(std::string_view field, std::string* relaxed) {
   constexpr std::size_t kMaxBytes = 512;
   constexpr std::string_view kMore = ", ...";
@@ -226,7 +236,7 @@ void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimi
 
 void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
                           GenerationFields* fields) {
-  reader.ReadString("model", &fields->model);
+  ReadModel(reader, limits, &fields->model);
   ReadSampling(reader, limits, &fields->sampling);
   ReadLogitBias(reader, limits, &fields->sampling);
   ReadStopStrings(reader, "stop", limits, &fields->sampling);

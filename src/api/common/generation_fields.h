@@ -27,6 +27,8 @@ struct RequestLimits {
   std::size_t max_logit_biases = 4096;
   std::size_t max_tools = 1024;
   std::int64_t max_prompt_logprobs = 1 << 20;  // values, for all prompts of a request
+  std::size_t max_detokenized = 1 << 20;       // two bytes of a list may stand for many of text
+  std::size_t max_model_characters = 1024;     // of the model's name, which every event repeats
 };
 
 // Values of absent fields.
@@ -72,6 +74,8 @@ void ReadCacheSalt(FieldReader& reader, std::string* cache_salt);
 // Reads a string or a list of strings.
 void ReadStopStrings(FieldReader& reader, std::string_view key, const RequestLimits& limits,
                      SamplingParameters* sampling);
+// Any name that is not too long.
+void ReadModel(FieldReader& reader, const RequestLimits& limits, std::string* model);
 // -1 is no limit.
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);

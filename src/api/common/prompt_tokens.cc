@@ -1,5 +1,7 @@
 #include "api/common/prompt_tokens.h"
 
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -41,6 +43,16 @@ Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const Encode
   const Status status = AppendText(tokenizer, stop, &text, &tokens);
   if (!status) return Unexpected(status.error());
   return tokens;
+}
+
+std::int64_t LeastTokens(const Tokenizer& tokenizer, const EncodedPrompt& prompt) {
+  std::size_t n_bytes = 0;
+  std::int64_t n_tokens = 0;
+  for (const PromptSpan& span : prompt.spans) {
+    n_bytes += span.text.size();
+    n_tokens += std::ssize(span.tokens);
+  }
+  return n_tokens + tokenizer.LeastTokens(n_bytes);
 }
 
 std::vector<Token> TurnTokens(const Tokenizer& tokenizer) {

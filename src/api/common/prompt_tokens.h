@@ -2,6 +2,7 @@
 // (docs/spec/encoding.md section 7).
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/result.h"
@@ -16,6 +17,10 @@ namespace fathom {
 // keep their tokens.
 Result<std::vector<Token>> EncodePrompt(const Tokenizer& tokenizer, const EncodedPrompt& prompt,
                                         const StopFunction& stop = {});
+
+// Returns a number of tokens that the prompt has at least, without encoding it, which takes much
+// time and memory for a long text.
+std::int64_t LeastTokens(const Tokenizer& tokenizer, const EncodedPrompt& prompt);
 
 // Returns the tokens that begin a turn and so end an answer, as far as the model has them.
 std::vector<Token> TurnTokens(const Tokenizer& tokenizer);

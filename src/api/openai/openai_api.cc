@@ -1,6 +1,7 @@
 #include "api/openai/openai_api.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -40,6 +41,14 @@ Result<std::vector<Token>> FillInTheMiddle(std::vector<Token> prefix, std::strin
   tokens.insert(tokens.end(), behind->begin(), behind->end());
   tokens.push_back(*end);
   return tokens;
+}
+
+// Returns a number of tokens that the texts have at least, without encoding them.
+std::int64_t LeastTokens(const CompletionPrompt& prompt, const CompletionRequest& request,
+                         const Tokenizer& tokenizer) {
+  const auto* text = std::get_if<std::string>(&prompt);
+  return tokenizer.LeastTokens((text == nullptr ? 0 : text->size()) +
+                               (request.suffix ? request.suffix->size() : 0));
 }
 
 // `n_added`: the tokens in front of those of the client's text.
@@ -104,6 +113,12 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
   OpenAiContext context = PlaceLogprobs(&*request);
   ApiCall call = StartCall(kCompletions, request->generation, model);
   for (const CompletionPrompt& prompt : request->prompts) {
+    const std::int64_t n_least = LeastTokens(prompt, *request, *model.tokenizer);
+    if (n_least > model.limits.max_context) {
+      ApiError error = ContextLengthError(n_least, model.limits.max_context, /*is_least=*/true);
+      error.param = kCompletions.prompt_field;
+      return tl::unexpected<ApiError>(std::move(error));
+    }
     std::size_t n_added = 0;
     Result<std::vector<Token>> tokens =
         TokensOf(prompt, *request, model, body.is_abandoned, &n_added);

@@ -79,7 +79,7 @@ ApiResult<ApiRouteReply> ListInput(const ApiModel& model, const ApiRouteRequest&
       return tl::unexpected<ApiError>(ApiError{
           .status = 404,
           .message = fmt::format("after: expected the id of an item of this list, found {}",
-                                 PythonJsonString(after)),
+                                 PythonJsonString(ShortenedUtf8(after, kQuotedBytes))),
           .type = "invalid_request_error",
           .param = "after",
           .code = "not_found"});

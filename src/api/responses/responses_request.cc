@@ -122,6 +122,20 @@ JsonValue EchoedValue(const JsonValue* value) {
   return value != nullptr && HasOnlyJsonNumbers(*value) ? *value : JsonValue();
 }
 
+// The events of a response repeat these fields three times, and a stored response holds them.
+// Others that are repeated are part of the prompt, whose length is bounded.
+void CheckEchoedSizes(FieldReader& reader, std::string_view body) {
+  constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
+  for (const std::string_view key :
+       {"max_tool_calls", "metadata", "prompt_cache_key", "reasoning", "safety_identifier", "text",
+        "tool_choice", "truncation", "user"}) {
+    const JsonValue* value = reader.Find(key);
+    const std::size_t n_bytes = value == nullptr ? 0 : value->SourceIn(body).size();
+    if (n_bytes <= kMaxBytes) continue;
+    reader.Fail(key, fmt::format("at most {} bytes", kMaxBytes), fmt::format("{}", n_bytes));
+  }
+}
+
 // Returns the fields that the response repeats, with OpenAI's defaults, because clients look for
 // the keys.
 JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
@@ -166,6 +180,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   if (!json) return Unexpected(json.error());
   ResponsesRequest request = {.chat = DefaultChat(defaults), .context = {}};
   FieldReader reader(*json);
+  CheckEchoedSizes(reader, body.text);
   ReadResponsesGeneration(reader, limits, &request.chat.generation);
   RefuseUnsupportedFields(reader);
   ReadInclude(reader, &request);

@@ -65,7 +65,8 @@ bool IsIn(const std::string_view (&types)[n], std::string_view type) {
 
 class ToolReader {
  public:
-  ToolReader(FieldReader& reader, std::string_view source) : reader_(reader), source_(source) {}
+  ToolReader(FieldReader& reader, std::string_view source, std::size_t max_tools)
+      : reader_(reader), source_(source), max_tools_(max_tools) {}
 
   void ReadList(const JsonValue& list, const std::string& path, const std::string& space) {
     reader_.ReadItems(
@@ -111,6 +112,10 @@ class ToolReader {
     } else {
       reader_.Fail(path + ".type", "function, custom, namespace, local_shell, shell or apply_patch",
                    *type);
+    }
+    // Known at once: a tool of seventeen bytes takes hundreds here.
+    if (result_.tools.size() > max_tools_) {
+      reader_.Fail("tools", fmt::format("at most {}", max_tools_), "more");
     }
   }
 
@@ -181,6 +186,7 @@ class ToolReader {
 
   FieldReader& reader_;
   const std::string_view source_;
+  const std::size_t max_tools_;
   ResponsesTools result_;
 };
 
@@ -239,14 +245,9 @@ ResponsesTools ReadResponsesTools(FieldReader& reader, std::string_view source,
                                   const RequestLimits& limits) {
   const JsonValue* list = reader.Find("tools");
   if (list == nullptr) return {};
-  ToolReader tools(reader, source);
+  ToolReader tools(reader, source, limits.max_tools);
   tools.ReadList(*list, "tools", "");
-  ResponsesTools result = tools.Take();
-  if (result.tools.size() > limits.max_tools) {
-    reader.Fail("tools", fmt::format("at most {}", limits.max_tools),
-                fmt::format("{}", result.tools.size()));
-  }
-  return result;
+  return tools.Take();
 }
 
 ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& tools) {

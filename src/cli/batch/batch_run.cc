@@ -10,6 +10,7 @@
 
 #include "api/common/api.h"
 #include "base/line_reader.h"
+#include "cli/terminal/output.h"
 
 namespace fathom::cli {
 namespace {
@@ -21,7 +22,7 @@ constexpr auto kWait = std::chrono::milliseconds(2);
 // The lines of a text that are not blank, one after the other, with their numbers from 1.
 class Lines {
  public:
-  explicit Lines(std::string_view text) : lines_(text) {}
+  explicit Lines(std::string_view text) : lines_(WithoutByteOrderMark(text)) {}
 
   bool Next(std::string_view* line) {
     while (lines_.Next(line)) {

@@ -94,6 +94,8 @@ bool LineEditor::Impl::Start() {
   ::el_set(edit, EL_PROMPT, &Impl::Prompt);
   ::el_set(edit, EL_EDITOR, "emacs");
   ::el_set(edit, EL_HIST, &::history, history);
+  // Or the end of a line of a text from Windows, "\r\n", would arrive as two of the same.
+  ::el_set(edit, EL_SETTY, "-d", "-icrnl", "-inlcr", nullptr);
   ::el_set(edit, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   Bind(L"\\e[200~", L"fathom-paste", &Impl::Paste);
   Bind(L"\\e^M", L"fathom-begin-line", &Impl::BeginLine);
@@ -211,6 +213,8 @@ LineEvent LineEditor::Read(std::string_view prompt, std::string& text) {
   m.interrupted = false;
   m.FollowSize();
   int n_bytes = 0;
+  // Before the terminal may mark a paste, or the kernel would still edit its beginning.
+  ::el_set(m.edit, EL_PREP_TERM, 1);
   static_cast<void>(Print(kPasteOn));
   const char* read = ::el_gets(m.edit, &n_bytes);
   static_cast<void>(Print(kPasteOff));

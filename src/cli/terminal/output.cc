@@ -13,8 +13,10 @@ void PrintError(std::string_view text) {
 }
 
 Result<std::string> ReadInput(const std::string& path, std::size_t most_bytes) {
-  return path == "-" ? ReadDescriptor(STDIN_FILENO, "standard input", most_bytes)
-                     : ReadFile(path, most_bytes, FileKind::kRegularOrPipe);
+  if (path == "-") return ReadDescriptor(STDIN_FILENO, "standard input", most_bytes);
+  Result<std::string> text = ReadFile(path, most_bytes, FileKind::kRegularOrPipe);
+  if (text) text->erase(0, text->size() - WithoutByteOrderMark(*text).size());
+  return text;
 }
 
 }  // namespace fathom::cli

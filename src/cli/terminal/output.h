@@ -18,7 +18,14 @@ void PrintError(std::string_view text);
 // An error without a message, which only ends the program.
 inline bool IsQuiet(const Error& error) { return error.message.empty(); }
 
-// The whole of a file or pipe, or of standard input if `path` is "-". Errors: those of ReadFile.
+// Returns the text without the mark that some editors put in front.
+inline std::string_view WithoutByteOrderMark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return text;
+}
+
+// The whole of a file or pipe, without a byte order mark, or of standard input, as it is, if `path`
+// is "-". Errors: those of ReadFile.
 Result<std::string> ReadInput(const std::string& path, std::size_t most_bytes = kMostTextBytes);
 
 }  // namespace fathom::cli

@@ -372,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadRequest{R"({"input": "", "tools": [
                        {"type": "function", "name": "a"}, {"type": "function", "name": "b"},
                        {"type": "function", "name": "c"}, {"type": "function", "name": "d"}]})",
-                   "tools: expected at most 3, found 4"},
+                   "tools: expected at most 3, found more"},
         BadRequest{R"({"input": "", "tool_choice": "any"})",
                    "tool_choice: expected none, auto, required, or a function or custom tool, "
                    "found \"any\""},
