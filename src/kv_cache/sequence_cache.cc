@@ -320,13 +320,13 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
     Check(!follows_, "a block that the first rank has not taken");
     BlockArena& arena = ArenaOf(sequence);
     const std::int32_t shared = BlockOf(kind, sequence, i);
-    const std::int32_t taken = arena.Take(kind).value();
+    const std::int32_t taken = arena.Allocate(kind).value();
     if (shared != kNoBlock) {
       if (i == copied) {
         Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
              shape_.data.OwnerOf(sequence), shared, taken});
       }
-      arena.Return(kind, shared);
+      arena.Free(kind, shared);
     }
     SetEntry(kind, sequence, i, taken);
   }
@@ -336,7 +336,7 @@ void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t
   const std::int32_t block = BlockOf(kind, sequence, i);
   if (block == kNoBlock) return;
   if (!follows_) {
-    ArenaOf(sequence).Return(kind, block);
+    ArenaOf(sequence).Free(kind, block);
   }
   SetEntry(kind, sequence, i, kNoBlock);
 }
@@ -493,7 +493,7 @@ void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t 
   const std::int32_t replaced = BlockOf(kind, sequence, i);
   Check(replaced != kNoBlock, "Replace: a block that the sequence has");
   ArenaOf(sequence).Share(kind, block);
-  ArenaOf(sequence).Return(kind, replaced);
+  ArenaOf(sequence).Free(kind, replaced);
   SetEntry(kind, sequence, i, block);
 }
 

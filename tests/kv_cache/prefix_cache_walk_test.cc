@@ -185,7 +185,7 @@ class CacheWalk {
     const bool with_window = Below(2) == 0;
     if (n_known < text.size() && MakeRoom({1, with_window ? 1 : 0}, false)) {
       const auto take = [&](BlockKind kind) {
-        const std::int32_t block = cache_.arena().Take(kind).value();
+        const std::int32_t block = cache_.arena().Allocate(kind).value();
         Fill(kind, block, keys[n_known]);
         return block;
       };
