@@ -27,7 +27,7 @@ struct ModelOptions;
 // them.
 inline constexpr double kMostSharedExperts = 0.15;
 
-// What a model takes of the memory of a device, in bytes, rounded as allocations are.
+// The device memory that a model needs, in bytes, rounded as allocations are.
 struct MemoryNeeds {
   std::int64_t dense = 0;             // weights but the drafter's, the embedding, routed experts
   std::int64_t draft = 0;             // such weights of the drafter

@@ -155,7 +155,7 @@ TEST(InspectTest, DeepReadsScales) {
   EXPECT_THAT(run.out, AllOf(HasSubstr(broken), HasSubstr("255")));
 }
 
-// What is wrong, and the part of the message that names it.
+// A damaged file, and the part of the message that names the damage.
 struct Damage {
   const char* file;
   std::function<std::string(std::string)> edit;  // empty: the file is removed

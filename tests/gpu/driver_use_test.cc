@@ -1,4 +1,4 @@
-// What a model uses of a driver: the memory that was planned, and no waits before logits.
+// A model allocates the memory that was planned, and does not wait before the logits.
 #include <gtest/gtest.h>
 
 #include <cstdint>

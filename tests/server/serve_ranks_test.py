@@ -211,7 +211,7 @@ class ServeRanksTest(unittest.TestCase):
 
     def run_out_of_memory(self, launch):
         """Rank 1 gets no more memory while it serves; then it needs some to be told a long batch."""
-        # Of what is freed, nothing large is kept for later.
+        # The allocator keeps nothing large that was freed.
         with unittest.mock.patch.dict(os.environ, MALLOC_MMAP_THRESHOLD_="65536",
                                       MALLOC_TOP_PAD_="0"):
             server = self.serve("--max-batch-tokens", "65536", "--max-sequences", "1",
