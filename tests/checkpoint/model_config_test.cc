@@ -196,6 +196,9 @@ struct BadValue {
   const char* field;
   const char* value;
   const char* message;
+  friend void PrintTo(const BadValue& bad, std::ostream* out) {
+    *out << bad.field << ": " << bad.value;
+  }
 };
 
 class ModelConfigBadValue : public ::testing::TestWithParam<BadValue> {};

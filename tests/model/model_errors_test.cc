@@ -166,7 +166,8 @@ TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
   EXPECT_LT(n_refused, 40) << "tokens that do not need the expert run";
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"));
+INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"),
+                         [](const auto& matrix) { return std::string(matrix.param); });
 
 TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
   EditedCheckpoint copy(FairyDirectory());
