@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string_view>
 #include <system_error>
 
 #include "base/file.h"

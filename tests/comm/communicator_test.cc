@@ -289,21 +289,21 @@ TEST(CommunicatorFailureTest, RefusesAMessageOfAnotherSize) {
 }
 
 TEST(CommunicatorFailureTest, AnAlarmEndsEveryWait) {
-  AbortFlag alarm;
+  AbortFlag abort_flag;
   RunRanks(
       3,
       [&](Communicator& ranks) {
         if (ranks.rank() == 2) {
           // Computes, and sends nothing, until the others have given up.
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
-          EXPECT_TRUE(alarm.Raise({ErrorCode::kUnavailable, "rank 2 does not answer"}));
-          EXPECT_FALSE(alarm.Raise({ErrorCode::kUnavailable, "something else"}));
+          EXPECT_TRUE(abort_flag.Raise({ErrorCode::kUnavailable, "rank 2 does not answer"}));
+          EXPECT_FALSE(abort_flag.Raise({ErrorCode::kUnavailable, "something else"}));
         }
-        const Status status = ranks.rank() == 2 ? alarm.Check() : ranks.Barrier();
+        const Status status = ranks.rank() == 2 ? abort_flag.Check() : ranks.Barrier();
         ASSERT_FALSE(status.has_value());
         EXPECT_EQ(status.error().message, "rank 2 does not answer");
       },
-      alarm);
+      abort_flag);
 }
 
 }  // namespace

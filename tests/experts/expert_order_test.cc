@@ -7,7 +7,6 @@
 #include <set>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "tests/kernels/kernel_data.h"
 
 namespace fathom {

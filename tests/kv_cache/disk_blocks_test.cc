@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "tests/kv_cache/stored_block.h"

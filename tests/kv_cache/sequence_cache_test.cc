@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <random>
-#include <span>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
