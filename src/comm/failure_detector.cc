@@ -61,7 +61,7 @@ void FindSilences(std::span<WatchedRank> ranks, WatchedRank::Clock::time_point& 
   }
 }
 
-std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first) {
+std::optional<Error> FindCause(std::span<const WatchedRank> ranks, int first) {
   const WatchedRank* cause = nullptr;
   for (const WatchedRank& rank : ranks) {
     if (!rank.failure()) continue;
@@ -127,7 +127,7 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) 
       }
     }
     FindSilences(ranks_, last_turn);
-    const std::optional<Error> cause = CauseOf(ranks_, 1);
+    const std::optional<Error> cause = FindCause(ranks_, 1);
     if (cause && !failed) {
       failed = last_turn;
     }

@@ -59,7 +59,7 @@ void FindSilences(std::span<WatchedRank> ranks, WatchedRank::Clock::time_point& 
 
 // Returns the cause of the failures as "rank 2: ..."; the first element is rank `first`. None: no
 // rank has failed.
-std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first);
+std::optional<Error> FindCause(std::span<const WatchedRank> ranks, int first);
 
 // Called when a rank has not ended though it had to kOverdue ago: it computes, or waits for
 // something that cannot be ended. The reason is the error of the abort flag.

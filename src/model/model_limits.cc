@@ -4,7 +4,7 @@
 
 namespace fathom {
 
-StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
+StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options) {
   return {.max_tokens = options.max_batch_tokens,
           .max_linear_inputs =
               std::max({config.hidden_size, config.q_lora_rank,

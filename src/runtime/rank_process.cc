@@ -185,7 +185,7 @@ RankCounts RankProcess::Counts(const ModelConfig& config) const {
 // Called before the model computes: ranks that differ would wait for each other, or give wrong
 // answers.
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
-  const Result<std::string> model = ContentFingerprintOf(checkpoint);
+  const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());
   const Work mine = {
       .model = FieldOf(*model),

@@ -147,7 +147,7 @@ TEST_P(CommunicatorTest, SumsFewerPartsThanRanks) {
         continue;
       }
       std::vector<float> sum(2, 7);
-      const Piece mine = PartsOf(n_parts, ranks.rank(), ranks.size());
+      const Piece mine = DivideParts(n_parts, ranks.rank(), ranks.size());
       const Matrix<const float> rows = {parts.data() + 2 * mine.first, mine.count, 2};
       ASSERT_TRUE(ranks.AllReduceParts(rows, n_parts, sum).has_value());
       EXPECT_TRUE(sum[0] == 0 && std::signbit(sum[0]));  // nothing is added to it

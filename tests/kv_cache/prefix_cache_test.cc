@@ -36,7 +36,7 @@ class PrefixCacheTest : public ::testing::Test {
                      .max_context = 2'000,
                      .n_sequences = 3};
     const LayerBytes bytes = BytesPerSequence(shape);
-    shape.memory_bytes = shape.n_sequences * bytes.constant + 12 * WindowLayoutOf(shape).bytes;
+    shape.memory_bytes = shape.n_sequences * bytes.constant + 12 * MakeWindowLayout(shape).bytes;
     Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
     ASSERT_TRUE(cache) << cache.error().message;
     cache_.emplace(std::move(*cache));

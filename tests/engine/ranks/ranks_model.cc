@@ -36,7 +36,7 @@ class RanksModel::Rank {
       const DrafterKind* drafter =
           options.with_draft ? FindDrafter(FindDraftHead(*checkpoint)->kind) : nullptr;
       options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
-          *backend, ShardCache(CacheShapeOf(*config, options, drafter), groups_->ranks().shard)));
+          *backend, ShardCache(MakeCacheShape(*config, options, drafter), groups_->ranks().shard)));
     }
     loaded_.emplace(directory, options, TestBackend{.n_threads = 1, .memory = memory});
   }
