@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "tests/kernels/kernel_data.h"
 
 namespace fathom {
