@@ -363,9 +363,9 @@ void RunThreads(const Options& options) {
 
 void RunProcess(const Options& options) {
   const Experts experts(options.real ? options.n_experts : 0);
-  const AbortFlag alarm;
+  const AbortFlag abort_flag;
   const std::unique_ptr<Communicator> ranks = MakeSocketCommunicator(
-      options.rank, Must(JoinTcpMesh(options.rank, options.hosts, options.port)), alarm);
+      options.rank, Must(JoinTcpMesh(options.rank, options.hosts, options.port)), abort_flag);
   RunRank(options, experts, *ranks, [](double) {});
 }
 

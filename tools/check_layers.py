@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not (docs/structure.md): who may include whom, hardware and
-vendor headers in their box, no file too long, no exceptions, no environment variables.
+vendor headers in their box, no file too long, no exceptions, no environment variables, comments
+that begin with what they document.
 
     tools/check_layers.py [ROOT]
 
@@ -68,6 +69,12 @@ NAMES = [
      r"(model/draft|checkpoint|measure/slice|cli/options)/|cli/commands/logits\.cc$",
      "only model/draft knows which drafter there is"),
 ]
+
+# A comment begins with the verb or with the noun that is documented (CONTRIBUTING.md, English).
+COMMENT_FOLDERS = ["src", "tests", "bench", "tools", "fuzz", "examples", "cmake"]
+COMMENT_SUFFIXES = {".h", ".cc", ".cu", ".js", ".py", ".cmake", ".txt"}
+COMMENT = re.compile(r'\s*(//|#|""")')
+RELATION = re.compile(r'\s*(?://|#|""")\s*(Of|What|Who|Whose|Those|The same)\b')
 
 MAX_LINES = 600
 COUNTED_FOLDERS = ["src", "tests", "bench", "tools", "fuzz"]
@@ -161,6 +168,23 @@ def check_folder(source, folder):
     return errors
 
 
+def check_comments(root):
+    """Comments whose first line begins with a relation to something that is not said."""
+    errors = []
+    for folder in COMMENT_FOLDERS:
+        for file in sorted((root / folder).rglob("*")):
+            if file.suffix not in COMMENT_SUFFIXES or not file.is_file():
+                continue
+            in_comment = False
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                match = RELATION.match(line)
+                if match and not in_comment:
+                    errors.append(f"{file.relative_to(root)}:{number}: a comment begins with "
+                                  f"'{match.group(1)}': begin with the verb or the noun")
+                in_comment = COMMENT.match(line) is not None
+    return errors
+
+
 def check_lengths(root):
     errors = []
     for folder in COUNTED_FOLDERS:
@@ -181,7 +205,7 @@ def check_project(root):
     errors = []
     for folder in sorted(entry.name for entry in source.iterdir() if entry.is_dir()):
         errors += check_folder(source, folder)
-    return errors + check_lengths(root)
+    return errors + check_comments(root) + check_lengths(root)
 
 
 def main():
@@ -190,7 +214,7 @@ def main():
     for error in errors:
         print(error)
     if not errors:
-        print("Layers, boxes and lengths are in order.")
+        print("Layers, boxes, comments and lengths are in order.")
     return 1 if errors else 0
 
 

@@ -133,6 +133,16 @@ class CheckLayersTest(unittest.TestCase):
         self.expect("src/model/block.h:1: 'MTP'", "src/model/block.h:2: 'mtp'",
                     "src/model/mtp_weights.h: 'mtp'")
 
+    def test_comments_begin_with_what_they_document(self):
+        self.write("src/base/check.h", "// Sums the rows.\n// Of each row, the first is left out.\n"
+                   "int i;  // Of the row.\n  // Of the rows.\nint j;\n// Offers a row.\n")
+        self.write("tests/base/check_test.py", '"""What a row has."""\n# The same row again.\n')
+        self.write_folder("server", "base")
+        self.write("src/server/web/page.js", "// Those of the page.\n")
+        self.expect("src/base/check.h:4: a comment begins with 'Of'",
+                    "src/server/web/page.js:1: a comment begins with 'Those'",
+                    "tests/base/check_test.py:1: a comment begins with 'What'")
+
     def test_long_files(self):
         self.write("tests/base/check_test.cc", "\n" * 600)
         self.write("tools/script", "\n" * 601)

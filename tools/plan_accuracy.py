@@ -110,7 +110,7 @@ def time_messages(link):
 
 
 def measure_link():
-    """Of a Unix socket between two processes."""
+    """Measures a Unix socket between two processes."""
     here, there = socket.socketpair()
     process = multiprocessing.Process(target=echo, args=(there, MESSAGES))
     process.start()
@@ -137,7 +137,7 @@ def ask_link(address):
 
 
 def measure_host_link(hosts):
-    """Of TCP between the first two hosts."""
+    """Measures TCP between the first two hosts."""
     def on(host, what):
         return ["ip", "netns", "exec", hosts.names[host], sys.executable, __file__, what,
                 f"{NETWORK}.10"]
@@ -170,7 +170,7 @@ def bench(options, start, n_ranks, cut, rows):
 
 
 def processor_seconds(options, model, row):
-    """Of a repetition of a row, with the measurement of the limits before it."""
+    """Returns the processor time of a repetition of a row, the limits measured before it."""
     def of_run(n_repetitions):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run([options.fathom, "bench", *model, "--rows", row, "--threads", "1", "--reps",
@@ -193,7 +193,7 @@ def rates_of(options, report):
 
 
 def planned_cut(cut):
-    """What a row of a plan says of these options."""
+    """Returns what a row of a plan says of these options."""
     if "--dp-attention" in cut:
         n_data = int(cut[cut.index("--ep") + 1])
         return {"tp": 1, "pp": 1, "ep": n_data, "dp_attention": n_data, "replicas": 1}
@@ -253,8 +253,8 @@ def host_cuts(n_hosts):
 
 
 def busy_rows(cut, rows):
-    """Those of prefill, and those that give each data rank and stage a sequence: on cores that the
-    ranks share, one that has none leaves them to the others, which no devices do."""
+    """Returns the rows of prefill, and the rows that give each data rank and stage a sequence: on
+    cores that the ranks share, a rank without one leaves them to the others, which no devices do."""
     planned = planned_cut(cut)
     least = planned["dp_attention"] * planned["pp"]
 

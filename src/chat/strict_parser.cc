@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "chat/literals.h"
 #include "json/json_writer.h"

@@ -278,7 +278,7 @@ bool IsAligned(const TensorView& view) {
          0;
 }
 
-std::optional<std::int64_t> LayerOf(std::string_view tensor_name) {
+std::optional<std::int64_t> ParseLayer(std::string_view tensor_name) {
   if (!TakePrefix(tensor_name, "layers.")) return std::nullopt;
   return TakeNumber<std::uint32_t>(tensor_name);
 }

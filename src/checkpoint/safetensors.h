@@ -86,6 +86,6 @@ struct Checkpoint::Inspection {
 bool IsAligned(const TensorView& view);
 
 // Returns 12 for "layers.12.attn.wkv.weight"; nullopt for a tensor that is in no layer.
-std::optional<std::int64_t> LayerOf(std::string_view tensor_name);
+std::optional<std::int64_t> ParseLayer(std::string_view tensor_name);
 
 }  // namespace fathom

@@ -22,7 +22,7 @@ namespace fathom {
 //   if (Status status = binder.Finish(); !status) return Unexpected(status.error());
 class WeightBinder {
  public:
-  explicit WeightBinder(const Checkpoint& checkpoint);
+  explicit WeightBinder(const Checkpoint& checkpoint) : checkpoint_(checkpoint) {}
 
   // Returns the tensor if it has one of the types `allowed` and exactly this shape. Otherwise
   // returns nullptr and records the problem: keep binding, so that the user sees all problems.
@@ -39,15 +39,8 @@ class WeightBinder {
   // Returns one error for all problems: the first 20 shown, the others counted.
   Status Finish() const;
 
-  // Names that were never asked for, ascending: a sign that the checkpoint is not what its
-  // configuration says. Without copies of the embedding and the head in the draft head, which may
-  // be there and are not used (docs/spec/checkpoint.md 6). The views live as long as the
-  // checkpoint.
-  std::vector<std::string_view> Unused() const;
-
  private:
   const Checkpoint& checkpoint_;
-  std::vector<bool> asked_;  // parallel to checkpoint_.tensors()
   std::vector<Error> problems_;
 };
 

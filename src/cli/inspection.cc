@@ -56,7 +56,7 @@ LayerCounts CountLayers(const ModelConfig& config) {
 
 // Returns the memory of one sequence in the main layers, as this program stores it.
 CacheMemory MeasureCache(const ModelConfig& config) {
-  const CacheShape shape = CacheShapeOf(config, {.max_context = config.max_position_embeddings});
+  const CacheShape shape = MakeCacheShape(config, {.max_context = config.max_position_embeddings});
   const LayerBytes bytes = BytesPerSequence(shape);
   return {.constant = bytes.constant,
           .per_1000_tokens = static_cast<std::int64_t>(1000 * BytesPerToken(shape)),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "base/check.h"
 
@@ -156,7 +155,7 @@ Status Communicator::AllToAll(std::span<const std::span<const std::byte>> outgoi
 Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_parts,
                                     std::span<float> sum) {
   Check(parts.cols == std::ssize(sum), "as many sums as columns");
-  Check(parts.rows == PartsOf(n_parts, rank(), size()).count, "the parts of this rank");
+  Check(parts.rows == DivideParts(n_parts, rank(), size()).count, "the parts of this rank");
   const Piece mine = ColumnsOf(parts.cols, rank(), size());
   // A rank sends its parts of one range of columns, row after row.
   scratch_.resize(static_cast<std::size_t>(parts.rows * parts.cols + n_parts * mine.count));
@@ -171,7 +170,7 @@ Status Communicator::AllReduceParts(Matrix<const float> parts, std::int64_t n_pa
     for (std::int64_t part = 0; part < parts.rows; ++part) {
       next = std::copy_n(parts.Row(part) + share.first, share.count, next);
     }
-    const Piece theirs = PartsOf(n_parts, other, size());
+    const Piece theirs = DivideParts(n_parts, other, size());
     pieces_.push_back(std::as_writable_bytes(
         std::span(terms.Row(theirs.first), static_cast<std::size_t>(theirs.count * mine.count))));
   }

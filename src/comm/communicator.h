@@ -94,8 +94,8 @@ class Communicator {
   Status AllToAll(std::span<const std::span<const std::byte>> outgoing,
                   std::span<const std::span<std::byte>> incoming);
   // Adds n_parts parts; every rank gets the same bits: the parts of rank 0, then of rank 1, ... are
-  // added by halves, independently of the order of arrival. parts: [PartsOf(n_parts, ...).count,
-  // n], the parts of this rank; sum: [n], may be the memory of a single part.
+  // added by halves, independently of the order of arrival. parts: [DivideParts(n_parts,
+  // ...).count, n], the parts of this rank; sum: [n], may be the memory of a single part.
   Status AllReduceParts(Matrix<const float> parts, std::int64_t n_parts, std::span<float> sum);
 
  private:
@@ -112,14 +112,14 @@ struct Piece {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
-constexpr Piece PieceOf(std::int64_t n, int rank, int n_ranks) {
+constexpr Piece DivideEvenly(std::int64_t n, int rank, int n_ranks) {
   return {n / n_ranks * rank, n / n_ranks};
 }
 
 // The parts of a sum that a rank computes (docs/numerics.md 2). One of the two numbers divides the
 // other; with more ranks than parts, the last ranks have none.
-constexpr Piece PartsOf(std::int64_t n_parts, int rank, int n_ranks) {
-  return n_ranks <= n_parts ? PieceOf(n_parts, rank, n_ranks)
+constexpr Piece DivideParts(std::int64_t n_parts, int rank, int n_ranks) {
+  return n_ranks <= n_parts ? DivideEvenly(n_parts, rank, n_ranks)
                             : Piece{rank < n_parts ? rank : n_parts, rank < n_parts ? 1 : 0};
 }
 

@@ -61,7 +61,7 @@ void FindSilences(std::span<WatchedRank> ranks, WatchedRank::Clock::time_point& 
   }
 }
 
-std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first) {
+std::optional<Error> FindCause(std::span<const WatchedRank> ranks, int first) {
   const WatchedRank* cause = nullptr;
   for (const WatchedRank& rank : ranks) {
     if (!rank.failure()) continue;
@@ -76,24 +76,26 @@ std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first) {
   return error;
 }
 
-void WaitForEnd(const std::stop_token& stop, const AbortFlag& alarm, const OnOverdue& on_overdue) {
+void WaitForEnd(const std::stop_token& stop, const AbortFlag& abort_flag,
+                const OnOverdue& on_overdue) {
   const auto deadline = WatchedRank::Clock::now() + kOverdue;
   while (!stop.stop_requested() && WatchedRank::Clock::now() < deadline) {
     std::this_thread::sleep_for(kTurn);
   }
   if (!stop.stop_requested() && on_overdue) {
-    on_overdue(alarm.Check().error());
+    on_overdue(abort_flag.Check().error());
   }
 }
 
-FailureDetector::FailureDetector(std::vector<Descriptor> controls, AbortFlag& alarm,
+FailureDetector::FailureDetector(std::vector<Descriptor> controls, AbortFlag& abort_flag,
                                  OnOverdue on_overdue)
     : on_overdue_(std::move(on_overdue)) {
   for (Descriptor& control : controls) {
     ranks_.emplace_back(std::move(control));
   }
   const SignalsBlocked blocked;
-  thread_ = std::jthread([this, &alarm](const std::stop_token& stop) { Watch(stop, alarm); });
+  thread_ =
+      std::jthread([this, &abort_flag](const std::stop_token& stop) { Watch(stop, abort_flag); });
 }
 
 FailureDetector::~FailureDetector() {
@@ -104,7 +106,7 @@ FailureDetector::~FailureDetector() {
   }
 }
 
-void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& alarm) {
+void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& abort_flag) {
   auto last_turn = WatchedRank::Clock::now();
   std::optional<WatchedRank::Clock::time_point> failed;
   std::vector<pollfd> watched;
@@ -125,16 +127,16 @@ void FailureDetector::Watch(const std::stop_token& stop, AbortFlag& alarm) {
       }
     }
     FindSilences(ranks_, last_turn);
-    const std::optional<Error> cause = CauseOf(ranks_, 1);
+    const std::optional<Error> cause = FindCause(ranks_, 1);
     if (cause && !failed) {
       failed = last_turn;
     }
     if (failed && WatchedRank::Clock::now() - *failed > kOtherWords) {
-      alarm.Raise(*cause);
+      abort_flag.Raise(*cause);
       for (const WatchedRank& rank : ranks_) {
         TellFailure(rank.control(), *cause);
       }
-      return WaitForEnd(stop, alarm, on_overdue_);
+      return WaitForEnd(stop, abort_flag, on_overdue_);
     }
   }
 }

@@ -59,7 +59,7 @@ void FindSilences(std::span<WatchedRank> ranks, WatchedRank::Clock::time_point& 
 
 // Returns the cause of the failures as "rank 2: ..."; the first element is rank `first`. None: no
 // rank has failed.
-std::optional<Error> CauseOf(std::span<const WatchedRank> ranks, int first);
+std::optional<Error> FindCause(std::span<const WatchedRank> ranks, int first);
 
 // Called when a rank has not ended though it had to kOverdue ago: it computes, or waits for
 // something that cannot be ended. The reason is the error of the abort flag.
@@ -67,18 +67,19 @@ using OnOverdue = std::function<void(const Error& reason)>;
 inline constexpr std::chrono::seconds kOverdue{4};
 
 // Waits until the rank is overdue, or until the thread has to end.
-void WaitForEnd(const std::stop_token& stop, const AbortFlag& alarm, const OnOverdue& on_overdue);
+void WaitForEnd(const std::stop_token& stop, const AbortFlag& abort_flag,
+                const OnOverdue& on_overdue);
 
 // Watches the ranks from its own thread until it is destroyed. When a rank fails, raises the abort
 // flag and tells the other ranks why.
 class FailureDetector {
  public:
   // controls: sockets of ranks 1, 2, ... The abort flag must outlive the detector.
-  FailureDetector(std::vector<Descriptor> controls, AbortFlag& alarm, OnOverdue on_overdue);
+  FailureDetector(std::vector<Descriptor> controls, AbortFlag& abort_flag, OnOverdue on_overdue);
   ~FailureDetector();
 
  private:
-  void Watch(const std::stop_token& stop, AbortFlag& alarm);
+  void Watch(const std::stop_token& stop, AbortFlag& abort_flag);
 
   std::vector<WatchedRank> ranks_;
   const OnOverdue on_overdue_;

@@ -35,11 +35,11 @@ Status Told(int result, std::string_view what) {
 // Initialises MPI and finalises it, once for all communicators of the process.
 class World {
  public:
-  explicit World(const AbortFlag& alarm) : alarm_(alarm) {}
+  explicit World(const AbortFlag& abort_flag) : abort_flag_(abort_flag) {}
   // After a failure, ranks that wait for each other in MPI_Finalize would never return.
-  ~World() { has_failed_ || alarm_.raised() ? MPI_Abort(MPI_COMM_WORLD, 1) : MPI_Finalize(); }
+  ~World() { has_failed_ || abort_flag_.raised() ? MPI_Abort(MPI_COMM_WORLD, 1) : MPI_Finalize(); }
 
-  const AbortFlag& alarm() const { return alarm_; }
+  const AbortFlag& abort_flag() const { return abort_flag_; }
   Status Failed(Status status) {
     has_failed_ = true;
     return status;
@@ -48,7 +48,7 @@ class World {
   std::int64_t next_channel = 1;
 
  private:
-  const AbortFlag& alarm_;
+  const AbortFlag& abort_flag_;
   bool has_failed_ = false;
 };
 
@@ -144,7 +144,7 @@ class MpiExchange : public Exchange {
   }
 
   Status Progress() {
-    if (Status fine = world_->alarm().Check(); !fine) return world_->Failed(fine);
+    if (Status fine = world_->abort_flag().Check(); !fine) return world_->Failed(fine);
     int n_done = 0;
     const int result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &n_done,
                                     done_.data(), statuses_.data());
@@ -222,7 +222,7 @@ extern "C" __attribute__((visibility("default"))) const char fathom_module_inter
     FATHOM_MODULE_INTERFACE;
 
 extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_make_mpi(
-    const fathom::AbortFlag* alarm, std::string* error) {
+    const fathom::AbortFlag* abort_flag, std::string* error) {
   int provided = 0;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   if (fathom::Status started = fathom::Told(result, "starting"); !started) {
@@ -238,6 +238,6 @@ extern "C" __attribute__((visibility("default"))) fathom::Communicator* fathom_m
   int size = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return new fathom::MpiCommunicator(std::make_shared<fathom::World>(*alarm),
+  return new fathom::MpiCommunicator(std::make_shared<fathom::World>(*abort_flag),
                                      fathom::WholeGroup(rank, size));
 }

@@ -4,7 +4,7 @@
 
 namespace fathom {
 
-Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm) {
+Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& abort_flag) {
   // Open MPI opens parts of itself that look for its symbols.
   const Result<void*> function = OpenModule({.name = "fathom_mpi.so",
                                              .function = kMakeMpiName,
@@ -14,7 +14,8 @@ Result<std::unique_ptr<Communicator>> MakeMpiCommunicator(const AbortFlag& alarm
                                              .shows_symbols = true});
   if (!function) return Unexpected(function.error());
   std::string error;
-  std::unique_ptr<Communicator> ranks(reinterpret_cast<MakeMpiFunction>(*function)(&alarm, &error));
+  std::unique_ptr<Communicator> ranks(
+      reinterpret_cast<MakeMpiFunction>(*function)(&abort_flag, &error));
   if (!ranks) return MakeError(ErrorCode::kUnavailable, "{}", error);
   return ranks;
 }

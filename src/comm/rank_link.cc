@@ -75,11 +75,12 @@ Error ParseFailureLine(std::string_view line) {
   return {static_cast<ErrorCode>(code), std::string(rest)};
 }
 
-Heartbeat::Heartbeat(int control, Watcher watcher, AbortFlag& alarm, OnOverdue on_overdue)
+Heartbeat::Heartbeat(int control, Watcher watcher, AbortFlag& abort_flag, OnOverdue on_overdue)
     : control_(control), on_overdue_(std::move(on_overdue)) {
   const SignalsBlocked blocked;
-  thread_ = std::jthread(
-      [this, watcher, &alarm](const std::stop_token& stop) { Beat(stop, watcher, alarm); });
+  thread_ = std::jthread([this, watcher, &abort_flag](const std::stop_token& stop) {
+    Beat(stop, watcher, abort_flag);
+  });
 }
 
 Heartbeat::~Heartbeat() {
@@ -88,15 +89,15 @@ Heartbeat::~Heartbeat() {
   TellEnd(control_);
 }
 
-void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& alarm) {
+void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& abort_flag) {
   constexpr int kTurnMs = 50;  // the longest time until the thread notices a stop
   WatchedRank other{Descriptor(::dup(control_))};
   auto last_turn = WatchedRank::Clock::now();
   // A failure of this connection is a consequence of a failure elsewhere.
-  const auto raise = [&alarm](std::string message) {
-    alarm.Raise({ErrorCode::kUnavailable, std::move(message)});
+  const auto raise = [&abort_flag](std::string message) {
+    abort_flag.Raise({ErrorCode::kUnavailable, std::move(message)});
   };
-  for (std::int64_t turn = 0; !stop.stop_requested() && !alarm.raised(); ++turn) {
+  for (std::int64_t turn = 0; !stop.stop_requested() && !abort_flag.raised(); ++turn) {
     if (turn % (kAlivePeriod.count() / kTurnMs) == 0) {
       TellAlive(control_);
     }
@@ -114,8 +115,8 @@ void Heartbeat::Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& al
       }
     }
   }
-  if (alarm.raised() && on_overdue_) {
-    WaitForEnd(stop, alarm, on_overdue_);
+  if (abort_flag.raised() && on_overdue_) {
+    WaitForEnd(stop, abort_flag, on_overdue_);
   }
 }
 

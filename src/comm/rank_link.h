@@ -54,14 +54,14 @@ enum class Watcher {
 class Heartbeat {
  public:
   // The abort flag must outlive the heartbeat, and the descriptor must stay open.
-  Heartbeat(int control, Watcher watcher, AbortFlag& alarm, OnOverdue on_overdue = {});
+  Heartbeat(int control, Watcher watcher, AbortFlag& abort_flag, OnOverdue on_overdue = {});
   ~Heartbeat();
 
   // Whether the silence of the watcher was the reason. Any thread.
   bool has_silent_watcher() const { return has_silent_watcher_; }
 
  private:
-  void Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& alarm);
+  void Beat(const std::stop_token& stop, Watcher watcher, AbortFlag& abort_flag);
 
   const int control_;
   const OnOverdue on_overdue_;

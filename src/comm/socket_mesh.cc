@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <optional>
@@ -71,7 +70,7 @@ struct Peer {
 // The state that all communicators over the same sockets share.
 class Mesh {
  public:
-  Mesh(MeshEnds ends, const AbortFlag& alarm) : alarm_(alarm), peers_(ends.size()) {
+  Mesh(MeshEnds ends, const AbortFlag& abort_flag) : abort_flag_(abort_flag), peers_(ends.size()) {
     for (std::size_t i = 0; i < ends.size(); ++i) {
       peers_[i].end = std::move(ends[i]);
     }
@@ -107,7 +106,7 @@ class Mesh {
   }
   // Once the abort flag is raised, ranks end because of it.
   Status BreakLink(int rank) {
-    if (Status fine = alarm_.Check(); !fine) return Break(fine.error());
+    if (Status fine = abort_flag_.Check(); !fine) return Break(fine.error());
     return Break({ErrorCode::kUnavailable,
                   fmt::format("rank {} has closed its connection: it has ended", rank)});
   }
@@ -118,7 +117,7 @@ class Mesh {
                               rank, found, expected)});
   }
 
-  const AbortFlag& alarm_;
+  const AbortFlag& abort_flag_;
   std::vector<Peer> peers_;
   std::optional<Error> broken_;
   Traffic traffic_;
@@ -244,7 +243,7 @@ Status Mesh::Read(int rank) {
 
 Status Mesh::Progress(int wait_ms) {
   if (broken_) return Unexpected(*broken_);
-  if (Status fine = alarm_.Check(); !fine) return Break(fine.error());
+  if (Status fine = abort_flag_.Check(); !fine) return Break(fine.error());
   polled_.clear();
   polled_ranks_.clear();
   for (std::size_t i = 0; i < peers_.size(); ++i) {
@@ -394,9 +393,9 @@ Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks) {
 }
 
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
-                                                     const AbortFlag& alarm) {
+                                                     const AbortFlag& abort_flag) {
   ChannelGroup group = WholeGroup(rank, static_cast<int>(ends.size()));
-  return std::make_unique<SocketCommunicator>(std::make_shared<Mesh>(std::move(ends), alarm),
+  return std::make_unique<SocketCommunicator>(std::make_shared<Mesh>(std::move(ends), abort_flag),
                                               std::move(group));
 }
 

@@ -1,5 +1,5 @@
-// SocketMesh: ranks that are connected two by two by stream sockets: processes of one machine that
-// a parent started, or threads of one process.
+// A mesh of sockets: ranks that are connected two by two by stream sockets, as processes of one
+// machine that a parent started, or as threads of one process.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@ using MeshEnds = std::vector<Descriptor>;
 // descriptors.
 Result<std::vector<MeshEnds>> MakeSocketMesh(int n_ranks);
 
-// Owns the sockets of `rank`. Waits check `alarm`, which must outlive the communicator and all that
-// are split from it, and return its error once it is raised. A peer that closes its end while a
-// message is expected from it is an error that names the peer.
+// Owns the sockets of `rank`. Waits check `abort_flag`, which must outlive the communicator and all
+// that are split from it, and return its error once it is raised. A peer that closes its end while
+// a message is expected from it is an error that names the peer.
 std::unique_ptr<Communicator> MakeSocketCommunicator(int rank, MeshEnds ends,
-                                                     const AbortFlag& alarm);
+                                                     const AbortFlag& abort_flag);
 
 }  // namespace fathom

@@ -1,7 +1,6 @@
 #include "distributed/logit_gather.h"
 
 #include <cstring>
-#include <span>
 #include <utility>
 
 #include "base/check.h"

@@ -134,7 +134,7 @@ Status CheckExpertCounts(const ModelConfig& config, const RankCounts& counts) {
 
 ModelShard WholeModel(const ModelConfig& config) { return {.end_layer = config.num_hidden_layers}; }
 
-ExpertCounts CountsOf(const ModelConfig& config, const ModelShard& shard) {
+ExpertCounts CountExperts(const ModelConfig& config, const ModelShard& shard) {
   return {.n_logical = config.n_routed_experts,
           .n_physical = config.n_routed_experts + shard.n_redundant_experts,
           .n_ranks = shard.n_expert};
@@ -156,7 +156,7 @@ Status CheckCounts(const ExpertCounts& counts) {
   return {};
 }
 
-Stage StageOf(const ModelShard& shard) {
+Stage MakeStage(const ModelShard& shard) {
   return {.first_layer = shard.first_layer,
           .end_layer = shard.end_layer,
           .is_first = shard.is_first_stage(),
@@ -173,7 +173,7 @@ CacheShape ShardCache(CacheShape whole, const ModelShard& shard) {
   return whole;
 }
 
-ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts) {
+ExpertPath ChooseExpertPath(const ModelConfig& config, const RankCounts& counts) {
   const bool possible = counts.expert_parallel && config.hidden_size % kFp8Block == 0 &&
                         config.moe_intermediate_size % kFp8Block == 0;
   return counts.expert_path.value_or(possible ? ExpertPath::kFused : ExpertPath::kGather);
@@ -224,7 +224,7 @@ StageWeights WeighStages(const Checkpoint& checkpoint, const ModelConfig& config
     if (tensor.name == "embed.weight") {
       weights.first += bytes;
     }
-    const std::optional<std::int64_t> layer = LayerOf(tensor.name);
+    const std::optional<std::int64_t> layer = ParseLayer(tensor.name);
     if (!layer) {
       weights.last += bytes;  // the embedding too, for the draft block
     } else if (*layer < config.num_hidden_layers) {
@@ -265,7 +265,7 @@ Result<std::unique_ptr<RankGroups>> RankGroups::Join(Communicator& all, const Mo
   }
   auto groups = std::unique_ptr<RankGroups>(new RankGroups());
   ModelShard shard = ShardOfRank(all.rank(), counts, weights);
-  shard.expert_path = PathOf(config, counts);
+  shard.expert_path = ChooseExpertPath(config, counts);
   Result<std::unique_ptr<Communicator>> stage = all.Split(shard.stage, shard.stage_rank());
   if (!stage) return Unexpected(stage.error());
   Result<std::unique_ptr<Communicator>> stages = all.Split(shard.stage_rank(), shard.stage);

@@ -87,7 +87,7 @@ struct ModelRanks {
 ModelShard WholeModel(const ModelConfig& config);
 
 // The blocks of a shard.
-Stage StageOf(const ModelShard& shard);
+Stage MakeStage(const ModelShard& shard);
 
 // The caches of a shard, from those of the whole model; before the ranks have agreed on a number of
 // blocks (RankTensorParallel::ShardCache).
@@ -113,7 +113,7 @@ struct ExpertCounts {
   std::int64_t n_groups = 1;  // groups of logical experts that are chosen together; V4 has one
   std::int64_t n_nodes = 1;   // groups of ranks near each other
 };
-ExpertCounts CountsOf(const ModelConfig& config, const ModelShard& shard);
+ExpertCounts CountExperts(const ModelConfig& config, const ModelShard& shard);
 
 // Error: counts that do not divide, with the option to change.
 Status CheckCounts(const ExpertCounts& counts);
@@ -137,7 +137,7 @@ Status CheckCounts(const ModelConfig& config, const RankCounts& counts, int n_ra
 
 // The requested path, or fused where its requirements hold (expert parallelism; hidden and
 // intermediate sizes that are multiples of 128).
-ExpertPath PathOf(const ModelConfig& config, const RankCounts& counts);
+ExpertPath ChooseExpertPath(const ModelConfig& config, const RankCounts& counts);
 
 // Owns the communicators of one rank's groups; `all` outlives it.
 class RankGroups {

@@ -35,7 +35,7 @@ Result<std::unique_ptr<TensorParallel>> RankTensorParallel::Create(Backend& back
 RankTensorParallel::RankTensorParallel(Backend& backend, const ModelConfig& config,
                                        const ModelRanks& ranks, const ModelOptions& options,
                                        LaidOutBuffer<RankBuffers> memory)
-    : TensorParallel(backend, StageOf(ranks.shard)),
+    : TensorParallel(backend, MakeStage(ranks.shard)),
       config_(config),
       ranks_(ranks),
       memory_(std::move(memory)),

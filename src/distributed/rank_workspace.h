@@ -1,4 +1,4 @@
-// RankWorkspace: memory for what ranks exchange within a step, allocated once.
+// RankBuffers: memory for what ranks exchange within a step, allocated once.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/integer_math.h"
 #include "base/pages.h"
@@ -15,7 +14,7 @@ std::size_t ScaleBytes(const Weight& weight) {
 }
 
 // Rows of a matrix; with FP8, whole blocks of rows that share a scale.
-Weight RowsOf(const Weight& weight, Piece rows) {
+Weight SliceRows(const Weight& weight, Piece rows) {
   Weight part = weight;
   part.n = rows.count;
   part.data += rows.first * weight.RowBytes();
@@ -28,7 +27,7 @@ Weight RowsOf(const Weight& weight, Piece rows) {
 }
 
 template <class T>
-Matrix<const T> RowsOf(Matrix<const T> table, Piece rows) {
+Matrix<const T> SliceRows(Matrix<const T> table, Piece rows) {
   return table.Rows(rows.first, rows.count);
 }
 
@@ -42,8 +41,8 @@ void CopyColumns(const std::byte* from, std::int64_t rows, std::int64_t row_byte
 }
 
 // Columns of a matrix, whole blocks of columns that share a scale.
-Weight ColumnsOf(const Weight& weight, Piece columns,
-                 std::vector<std::unique_ptr<std::byte[]>>& copies) {
+Weight SliceColumns(const Weight& weight, Piece columns,
+                    std::vector<std::unique_ptr<std::byte[]>>& copies) {
   const auto bytes_of = [&](std::int64_t k) { return weight.RowBytes() * k / weight.k; };
   const std::int64_t scale_rows = weight.scales == nullptr ? 0
                                   : weight.format == WeightFormat::kFp4
@@ -86,15 +85,15 @@ class Sharder {
 
  private:
   Piece TensorPiece(std::int64_t n) const {
-    return PieceOf(n, shard_.tensor_rank, shard_.n_tensor);
+    return DivideEvenly(n, shard_.tensor_rank, shard_.n_tensor);
   }
 
   void Shard(RowParallelWeight& weight) const {
     const Weight whole = weight.whole;
-    const Piece mine = PartsOf(whole.k_parts, shard_.tensor_rank, shard_.n_tensor);
+    const Piece mine = DivideParts(whole.k_parts, shard_.tensor_rank, shard_.n_tensor);
     for (std::int64_t part = mine.first; part < mine.first + mine.count; ++part) {
-      weight.parts.push_back(
-          ColumnsOf(whole, PieceOf(whole.k, static_cast<int>(part), whole.k_parts), copies_));
+      weight.parts.push_back(SliceColumns(
+          whole, DivideEvenly(whole.k, static_cast<int>(part), whole.k_parts), copies_));
     }
     ReleasePages(whole.Bytes());
     weight.whole = WithoutData(whole);
@@ -102,8 +101,8 @@ class Sharder {
 
   void Shard(AttentionWeights& attention) const {
     const Piece heads = TensorPiece(config_.num_attention_heads);
-    attention.wq_b = RowsOf(attention.wq_b, TensorPiece(attention.wq_b.n));
-    attention.wo_a = RowsOf(attention.wo_a, TensorPiece(attention.wo_a.n));
+    attention.wq_b = SliceRows(attention.wq_b, TensorPiece(attention.wq_b.n));
+    attention.wo_a = SliceRows(attention.wo_a, TensorPiece(attention.wo_a.n));
     attention.attn_sink = attention.attn_sink.subspan(static_cast<std::size_t>(heads.first),
                                                       static_cast<std::size_t>(heads.count));
     Shard(attention.wo_b);
@@ -111,11 +110,11 @@ class Sharder {
 
   void Shard(SharedExpertWeights& shared) const {
     const int n_parts = shared.w2.whole.k_parts;
-    const Piece parts = PartsOf(n_parts, shard_.tensor_rank, shard_.n_tensor);
+    const Piece parts = DivideParts(n_parts, shard_.tensor_rank, shard_.n_tensor);
     const std::int64_t width = shared.w1.n / n_parts;
     const Piece rows = {parts.first * width, parts.count * width};
-    shared.w1 = RowsOf(shared.w1, rows);
-    shared.w3 = RowsOf(shared.w3, rows);
+    shared.w1 = SliceRows(shared.w1, rows);
+    shared.w3 = SliceRows(shared.w3, rows);
     Shard(shared.w2);
   }
 
@@ -152,9 +151,9 @@ void ShardWeights(ModelWeights& weights, const ModelConfig& config, const ModelS
   // Data ranks look up their own tokens, of whose rows alone pages become resident; the head they
   // shard.
   weights.embed =
-      RowsOf(weights.embed, PieceOf(config.vocab_size, shard.tensor_rank, shard.n_tensor));
-  weights.head =
-      RowsOf(weights.head, PieceOf(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
+      SliceRows(weights.embed, DivideEvenly(config.vocab_size, shard.tensor_rank, shard.n_tensor));
+  weights.head = SliceRows(
+      weights.head, DivideEvenly(config.vocab_size, shard.stage_rank(), shard.n_stage_ranks()));
   for (std::int64_t i = shard.first_layer; i < shard.end_layer; ++i) {
     sharder.Shard(weights.layers[static_cast<std::size_t>(i)]);
   }

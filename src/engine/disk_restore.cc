@@ -100,7 +100,7 @@ bool DiskRestore::Start(Sequence& sequence, std::span<const BlockKey> keys,
     const auto at = static_cast<std::size_t>(i);
     const std::span<const Token> tokens =
         std::span<const Token>(sequence.tokens).subspan(at * kBlockTokens, kBlockTokens);
-    const std::int32_t block = cache_.arena(prefix.data_rank()).Take(kind).value();
+    const std::int32_t block = cache_.arena(prefix.data_rank()).Allocate(kind).value();
     blocks.push_back({.key = keys[at],
                       .parent = i == 0 ? prefix.root() : keys[at - 1],
                       .tokens = {tokens.begin(), tokens.end()},
@@ -153,7 +153,7 @@ void DiskRestore::Insert(Load& load) {
       prefix.Insert(loaded.key, loaded.parent, loaded.tokens, loaded.block, kNoBlock);
       prefix.PinNext(loaded.key, load.parents);
     } else {
-      arena.Return(BlockKind::kHistory, loaded.block);
+      arena.Free(BlockKind::kHistory, loaded.block);
       if (usable) {
         prefix.PinNext(loaded.key, load.parents);
       }
@@ -163,7 +163,7 @@ void DiskRestore::Insert(Load& load) {
     if (loaded.ok && prefix.Has(loaded.key) && !prefix.HasWindow(loaded.key)) {
       prefix.InsertWindow(loaded.key, loaded.block);
     } else {
-      arena.Return(BlockKind::kWindow, loaded.block);
+      arena.Free(BlockKind::kWindow, loaded.block);
     }
   }
   prefix.Unpin(load.parents);

@@ -59,7 +59,7 @@ struct SamplingParameters {
   // Stop strings are searched up to the first occurrence of this token after that; none: to the
   // end.
   std::optional<Token> stop_strings_until;
-  // Of an answer that begins in the reasoning, which `end` ends; none: no limit.
+  // Limits the reasoning with which the answer begins and which `end` ends; none: no limit.
   std::optional<TokenBudget> reasoning_budget;
   std::vector<Token> stop_tokens;    // end the answer like EOS
   bool ignore_eos = false;           // EOS is a token like any other

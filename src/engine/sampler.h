@@ -55,8 +55,8 @@ class SamplerState {
   bool ChangesLogits() const;
   void Process(std::span<float> logits) const;
 
-  // What a device needs to choose the token for `position` as Sampler::Draft does, once `drafts`
-  // have been accepted (they are not). The row's counts lie in `counts`, all else in the state.
+  // Returns the row with which a device chooses the token for `position` as Sampler::Draft does,
+  // as if `drafts` had been accepted. The row's counts lie in `counts`, all else in the state.
   SamplingRow Row(std::int64_t position, std::span<const Token> drafts,
                   std::vector<TokenCount>& counts) const;
 

@@ -143,7 +143,7 @@ class StepRunner {
   std::vector<Owner> owners_;
   TokenLogprobs logprobs_;
   std::vector<Token> tokens_;
-  // What a model that chooses tokens is told of the rows of one call.
+  // The rows of one call, as they are handed to a model that chooses tokens.
   std::vector<SamplingRow> sampling_;
   std::vector<std::vector<TokenCount>> counts_;  // by row, for its views
   std::vector<std::int32_t> with_logits_;

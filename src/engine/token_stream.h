@@ -40,7 +40,7 @@ struct RequestStats {
   std::int64_t drafted_tokens = 0;
   std::int64_t accepted_tokens = 0;  // of the drafted tokens
   std::int64_t preemptions = 0;
-  // Of the tokens of the prompt behind the first one, in order; null unless
+  // The log probabilities of the prompt's tokens behind the first one, in order; null unless
   // Request::prompt_logprobs is set. Fewer if the request ended before the prompt was read.
   std::shared_ptr<const std::vector<TokenLogprobs>> prompt_logprobs;
   double queue_seconds = 0;    // until the first step

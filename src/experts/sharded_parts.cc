@@ -11,7 +11,7 @@ namespace {
 Status MakeExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
                    const ExpertOptions& experts, const ModelOptions& options, ModelParts& parts) {
   if (ranks.shard.n_expert == 1) {
-    parts.store = std::make_unique<MappedExperts>(backend, config, StageOf(ranks.shard));
+    parts.store = std::make_unique<MappedExperts>(backend, config, MakeStage(ranks.shard));
     parts.experts = std::make_unique<LocalExperts>(backend, *parts.store, config.swiglu_limit);
     return {};
   }

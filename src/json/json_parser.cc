@@ -24,7 +24,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-// What `bytes` bytes on the heap take there: glibc adds 8 bytes and rounds up to 16.
+// Returns how much heap an allocation of `bytes` bytes takes: glibc adds 8 and rounds up to 16.
 constexpr std::uint64_t HeapBytes(std::uint64_t bytes) {
   constexpr std::uint64_t kRound = 16;
   return (bytes + 8 + kRound - 1) / kRound * kRound;

@@ -16,8 +16,8 @@
 namespace fathom {
 
 struct JsonShape {
-  // Of each array and object that is not empty, in the order in which they begin. A deque, because
-  // a vector that grows holds its numbers twice.
+  // The item counts of all arrays and objects that are not empty, in the order in which they begin.
+  // A deque, because a vector that grows holds its numbers twice.
   std::deque<std::uint32_t> n_items;
   // Sums over all of them. A text that is not JSON has at least as many as it has before its error.
   std::uint64_t n_values = 0;

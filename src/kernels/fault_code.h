@@ -1,4 +1,4 @@
-// What an operation can find wrong in the numbers it was given (kernels/fault.h).
+// The faults that an operation can find in the numbers it was given (kernels/fault.h).
 #pragma once
 
 #include <cstdint>

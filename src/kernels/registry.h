@@ -24,9 +24,9 @@ struct BackendOptions {
   int device = 0;                 // of a GPU backend: its number in the driver's order
 };
 
-// Makes the backend of this name. "auto" is the CPU, until the kernels of GPUs have been run on
-// a device. Errors: a name that is not known (the message lists the
-// names), those of the backend, and those of OpenGpuModule and GpuModule::Open (gpu_module.h).
+// Makes the backend of this name. "auto" is the CPU, until the kernels of GPUs have been run on a
+// device. Errors: a name that is not known (the message lists the names), those of the backend, and
+// those of OpenGpuModule and GpuModule::Open (gpu_module.h).
 Result<std::unique_ptr<Backend>> MakeBackend(std::string_view name, const BackendOptions& options);
 
 // Makes the backend "cpu" for this machine's processor, with the arguments of BackendOptions. `isa`

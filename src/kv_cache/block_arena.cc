@@ -69,7 +69,7 @@ std::int32_t BlockArena::uses(BlockKind kind, std::int32_t block) const {
   return all[static_cast<std::size_t>(block)];
 }
 
-std::optional<std::int32_t> BlockArena::TakeHistory() {
+std::optional<std::int32_t> BlockArena::AllocateHistory() {
   std::int64_t slab = Lowest(partial_);
   if (slab < 0) {
     slab = Lowest(free_);
@@ -89,10 +89,10 @@ std::optional<std::int32_t> BlockArena::TakeHistory() {
   return static_cast<std::int32_t>(slab * per_slab_ + place);
 }
 
-std::optional<std::int32_t> BlockArena::Take(BlockKind kind) {
+std::optional<std::int32_t> BlockArena::Allocate(BlockKind kind) {
   std::optional<std::int32_t> block;
   if (kind == BlockKind::kHistory) {
-    block = TakeHistory();
+    block = AllocateHistory();
   } else if (n_free_common_ > 0) {  // the reserved slabs are the lowest
     const std::int64_t slab = Highest(free_);
     Set(free_, slab, false);
@@ -113,17 +113,17 @@ void BlockArena::Share(BlockKind kind, std::int32_t block) {
   uses[static_cast<std::size_t>(block)] += 1;
 }
 
-void BlockArena::Return(BlockKind kind, std::int32_t block) {
+void BlockArena::Free(BlockKind kind, std::int32_t block) {
   std::vector<std::int32_t>& uses = UsesOf(kind);
   Check(block >= 0 && block < std::ssize(uses) && uses[static_cast<std::size_t>(block)] > 0,
-        "returning a block that is not in use");
+        "freeing a block that is not in use");
   if (--uses[static_cast<std::size_t>(block)] == 0) {
     (kind == BlockKind::kHistory ? in_use_.history : in_use_.window) -= 1;
-    ReturnToSlab(kind, block);
+    FreeInSlab(kind, block);
   }
 }
 
-void BlockArena::ReturnToSlab(BlockKind kind, std::int32_t block) {
+void BlockArena::FreeInSlab(BlockKind kind, std::int32_t block) {
   std::int64_t slab = block;
   if (kind == BlockKind::kHistory) {
     slab = block / per_slab_;

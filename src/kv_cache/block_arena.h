@@ -44,16 +44,16 @@ struct BlockUses {
 class BlockArena {
  public:
   // The first history_slabs of the slabs hold history blocks only, so that as many of these can
-  // always be had whatever was taken and returned in between. 1 to 64 histories per slab.
+  // always be allocated, whatever was allocated and freed before. 1 to 64 histories per slab.
   BlockArena(std::int64_t n_slabs, std::int64_t histories_per_slab, std::int64_t history_slabs = 0);
 
-  // True if so many blocks could be taken now.
+  // Returns true if so many blocks could be allocated now.
   bool HasRoom(const BlockCounts& blocks) const;
-  // A free block, now used once; none if there is none.
-  std::optional<std::int32_t> Take(BlockKind kind);
-  // One use more, or less, of a block that is in use.
+  // Returns a free block, which is used once from now on; nullopt if none is free.
+  std::optional<std::int32_t> Allocate(BlockKind kind);
+  // Add and remove one use of a block that is in use; a block without uses is free.
   void Share(BlockKind kind, std::int32_t block);
-  void Return(BlockKind kind, std::int32_t block);
+  void Free(BlockKind kind, std::int32_t block);
 
   std::int32_t uses(BlockKind kind, std::int32_t block) const;
   BlockUses uses() const { return {history_, window_}; }
@@ -64,8 +64,8 @@ class BlockArena {
 
  private:
   std::vector<std::int32_t>& UsesOf(BlockKind kind);
-  std::optional<std::int32_t> TakeHistory();
-  void ReturnToSlab(BlockKind kind, std::int32_t block);
+  std::optional<std::int32_t> AllocateHistory();
+  void FreeInSlab(BlockKind kind, std::int32_t block);
   // Slabs as bits; the lowest or the highest set one, or -1.
   static std::int64_t Lowest(const std::vector<std::uint64_t>& bits);
   static std::int64_t Highest(const std::vector<std::uint64_t>& bits);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kTemporaryPrefix = "partial-";
 constexpr int kOwnerOnlyDirectory = 0700;
 
-std::string HexOf(const BlockKey& key) {
+std::string FormatHex(const BlockKey& key) {
   std::string text;
   text.reserve(2 * key.bytes.size());
   for (const std::uint8_t byte : key.bytes) {
@@ -199,7 +199,7 @@ BlockFileList::Entry BlockFileList::TakeOldest() {
 
 Result<BlockDirectory> BlockDirectory::Make(const fs::path& directory,
                                             const BlockKey& fingerprint) {
-  BlockDirectory made(directory, directory / HexOf(fingerprint));
+  BlockDirectory made(directory, directory / FormatHex(fingerprint));
   const auto failure = [&](std::string_view what) {
     return MakeError(ErrorCode::kIo, "{}: {}: {}", directory.string(), what, std::strerror(errno));
   };
@@ -233,8 +233,8 @@ Result<BlockDirectory::Listing> BlockDirectory::List() const {
 }
 
 std::string BlockDirectory::PathOf(const BlockFileName& name) const {
-  const std::string key = HexOf(name.key);
-  return fmt::format("{}/{}/{}/{}{}", path_.string(), HexOf(name.fingerprint), key.substr(0, 2),
+  const std::string key = FormatHex(name.key);
+  return fmt::format("{}/{}/{}/{}{}", path_.string(), FormatHex(name.fingerprint), key.substr(0, 2),
                      key, SuffixOf(name.kind));
 }
 
@@ -243,7 +243,7 @@ void BlockDirectory::MakeFolderOf(const BlockFileName& name) const {
 }
 
 std::string BlockDirectory::TemporaryPath(const BlockFileName& name) const {
-  return fmt::format("{}/{}{}{}", own_folder_.string(), kTemporaryPrefix, HexOf(name.key),
+  return fmt::format("{}/{}{}{}", own_folder_.string(), kTemporaryPrefix, FormatHex(name.key),
                      SuffixOf(name.kind));
 }
 

@@ -34,7 +34,7 @@ std::int64_t StreamBytesHere(const CacheShape& shape) {
   return shape.end_layer >= std::ssize(shape.ratios) ? shape.stream_bytes : 0;
 }
 
-LayerLayout LayoutOf(int ratio, const CacheShape& shape) {
+LayerLayout MakeLayerLayout(int ratio, const CacheShape& shape) {
   LayerLayout layout;
   layout.window_slots = shape.sliding_window + shape.rollback;
   if (ratio == 0) return layout;
@@ -61,7 +61,7 @@ LayerBytes BytesOf(const LayerLayout& layout, const CacheShape& shape) {
 LayerBytes BytesPerSequence(const CacheShape& shape) {
   LayerBytes total;
   for (const int ratio : LayersHere(shape)) {
-    const LayerBytes layer = BytesOf(LayoutOf(ratio, shape), shape);
+    const LayerBytes layer = BytesOf(MakeLayerLayout(ratio, shape), shape);
     total.constant += layer.constant;
     total.growing += layer.growing;
   }
@@ -87,7 +87,7 @@ std::int64_t RowsOfBlock(int ratio, const CacheShape& shape) {
   return n_rows / n_ranks;
 }
 
-BlockLayout HistoryLayoutOf(const CacheShape& shape) {
+BlockLayout MakeHistoryLayout(const CacheShape& shape) {
   BlockLayout block;
   for (const int ratio : LayersHere(shape)) {
     BlockLayout::Offsets offsets;
@@ -101,7 +101,7 @@ BlockLayout HistoryLayoutOf(const CacheShape& shape) {
   return block;
 }
 
-BlockLayout WindowLayoutOf(const CacheShape& shape) {
+BlockLayout MakeWindowLayout(const CacheShape& shape) {
   BlockLayout block;
   for (const int ratio : LayersHere(shape)) {
     BlockLayout::Offsets offsets;

@@ -74,7 +74,7 @@ struct LayerLayout {
   std::int64_t index_rows = 0;
   std::int64_t index_tail_width = 0;
 };
-LayerLayout LayoutOf(int ratio, const CacheShape& shape);
+LayerLayout MakeLayerLayout(int ratio, const CacheShape& shape);
 
 // Bytes of one sequence in one layer: what does not grow with the context, and what does (at
 // shape.max_context).
@@ -105,8 +105,8 @@ struct BlockLayout {
   std::int64_t stream = 0;       // offset of the hidden streams
   std::int64_t bytes = 0;        // bytes of a block
 };
-BlockLayout HistoryLayoutOf(const CacheShape& shape);
-BlockLayout WindowLayoutOf(const CacheShape& shape);
+BlockLayout MakeHistoryLayout(const CacheShape& shape);
+BlockLayout MakeWindowLayout(const CacheShape& shape);
 
 // Bytes of a boundary row of a compressor of ratio 4 with rows of `width` numbers.
 constexpr std::int64_t BoundaryRowBytes(std::int64_t width) {

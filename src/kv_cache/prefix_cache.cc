@@ -246,7 +246,7 @@ void PrefixCache::EvictWindow(std::int32_t entry) {
   if (e.is_end && on_leaving_) {
     Tell(on_leaving_, entry, BlockKind::kWindow);
   }
-  arena().Return(BlockKind::kWindow, e.window);
+  arena().Free(BlockKind::kWindow, e.window);
   e.window = kNoBlock;
   --n_windows_;
   e.is_end = false;
@@ -264,7 +264,7 @@ void PrefixCache::EvictEntry(std::int32_t entry) {
   if (on_leaving_) {
     Tell(on_leaving_, entry, BlockKind::kHistory);
   }
-  arena().Return(BlockKind::kHistory, e.history);
+  arena().Free(BlockKind::kHistory, e.history);
   e.history = kNoBlock;
   e.is_free = true;
   idle_.Remove(entry);

@@ -21,7 +21,7 @@ void LayOutTail(BufferLayout& memory, const CacheShape& shape, std::int64_t slot
 Matrix<std::byte> LayOutTails(BufferLayout& memory, const CacheShape& shape,
                               std::vector<LayerCache>& layers) {
   for (LayerCache& layer : layers) {
-    const LayerLayout layout = LayoutOf(layer.ratio, shape);
+    const LayerLayout layout = MakeLayerLayout(layer.ratio, shape);
     if (layout.tail_slots > 0) {
       LayOutTail(memory, shape, layout.tail_slots, layout.tail_width, layer.compressor);
     }
@@ -45,9 +45,9 @@ std::int64_t HistoriesPerSlab(const CacheShape& shape) {
   CacheShape whole = shape;
   whole.first_layer = 0;
   whole.end_layer = std::ssize(shape.ratios);
-  const std::int64_t window = WindowLayoutOf(whole).bytes;
+  const std::int64_t window = MakeWindowLayout(whole).bytes;
   const std::int64_t smallest = RoundUp(DivideUp(window, kMost), 64);
-  return DivideUp(window, std::max(HistoryLayoutOf(whole).bytes, smallest));
+  return DivideUp(window, std::max(MakeHistoryLayout(whole).bytes, smallest));
 }
 
 }  // namespace
@@ -55,8 +55,8 @@ std::int64_t HistoriesPerSlab(const CacheShape& shape) {
 // A slab is a whole number of history blocks, and a window block fits into it.
 SequenceCache::SequenceCache(const CacheShape& shape)
     : shape_(shape),
-      history_layout_(HistoryLayoutOf(shape)),
-      window_layout_(WindowLayoutOf(shape)),
+      history_layout_(MakeHistoryLayout(shape)),
+      window_layout_(MakeWindowLayout(shape)),
       table_width_(BlocksOf(shape.max_context + shape.lookahead)) {
   const std::int64_t per_slab = HistoriesPerSlab(shape);
   const std::int64_t smallest = RoundUp(DivideUp(window_layout_.bytes, per_slab), 64);
@@ -320,13 +320,13 @@ void SequenceCache::TakeMissing(BlockKind kind, std::int32_t sequence, Range ran
     Check(!follows_, "a block that the first rank has not taken");
     BlockArena& arena = ArenaOf(sequence);
     const std::int32_t shared = BlockOf(kind, sequence, i);
-    const std::int32_t taken = arena.Take(kind).value();
+    const std::int32_t taken = arena.Allocate(kind).value();
     if (shared != kNoBlock) {
       if (i == copied) {
         Run({kind == BlockKind::kHistory ? CacheCopy::What::kHistory : CacheCopy::What::kWindow,
              shape_.data.OwnerOf(sequence), shared, taken});
       }
-      arena.Return(kind, shared);
+      arena.Free(kind, shared);
     }
     SetEntry(kind, sequence, i, taken);
   }
@@ -336,7 +336,7 @@ void SequenceCache::GiveBack(BlockKind kind, std::int32_t sequence, std::int64_t
   const std::int32_t block = BlockOf(kind, sequence, i);
   if (block == kNoBlock) return;
   if (!follows_) {
-    ArenaOf(sequence).Return(kind, block);
+    ArenaOf(sequence).Free(kind, block);
   }
   SetEntry(kind, sequence, i, kNoBlock);
 }
@@ -493,7 +493,7 @@ void SequenceCache::Replace(BlockKind kind, std::int32_t sequence, std::int64_t 
   const std::int32_t replaced = BlockOf(kind, sequence, i);
   Check(replaced != kNoBlock, "Replace: a block that the sequence has");
   ArenaOf(sequence).Share(kind, block);
-  ArenaOf(sequence).Return(kind, replaced);
+  ArenaOf(sequence).Free(kind, replaced);
   SetEntry(kind, sequence, i, block);
 }
 

@@ -6,8 +6,8 @@
 
 namespace fathom {
 
-CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options,
-                        const DrafterKind* drafter) {
+CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options,
+                          const DrafterKind* drafter) {
   CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim},
                       .sliding_window = config.sliding_window,
                       .max_context = options.max_context,

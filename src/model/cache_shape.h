@@ -10,7 +10,7 @@ namespace fathom {
 struct DrafterKind;
 
 // The caches of a whole model with these options, and of the drafter unless it is null.
-CacheShape CacheShapeOf(const ModelConfig& config, const ModelOptions& options,
-                        const DrafterKind* drafter = nullptr);
+CacheShape MakeCacheShape(const ModelConfig& config, const ModelOptions& options,
+                          const DrafterKind* drafter = nullptr);
 
 }  // namespace fathom

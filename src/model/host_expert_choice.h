@@ -1,4 +1,4 @@
-// What computes the routed experts that do not fit into the memory of a device.
+// Names who computes the routed experts that do not fit into the memory of a device.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ std::vector<std::vector<std::span<const std::byte>>> BytesOfLayers(const Checkpo
                                                                    std::int64_t n_layers) {
   std::vector<std::vector<std::span<const std::byte>>> layers(static_cast<std::size_t>(n_layers));
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
-    const std::optional<std::int64_t> layer = LayerOf(tensor.name);
+    const std::optional<std::int64_t> layer = ParseLayer(tensor.name);
     if (!layer || *layer >= n_layers || IsReadInParts(tensor.name)) continue;
     auto& ranges = layers[static_cast<std::size_t>(*layer)];
     const std::span<const std::byte> bytes = tensor.view.bytes;

@@ -96,9 +96,9 @@ std::int64_t MemoryPlan::n_on_device() const {
   return std::accumulate(places.on_device.begin(), places.on_device.end(), std::int64_t{0});
 }
 
-Result<MemoryNeeds> NeedsOf(const ModelWeights& weights, const ModelConfig& config,
-                            const ModelOptions& options, const CacheShape& caches,
-                            std::int64_t rank_bytes) {
+Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelConfig& config,
+                                       const ModelOptions& options, const CacheShape& caches,
+                                       std::int64_t rank_bytes) {
   const Result<std::int64_t> cache_bytes = SequenceCache::BytesFor(caches);
   if (!cache_bytes) return Unexpected(cache_bytes.error());
   MemoryNeeds needs = {
@@ -109,7 +109,7 @@ Result<MemoryNeeds> NeedsOf(const ModelWeights& weights, const ModelConfig& conf
                                                      .max_logit_rows = options.max_logit_rows,
                                                      .with_draft = options.with_draft,
                                                      .chooses_tokens = true})) +
-          GpuScratchFor(LimitsOf(config, options)).Total() + rank_bytes,
+          GpuScratchFor(MakeStepLimits(config, options)).Total() + rank_bytes,
       .caches = *cache_bytes + 3 * GpuAllocationBytes(1)};  // tails, blocks, tables
   for (const BlockWeights& block : weights.layers) AddExperts(block, needs);
   if (weights.draft) {

@@ -27,7 +27,7 @@ struct ModelOptions;
 // them.
 inline constexpr double kMostSharedExperts = 0.15;
 
-// What a model takes of the memory of a device, in bytes, rounded as allocations are.
+// The device memory that a model needs, in bytes, rounded as allocations are.
 struct MemoryNeeds {
   std::int64_t dense = 0;             // weights but the drafter's, the embedding, routed experts
   std::int64_t draft = 0;             // such weights of the drafter
@@ -54,9 +54,9 @@ struct MemoryPlan {
 
 // The needs of bound weights, narrowed to this process's shard, with caches of this shape and steps
 // of these options. rank_bytes: memory for the exchanges of ranks.
-Result<MemoryNeeds> NeedsOf(const ModelWeights& weights, const ModelConfig& config,
-                            const ModelOptions& options, const CacheShape& caches,
-                            std::int64_t rank_bytes);
+Result<MemoryNeeds> ComputeMemoryNeeds(const ModelWeights& weights, const ModelConfig& config,
+                                       const ModelOptions& options, const CacheShape& caches,
+                                       std::int64_t rank_bytes);
 
 // Plans for so many free bytes. Error: kOutOfMemory: not enough without any expert; the message
 // names the parts and the options to change.

@@ -43,7 +43,7 @@ struct ModelOptions {
   // Memory of all caches together; 0: as much as all sequences can need at once.
   std::int64_t kv_memory_bytes = 0;
   WeightMemory weights;  // whether Load reads them, and where to
-  // What computes experts that do not fit into the memory of a device.
+  // Chooses who computes experts that do not fit into the memory of a device.
   HostExpertChoice host_experts = HostExpertChoice::kAuto;
   int n_load_threads = 1;  // that Load uses
   // Makes what differs between one process and many; empty: MakeLocalParts.
@@ -54,7 +54,7 @@ struct ModelOptions {
 // loading thread.
 using LoadProgress = std::function<void(double share)>;
 
-// What Model::FinishTokens returns: views of the model's memory.
+// The result of Model::FinishTokens: views of the model's memory.
 struct ChosenTokens {
   std::span<const TokenChoice> choices;  // [rows]
   Matrix<const float> logits;            // [rows, vocab_size], of the rows that were asked for

@@ -4,7 +4,7 @@
 
 namespace fathom {
 
-StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options) {
+StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options) {
   return {.max_tokens = options.max_batch_tokens,
           .max_linear_inputs =
               std::max({config.hidden_size, config.q_lora_rank,
@@ -65,12 +65,12 @@ Status CheckBatch(const BatchView& batch, const ModelConfig& config, const Model
 Status CheckOrder(const BatchView& batch, const SequenceCache& cache) {
   for (const Segment& segment : batch.segments) {
     const std::int64_t first = segment.first_position;
-    const std::int64_t stands = cache.next_position(segment.sequence);
+    const std::int64_t next = cache.next_position(segment.sequence);
     const std::int64_t earliest = cache.earliest_next(segment.sequence);
-    if (first != 0 && (first > stands || first < earliest)) {
+    if (first != 0 && (first > next || first < earliest)) {
       return MakeError(ErrorCode::kInvalidArgument,
                        "sequence {}: expected position 0 or {} to {}, found {}", segment.sequence,
-                       earliest, stands, first);
+                       earliest, next, first);
     }
   }
   return {};

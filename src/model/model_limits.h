@@ -10,7 +10,7 @@
 namespace fathom {
 
 // The largest step of such a model.
-StepLimits LimitsOf(const ModelConfig& config, const ModelOptions& options);
+StepLimits MakeStepLimits(const ModelConfig& config, const ModelOptions& options);
 
 // Error: a context that the model does not have, or a limit below 1.
 Status CheckOptions(const ModelConfig& config, const ModelOptions& options);

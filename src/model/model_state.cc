@@ -10,11 +10,12 @@
 namespace fathom {
 
 Result<CacheShape> ModelState::ShapeOfCaches() const {
-  return parts.tensor->ShardCache(CacheShapeOf(config, options, drafter_kind));
+  return parts.tensor->ShardCache(MakeCacheShape(config, options, drafter_kind));
 }
 
 Status ModelState::Allocate() {
-  if (Status reserved = backend.Reserve(LimitsOf(config, options)); !reserved) return reserved;
+  if (Status reserved = backend.Reserve(MakeStepLimits(config, options)); !reserved)
+    return reserved;
   const Result<CacheShape> shape = ShapeOfCaches();
   if (!shape) return Unexpected(shape.error());
   Result<SequenceCache> caches = SequenceCache::Create(backend, *shape);

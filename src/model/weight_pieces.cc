@@ -87,8 +87,8 @@ class WeightWalk {
     }
   }
 
-  template <class Cut>
-  void Parts(Cut& weight) const {
+  template <class RowParallel>
+  void Parts(RowParallel& weight) const {
     Matrices({&weight.whole});
     for (auto& part : weight.parts) {
       Matrices({&part});

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <string>
-#include <utility>
-
 #include "model/draft/drafters.h"
 #include "model/weight_scope.h"
 

@@ -6,8 +6,8 @@
 namespace fathom {
 namespace {
 
-void CarveAttention(BufferLayout& memory, const ModelConfig& config, std::int64_t t,
-                    Activations& a) {
+void LayOutAttention(BufferLayout& memory, const ModelConfig& config, std::int64_t t,
+                     Activations& a) {
   const std::int64_t heads_dim = config.num_attention_heads * config.head_dim;
   a.qr = memory.Add<Bf16>(t, config.q_lora_rank);
   a.q = memory.Add<Bf16>(t, heads_dim);
@@ -24,7 +24,7 @@ void CarveAttention(BufferLayout& memory, const ModelConfig& config, std::int64_
   a.selected = memory.Add<std::int32_t>(t, config.index_topk);
 }
 
-void CarveMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, Activations& a) {
+void LayOutMoe(BufferLayout& memory, const ModelConfig& config, std::int64_t t, Activations& a) {
   a.router_logits = memory.Add<float>(t, config.n_routed_experts);
   a.ids = memory.Add<std::int32_t>(t, config.num_experts_per_tok);
   a.weights = memory.Add<float>(t, config.num_experts_per_tok);
@@ -48,8 +48,8 @@ Activations LayOut(BufferLayout& memory, const ModelConfig& config, const Worksp
   for (Matrix<float>* table : {&a.window_cos, &a.window_sin, &a.compress_cos, &a.compress_sin}) {
     *table = memory.Add<float>(t, config.qk_rope_head_dim / 2);
   }
-  CarveAttention(memory, config, t, a);
-  CarveMoe(memory, config, t, a);
+  LayOutAttention(memory, config, t, a);
+  LayOutMoe(memory, config, t, a);
   a.head_streams = memory.Add<Bf16>(shape.max_logit_rows, kStreams * d);
   a.head_input = memory.Add<Bf16>(shape.max_logit_rows, d);
   a.sampled_logits =

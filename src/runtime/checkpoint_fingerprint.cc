@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string_view>
 #include <system_error>
 
 #include "base/file.h"
@@ -65,11 +64,11 @@ Result<std::string> Fingerprint(const Checkpoint& checkpoint, bool with_files) {
 
 }  // namespace
 
-Result<std::string> FingerprintOf(const Checkpoint& checkpoint) {
+Result<std::string> ComputeFingerprint(const Checkpoint& checkpoint) {
   return Fingerprint(checkpoint, true);
 }
 
-Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint) {
+Result<std::string> ComputeContentFingerprint(const Checkpoint& checkpoint) {
   return Fingerprint(checkpoint, false);
 }
 

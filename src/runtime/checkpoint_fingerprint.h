@@ -17,8 +17,8 @@ namespace fathom {
 // Weights that are written anew change the time; the pieces are for places where all files have the
 // same one (archives that can be repeated bit by bit). A copy that does not keep the times counts
 // as another checkpoint. Errors: config.json or what the system says about a file cannot be read.
-Result<std::string> FingerprintOf(const Checkpoint& checkpoint);
+Result<std::string> ComputeFingerprint(const Checkpoint& checkpoint);
 // A fingerprint without names and times of files: copies on several machines have the same.
-Result<std::string> ContentFingerprintOf(const Checkpoint& checkpoint);
+Result<std::string> ComputeContentFingerprint(const Checkpoint& checkpoint);
 
 }  // namespace fathom

@@ -63,10 +63,10 @@ Result<ExpertBalance> ExpertBalance::Create(const RankOptions& options, const Mo
   balance.interval_ = options.eplb_interval;
   balance.file_ = options.save_expert_placement;
   balance.is_first_ = ranks->all->rank() == 0;
-  const Result<std::string> model = ContentFingerprintOf(checkpoint);
+  const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());
   balance.owner_ = {
-      .model = *model, .n_blocks = NumBlocks(config), .counts = CountsOf(config, ranks->shard)};
+      .model = *model, .n_blocks = NumBlocks(config), .counts = CountExperts(config, ranks->shard)};
   if (balance.is_first_ && !balance.file_.empty()) {
     const Status can_write = CheckCanWrite(balance.file_);
     if (!can_write) return Unexpected(can_write.error());

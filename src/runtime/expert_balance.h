@@ -1,7 +1,6 @@
 // ExpertBalance: the placement of the routed experts of a run: the initial one
 // (--expert-placement), its changes (--eplb-interval), and the file that is written after every
-// rebalancing
-// (--save-expert-placement).
+// rebalancing (--save-expert-placement).
 #pragma once
 
 #include <cstdint>

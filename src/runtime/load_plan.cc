@@ -62,7 +62,8 @@ void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
                         const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan) {
   if (plan.sizes.kv_memory_bytes != kDefaultKvMemory) return;
   plan.sizes.kv_memory_bytes = 0;
-  const CacheShape whole = CacheShapeOf(config, plan.sizes, DrafterToLoad(checkpoint, plan.sizes));
+  const CacheShape whole =
+      MakeCacheShape(config, plan.sizes, DrafterToLoad(checkpoint, plan.sizes));
   plan.sizes.kv_memory_bytes = DefaultKvMemory(SequenceCache::FullBytes(ShardCache(whole, shard)),
                                                available_bytes, plan.prefix_cache);
 }
@@ -78,8 +79,8 @@ Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint&
   WeightBinder binder(checkpoint);
   const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
   if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
-  Result<MemoryNeeds> needs = NeedsOf(weights, config, plan.sizes,
-                                      CacheShapeOf(config, plan.sizes, drafter), /*rank_bytes=*/0);
+  Result<MemoryNeeds> needs = ComputeMemoryNeeds(
+      weights, config, plan.sizes, MakeCacheShape(config, plan.sizes, drafter), /*rank_bytes=*/0);
   if (!needs) return Unexpected(needs.error());
   return PlanMemory(*std::move(needs), free, choice);
 }

@@ -1,7 +1,6 @@
 #include "runtime/model_files.h"
 
 #include <algorithm>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -41,7 +41,7 @@ struct RunOptions {
   std::string backend = "cpu";  // kernels/registry.h has the names
   std::optional<int> device{};  // of a GPU backend: its number (GpuModule); missing: 0
   ExecutionPaths paths{};
-  // What computes the experts for which a GPU has no memory.
+  // Chooses who computes the experts for which a GPU has no memory.
   HostExpertChoice host_experts = HostExpertChoice::kAuto;
   int n_threads = 1;                      // >= 1
   std::string cpu_isa;                    // "scalar", "avx2" ... (isa.h); empty: the best there is

@@ -83,8 +83,8 @@ Status RankProcess::Join() {
     const Result<RankLink> link = ParseRankLink(options_.link);
     if (!link) return Unexpected(link.error());
     control_ = link->control;
-    heartbeat_.emplace(link->control, Watcher::kLauncher, alarm_);
-    all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), alarm_);
+    heartbeat_.emplace(link->control, Watcher::kLauncher, abort_flag_);
+    all_ = MakeSocketCommunicator(link->rank, EndsOf(*link), abort_flag_);
     return {};
   }
   if (options_.mpi) return JoinMpi();
@@ -94,7 +94,7 @@ Status RankProcess::Join() {
 
 // mpirun ends all ranks when one has died, but does not see that one hangs.
 Status RankProcess::JoinMpi() {
-  Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(alarm_);
+  Result<std::unique_ptr<Communicator>> all = MakeMpiCommunicator(abort_flag_);
   if (!all) return Unexpected(all.error());
   all_ = *std::move(all);
   if (is_alone()) return {};
@@ -104,11 +104,11 @@ Status RankProcess::JoinMpi() {
   } else if (!controls) {
     return Unexpected(controls.error());
   } else if (is_first()) {
-    watch_.emplace(*std::move(controls), alarm_, end_process_);
+    watch_.emplace(*std::move(controls), abort_flag_, end_process_);
   } else {
     control_of_mpi_ = std::move(controls->front());
     control_ = control_of_mpi_.get();
-    heartbeat_.emplace(control_, Watcher::kFirstRank, alarm_,
+    heartbeat_.emplace(control_, Watcher::kFirstRank, abort_flag_,
                        [this](const Error&) { end_process_(kQuiet); });
   }
   return CheckPrograms();
@@ -130,7 +130,7 @@ Status RankProcess::Conclude(Status status) {
   // The news of a failure comes after its consequences: waits for it.
   const auto wait = [this](std::chrono::milliseconds time) {
     const auto deadline = std::chrono::steady_clock::now() + time;
-    while (!alarm_.raised() && std::chrono::steady_clock::now() < deadline) {
+    while (!abort_flag_.raised() && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   };
@@ -141,19 +141,19 @@ Status RankProcess::Conclude(Status status) {
       wait(kEndOfAll);  // the first rank ends all, and says why
       // Unless it is the one that hangs.
       const bool says_it = heartbeat_->has_silent_watcher() && all_->rank() == 1;
-      return says_it ? alarm_.Check() : Unexpected(kQuiet);
+      return says_it ? abort_flag_.Check() : Unexpected(kQuiet);
     }
     return Unexpected(kQuiet);
   }
   if (is_alone()) return status;
   if (watch_ && status.error().code == ErrorCode::kUnavailable) wait(3 * kOtherWords);
-  if (alarm_.raised()) return alarm_.Check();
-  alarm_.Raise(status.error());  // the others must not wait for this rank
+  if (abort_flag_.raised()) return abort_flag_.Check();
+  abort_flag_.Raise(status.error());  // the others must not wait for this rank
   return NameRank(status.error(), all_->rank());
 }
 
 void RankProcess::End() {
-  if (is_alone() || alarm_.raised()) return;
+  if (is_alone() || abort_flag_.raised()) return;
   RankMessage end;
   end.Write(RankCall::kEnd);
   static_cast<void>(end.Broadcast(*all_));  // who is gone need not be told
@@ -185,7 +185,7 @@ RankCounts RankProcess::Counts(const ModelConfig& config) const {
 // Called before the model computes: ranks that differ would wait for each other, or give wrong
 // answers.
 Status RankProcess::CheckAgreement(const Checkpoint& checkpoint) {
-  const Result<std::string> model = ContentFingerprintOf(checkpoint);
+  const Result<std::string> model = ComputeContentFingerprint(checkpoint);
   if (!model) return Unexpected(model.error());
   const Work mine = {
       .model = FieldOf(*model),

@@ -42,9 +42,9 @@ class RankProcess {
   bool is_alone() const { return all_ == nullptr || all_->size() == 1; }
   Communicator& all() { return *all_; }
   // Why all ranks have to stop, once they have. Any thread.
-  Status Check() const { return alarm_.Check(); }
+  Status Check() const { return abort_flag_.Check(); }
   // Stops all ranks. Any thread.
-  void Fail(const Error& error) { alarm_.Raise(error); }
+  void Fail(const Error& error) { abort_flag_.Raise(error); }
   // On the first rank: ends the others, which wait for a call (engine/ranks/rank_calls.h).
   void End();
   // Sends the end of this rank's command to the watcher of the ranks, so that one rank alone
@@ -66,7 +66,7 @@ class RankProcess {
 
   RankOptions options_;
   EndProcess end_process_;
-  AbortFlag alarm_;
+  AbortFlag abort_flag_;
   int control_ = -1;           // to the watcher of this rank
   Descriptor control_of_mpi_;  // owns it, if the first rank does
   std::optional<Heartbeat> heartbeat_;

@@ -73,7 +73,7 @@ Result<std::unique_ptr<Runtime>> Runtime::Load(const ModelFiles& files,
   Result<Checkpoint> checkpoint = Checkpoint::Open(files.directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
   Result<std::string> fingerprint = std::string();
-  if (!options.serving.kv_disk.empty()) fingerprint = FingerprintOf(*checkpoint);
+  if (!options.serving.kv_disk.empty()) fingerprint = ComputeFingerprint(*checkpoint);
   if (!fingerprint) return Unexpected(fingerprint.error());
   const bool drafts = WantsDrafts(options.serving, *checkpoint);
   const LoadPlan plan = MakeLoadPlan(options.serving, *n_context, drafts);

@@ -1,5 +1,5 @@
-// What choosing a token from a row of logits needs beside the logits, and the rules that the host
-// and devices share (docs/spec/sampling.md 2).
+// The inputs of choosing a token from a row of logits, beside the logits, and the rules that the
+// host and devices share (docs/spec/sampling.md 2).
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct AccessOptions {
   std::vector<std::string> allowed_hosts;
 };
 
-// What a request's key is: Authorization: Bearer KEY, or x-api-key: KEY.
+// The holder of a request's key, which is sent as Authorization: Bearer KEY or x-api-key: KEY.
 struct KeyHolder {
   std::optional<std::size_t> api_key;  // the number of the key among AccessOptions::api_keys
   bool is_admin = false;               // the key is an admin key; API keys are none

@@ -184,7 +184,7 @@ TEST_F(ApiCallTest, TheBestAnswersNeedLogprobs) {
   EXPECT_EQ(OpenAiContextOf(call).n_told, 1);
 }
 
-// What a few bytes can ask for is bounded.
+// The work that a few bytes can ask for is bounded.
 TEST_F(ApiCallTest, ManyLogprobsOfPromptsAreAnError) {
   model_.limits.max_prompt_logprobs = 100;
   const std::string body = R"({"prompt": [[5, 6, 7, 8], [5, 6, 7, 8]], "prompt_logprobs": )";

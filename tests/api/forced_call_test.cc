@@ -217,7 +217,7 @@ TEST_F(ForcedCallTest, NotForcedIsAsItIs) {
   EXPECT_EQ(runner.requests[0].prompt, call.requests[0].prompt);
 }
 
-// The budget is that of the reasoning alone: the call would begin with another </think>.
+// A budget that applied to the call, too, would write a second </think> into the call.
 TEST_F(ForcedCallTest, ABudgetIsThatOfTheReasoning) {
   ScriptedRunner runner(tokenizer_, Script("Hm</think>"));
   const ApiCall call = Call(std::string(kNamed) + R"(, "thinking_token_budget": 5)");
@@ -273,7 +273,7 @@ TEST_F(ForcedCallTest, ThinksFirst) {
   }
 }
 
-// Somebody else's turn is the end of the thinking too; what the client stops at is not.
+// A token that begins another turn ends the reasoning; a stop token of the client does not.
 TEST_F(ForcedCallTest, ATurnTokenEndsTheThinking) {
   ScriptedRunner runner(tokenizer_, Script("Hm.<｜User｜>"));
   Json choice = Answer(runner, Call(kNamed))["choices"][0];
@@ -287,7 +287,7 @@ TEST_F(ForcedCallTest, ATurnTokenEndsTheThinking) {
   EXPECT_EQ(choice["stop_reason"], user);
 }
 
-// The opener was ours, so there is a call, whatever the model writes behind it.
+// The server wrote the opener, so the answer has a call whatever the model writes behind it.
 TEST_F(ForcedCallTest, ACallThatIsHardlyOneIsTold) {
   constexpr std::string_view kEnd = "<｜end▁of▁sentence｜>";
   const auto expect = [&](const std::string& text, const std::string& call,

@@ -31,7 +31,8 @@ ToolCall MadeCall(const std::string& id, const std::string& arguments = R"({"a":
 
 class GeneratedTurnStoreTest : public ::testing::Test {
  protected:
-  // The first token of what the last message but `n_after` is in the prompt; 0: it is encoded.
+  // Returns the first token by which the prompt replays the last message but `n_after`; 0 if the
+  // message is encoded from its text.
   static Token Recalled(GeneratedTurnStore& store, std::vector<Message> messages,
                         std::size_t n_after = 0) {
     store.Recall(&messages);
@@ -104,7 +105,7 @@ TEST_F(GeneratedTurnStoreTest, TextsAreFoundByTheirConversation) {
   EXPECT_EQ(Recalled(all_, with(AnswerMessage("So.", {}, "why")), 1), 0);
 }
 
-// Without ids a request means the same whatever was asked before.
+// Requests whose calls have no ids mean the same whatever was asked before.
 TEST_F(GeneratedTurnStoreTest, TextsAreNamedByTheCallsBeforeThem) {
   std::vector<Message> plain = {UserMessage("q")};
   named_.Remember(named_.Recall(&plain), AnswerMessage("So.", {}, "why"), TurnOf(7));

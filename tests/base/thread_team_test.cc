@@ -68,8 +68,8 @@ TEST(ThreadTeam, RandomLoopsWithDelayedWorkers) {
   }
 }
 
-// Whoever comes to the first index waits until all others are done: that can only end if its other
-// pieces are taken by the other threads.
+// The thread that runs the first index waits until all other indices are done, which happens only
+// if other threads take the rest of its share.
 TEST(ThreadTeam, OthersTakeTheShareOfAThreadThatIsHeldUp) {
   constexpr int kCount = 1000;
   for (const int held_up : {0, kCount - 1}) {

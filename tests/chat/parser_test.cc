@@ -8,7 +8,6 @@
 #include <random>
 #include <string>
 
-#include "chat/literals.h"
 #include "tests/chat/answers.h"
 #include "tests/chat/golden.h"
 

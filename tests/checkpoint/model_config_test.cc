@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <vector>
 
 #include "tests/testing/shared_data.h"
 
@@ -196,6 +195,9 @@ struct BadValue {
   const char* field;
   const char* value;
   const char* message;
+  friend void PrintTo(const BadValue& bad, std::ostream* out) {
+    *out << bad.field << ": " << bad.value;
+  }
 };
 
 class ModelConfigBadValue : public ::testing::TestWithParam<BadValue> {};

@@ -10,7 +10,7 @@
 namespace fathom::cli {
 namespace {
 
-// What the parser says of a wrong command line; "" if it is right.
+// Returns the parser's error about a command line; "" if there is none.
 std::string Parse(const std::string& arguments, BatchCommand& command) {
   Parser parser("", "", "");
   Command root = parser.root();

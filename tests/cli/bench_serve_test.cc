@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What the parser says of a wrong command line; "" if it is right.
+// Returns the parser's error about a command line; "" if there is none.
 std::string Parse(const std::string& arguments, cli::BenchServeCommand& command) {
   cli::Parser parser("", "", "");
   cli::Command root = parser.root();

@@ -75,7 +75,7 @@ class Terminal {
     return false;
   }
 
-  // What the screen shows from here to `text`.
+  // Returns the screen's text from here to `text`.
   std::string ReadUntil(const std::string& text) {
     const std::size_t begin = seen_;
     return WaitFor(text) ? screen_.substr(begin, seen_ - text.size() - begin) : "";

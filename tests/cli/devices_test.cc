@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-// What `fathom inspect` says about a GPU with so much memory.
+// Returns the line of `fathom inspect` about a GPU with so much memory.
 std::string LineOfPlan(const std::string& experts, std::int64_t free) {
   const ProgramRun run =
       RunProgram({"inspect", "--experts", experts, "--device-memory", std::to_string(free)});

@@ -285,7 +285,7 @@ TEST(CheckpointFingerprint, ChangesWithEveryPart) {
     std::filesystem::last_write_time(weights, time + parts.later);
     const auto checkpoint = Checkpoint::Open(directory.path());
     EXPECT_TRUE(checkpoint) << checkpoint.error().message;
-    const auto found = FingerprintOf(*checkpoint);
+    const auto found = ComputeFingerprint(*checkpoint);
     EXPECT_TRUE(found) << found.error().message;
     return *found;
   };
@@ -308,7 +308,7 @@ TEST(CheckpointFingerprint, ChangesWithEveryPart) {
   std::filesystem::remove(directory.path() / "config.json");
   const auto checkpoint = Checkpoint::Open(directory.path());
   ASSERT_TRUE(checkpoint);
-  const auto missing = FingerprintOf(*checkpoint);
+  const auto missing = ComputeFingerprint(*checkpoint);
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("config.json"));
 }

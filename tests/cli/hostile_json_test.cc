@@ -29,7 +29,7 @@ std::string ErrorOf(const Result<T>& result) {
   return result ? "" : result.error().message;
 }
 
-// What ended the reading comes last.
+// Returns the problem that ended the reading: the last one.
 std::string LastOf(const std::vector<Error>& problems) {
   return problems.empty() ? "" : problems.back().message;
 }

@@ -72,6 +72,7 @@ TEST(InspectTest, OracleCheckpointsHaveNoProblems) {
 }
 
 struct FullSize {
+  const char* name;
   const char* config;
   HeadKind head;
   int n_stages;
@@ -99,12 +100,14 @@ TEST_P(FullSizeTest, CountsMatchThePublishedOnes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Published, FullSizeTest,
-                         ::testing::Values(FullSize{"config.DeepSeek-V4-Flash.json", HeadKind::kMtp,
-                                                    1, 69187, 159609485896},
-                                           FullSize{"config.DeepSeek-V4-Flash-0731.json",
+                         ::testing::Values(FullSize{"flash", "config.DeepSeek-V4-Flash.json",
+                                                    HeadKind::kMtp, 1, 69187, 159609485896},
+                                           FullSize{"flash_0731",
+                                                    "config.DeepSeek-V4-Flash-0731.json",
                                                     HeadKind::kDSpark, 3, 72317, 166878536440},
-                                           FullSize{"config.DeepSeek-V4-Pro.json", HeadKind::kMtp,
-                                                    1, 145116, 864704792696}));
+                                           FullSize{"pro", "config.DeepSeek-V4-Pro.json",
+                                                    HeadKind::kMtp, 1, 145116, 864704792696}),
+                         [](const auto& size) { return size.param.name; });
 
 TEST(InspectTest, ListsEverythingThatIsWrong) {
   const FairyCopy copy;
@@ -155,7 +158,7 @@ TEST(InspectTest, DeepReadsScales) {
   EXPECT_THAT(run.out, AllOf(HasSubstr(broken), HasSubstr("255")));
 }
 
-// What is wrong, and the part of the message that names it.
+// A damaged file, and the part of the message that names the damage.
 struct Damage {
   const char* file;
   std::function<std::string(std::string)> edit;  // empty: the file is removed

@@ -1,4 +1,4 @@
-// What /proc tells of other processes.
+// Reads the state of other processes in /proc.
 #pragma once
 
 #include <sys/types.h>

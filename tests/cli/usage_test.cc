@@ -113,6 +113,9 @@ struct BadValue {
   const char* option;
   const char* value;
   const char* message;
+  friend void PrintTo(const BadValue& bad, std::ostream* out) {
+    *out << bad.option << " " << bad.value;
+  }
 };
 
 class BadValueTest : public ::testing::TestWithParam<BadValue> {};

@@ -1,4 +1,4 @@
-"""What the scripts of the client programs share.
+"""Checks that the scripts of the client programs share.
 
 matrix.py runs each script in an environment that has its client, with the server's address in
 FATHOM_URL. The model of that server is the embedded one: it writes tales whatever it is asked, so a

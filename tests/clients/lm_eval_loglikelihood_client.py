@@ -19,7 +19,7 @@ def tokens_of(text):
 
 
 def greedy(prompt):
-    """What the model goes on with: its text, and the sum of its log probabilities."""
+    """Returns the text that the model goes on with, and the sum of its log probabilities."""
     choice = post("/v1/completions", {"model": MODEL, "prompt": prompt, "max_tokens": N_TOKENS,
                                       "temperature": 0, "logprobs": 1})["choices"][0]
     return choice["text"], sum(choice["logprobs"]["token_logprobs"])

@@ -147,7 +147,7 @@ TEST_P(CommunicatorTest, SumsFewerPartsThanRanks) {
         continue;
       }
       std::vector<float> sum(2, 7);
-      const Piece mine = PartsOf(n_parts, ranks.rank(), ranks.size());
+      const Piece mine = DivideParts(n_parts, ranks.rank(), ranks.size());
       const Matrix<const float> rows = {parts.data() + 2 * mine.first, mine.count, 2};
       ASSERT_TRUE(ranks.AllReduceParts(rows, n_parts, sum).has_value());
       EXPECT_TRUE(sum[0] == 0 && std::signbit(sum[0]));  // nothing is added to it
@@ -289,21 +289,21 @@ TEST(CommunicatorFailureTest, RefusesAMessageOfAnotherSize) {
 }
 
 TEST(CommunicatorFailureTest, AnAlarmEndsEveryWait) {
-  AbortFlag alarm;
+  AbortFlag abort_flag;
   RunRanks(
       3,
       [&](Communicator& ranks) {
         if (ranks.rank() == 2) {
           // Computes, and sends nothing, until the others have given up.
           std::this_thread::sleep_for(std::chrono::milliseconds(100));
-          EXPECT_TRUE(alarm.Raise({ErrorCode::kUnavailable, "rank 2 does not answer"}));
-          EXPECT_FALSE(alarm.Raise({ErrorCode::kUnavailable, "something else"}));
+          EXPECT_TRUE(abort_flag.Raise({ErrorCode::kUnavailable, "rank 2 does not answer"}));
+          EXPECT_FALSE(abort_flag.Raise({ErrorCode::kUnavailable, "something else"}));
         }
-        const Status status = ranks.rank() == 2 ? alarm.Check() : ranks.Barrier();
+        const Status status = ranks.rank() == 2 ? abort_flag.Check() : ranks.Barrier();
         ASSERT_FALSE(status.has_value());
         EXPECT_EQ(status.error().message, "rank 2 does not answer");
       },
-      alarm);
+      abort_flag);
 }
 
 }  // namespace

@@ -41,21 +41,21 @@ TEST(RankLinkTest, FailuresKeepTheirKind) {
 TEST(HeartbeatTest, SaysThatItLivesAndHearsOfFailures) {
   int pair[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-  AbortFlag alarm;
+  AbortFlag abort_flag;
   {
-    const Heartbeat heartbeat(pair[1], Watcher::kLauncher, alarm);
+    const Heartbeat heartbeat(pair[1], Watcher::kLauncher, abort_flag);
     char buffer[6];
     ASSERT_EQ(::recv(pair[0], buffer, sizeof(buffer), MSG_WAITALL), 6);
     EXPECT_EQ(std::string(buffer, 6), "alive\n");
-    EXPECT_FALSE(alarm.raised());
+    EXPECT_FALSE(abort_flag.raised());
     TellFailure(pair[0], {ErrorCode::kIo, "rank 3: was killed"});
-    for (int i = 0; i < 500 && !alarm.raised(); ++i) {
+    for (int i = 0; i < 500 && !abort_flag.raised(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
-  ASSERT_FALSE(alarm.Check().has_value());
-  EXPECT_EQ(alarm.Check().error().message, "rank 3: was killed");
-  EXPECT_EQ(alarm.Check().error().code, ErrorCode::kUnavailable);
+  ASSERT_FALSE(abort_flag.Check().has_value());
+  EXPECT_EQ(abort_flag.Check().error().message, "rank 3: was killed");
+  EXPECT_EQ(abort_flag.Check().error().code, ErrorCode::kUnavailable);
   ::close(pair[0]);
   ::close(pair[1]);
 }

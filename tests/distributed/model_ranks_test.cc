@@ -82,13 +82,13 @@ TEST(ModelRanksTest, TheErrorNamesWhatTheExchangeOfExpertsNeeds) {
 TEST(ModelRanksTest, TheFusedExchangeIsTakenWhereItCanBe) {
   ModelConfig config = Fairy();
   RankCounts counts = {.n_tensor = 2, .expert_parallel = true};
-  EXPECT_EQ(PathOf(config, counts), ExpertPath::kFused);
+  EXPECT_EQ(ChooseExpertPath(config, counts), ExpertPath::kFused);
   counts.expert_path = ExpertPath::kGather;
-  EXPECT_EQ(PathOf(config, counts), ExpertPath::kGather);
+  EXPECT_EQ(ChooseExpertPath(config, counts), ExpertPath::kGather);
   counts.expert_path.reset();
   config.hidden_size = 192;
-  EXPECT_EQ(PathOf(config, counts), ExpertPath::kGather);
-  EXPECT_EQ(PathOf(Fairy(), {.n_tensor = 2}), ExpertPath::kGather);
+  EXPECT_EQ(ChooseExpertPath(config, counts), ExpertPath::kGather);
+  EXPECT_EQ(ChooseExpertPath(Fairy(), {.n_tensor = 2}), ExpertPath::kGather);
 }
 
 TEST(ModelRanksTest, DataRanksOfAStageAreNeighbours) {

@@ -98,7 +98,7 @@ TEST(ExpertBalancerTest, HoldsEveryExpertWhateverTheLoad) {
     ASSERT_TRUE(CheckCounts(counts).has_value());
     const ExpertPlacement placement = BalanceExperts(load, counts);
     ASSERT_EQ(std::ssize(placement.physical_to_logical), n_physical);
-    const ExpertPlacement again = PlacementOf(placement.physical_to_logical, n_logical);
+    const ExpertPlacement again = MakePlacement(placement.physical_to_logical, n_logical);
     for (std::size_t e = 0; e < load.size(); ++e) {
       std::vector<std::int32_t> replicas = placement.logical_to_physical[e];
       ASSERT_FALSE(replicas.empty());

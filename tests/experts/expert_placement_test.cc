@@ -11,7 +11,7 @@ namespace {
 constexpr ExpertCounts kCounts = {.n_logical = 4, .n_physical = 6, .n_ranks = 3};
 
 ReplicaMap MapOf(std::vector<std::int32_t> physical_to_logical, std::int64_t block = 0) {
-  return {block, kCounts, PlacementOf(physical_to_logical, kCounts.n_logical)};
+  return {block, kCounts, MakePlacement(physical_to_logical, kCounts.n_logical)};
 }
 
 TEST(ReplicaMapTest, PhysicalExpertsAreCutEvenly) {

@@ -211,7 +211,7 @@ class EmbeddedModel : public ::testing::Test {
     });
   }
 
-  BlockPlacements PlacementOf(Model& model) {
+  BlockPlacements MakePlacement(Model& model) {
     Result<BlockPlacements> placements = GatherPlacements(PlacedExperts::Of(model));
     EXPECT_TRUE(placements.has_value());
     return *std::move(placements);
@@ -230,7 +230,7 @@ TEST_F(EmbeddedModel, WhereOneRankHasNoMemoryAllKeepTheOldPlacement) {
       4, [](ExpertOptions& options, int rank) { options.max_moved_bytes = rank == 2 ? 1000 : 0; },
       [&](Model& model, int rank) {
         Sequence sequence(model.config(), 0, tokens_);
-        const BlockPlacements before = PlacementOf(model);
+        const BlockPlacements before = MakePlacement(model);
         testing::Step(model, {{&sequence, 60}});
         ExpertRebalancer rebalancer(PlacedExperts::Of(model));
         ASSERT_TRUE(rebalancer.Start());
@@ -244,7 +244,7 @@ TEST_F(EmbeddedModel, WhereOneRankHasNoMemoryAllKeepTheOldPlacement) {
         EXPECT_GT(report.n_kept_blocks, 0);
         EXPECT_EQ(report.failure.substr(0, 56),
                   "expert rank 2: moved experts: expected at most 1000 byte");
-        const BlockPlacements after = PlacementOf(model);
+        const BlockPlacements after = MakePlacement(model);
         std::int64_t n_same = 0;
         for (std::size_t block = 0; block < after.size(); ++block) {
           n_same += before[block] == after[block] ? 1 : 0;
@@ -272,7 +272,7 @@ TEST_F(EmbeddedModelDeathTest, WhereOneRankMayNotLockAllKeepTheOldPlacement) {
     ASSERT_TRUE(ranks.Barrier());
     ASSERT_TRUE(rank != 0 || testing::LimitLocks(65536));
     ASSERT_TRUE(ranks.Barrier());
-    const BlockPlacements before = PlacementOf(model);
+    const BlockPlacements before = MakePlacement(model);
     ExpertRebalancer rebalancer(PlacedExperts::Of(model));
     ASSERT_TRUE(rebalancer.Start());
     while (rebalancer.is_running()) {
@@ -280,7 +280,7 @@ TEST_F(EmbeddedModelDeathTest, WhereOneRankMayNotLockAllKeepTheOldPlacement) {
     }
     EXPECT_GT(rebalancer.report().n_kept_blocks, 0);
     EXPECT_EQ(rebalancer.report().n_moved_blocks, 0);
-    EXPECT_EQ(PlacementOf(model), before);
+    EXPECT_EQ(MakePlacement(model), before);
     testing::Step(model, {{&sequence, sequence.left()}});
     testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
     if (rank == 0) std::fputs(rebalancer.report().failure.c_str(), stderr);
@@ -300,7 +300,7 @@ TEST_F(EmbeddedModel, ARankThatGoesWhileExpertsMoveLeavesTheOldPlacement) {
       [&](Model& model, int rank) {
         Sequence sequence(model.config(), 0, tokens_);
         testing::Step(model, {{&sequence, 60}});
-        const BlockPlacements before = PlacementOf(model);
+        const BlockPlacements before = MakePlacement(model);
         ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
         ASSERT_TRUE(rebalancer.Start());
         testing::Step(model, {{&sequence, 3}});
@@ -314,7 +314,7 @@ TEST_F(EmbeddedModel, ARankThatGoesWhileExpertsMoveLeavesTheOldPlacement) {
         ASSERT_FALSE(ran.has_value());
         EXPECT_EQ(ran.error().message, "rank 1 has closed its connection: it has ended");
         EXPECT_FALSE(rebalancer.Finish().has_value());
-        EXPECT_EQ(PlacementOf(model), before);
+        EXPECT_EQ(MakePlacement(model), before);
         EXPECT_EQ(rebalancer.report().n_moved_blocks, 0);
       });
 }
@@ -363,7 +363,7 @@ TEST_F(EmbeddedModel, TheEndComesWhileABlockIsOnItsWay) {
         [&](Model& model, int rank) {
           Sequence sequence(model.config(), 0, tokens_);
           testing::Step(model, {{&sequence, 60}});
-          const BlockPlacements before = PlacementOf(model);
+          const BlockPlacements before = MakePlacement(model);
           ExpertRebalancer rebalancer(PlacedExperts::Of(model), kBytes);
           ASSERT_TRUE(rebalancer.Start());
           testing::Step(model, {{&sequence, 5}});
@@ -378,7 +378,7 @@ TEST_F(EmbeddedModel, TheEndComesWhileABlockIsOnItsWay) {
             testing::Step(model, {{&sequence, sequence.left()}});
             testing::ExpectSameBits(*expected_, sequence, kTokens, "rank " + std::to_string(rank));
           } else {
-            EXPECT_EQ(PlacementOf(model), before);
+            EXPECT_EQ(MakePlacement(model), before);
           }
           ASSERT_TRUE(PlacedExperts::Of(model).ranks().expert->Barrier());
         });
@@ -448,15 +448,15 @@ TEST_F(EmbeddedModel, ASavedPlacementIsWhereTheNextRunBegins) {
         EXPECT_EQ(n_ended, 1);
         ASSERT_TRUE(schedule.AfterStep(119));
         EXPECT_EQ(n_ended, 1);
-        if (rank == 0) saved = PlacementText(PlacementOf(model), owner);
+        if (rank == 0) saved = PlacementText(MakePlacement(model), owner);
       });
   const Result<BlockPlacements> read = ParsePlacement(saved, "experts.json", owner);
   ASSERT_TRUE(read.has_value()) << read.error().message;
   OnRanks(
       4, [&](ExpertOptions& options, int) { options.placement = *read; },
       [&](Model& model, int rank) {
-        EXPECT_EQ(PlacementOf(model), *read);
-        EXPECT_NE(PlacementOf(model)[0],
+        EXPECT_EQ(MakePlacement(model), *read);
+        EXPECT_NE(MakePlacement(model)[0],
                   (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3}));
         const Sequence found = testing::RunAlone(model, tokens_, {100, 47, 1});
         testing::ExpectSameBits(*expected_, found, kTokens, "rank " + std::to_string(rank));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -17,7 +16,7 @@ ReplicaMap TransferMap(const std::vector<std::int32_t>& physical_to_logical, std
   return {
       0,
       {.n_logical = n_logical, .n_physical = std::ssize(physical_to_logical), .n_ranks = n_ranks},
-      PlacementOf(physical_to_logical, n_logical)};
+      MakePlacement(physical_to_logical, n_logical)};
 }
 
 TEST(ExpertTransferTest, WhatIsThereIsNotSentAndSendersTakeTurns) {

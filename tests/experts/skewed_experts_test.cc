@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>

@@ -1,4 +1,4 @@
-// What the arithmetic probe sends to a device, with the model in the device's place.
+// Runs the arithmetic probe with the model of the arithmetic in the device's place.
 #include <gtest/gtest.h>
 
 #include <bit>

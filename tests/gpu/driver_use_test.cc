@@ -1,5 +1,5 @@
-// What a model uses of a driver: the memory that was planned, no waits before logits, and the same
-// launches in steps of one size.
+// A model allocates the memory that was planned, does not wait before the logits, and launches the
+// same in steps of one size.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,7 @@ TEST(GpuDriverUse, NoStepWaitsBeforeItsLogits) {
   EXPECT_GT(use.n_waits, 0);
 }
 
-// What differs between steps lies in memory of the device, so that a driver can launch them as
+// Values that differ between steps lie in memory of the device, so that a driver can launch them as
 // graphs: here while an index layer goes from 34 to 36 rows, of which it chooses 32.
 TEST(GpuDriverUse, StepsOfOneSizeLaunchTheSame) {
   constexpr std::int32_t kPrompt = 136;

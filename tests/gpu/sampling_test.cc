@@ -54,8 +54,8 @@ class RandomValues {
   std::mt19937 random_;
 };
 
-// Of every kind: ties, zeros of both signs, subnormal and huge numbers; now and then one that is
-// not finite.
+// Returns logits of every kind: ties, zeros of both signs, subnormal and huge numbers; now and then
+// one that is not finite.
 std::vector<float> RandomLogits(RandomValues& random, std::int64_t vocabulary) {
   const float scale = random.OneOf({0.0f, 1e-44f, 1e-3f, 1.0f, 3.0f, 8.0f, 30.0f, 1e30f});
   const float step = random.OneOf({0.0f, 0.0f, 0.25f, 1.0f});  // of numbers that make ties

@@ -1,5 +1,5 @@
-// What a request costs before it is whole: heads that are refused, bodies that stop, and the
-// reserve.
+// Bounds the cost of a request before it is whole: heads that are refused, bodies that stop, and
+// the reserve.
 #include <gtest/gtest.h>
 
 #include <atomic>

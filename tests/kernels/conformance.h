@@ -72,7 +72,7 @@ class Data {
   std::mt19937 random_;
 };
 
-// What is compared with the reference.
+// A backend that is compared with the reference.
 struct Subject {
   std::string name;
   std::optional<Isa> isa;      // the CPU backend with this instruction set, on 1, 2 and 3 threads

@@ -1,4 +1,4 @@
-// What a step brings and copies, and faults in what it finds: every backend does as the reference.
+// Steps bring inputs, copy, and find faults in data: every backend does as the reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

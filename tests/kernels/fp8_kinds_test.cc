@@ -136,8 +136,8 @@ TEST(Fp8KindsTogether, FnIsTheFormatOfTheCpu) {
   }
 }
 
-// What a matrix unit of FNUZ makes of codes of FN: half the number, so that a doubled scale gives
-// the product.
+// A matrix unit of FNUZ reads a code of FN as half its number, so that a doubled scale gives the
+// product.
 TEST(Fp8KindsTogether, FnReadAsFnuzIsHalfTheNumber) {
   for (std::uint32_t code = 0; code < 256; ++code) {
     const float number = Fp8ToFloat<E4m3Fn>(code);

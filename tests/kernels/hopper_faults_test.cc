@@ -79,8 +79,7 @@ TEST_P(HopperFaults, OfBarriersAndCopies) {
   }
 }
 
-// What is wrong shows at one of two places: before or behind the end of a copy, or of another
-// thread.
+// The fault shows at one of two places: before or behind the end of a copy, or of another thread.
 TEST_P(HopperFaults, OfWhatIsNotOver) {
   const auto either = [](const char* one, const char* other) {
     return AllOf(StartsWith("kernel Tested, block (0, 0): thread "),

@@ -183,6 +183,7 @@ TEST(ReferenceAttention, SelectedRowsAgreeWithDoubleArithmetic) {
 }
 
 struct Case {
+  const char* name;
   int ratio;
   std::int64_t window;
   std::int64_t top_k;
@@ -191,7 +192,7 @@ struct Case {
 class ReferenceAttentionChunks : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ReferenceAttentionChunks, GiveTheSameBits) {
-  const auto [ratio, window, top_k] = GetParam();
+  const auto [name, ratio, window, top_k] = GetParam();
   Layer layer{.ratio = ratio, .window = window, .length = 300, .top_k = top_k};
   layer.Fill(4);
   const Owned<Bf16> whole = Attend(layer, {300});
@@ -202,8 +203,12 @@ TEST_P(ReferenceAttentionChunks, GiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceAttentionChunks,
-                         ::testing::Values(Case{0, 128, 0}, Case{0, 16, 0}, Case{4, 64, 20},
-                                           Case{4, 8, 0}, Case{128, 128, 0}));
+                         ::testing::Values(Case{"window_128", 0, 128, 0},
+                                           Case{"window_16", 0, 16, 0},
+                                           Case{"selected_rows", 4, 64, 20},
+                                           Case{"no_selected_rows", 4, 8, 0},
+                                           Case{"all_compressed_rows", 128, 128, 0}),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST(ReferenceAttention, DraftLayersStoreTheKeyOfAPositionOneRowFurther) {
   const Owned<Bf16> keys = Random(5).Bf16s(3, kHeadDim);

@@ -1,4 +1,4 @@
-// What is said of drivers and devices that cannot be used, and what is found of those that can.
+// Errors of drivers and devices that cannot be used, and the properties of devices that can.
 #include "kernels/vendor/vendor_module.h"
 
 #include <gmock/gmock.h>

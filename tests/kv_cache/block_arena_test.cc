@@ -21,11 +21,11 @@ TEST(BlockArena, AWholeArenaOfEitherKind) {
       const std::int64_t n = kind == BlockKind::kHistory ? 5 * per_slab : 5;
       std::vector<std::int32_t> taken;
       for (std::int64_t i = 0; i < n; ++i) {
-        const auto block = arena.Take(kind);
+        const auto block = arena.Allocate(kind);
         ASSERT_TRUE(block);
         taken.push_back(*block);
       }
-      EXPECT_FALSE(arena.Take(kind));
+      EXPECT_FALSE(arena.Allocate(kind));
       EXPECT_FALSE(arena.HasRoom({.history = 1}));
       EXPECT_FALSE(arena.HasRoom({.window = 1}));
       EXPECT_TRUE(arena.HasRoom({}));
@@ -34,7 +34,7 @@ TEST(BlockArena, AWholeArenaOfEitherKind) {
         EXPECT_EQ(taken[static_cast<std::size_t>(i)], i);
       }
       for (const std::int32_t block : taken) {
-        arena.Return(kind, block);
+        arena.Free(kind, block);
       }
       EXPECT_EQ(arena.n_free_slabs(), 5);
       EXPECT_TRUE(arena.HasRoom({.window = 5}));
@@ -44,20 +44,20 @@ TEST(BlockArena, AWholeArenaOfEitherKind) {
 
 TEST(BlockArena, OfNothing) {
   BlockArena arena(0, 1);
-  EXPECT_FALSE(arena.Take(BlockKind::kHistory));
-  EXPECT_FALSE(arena.Take(BlockKind::kWindow));
+  EXPECT_FALSE(arena.Allocate(BlockKind::kHistory));
+  EXPECT_FALSE(arena.Allocate(BlockKind::kWindow));
 }
 
 TEST(BlockArena, ReservedSlabsAreForHistory) {
   BlockArena arena(4, 2, 3);
   EXPECT_TRUE(arena.HasRoom({.history = 6, .window = 1}));
   EXPECT_FALSE(arena.HasRoom({.window = 2}));
-  EXPECT_EQ(arena.Take(BlockKind::kWindow), 3);
-  EXPECT_FALSE(arena.Take(BlockKind::kWindow));
+  EXPECT_EQ(arena.Allocate(BlockKind::kWindow), 3);
+  EXPECT_FALSE(arena.Allocate(BlockKind::kWindow));
   for (int i = 0; i < 6; ++i) {
-    EXPECT_TRUE(arena.Take(BlockKind::kHistory));
+    EXPECT_TRUE(arena.Allocate(BlockKind::kHistory));
   }
-  EXPECT_FALSE(arena.Take(BlockKind::kHistory));
+  EXPECT_FALSE(arena.Allocate(BlockKind::kHistory));
 }
 
 // A model of an arena that is a list of what is in use.
@@ -96,7 +96,7 @@ class ArenaWalk {
     const BlockCounts one = {.history = kind == BlockKind::kHistory ? 1 : 0,
                              .window = kind == BlockKind::kWindow ? 1 : 0};
     const bool room = arena_.HasRoom(one);
-    const auto block = arena_.Take(kind);
+    const auto block = arena_.Allocate(kind);
     ASSERT_EQ(block.has_value(), room);
     if (block) {
       live_.push_back({kind, *block, 1});
@@ -110,7 +110,7 @@ class ArenaWalk {
       arena_.Share(use.kind, use.block);
       use.uses += 1;
     } else {
-      arena_.Return(use.kind, use.block);
+      arena_.Free(use.kind, use.block);
       use.uses -= 1;
     }
     ASSERT_EQ(arena_.uses(use.kind, use.block), use.uses);
@@ -150,11 +150,11 @@ TEST(BlockArena, NoTwoBlocksShareBytes) {
 
 TEST(BlockArenaDeathTest, AFreeBlockCannotBeReturnedOrShared) {
   BlockArena arena(2, 2);
-  const std::int32_t block = arena.Take(BlockKind::kHistory).value();
-  arena.Return(BlockKind::kHistory, block);
-  EXPECT_DEATH(arena.Return(BlockKind::kHistory, block), "returning a block that is not in use");
+  const std::int32_t block = arena.Allocate(BlockKind::kHistory).value();
+  arena.Free(BlockKind::kHistory, block);
+  EXPECT_DEATH(arena.Free(BlockKind::kHistory, block), "freeing a block that is not in use");
   EXPECT_DEATH(arena.Share(BlockKind::kWindow, 0), "sharing a block that is not in use");
-  EXPECT_DEATH(arena.Return(BlockKind::kWindow, 2), "returning a block that is not in use");
+  EXPECT_DEATH(arena.Free(BlockKind::kWindow, 2), "freeing a block that is not in use");
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "tests/kv_cache/stored_block.h"
@@ -32,8 +31,8 @@ TEST_P(DiskBlocksTest, ABlockComesBackAsItWas) {
   ASSERT_TRUE(disk) << disk.error().message;
   const std::vector<Token> tokens(static_cast<std::size_t>(kBlockTokens), 7);
   for (const BlockKind kind : {BlockKind::kHistory, BlockKind::kWindow}) {
-    const std::int32_t stored = cache->arena().Take(kind).value();
-    const std::int32_t loaded = cache->arena().Take(kind).value();
+    const std::int32_t stored = cache->arena().Allocate(kind).value();
+    const std::int32_t loaded = cache->arena().Allocate(kind).value();
     const std::int64_t n_bytes = cache->BlockBytes(kind);
     std::vector<std::byte> bytes;
     for (std::int64_t i = 0; i < n_bytes; ++i) {

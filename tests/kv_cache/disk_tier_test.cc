@@ -5,13 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <latch>
 #include <random>
 #include <thread>
 
-#include "kv_cache/layout.h"
 #include "tests/kv_cache/stored_block.h"
 #include "tests/testing/checkpoint_files.h"
 #include "tests/testing/shared_data.h"

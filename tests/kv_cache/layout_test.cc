@@ -90,8 +90,8 @@ TEST(Layout, DividedRowsAreAnEqualShareOnEveryRank) {
         EXPECT_EQ(BytesPerSequence(shape).constant, BytesPerSequence(whole).constant);
         EXPECT_EQ(RowsOfBlock(4, shape), 32 / n);
         EXPECT_EQ(RowsOfBlock(128, shape), 1);
-        EXPECT_LT(HistoryLayoutOf(shape).bytes, HistoryLayoutOf(whole).bytes);
-        EXPECT_EQ(WindowLayoutOf(shape).bytes, WindowLayoutOf(whole).bytes);
+        EXPECT_LT(MakeHistoryLayout(shape).bytes, MakeHistoryLayout(whole).bytes);
+        EXPECT_EQ(MakeWindowLayout(shape).bytes, MakeWindowLayout(whole).bytes);
       }
     }
   }
@@ -108,8 +108,8 @@ TEST(Layout, ConstantsAreThoseOfTheSpecification) {
 
 TEST(Layout, RollbackAddsItsPositionsToWindowAndTails) {
   for (const int ratio : {0, 4, 128}) {
-    const LayerLayout without = LayoutOf(ratio, Shape({ratio}, 1000, 0));
-    const LayerLayout with = LayoutOf(ratio, Shape({ratio}, 1000, 8));
+    const LayerLayout without = MakeLayerLayout(ratio, Shape({ratio}, 1000, 0));
+    const LayerLayout with = MakeLayerLayout(ratio, Shape({ratio}, 1000, 8));
     EXPECT_EQ(with.window_slots, 136);
     EXPECT_EQ(with.tail_slots, ratio == 0 ? 0 : without.tail_slots + 8);
     EXPECT_EQ(with.compressed_rows, without.compressed_rows);
@@ -124,19 +124,19 @@ TEST(Layout, RollbackAddsItsPositionsToWindowAndTails) {
 }
 
 TEST(Layout, RowsOfAnUnevenContextAreTheCompleteOnes) {
-  const LayerLayout csa = LayoutOf(4, Shape({4}, 1023));
+  const LayerLayout csa = MakeLayerLayout(4, Shape({4}, 1023));
   EXPECT_EQ(csa.compressed_rows, 255);
   EXPECT_EQ(csa.index_rows, 255);
   EXPECT_EQ(csa.tail_slots, 8);
   EXPECT_EQ(csa.tail_width, 1024);
   EXPECT_EQ(csa.index_tail_width, 256);
-  const LayerLayout hca = LayoutOf(128, Shape({128}, 1023));
+  const LayerLayout hca = MakeLayerLayout(128, Shape({128}, 1023));
   EXPECT_EQ(hca.compressed_rows, 7);
   EXPECT_EQ(hca.index_rows, 0);
   EXPECT_EQ(hca.tail_slots, 128);
   EXPECT_EQ(hca.tail_width, 512);
   EXPECT_EQ(hca.index_tail_width, 0);
-  const LayerLayout window = LayoutOf(0, Shape({0}, 1023));
+  const LayerLayout window = MakeLayerLayout(0, Shape({0}, 1023));
   EXPECT_EQ(window.compressed_rows, 0);
   EXPECT_EQ(window.tail_slots, 0);
 }

@@ -36,7 +36,7 @@ class PrefixCacheTest : public ::testing::Test {
                      .max_context = 2'000,
                      .n_sequences = 3};
     const LayerBytes bytes = BytesPerSequence(shape);
-    shape.memory_bytes = shape.n_sequences * bytes.constant + 12 * WindowLayoutOf(shape).bytes;
+    shape.memory_bytes = shape.n_sequences * bytes.constant + 12 * MakeWindowLayout(shape).bytes;
     Result<SequenceCache> cache = SequenceCache::Create(backend_, shape);
     ASSERT_TRUE(cache) << cache.error().message;
     cache_.emplace(std::move(*cache));
@@ -264,7 +264,7 @@ TEST_F(PrefixCacheTest, InsertedBlocksAreFoundAndGoLast) {
   Read("a");
   Read("x");
   BlockArena& arena = cache_->arena();
-  const auto take = [&](BlockKind kind) { return arena.Take(kind).value(); };
+  const auto take = [&](BlockKind kind) { return arena.Allocate(kind).value(); };
   names_[KeyOfLast("ab")] = "ab";
   prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), TokensOf("b"), take(BlockKind::kHistory),
                   kNoBlock);
@@ -285,7 +285,8 @@ TEST_F(PrefixCacheTest, AKeyOfOtherTokensIsNoMatch) {
   BlockArena& arena = cache_->arena();
   names_[KeyOfLast("ab")] = "a and something else";
   prefix_->Insert(KeyOfLast("ab"), KeyOfLast("a"), TokensOf("?"),
-                  arena.Take(BlockKind::kHistory).value(), arena.Take(BlockKind::kWindow).value());
+                  arena.Allocate(BlockKind::kHistory).value(),
+                  arena.Allocate(BlockKind::kWindow).value());
   ExpectMatch(Find("abc"), 1, 1);
   Begin(1, "abcd");
   EXPECT_TRUE(chains_[1].collided);

@@ -185,7 +185,7 @@ class CacheWalk {
     const bool with_window = Below(2) == 0;
     if (n_known < text.size() && MakeRoom({1, with_window ? 1 : 0}, false)) {
       const auto take = [&](BlockKind kind) {
-        const std::int32_t block = cache_.arena().Take(kind).value();
+        const std::int32_t block = cache_.arena().Allocate(kind).value();
         Fill(kind, block, keys[n_known]);
         return block;
       };
@@ -318,7 +318,7 @@ TEST_P(PrefixCacheWalk, AgreesWithItsModel) {
                        .n_sequences = kSlots,
                        .memory_bytes = 1};
       const std::int64_t tails = kSlots * 8 * 2 * (2 * 64 + 2 * kIndexDim) * 4;
-      shape.memory_bytes = tails + n_slabs * (WindowLayoutOf(shape).bytes + 1'000);
+      shape.memory_bytes = tails + n_slabs * (MakeWindowLayout(shape).bytes + 1'000);
       Result<SequenceCache> cache = SequenceCache::Create(*backend, shape);
       ASSERT_TRUE(cache) << cache.error().message;
       CacheWalk walk(*cache, static_cast<std::uint32_t>(window + n_slabs));

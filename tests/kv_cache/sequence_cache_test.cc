@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <random>
-#include <span>
 #include <vector>
 
 #include "kernels/reference/reference_backend.h"
@@ -135,14 +134,14 @@ TEST(SequenceCache, AllocatesTheMemoryItIsGiven) {
     const std::int64_t window_keys =
         std::ssize(shape.ratios) * (shape.sliding_window + shape.rollback) * KeyBytes(shape.keys);
     const std::int64_t tails = shape.n_sequences * (bytes.constant - window_keys);
-    shape.memory_bytes = tails + 30 * WindowLayoutOf(shape).bytes;
+    shape.memory_bytes = tails + 30 * MakeWindowLayout(shape).bytes;
     Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
     ASSERT_TRUE(cache) << cache.error().message;
     EXPECT_LE(cache->bytes(), shape.memory_bytes);
     EXPECT_GT(cache->bytes() + cache->SlabBytes() + 64 * 4 * std::ssize(shape.ratios),
               shape.memory_bytes);
-    EXPECT_EQ(cache->BlockBytes(BlockKind::kHistory), HistoryLayoutOf(shape).bytes);
-    shape.memory_bytes = tails + 2 * WindowLayoutOf(shape).bytes;
+    EXPECT_EQ(cache->BlockBytes(BlockKind::kHistory), MakeHistoryLayout(shape).bytes);
+    shape.memory_bytes = tails + 2 * MakeWindowLayout(shape).bytes;
     const Result<SequenceCache> too_small = SequenceCache::Create(backend, shape);
     ASSERT_FALSE(too_small);
     EXPECT_EQ(too_small.error().code, ErrorCode::kOutOfMemory);
@@ -259,7 +258,7 @@ TEST(SequenceCache, WithoutFreeBlocksNothingChanges) {
   shape.memory_bytes = 1;
   const Result<SequenceCache> nothing = SequenceCache::Create(backend, shape);
   ASSERT_FALSE(nothing);
-  shape.memory_bytes = 2 * 8 * 2 * (128 + 256) * 4 + 8 * (WindowLayoutOf(shape).bytes + 9'000);
+  shape.memory_bytes = 2 * 8 * 2 * (128 + 256) * 4 + 8 * (MakeWindowLayout(shape).bytes + 9'000);
   Result<SequenceCache> cache = SequenceCache::Create(backend, shape);
   ASSERT_TRUE(cache) << cache.error().message;
   std::int64_t stands = 0;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tests/model/golden.h"
 #include "tests/model/test_model.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -135,7 +134,7 @@ Batch RandomBatch(const ModelConfig& config, std::int64_t n_tokens, unsigned see
   return batch;
 }
 
-// Scales of routed experts are read when the expert is first chosen (ExpertAdmission).
+// Scales of routed experts are read when the expert is first chosen (ExpertStore::Acquire).
 class ExpertScales : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
@@ -166,7 +165,8 @@ TEST_P(ExpertScales, MustBeNumbersWhenTheExpertIsUsed) {
   EXPECT_LT(n_refused, 40) << "tokens that do not need the expert run";
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"));
+INSTANTIATE_TEST_SUITE_P(Matrices, ExpertScales, ::testing::Values("w1", "w2", "w3"),
+                         [](const auto& matrix) { return std::string(matrix.param); });
 
 TEST(ModelForwardErrors, ASequenceBeginsAnewAfterABrokenExpert) {
   EditedCheckpoint copy(FairyDirectory());

@@ -76,8 +76,8 @@ class HeldBlocks {
   explicit HeldBlocks(SequenceCache& cache) : cache_(cache) {}
   ~HeldBlocks() {
     for (std::size_t i = 0; i < history_.size(); ++i) {
-      cache_.arena().Return(BlockKind::kHistory, history_[i]);
-      cache_.arena().Return(BlockKind::kWindow, windows_[i]);
+      cache_.arena().Free(BlockKind::kHistory, history_[i]);
+      cache_.arena().Free(BlockKind::kWindow, windows_[i]);
     }
   }
   HeldBlocks(const HeldBlocks&) = delete;

@@ -25,13 +25,13 @@ COUNT_BODY = {"messages": [{"role": "user", "content": LONG_TEXT}]}
 
 
 def processor_seconds(pid):
-    """What a process has worked so far."""
+    """Returns the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def processor_seconds_of_ended():
-    """What all processes have worked that this one has started, and that have ended."""
+    """Returns the processor time of all processes that this one has started and that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -1,4 +1,4 @@
-"""What hostile clients send to `fathom serve`: bounded in time and memory, and answered."""
+"""Sends to `fathom serve` what hostile clients send: bounded in time and memory, and answered."""
 
 import http.client
 import json

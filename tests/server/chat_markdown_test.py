@@ -15,7 +15,7 @@ from stub_chat_server import StubServer
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
 
-# What blocks and lines are made of.
+# The pieces of blocks and lines.
 FRAGMENTS = ["word", " ", "  ", "\n", "\n\n", "# ", "- ", "* ", "1. ", "2) ", "> ", "```", "```py\n",
              "~~~", "|", "|-|-|\n", "| a | b |\n", "---\n", "    ", "*", "**", "_", "~~", "`", "``",
              "[", "]", "(", ")", "![", "<", ">", "\\", "https://example.com/a_b", "[x](mailto:a@b.c)",
@@ -29,7 +29,7 @@ REPEATED = ["*", "**a ", "*a _b ", "_a", "~~a", "`", "` `` ", "[", "[a](", "![",
             "<https://", "- [ ] ", "$", "$a", "$a ", "$1", "$$", "$$a\n", "\\[a\n", "\\(",
             "$$\\frac{", "\\(\\sqrt[", "$$\n{", "$$\n\\left(", "$$\nx^_", "$$\n\\begin{matrix}&",
             "$$\n\\text{", "$$\n\\hat\\"]
-# The same as code of these languages.
+# Pieces that are repeated as code of these languages.
 CODE_REPEATED = ['"', "'", '"\\', "/*", "`", "/[", "=/[=", "/ ", "= /a", "#", " ", "1", "1.'", "a",
                  "a ", "_-", "- ", "<", "</a", "=\"", '"""', "a:", "@", '"a"  ', "\\", "[", "$",
                  "a!", "; "]

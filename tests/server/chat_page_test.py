@@ -28,7 +28,7 @@ url = ""       # of a server that runs
 
 
 def contrast(*colors):
-    """Of two colours, as the Web Content Accessibility Guidelines have it. "rgb(1, 2, 3)"."""
+    """The contrast of two colours, "rgb(1, 2, 3)", by the Web Content Accessibility Guidelines."""
     def luminance(color):
         parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
         red, green, blue = (part / 12.92 if part <= .04045 else ((part + .055) / 1.055) ** 2.4
@@ -294,7 +294,7 @@ class ScriptedTest(ChatAnswerTests, ChatStoreTests, PageTest):
         self.assertEqual([r for r in requests if not r.startswith((self.stub.url, "data:"))], [])
 
     def test_policy_stops_what_the_page_would_not(self):
-        """What an injection would try if it had got into the page."""
+        """Does what an injection would try if it had got into the page."""
         self.page.evaluate("""() => {
           const script = document.createElement('script');
           try { script.textContent = "window.ran = 'inline'"; } catch {}

@@ -73,7 +73,7 @@ async def read_stream(port, path, body):
 
 
 def answers_without_server(n):
-    """The same requests as a batch: {i: (text, finish_reason)}."""
+    """Answers the requests as a batch: {i: (text, finish_reason)}."""
     with tempfile.TemporaryDirectory() as folder:
         requests, answers = Path(folder, "in.jsonl"), Path(folder, "out.jsonl")
         lines = []

@@ -1,4 +1,4 @@
-"""What openapi_test tells Schemathesis, which a schema cannot say.
+"""Hooks by which openapi_test tells Schemathesis what a schema cannot say.
 
 A prompt that is made from the schema may be longer than the context: tools have fields of any size.
 best_of must be at least n. Such requests are refused, and rightly so. This check is the one of

@@ -1,4 +1,4 @@
-"""What a model writes, for tests of the server: all behind the prompt's <think>."""
+"""Texts that a model writes in tests of the server: all behind the prompt's <think>."""
 
 CALL = ('<｜DSML｜invoke name="get_weather">\n'
         '<｜DSML｜parameter name="city" string="true">{city}</｜DSML｜parameter>\n'

@@ -25,7 +25,7 @@ def launched(n_ranks):
 
 
 def children_of(pid):
-    """Ascending: in the order of the ranks."""
+    """Returns the child processes in ascending order, which is that of the ranks."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         found += [int(child) for child in (task / "children").read_text().split()]
@@ -33,7 +33,7 @@ def children_of(pid):
 
 
 def is_gone_soon(pid):
-    """mpirun does not wait for those that it has ended."""
+    """Waits, because mpirun does not wait for the processes that it has ended."""
     for _ in range(300):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
@@ -211,7 +211,7 @@ class ServeRanksTest(unittest.TestCase):
 
     def run_out_of_memory(self, launch):
         """Rank 1 gets no more memory while it serves; then it needs some to be told a long batch."""
-        # Of what is freed, nothing large is kept for later.
+        # The allocator keeps nothing large that was freed.
         with unittest.mock.patch.dict(os.environ, MALLOC_MMAP_THRESHOLD_="65536",
                                       MALLOC_TOP_PAD_="0"):
             server = self.serve("--max-batch-tokens", "65536", "--max-sequences", "1",
@@ -267,7 +267,7 @@ class ServeRanksTest(unittest.TestCase):
         return streams, threads
 
     def test_ctrl_c_lets_answers_finish(self):
-        """The terminal sends it to every rank, and a second signal would cut the answers."""
+        """The terminal sends the signal to every rank; a second signal would cut the answers."""
         keyboard, terminal = os.openpty()
         self.addCleanup(os.close, keyboard)
         self.addCleanup(os.close, terminal)

@@ -1,4 +1,4 @@
-// Who may ask for what, without sockets.
+// Checks which request each key may make, without sockets.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ TEST_F(ServiceTest, KeysAreAskedFor) {
   EXPECT_EQ(runner_.submitted(), 0);
 }
 
-// What a client has stored is there for the holder of its key alone.
+// A client's stored answers are there for the holder of its key alone.
 TEST_F(ServiceTest, ClientsHaveMemoriesOfTheirOwn) {
   options_.access.api_keys = {"one", "two"};
   const ClientModels models(model_, options_.access.api_keys,
@@ -220,7 +220,7 @@ TEST_F(ServiceTest, NoBodyIsDecompressed) {
   }
 }
 
-// What Handle answers without a look at the body is answered by the head, in the same words.
+// The head answers what Handle answers without a look at the body, in the same words.
 TEST_F(ServiceTest, HeadsAreAnsweredAsRequestsAre) {
   options_.access.api_keys = {"key"};
   const HttpFields right = {{"x-api-key", "key"}};

@@ -2,7 +2,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "base/result.h"
 #include "kernels/emulator/block_runner.h"
 #include "kernels/emulator/kernel_table.h"
 #include "kernels/gpu/limits.h"

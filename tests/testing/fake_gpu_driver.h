@@ -55,7 +55,7 @@ struct FakeGpuDriver {
   std::map<std::string, int> work_errors;  // by function: its work fails, and waiting returns it
   bool moves_host_memory = false;          // the device has it at another address
 
-  // What happened.
+  // The record of what happened.
   std::vector<const void*> images;           // of the modules that were loaded
   std::vector<FakeLaunch> launches;          // those that have run, where they are recorded
   std::map<std::string, std::int64_t> live;  // memory, events and so on that were not freed

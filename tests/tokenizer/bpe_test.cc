@@ -4,14 +4,12 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "tests/testing/shared_data.h"
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/byte_level.h"
-#include "tokenizer/pretokenizer.h"
 
 namespace fathom {
 namespace {

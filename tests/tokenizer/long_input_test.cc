@@ -2,7 +2,6 @@
 // algorithm of quadratic time would take hours, so the bound can be generous.
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <span>
 #include <string_view>
 

@@ -111,7 +111,7 @@ def on_cpu(command):
 
 
 def expected_of(fathom, models):
-    """What the CPU computes here, of each model that is bundled or in the tree."""
+    """Returns what the CPU computes here for each model that is bundled or in the tree."""
     expected = {}
     with tempfile.TemporaryDirectory() as work:
         for name, folder in models.items():

@@ -53,7 +53,7 @@ class Command:
 
 
 class Context:
-    """What steps have: the unpacked bundle, the device, and the time that is left."""
+    """The inputs of the steps: the unpacked bundle, the device, and the time that is left."""
 
     def __init__(self, options, folder, work, manifest):
         self.options = options

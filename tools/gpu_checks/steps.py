@@ -61,7 +61,7 @@ def gtest(context, arguments, environment=(), limit=None):
               "skipped": len(set(ended["SKIPPED"])), "seconds": round(done.seconds, 3)}
     failures = []
     if failed:
-        # Of the first one, what was expected and found.
+        # Shows what the first one expected and found.
         text = done.out.split(f"[  FAILED  ] {failed[0]}")[0].split(f"[ RUN      ] {failed[0]}")[-1]
         failures.append(f"{len(failed)} tests, first {failed[0]}: {text.strip()[:1500]}")
     elif done.code != 0:
@@ -94,7 +94,7 @@ def any_model(context):
 
 
 def probe(context, result):
-    """What the device is, and its limits."""
+    """Reports the device and its limits."""
     result["fathom_device"] = need_device(context)
     yield
     smi = shutil.which("nvidia-smi")
@@ -118,7 +118,7 @@ def probe(context, result):
 
 
 def arithmetic(context, result):
-    """What the matrix units sum, against the model of the design."""
+    """Compares the sums of the matrix units with the model of the design."""
     program = context.program("arithmetic_probe")
     need_device(context)
     done = context.command([program, "--device", context.number])

@@ -76,7 +76,7 @@ Result<std::string> PromptText(const CompletionPrompt& prompt, const Tokenizer& 
   return tokenizer.Decode(std::get<std::vector<Token>>(prompt));
 }
 
-// What the responses to a request tell, beside the answers.
+// Returns what the responses to a request say beside the answers.
 OpenAiContext ContextFor(const GenerationFields& fields) {
   return {.logprobs = fields.sampling.top_logprobs,
           .prompt_logprobs = fields.prompt_logprobs,

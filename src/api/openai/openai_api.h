@@ -28,7 +28,7 @@ struct OpenAiContext {
   std::optional<int> prompt_logprobs{};
   bool token_ids = false;
   bool names_tokens_by_id = false;
-  // Of completions.
+  // Completions alone have the fields below.
   int n_told = 1;                      // the best answers to each prompt
   std::vector<EchoedPrompt> echoes{};  // of each prompt; empty: not asked for
 };

@@ -60,7 +60,7 @@ Result<load::LoadTarget> MakeTarget(const BenchServeCommand& command) {
   target.limits.request_time = std::chrono::ceil<std::chrono::milliseconds>(
       std::chrono::duration<double>(command.request_timeout));
   if (target.model.empty()) {
-    const Result<std::string> model = load::FirstModelOf(target);
+    const Result<std::string> model = load::FetchFirstModel(target);
     if (!model) return Unexpected(model.error());
     target.model = *model;
   }

@@ -187,14 +187,14 @@ Status Ranks::Watch(Interrupt& interrupt) {
     // A server drains, and ends at once after a second signal: the ranks have already received
     // what the terminal has sent.
     if (interrupt.Take() && !interrupt.was_terminal()) SignalAll(SIGTERM);
-    if (!failed && CauseOf(ranks_, 0)) {
+    if (!failed && FindCause(ranks_, 0)) {
       failed = Clock::now();
     }
     if (failed && Clock::now() - *failed > kOtherWords) break;
     if (HaveAllEnded()) break;
   }
   if (!failed) return {};
-  const Error cause = *CauseOf(ranks_, 0);
+  const Error cause = *FindCause(ranks_, 0);
   for (const WatchedRank& rank : ranks_) {
     TellFailure(rank.control(), cause);
   }

@@ -83,9 +83,9 @@ Result<std::int64_t> ServeContext(const ServeCommand& command, const ModelConfig
   std::int64_t n_context = config.max_position_embeddings;
   const auto full_bytes = [&](std::int64_t n) {
     return SequenceCache::FullBytes(
-        CacheShapeOf(config, {.max_sequences = 1,
-                              .max_context = n,
-                              .max_batch_tokens = std::min(command.engine.max_batch_tokens, n)}));
+        MakeCacheShape(config, {.max_sequences = 1,
+                                .max_context = n,
+                                .max_batch_tokens = std::min(command.engine.max_batch_tokens, n)}));
   };
   while (available && n_context > kFewest && full_bytes(n_context) > *available / 4) {
     n_context /= 2;

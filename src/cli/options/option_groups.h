@@ -19,7 +19,7 @@ void AddModel(Command& command, std::filesystem::path& model);
 void AddThreads(Command& command, int& n_threads);
 // Threads, processors, instruction set, memory of the weights.
 void AddMachine(Command& command, RunOptions& run);
-// What computes the experts for which a GPU has no memory.
+// Adds the choice of who computes the experts for which a GPU has no memory.
 void AddHostExperts(Command& command, HostExpertChoice& choice);
 // The division of the model among ranks.
 void AddRanks(Command& command, RankOptions& ranks);

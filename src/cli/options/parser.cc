@@ -81,7 +81,7 @@ std::string Suggestion(const std::string& typed, const std::vector<std::string>&
   return fmt::format(", did you mean {}?", *nearest);
 }
 
-// The same for an option that other servers have.
+// Returns the suggestion for an option that other servers have.
 std::string ForeignSuggestion(const std::string& name, const std::vector<std::string>& allowed) {
   const ForeignOption* foreign = FindForeignOption(name);
   if (foreign == nullptr) return {};

@@ -24,7 +24,7 @@ constexpr int kHistoryMessages = 500;
 constexpr std::string_view kPasteOn = "\x1b[?2004h";
 constexpr std::string_view kPasteOff = "\x1b[?2004l";
 constexpr std::wstring_view kPasteEnd = L"\x1b[201~";
-// What the editor gets for Enter behind a backslash; no key of its own.
+// The character that stands for Enter behind a backslash; no key sends it.
 constexpr wchar_t kContinue = L'\x1f';
 
 // The lines of a paste end as the terminal sends Enter; other control characters would be commands.

@@ -118,8 +118,8 @@ std::vector<Placed> PlaceInNode(std::span<const float> load, std::int64_t n_phys
 
 }  // namespace
 
-ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
-                            std::int64_t n_logical) {
+ExpertPlacement MakePlacement(std::span<const std::int32_t> physical_to_logical,
+                              std::int64_t n_logical) {
   ExpertPlacement placement;
   placement.physical_to_logical.assign(physical_to_logical.begin(), physical_to_logical.end());
   placement.logical_to_physical.resize(static_cast<std::size_t>(n_logical));
@@ -135,7 +135,7 @@ ExpertPlacement InitialPlacement(const ExpertCounts& counts) {
   for (std::int64_t p = 0; p < counts.n_physical; ++p) {
     physical_to_logical.push_back(static_cast<std::int32_t>(p % counts.n_logical));
   }
-  return PlacementOf(physical_to_logical, counts.n_logical);
+  return MakePlacement(physical_to_logical, counts.n_logical);
 }
 
 ExpertPlacement BalanceExperts(std::span<const float> load, const ExpertCounts& counts) {

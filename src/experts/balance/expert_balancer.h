@@ -19,8 +19,8 @@ struct ExpertPlacement {
 ExpertPlacement InitialPlacement(const ExpertCounts& counts);
 // Builds a placement from physical_to_logical, where every logical expert has a replica. Replicas
 // are ordered by their numbers.
-ExpertPlacement PlacementOf(std::span<const std::int32_t> physical_to_logical,
-                            std::int64_t n_logical);
+ExpertPlacement MakePlacement(std::span<const std::int32_t> physical_to_logical,
+                              std::int64_t n_logical);
 
 // Computes the placement for these loads [logical] as DeepSeek's balancer does: experts with the
 // most load per replica get further replicas, which are packed so that every rank has about the

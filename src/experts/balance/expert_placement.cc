@@ -68,14 +68,15 @@ Status CheckPlacements(const BlockPlacements& placements, std::int64_t n_blocks,
   return {};
 }
 
-std::vector<ReplicaMap> MapsOf(const BlockPlacements& placements, std::int64_t n_blocks,
-                               const ExpertCounts& counts) {
+std::vector<ReplicaMap> MakeReplicaMaps(const BlockPlacements& placements, std::int64_t n_blocks,
+                                        const ExpertCounts& counts) {
   std::vector<ReplicaMap> maps;
   for (std::int64_t block = 0; block < n_blocks; ++block) {
-    maps.emplace_back(block, counts,
-                      placements.empty() ? InitialPlacement(counts)
-                                         : PlacementOf(placements[static_cast<std::size_t>(block)],
-                                                       counts.n_logical));
+    maps.emplace_back(
+        block, counts,
+        placements.empty()
+            ? InitialPlacement(counts)
+            : MakePlacement(placements[static_cast<std::size_t>(block)], counts.n_logical));
   }
   return maps;
 }

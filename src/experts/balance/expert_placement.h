@@ -65,7 +65,7 @@ Status CheckPlacements(const BlockPlacements& placements, std::int64_t n_blocks,
                        const ExpertCounts& counts);
 
 // Makes a map per block; if `placements` is empty, physical expert p holds logical expert p mod E.
-std::vector<ReplicaMap> MapsOf(const BlockPlacements& placements, std::int64_t n_blocks,
-                               const ExpertCounts& counts);
+std::vector<ReplicaMap> MakeReplicaMaps(const BlockPlacements& placements, std::int64_t n_blocks,
+                                        const ExpertCounts& counts);
 
 }  // namespace fathom

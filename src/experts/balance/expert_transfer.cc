@@ -1,6 +1,5 @@
 #include "experts/balance/expert_transfer.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/check.h"
-
 namespace fathom {
 namespace {
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "experts/exchange/expert_flow.h"
-#include "kernels/backend.h"
 
 namespace fathom {
 namespace {

@@ -1,10 +1,8 @@
 #include "experts/exchange/gathered_experts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "distributed/rank_exchange.h"
 #include "experts/exchange/expert_flow.h"

@@ -17,8 +17,8 @@ Result<std::unique_ptr<PlacedExperts>> PlacedExperts::Create(Backend& backend,
                                                              const ModelRanks& ranks,
                                                              ExpertOptions options) {
   if (!options.placement.empty()) {
-    if (Status valid =
-            CheckPlacements(options.placement, NumBlocks(config), CountsOf(config, ranks.shard));
+    if (Status valid = CheckPlacements(options.placement, NumBlocks(config),
+                                       CountExperts(config, ranks.shard));
         !valid) {
       return Unexpected(valid.error());
     }
@@ -31,10 +31,10 @@ Result<std::unique_ptr<PlacedExperts>> PlacedExperts::Create(Backend& backend,
 
 PlacedExperts::PlacedExperts(Backend& backend, const ModelConfig& config, const ModelRanks& ranks,
                              ExpertOptions options, std::unique_ptr<Communicator> shipment_ranks)
-    : MappedExperts(backend, config, StageOf(ranks.shard)),
+    : MappedExperts(backend, config, MakeStage(ranks.shard)),
       ranks_(ranks),
       options_(std::move(options)),
-      maps_(MapsOf(options_.placement, n_blocks(), CountsOf(config, ranks.shard))),
+      maps_(MakeReplicaMaps(options_.placement, n_blocks(), CountExperts(config, ranks.shard))),
       shipment_(std::move(shipment_ranks)),
       pieces_(static_cast<std::size_t>(n_blocks() * n_experts())) {
   for (std::int64_t block = 0; block < n_blocks(); ++block) {

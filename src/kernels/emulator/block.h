@@ -73,7 +73,7 @@ class Block {
   bool HasEnded() const;
   // A thread waits for what others do, not for its block.
   bool WaitsForOthers() const;
-  // What the first threads wait for that wait for different things.
+  // Describes what the first threads that wait for different things wait for.
   std::string DescribeWaiting() const;
 
   // --- For the language: called by the thread that runs ---

@@ -18,7 +18,7 @@ class Clock {
   std::uint32_t Seen(std::size_t component) const {
     return component < seen_.size() ? seen_[component] : 0;
   }
-  // The same behind a proxy fence: for copies and products that run beside the threads.
+  // Returns the count behind a proxy fence, which copies and products beside the threads see.
   std::uint32_t Fenced(std::size_t component) const {
     return component < fenced_.size() ? fenced_[component] : 0;
   }

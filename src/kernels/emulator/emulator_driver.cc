@@ -75,7 +75,7 @@ class EmulatorDriver final : public GpuDriver {
   bool HasRun(std::uint64_t number) const { return n_called_ - waiting_.size() >= number; }
   // Lets the first piece of work go on. Returns false if nothing could.
   bool Step();
-  // What to do once no device can go on.
+  // Unblocks kernels once no device can go on; reports a deadlock if none can be unblocked.
   void Unblock();
 
   EmulatorOptions options_;

@@ -28,7 +28,7 @@ class DeviceSampler {
               std::span<TokenChoice> choices);
 
  private:
-  // Of max_rows rows.
+  // Holds max_rows rows.
   struct Memory {
     Matrix<SamplingRule> rules;
     Matrix<float> changed;

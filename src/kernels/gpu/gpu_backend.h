@@ -131,7 +131,7 @@ class GpuBackend final : public Backend {
     std::int64_t width = 0;     // moe_intermediate
     bool is_quantized = false;  // FP8 or FP4
   };
-  // What a ticket stands for.
+  // The point that a ticket stands for.
   struct MarkedPoint {
     std::uint64_t fault = 0;  // the fault word at that point
     Ticket ticket;            // of the driver

@@ -43,7 +43,7 @@ class DeviceReader {
   bool has_waited_ = false;
 };
 
-// What a kernel is launched with.
+// The launch of a kernel.
 struct Call {
   DeviceReader& device;
   const GpuGrid& grid;
@@ -59,7 +59,7 @@ std::int64_t SizeOf(const RopeRows& rope) { return SizeOf(rope.cos) + SizeOf(rop
 std::int64_t SizeOf(const Weight& w) {
   return w.data == nullptr ? 0 : std::ssize(w.Bytes()) + std::ssize(w.ScaleBytes());
 }
-// Of the matrices and weights, each once.
+// Adds the bytes of the matrices and weights, each once.
 template <class... Part>
 std::int64_t Sum(const Part&... parts) {
   return (SizeOf(parts) + ... + 0);

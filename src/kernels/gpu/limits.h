@@ -1,4 +1,4 @@
-// What launches keep to, so that every device can run them.
+// The limits of launches, within which every device can run them.
 #pragma once
 
 #include <stdint.h>

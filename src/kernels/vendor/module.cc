@@ -1,4 +1,4 @@
-// What fathom_cuda.so and fathom_hip.so export; compiled once for each, with GPU_VENDOR.
+// The exports of fathom_cuda.so and fathom_hip.so; compiled once for each, with GPU_VENDOR.
 #include <string>
 #include <utility>
 

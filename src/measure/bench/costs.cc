@@ -138,7 +138,7 @@ Costs OutsideLayers(const ModelConfig& config) {
   return costs;
 }
 
-CachedRowBytes CachedRowBytesOf(const ModelConfig& config) {
+CachedRowBytes ComputeCachedRowBytes(const ModelConfig& config) {
   const CacheShape shape = {.keys = {config.head_dim, config.qk_rope_head_dim}};
   return {.window = Number(BytesOf({.window_slots = 1}, shape).constant),
           .compressed = Number(BytesOf({.compressed_rows = 1}, shape).growing),
@@ -173,7 +173,7 @@ StoredFormats FindStoredFormats(const Checkpoint& checkpoint) {
 ModelCosts::ModelCosts(const ModelConfig& config, const StoredFormats& formats)
     : config_(config),
       formats_(formats),
-      cached_(CachedRowBytesOf(config)),
+      cached_(ComputeCachedRowBytes(config)),
       outside_(OutsideLayers(config)),
       embed_row_bytes_(Number(2 * config.hidden_size)) {
   LayerBuilder builder(config_, formats);
@@ -265,7 +265,7 @@ std::vector<std::string> ModelCosts::Differences(const Checkpoint& checkpoint) c
   std::map<std::int64_t, double> found;  // bytes by layer; -1: outside
   for (const Checkpoint::Tensor& tensor : checkpoint.tensors()) {
     if (!IsDraftTensor(tensor.name)) {
-      found[LayerOf(tensor.name).value_or(-1)] += static_cast<double>(tensor.view.bytes.size());
+      found[ParseLayer(tensor.name).value_or(-1)] += static_cast<double>(tensor.view.bytes.size());
     }
   }
   std::vector<std::string> lines;

@@ -7,7 +7,7 @@
 namespace fathom::bench {
 namespace {
 
-// Of the bytes of a row that has some and took time.
+// Returns the speed of a row that moved bytes and took time.
 double GigabytesPerSecond(const ProfileRow& row) { return 1e-9 * *row.bytes / row.seconds; }
 
 bool HasSpeed(const ProfileRow& row) { return row.bytes && row.seconds > 0; }

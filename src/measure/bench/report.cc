@@ -90,7 +90,7 @@ std::vector<ChartLine> LinesOf(const Report& report, RowSpec::Kind kind) {
   return lines;
 }
 
-// What tables count in: processors in 1e9, GPUs in 1e12 per second.
+// The units of tables: 1e9 per second for processors, 1e12 for GPUs.
 struct Units {
   double scale;
   std::string_view bytes;
@@ -103,7 +103,7 @@ const Units& UnitsOf(const Report& report) {
   return report.device.empty() ? kProcessors : kGpu;
 }
 
-// What the bytes of rows are compared with.
+// Returns the speed with which the bytes of rows are compared, in GB/s.
 double LimitOf(const Report& report, const Roofline& roofline) {
   return report.device.empty() ? roofline.read_gb_s : roofline.copy_gb_s;
 }

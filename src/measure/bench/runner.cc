@@ -209,7 +209,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
     profile = *std::move(taken);
   }
   return RowResult{.row = row,
-                   .tok_s = SpreadOf(std::move(tok_s)),
+                   .tok_s = ComputeSpread(std::move(tok_s)),
                    .gb_per_token = 1e-9 * (cost.bytes + costs.RoutedBytes(*n_different)) / n_tokens,
                    .gflop_per_token = 1e-9 * cost.flops / n_tokens,
                    .experts_per_layer = experts.per_layer(),
@@ -218,7 +218,7 @@ Result<RowResult> RunRow(Model& model, const ModelCosts& costs, const RowSpec& r
 
 }  // namespace
 
-Spread SpreadOf(std::vector<double> values) {
+Spread ComputeSpread(std::vector<double> values) {
   Check(!values.empty(), "the spread of no values");
   std::sort(values.begin(), values.end());
   const std::size_t middle = values.size() / 2;

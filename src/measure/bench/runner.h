@@ -31,7 +31,7 @@ struct Spread {
   double median = 0;
   double max = 0;
 };
-Spread SpreadOf(std::vector<double> values);  // at least one
+Spread ComputeSpread(std::vector<double> values);  // at least one
 
 struct RowResult {
   RowSpec row;

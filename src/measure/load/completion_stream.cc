@@ -194,7 +194,7 @@ std::string_view EndOf(LoadEndpoint endpoint) {
 
 }  // namespace
 
-std::string ErrorMessageOf(std::string_view body) {
+std::string FindErrorMessage(std::string_view body) {
   const Result<JsonValue> json = ParseJson(body);
   const JsonValue* error = json ? json->Find("error") : nullptr;
   const std::string message = error != nullptr ? MessageOf(*error) : "";

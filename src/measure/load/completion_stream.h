@@ -60,6 +60,6 @@ class CompletionStream {
 };
 
 // Returns the message of an error body of OpenAI or Anthropic; the start of any other body.
-std::string ErrorMessageOf(std::string_view body);
+std::string FindErrorMessage(std::string_view body);
 
 }  // namespace fathom::load

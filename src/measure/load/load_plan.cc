@@ -141,7 +141,7 @@ std::vector<Turn> MakeConversation(const WorkloadOptions& options, std::int64_t 
   return turns;
 }
 
-std::string WordsOf(const std::vector<Token>& tokens) {
+std::string FormatWords(const std::vector<Token>& tokens) {
   std::string text;
   for (const Token token : tokens) {
     if (!text.empty()) text += ' ';

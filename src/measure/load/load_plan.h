@@ -94,6 +94,6 @@ std::vector<Turn> MakeConversation(const WorkloadOptions& options, std::int64_t 
 
 // Returns one English word per token, each about one token of a model, for APIs that take no token
 // ids.
-std::string WordsOf(const std::vector<Token>& tokens);
+std::string FormatWords(const std::vector<Token>& tokens);
 
 }  // namespace fathom::load

@@ -46,7 +46,7 @@ RequestRecord Ask(HttpClient& client, const HttpCall& call, Clock::time_point be
     record.message = reply.error().message;
   } else if (reply->status < 200 || reply->status >= 300) {
     record.failure = fmt::format("HTTP {}", reply->status);
-    record.message = ErrorMessageOf(reply->body);
+    record.message = FindErrorMessage(reply->body);
   }
   return record;
 }
@@ -61,7 +61,7 @@ class Dialogue {
       tokens_.insert(tokens_.end(), turn.tokens.begin(), turn.tokens.end());
       return MakeCompletionCall(target_, tokens_, turn.n_output);
     }
-    messages_.push_back({{"role", "user"}, {"content", WordsOf(turn.tokens)}});
+    messages_.push_back({{"role", "user"}, {"content", FormatWords(turn.tokens)}});
     return MakeChatCall(target_, messages_, turn.n_output);
   }
   // Keeps the answer's words; the token ids of a completion are unknown, so its next prompt omits

@@ -85,7 +85,7 @@ double Percentile(std::span<const double> sorted, double percent) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
-std::optional<Spread> SpreadOf(std::vector<double> values) {
+std::optional<Spread> ComputeSpread(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -144,10 +144,10 @@ LoadSummary Summarize(const LoadResult& result, const Objectives& objectives) {
   summary.mean_concurrency = rate(busy_s);
   summary.peak_concurrency = PeakConcurrency(result.records);
   if (objectives.any()) summary.goodput = rate(static_cast<double>(n_good));
-  summary.ttft = SpreadOf(std::move(ttft));
-  summary.tpot = SpreadOf(std::move(tpot));
-  summary.itl = SpreadOf(std::move(itl));
-  summary.e2e = SpreadOf(std::move(e2e));
+  summary.ttft = ComputeSpread(std::move(ttft));
+  summary.tpot = ComputeSpread(std::move(tpot));
+  summary.itl = ComputeSpread(std::move(itl));
+  summary.e2e = ComputeSpread(std::move(e2e));
   return summary;
 }
 

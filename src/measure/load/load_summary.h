@@ -28,7 +28,7 @@ struct Spread {
   bool operator==(const Spread&) const = default;
 };
 // Returns none without values.
-std::optional<Spread> SpreadOf(std::vector<double> values);
+std::optional<Spread> ComputeSpread(std::vector<double> values);
 
 // The most milliseconds of a good request; none: that time does not matter.
 struct Objectives {

@@ -69,14 +69,14 @@ HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& 
   return MakeOpenAiCall(target, "/v1/completions", {{"prompt", prompt}}, n_output);
 }
 
-Result<std::string> FirstModelOf(const LoadTarget& target) {
+Result<std::string> FetchFirstModel(const LoadTarget& target) {
   HttpClient client(target.url, target.limits);
   const Result<HttpReply> reply =
       client.Send({.method = "GET", .path = "/v1/models", .fields = FieldsOf(target)});
   if (!reply) return Unexpected(reply.error());
   if (reply->status != 200) {
     return MakeError(ErrorCode::kIo, "{}: GET /v1/models: HTTP {}: {}", target.url, reply->status,
-                     ErrorMessageOf(reply->body));
+                     FindErrorMessage(reply->body));
   }
   const Result<JsonValue> json = ParseJson(reply->body);
   const JsonValue* models = json ? json->Find("data") : nullptr;
@@ -85,7 +85,7 @@ Result<std::string> FirstModelOf(const LoadTarget& target) {
   if (id == nullptr || !id->IsString()) {
     return MakeError(ErrorCode::kInvalidData,
                      "{}: GET /v1/models: expected a list with a model, found {}", target.url,
-                     ErrorMessageOf(reply->body));
+                     FindErrorMessage(reply->body));
   }
   return std::string(id->text());
 }

@@ -31,6 +31,6 @@ HttpCall MakeCompletionCall(const LoadTarget& target, const std::vector<Token>& 
 
 // Returns the first model of GET /v1/models. Errors: those of HttpClient::Send; a status that is
 // not 200; a list without a model.
-Result<std::string> FirstModelOf(const LoadTarget& target);
+Result<std::string> FetchFirstModel(const LoadTarget& target);
 
 }  // namespace fathom::load

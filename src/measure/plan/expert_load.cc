@@ -28,7 +28,7 @@ std::size_t Experts(const ModelConfig& config) {
 // Returns shares in proportion to the weights that add up to n_chosen. A token chooses an expert at
 // most once: shares above 1 become 1, and the other experts get the rest; evenly, if they have no
 // weight.
-std::vector<double> SharesOf(std::vector<double> weights, std::int64_t n_chosen) {
+std::vector<double> ComputeShares(std::vector<double> weights, std::int64_t n_chosen) {
   std::vector<double> shares(weights.size(), 0.0);
   auto rest = static_cast<double>(n_chosen);
   for (bool is_final = false; !is_final;) {
@@ -94,7 +94,7 @@ class TraceReader {
 
   ExpertLoad Take() {
     for (std::vector<double>& layer : counts_) {
-      layer = SharesOf(std::move(layer), config_.num_experts_per_tok);
+      layer = ComputeShares(std::move(layer), config_.num_experts_per_tok);
     }
     return std::move(counts_);
   }
@@ -157,7 +157,7 @@ ExpertLoad ZipfLoad(const ModelConfig& config, double exponent) {
     for (std::size_t i = weights.size(); i > 1; --i) {
       std::swap(weights[i - 1], weights[random() % i]);
     }
-    load.push_back(SharesOf(weights, config.num_experts_per_tok));
+    load.push_back(ComputeShares(weights, config.num_experts_per_tok));
   }
   return load;
 }

@@ -74,8 +74,8 @@ ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n
       {.n_logical = n_experts, .n_physical = n_experts + n_redundant, .n_ranks = n_ranks});
 }
 
-double ImbalanceOf(std::span<const double> shares, const ExpertPlacement& placement,
-                   std::int64_t n_ranks) {
+double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,
+                        std::int64_t n_ranks) {
   return RankImbalance(Floats(shares), placement, n_ranks);
 }
 

@@ -38,7 +38,7 @@ ExpertPlacement PlainPlacement(std::int64_t n_experts, std::int64_t n_ranks);
 ExpertPlacement BalancedPlacement(std::span<const double> shares, std::int64_t n_redundant,
                                   std::int64_t n_ranks);
 // max / mean of the ranks' rows over many tokens.
-double ImbalanceOf(std::span<const double> shares, const ExpertPlacement& placement,
-                   std::int64_t n_ranks);
+double ComputeImbalance(std::span<const double> shares, const ExpertPlacement& placement,
+                        std::int64_t n_ranks);
 
 }  // namespace fathom::plan

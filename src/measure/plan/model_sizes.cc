@@ -45,7 +45,7 @@ std::string NameOf(const fs::path& directory) {
   return (error ? directory : whole).filename().string();
 }
 
-bench::StoredFormats FormatsOf(const ModelConfig& config) {
+bench::StoredFormats ReadStoredFormats(const ModelConfig& config) {
   return {.fp4_experts = config.expert_dtype.value_or(ExpertDType::kFp4) == ExpertDType::kFp4};
 }
 
@@ -62,7 +62,7 @@ ModelSizes::ModelSizes(std::string name, const ModelConfig& config,
 }
 
 ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
-    : ModelSizes(std::move(name), config, FormatsOf(config), AnnouncedDrafter(config)) {}
+    : ModelSizes(std::move(name), config, ReadStoredFormats(config), AnnouncedDrafter(config)) {}
 
 Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
   const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
@@ -112,7 +112,7 @@ Costs ModelSizes::DenseOfRank(const bench::LayerCosts& layer, int n_tensor) cons
   const double elsewhere = 1.0 - 1.0 / n_tensor;
   Of(costs, Component::kAttention) += Scaled(layer.by_heads, -elsewhere);
   const int n_parts = RowParallelParts(config_.moe_intermediate_size);
-  const auto here = static_cast<double>(PartsOf(n_parts, 0, n_tensor).count) / n_parts;
+  const auto here = static_cast<double>(DivideParts(n_parts, 0, n_tensor).count) / n_parts;
   Cost& shared = Of(costs, Component::kShared);
   shared = Scaled(shared, n_tensor == 1 ? 1 : here);
   const auto sinks =
@@ -177,13 +177,13 @@ MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
 
 std::int64_t ModelSizes::CacheBytes(const ModelShard& share, std::int64_t n_sequences,
                                     std::int64_t context) const {
-  const CacheShape whole = CacheShapeOf(
+  const CacheShape whole = MakeCacheShape(
       config_, {.max_sequences = n_sequences * share.n_data, .max_context = context}, drafter_);
   return SequenceCache::FullBytes(ShardCache(whole, share));
 }
 
 double ModelSizes::CacheBytesPerToken() const {
-  return BytesPerToken(CacheShapeOf(config_, {}, drafter_));
+  return BytesPerToken(MakeCacheShape(config_, {}, drafter_));
 }
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/integer_math.h"
-#include "experts/balance/expert_balancer.h"
 #include "measure/plan/hardware.h"
 #include "model/memory_plan.h"
 

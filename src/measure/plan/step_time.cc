@@ -41,8 +41,8 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
       load_(load),
       layout_(layout),
       exchange_(options.exchange),
-      tensor_peers_(PeersOf(hardware, layout.n_tensor)),
-      expert_peers_(PeersOf(hardware, layout.n_expert())) {
+      tensor_peers_(MakePeers(hardware, layout.n_tensor)),
+      expert_peers_(MakePeers(hardware, layout.n_expert())) {
   for (int stage = 0; stage < layout.n_stages; ++stage) {
     shares_.push_back(model.ShareOf(layout, stage));
   }
@@ -56,8 +56,8 @@ StepTimes::StepTimes(const ModelSizes& model, const Hardware& hardware, const Ex
     placements_.push_back(options.n_redundant && n_expert > 1
                               ? BalancedPlacement(shares, *options.n_redundant, n_expert)
                               : plain);
-    plain_sum += ImbalanceOf(shares, plain, n_expert);
-    sum += ImbalanceOf(shares, placements_.back(), n_expert);
+    plain_sum += ComputeImbalance(shares, plain, n_expert);
+    sum += ComputeImbalance(shares, placements_.back(), n_expert);
   }
   plain_imbalance_ = plain_sum / Number(std::ssize(load_));
   imbalance_ = sum / Number(std::ssize(load_));
@@ -111,7 +111,7 @@ double StepTimes::SumSeconds(std::int64_t n_tokens) const {
   double seconds = 0;
   for (const std::int64_t k :
        {config.o_groups * config.o_lora_rank, config.moe_intermediate_size}) {
-    const std::int64_t n_parts = PartsOf(RowParallelParts(k), 0, layout_.n_tensor).count;
+    const std::int64_t n_parts = DivideParts(RowParallelParts(k), 0, layout_.n_tensor).count;
     seconds += RoundSeconds(hardware_, tensor_peers_, sum_bytes * Number(n_parts)) +
                RoundSeconds(hardware_, tensor_peers_, sum_bytes);
   }
@@ -222,7 +222,7 @@ void StepTimes::AddEnds(const ModelShard& share, const StepWork& work, StageTime
   if (n_ranks > 1) {
     // All that is sent to rank 0.
     const double from = layout_.n_stages > 1 ? n_heads : n_heads - 1;
-    const bool in_node = PeersOf(hardware_, n_ranks).in_network == 0;
+    const bool in_node = MakePeers(hardware_, n_ranks).in_network == 0;
     const double bytes = sizeof(float) * Number(config.vocab_size * n_logit_rows) * from / n_heads;
     time->exchange +=
         RoundSeconds(hardware_, {.in_node = in_node ? 1 : 0, .in_network = in_node ? 0 : 1}, bytes);

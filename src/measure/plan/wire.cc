@@ -116,7 +116,7 @@ WireBytes BytesPerToken(const ModelConfig& config, const ParallelLayout& layout,
   return bytes;
 }
 
-Peers PeersOf(const Hardware& hardware, int size) {
+Peers MakePeers(const Hardware& hardware, int size) {
   Peers worst = {.in_node = size - 1};
   const std::int64_t per_node = hardware.devices_per_node;
   for (std::int64_t rank = 0; rank < hardware.n_devices(); ++rank) {

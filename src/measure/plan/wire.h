@@ -61,7 +61,7 @@ struct Peers {
   int all() const { return in_node + in_network; }
 };
 // The peers in groups of `size` neighbouring devices.
-Peers PeersOf(const Hardware& hardware, int size);
+Peers MakePeers(const Hardware& hardware, int size);
 
 // Returns the seconds of a round in which a rank sends equal parts of `bytes` to its peers and
 // receives as much.

@@ -1,6 +1,5 @@
 #include "measure/slice/random_values.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>

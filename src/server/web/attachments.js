@@ -4,7 +4,7 @@ import {button, element} from './dom.js';
 
 const MAX_BYTES = 512 << 10;  // of all files of a message: chats are kept in the browser
 const MAX_FILES = 20;
-// What texts do not have; the escape character begins colours in logs.
+// Characters that texts do not have; the escape character is allowed: it begins colours in logs.
 const BINARY = /[\x00-\x08\x0e-\x1a\x1c-\x1f]/;
 
 export function sizeText(bytes) {
@@ -34,7 +34,7 @@ function fencedBlock({name, text}) {
   return `${name}:\n${fence}${language}\n${text}${text.endsWith('\n') ? '' : '\n'}${fence}`;
 }
 
-// What the model is sent of a message of the user.
+// Returns the text that the model is sent for a message of the user.
 export function contentOf({text, files}) {
   return [text, ...files.map(fencedBlock)].filter((part) => part !== '').join('\n\n');
 }

@@ -16,7 +16,7 @@ export function withoutMarks(text) {
   return shown.replace(/\*\*|__|~~|`/g, '').trim();
 }
 
-// Of a chat that begins with `text`: its first line.
+// Returns the title of a chat that begins with `text`: its first line.
 export function titleOf(text) {
   const [line] = withoutMarks(text.trim().slice(0, READ_LENGTH)).split('\n');
   const title = line.replace(ITEM_NUMBER, '').replace(/\s+/g, ' ').trim();

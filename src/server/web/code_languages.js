@@ -1,5 +1,5 @@
-// What has a colour in code: comments, strings, numbers, keywords. No grammar: a piece may have the
-// wrong colour. Patterns read one line each, of bounded length.
+// The patterns that colour code: comments, strings, numbers, keywords. They are no grammar: a piece
+// may have the wrong colour. Patterns read one line each, of bounded length.
 
 const DOUBLE = '"(?:[^"\\\\]|\\\\.)*"?';
 const QUOTED = `${DOUBLE}|'(?:[^'\\\\]|\\\\.)*'?`;
@@ -10,7 +10,7 @@ const HASH = '(?<![\\w${"\'\\\\])#.*';  // not the # of ${#list} or $#
 const NONE = '(?!)';
 const KINDS = ['comment', 'keyword', 'string', 'number'];
 
-// What may go on over lines: [opens, closes, kind].
+// Pieces that may go on over lines: [opens, closes, kind].
 const STARS = [['/*', '*/', 'comment']];
 const BACKTICKS = [...STARS, ['`', '`', 'string']];
 const TRIPLE = [['"""', '"""', 'string'], ["'''", "'''", 'string']];
@@ -95,7 +95,7 @@ function compiled({words = '', long = [], foldsCase = false, comment = NONE, mar
 const byName = new Map(LANGUAGES);
 const compiledOnes = new Map();
 
-// Of the word behind a fence, such as "C++" or "js{1,2}"; null: none that is known.
+// Returns the language that the word behind a fence names, such as "C++" or "js{1,2}"; null: none.
 export function languageOf(fence) {
   const language = byName.get(/^[\w+#]*/.exec(fence.toLowerCase())[0]);
   if (!language) return null;

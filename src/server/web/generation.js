@@ -16,7 +16,7 @@ export function newAnswer() {
           earlier: [], later: [], rest: []};
 }
 
-// Whether something of the answer is there that the model can write on.
+// Returns whether the answer was cut and has text that the model can continue.
 export function canContinue(answer) {
   const isCut = ['stopped', 'interrupted', 'failed'].includes(answer.state) ||
       (answer.state === 'done' && answer.finish === 'length');
@@ -28,8 +28,8 @@ function variantsOf(answer, rest) {
   return [...answer.earlier, alone, ...answer.later];
 }
 
-// The messages with another variant of the answer at `index`, and with what follows that: the one
-// that stands `step` behind it; step is 1 or -1 and leads to one that there is.
+// Replaces the answer at `index` by the variant `step` places behind it, and the messages after it
+// by those that follow that variant. `step` is 1 or -1; the variant must exist.
 export function withOtherVariant(messages, index, step) {
   const answer = messages[index];
   const all = variantsOf(answer, messages.slice(index + 1));
@@ -38,14 +38,14 @@ export function withOtherVariant(messages, index, step) {
   return [...messages.slice(0, index), other, ...all[k].rest];
 }
 
-// An answer that is still to come, behind all variants of `answer`, the last message of its chat, in
-// or after which something was written.
+// Returns an empty answer that follows all variants of `answer`, the last message of its chat.
+// Variants without any text or messages are left out.
 export function newVariant(answer) {
   return {...newAnswer(), earlier: variantsOf(answer, []).filter(
       ({text, reasoning, calls, rest}) => text || reasoning || calls.length + rest.length > 0)};
 }
 
-// The usage of an answer that was continued: the request of the first part and both answers.
+// Adds the usage of an answer and of its continuation: the prompt is that of the first part.
 function sumOfUsage(first, second) {
   const details = {};
   for (const part of [first, second]) {
@@ -58,8 +58,8 @@ function sumOfUsage(first, second) {
 }
 
 export class Generation {
-  // `body`: of the request; its answer is appended to `answer`. `onChange()`: something of the
-  // answer has changed.
+  // `body` is that of the request, whose answer is appended to `answer`. `onChange()` is called
+  // when the answer has changed.
   constructor(answer, body, key, onChange) {
     this.answer = answer;
     this.body = body;

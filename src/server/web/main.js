@@ -59,7 +59,7 @@ class Page {
     document.addEventListener('keydown', (event) => this.onKey(event));
     window.addEventListener('pagehide', (event) => {
       for (const id of this.generations.keys()) this.storage.save(this.chats.get(id));
-      // What now breaks off was interrupted, and did not fail.
+      // Answers that break off now were interrupted, and did not fail.
       if (!event.persisted) this.generations.clear();
     });
     this.storage.watch((id, chat) => this.onOtherTab(id, chat));
@@ -243,7 +243,7 @@ class Page {
 
   // Messages
 
-  // What is dropped or pasted, if it is files.
+  // Attaches the files that were dropped or pasted.
   attach(event, {files}) {
     if (files.length === 0) return;
     event.preventDefault();

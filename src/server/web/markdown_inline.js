@@ -120,7 +120,7 @@ class InlineReader {
     return this.add(element('code', {}, code), end + length - this.at);
   }
 
-  // What stands between the marks, within a line or over several.
+  // Reads the formula between the marks, within a line or over several.
   readFormula(open, close) {
     const start = this.at + open.length;
     const length = this.text.slice(start, start + MAX_FORMULA).indexOf(close);

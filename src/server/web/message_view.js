@@ -219,7 +219,7 @@ export class ChatView {
 
   onScroll() {
     const {scrollHeight, scrollTop, clientHeight} = this.scroller;
-    // What grows below moves the end away; only the reader moves up.
+    // Text that grows below moves the end away; only the reader moves up.
     if (scrollHeight - scrollTop - clientHeight < 48) {
       this.followsEnd = true;
     } else if (scrollTop < this.lastTop) {

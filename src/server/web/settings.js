@@ -1,4 +1,4 @@
-// What a chat may set for its requests, and which values the API of the server takes.
+// The settings that a chat may have for its requests, and the values that the server takes.
 
 // `empty`: what holds while the field is empty.
 export const NUMBERS = {

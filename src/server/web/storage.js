@@ -1,4 +1,4 @@
-// What the browser keeps: each chat under a key of its own, so that two tabs do not undo each
+// Stores in the browser each chat under a key of its own, so that two tabs do not undo each
 // other's work; settings; the key of the API.
 
 import {readChat} from './chat_record.js';
@@ -32,7 +32,7 @@ export class Storage {
     return chats;
   }
 
-  // Those of new chats: the last that were chosen.
+  // Returns the settings of new chats: the last that were chosen.
   settings() {
     try {
       return readSettings(JSON.parse(this.get('settings') || '{}'));

@@ -193,7 +193,7 @@ std::string MessageJson(const std::string& content, const std::string& reason, i
          Usage(n_tokens) + "}";
 }
 
-// Its text is in the signature, so that a block that comes back is complete.
+// The signature holds the hidden text, so that a client that sends the block back sends all of it.
 TEST_F(MessagesFormatTest, ThinkingThatIsNotShown) {
   Prepare(R"(, "thinking": {"type": "adaptive", "display": "omitted"})");
   const Told told = Tell("Let me see.</think>Hello.", FinishReason::kStop);
@@ -226,7 +226,7 @@ std::vector<StreamEvent> Pieces(const std::vector<std::string>& pieces, StreamEv
   events.push_back(std::move(last));
   return events;
 }
-// The events without their tokens: a division makes more pieces of a text, and no more tokens.
+// Returns the events of these pieces without tokens: cutting a text makes no more tokens.
 std::vector<StreamEvent> Cut(const std::vector<std::string>& pieces, const StreamEvent& last) {
   std::vector<StreamEvent> events = Pieces(pieces, last);
   for (std::size_t i = 0; i < pieces.size(); ++i) events[i].token = StreamEvent::kNoToken;
@@ -331,7 +331,7 @@ TEST_F(MessagesFormatTest, CountsTheTokensUpToTheEndOfTheCalls) {
   }
 }
 
-// A JSON library would make 1e+23 and an error of them.
+// A general JSON library would turn the numbers into 1e+23 and an error.
 TEST_F(MessagesFormatTest, NumbersKeepTheirDigits) {
   Prepare("");
   const Told told = Tell(
@@ -396,7 +396,7 @@ TEST_F(MessagesFormatTest, AnErrorInTheMiddle) {
   EXPECT_EQ(stopped.whole.status, 529);
 }
 
-// The parser does not interleave; a client would not understand it if it did.
+// The parser does not interleave blocks, which no client would understand.
 TEST_F(MessagesFormatTest, BlocksFollowOneAnother) {
   MessageBlocks blocks("s");
   std::string stream;

@@ -118,6 +118,7 @@ struct ThinkingCase {
   const char* fields;
   ThinkingMode mode;
   const char* effort;
+  friend void PrintTo(const ThinkingCase& thinking, std::ostream* out) { *out << thinking.fields; }
 };
 
 class ThinkingTest : public ::testing::TestWithParam<ThinkingCase> {};
@@ -239,6 +240,7 @@ TEST(ChatCompletionRequestTest, AContextIsNotTheClientsBusiness) {
 struct BadField {
   const char* fields;
   const char* message;
+  friend void PrintTo(const BadField& bad, std::ostream* out) { *out << bad.fields; }
 };
 
 class BadFieldTest : public ::testing::TestWithParam<BadField> {};

@@ -233,7 +233,7 @@ output_item.done {"output_index":0,"item":{"id":"ctc_1","type":"custom_tool_call
 )") + kCompleted);
 }
 
-// However its text comes, and by whatever name.
+// The input is told in pieces however the text is cut, and whatever the parameter is called.
 TEST_F(ResponsesFormatTest, TheInputOfACustomToolComesInPieces) {
   const auto deltas = [&](const std::vector<std::string>& pieces) {
     std::vector<std::string> told;
@@ -308,7 +308,7 @@ TEST_F(ResponsesFormatTest, ACallThatWasCutOffIsNeverDone) {
     EXPECT_EQ(item["status"], "incomplete");
     EXPECT_TRUE(Json::accept(item["arguments"].get<std::string>()));
   }
-  // The one before it is.
+  // The call before the one that was cut off is complete.
   const std::string second = Invoke("f", Parameter("a", "x"));
   const auto events =
       Stream(Call(kTools), Pieces({"</think>\n\n<｜DSML｜tool_calls>\n" + Invoke("f", "") +
@@ -395,7 +395,7 @@ TEST_F(ResponsesFormatTest, LogprobsOfDeltas) {
   }
 }
 
-// The end of the last token might have begun a stop string, and did.
+// The end of the last token begins the stop string that ends the answer.
 TEST_F(ResponsesFormatTest, LogprobsOfATokenThatIsToldInPart) {
   std::vector<StreamEvent> events = Events("</think>Once upon", FinishReason::kStopString);
   for (StreamEvent& event : events) {
@@ -453,7 +453,7 @@ std::string BodyOf(const Json& golden) {
   return body.dump();
 }
 
-// That the deltas of each part and item, joined, are what their last event says.
+// Checks that the joined deltas of each part and item equal the text of its last event.
 void ExpectDeltasJoin(const std::vector<Json>& events) {
   std::map<std::string, std::string> joined;
   for (const Json& event : events) {

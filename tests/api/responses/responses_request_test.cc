@@ -103,7 +103,7 @@ TEST(ResponsesRequestTest, EchoIsJsonWhateverTheClientSent) {
   }
 }
 
-// Codex asks this before it asks anything.
+// Codex sends such a request before its first real one.
 TEST(ResponsesRequestTest, TheProbeOfCodex) {
   for (const char* input : {"[]", R"("")", R"([{"role": "developer", "content": "d"}])"}) {
     const ResponsesRequest request = ParseBodyOf(
@@ -237,7 +237,7 @@ TEST(ResponsesRequestTest, ToolsKeepTheirKeysAndDigits) {
   EXPECT_EQ(request.context.client_tools.at("apply_patch").kind, ToolKind::kCustom);
 }
 
-// By their published parameters.
+// The functions have the published parameters of the tools.
 TEST(ResponsesRequestTest, ToolsThatClientsRunAreFunctions) {
   const ResponsesRequest request = WithFields(R"("tools": [{"type": "local_shell"},
       {"type": "shell", "environment": {"type": "local"}}, {"type": "apply_patch"}])");

@@ -1,4 +1,4 @@
-// What the Responses API tells of a stored response, and of requests that it does not answer.
+// The Responses API tells of stored responses, and refuses requests that it does not answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

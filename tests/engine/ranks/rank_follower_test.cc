@@ -22,16 +22,18 @@ namespace {
 // Returns the error of a rank that has loaded no drafter and gets this message of rank 0.
 Error ErrorOfFollower(RankMessage message) {
   std::vector<MeshEnds> mesh = *MakeSocketMesh(2);
-  const AbortFlag alarm;
+  const AbortFlag abort_flag;
   Status followed;
   {
     const std::jthread follower([&, ends = std::move(mesh[1])]() mutable {
-      const std::unique_ptr<Communicator> all = MakeSocketCommunicator(1, std::move(ends), alarm);
+      const std::unique_ptr<Communicator> all =
+          MakeSocketCommunicator(1, std::move(ends), abort_flag);
       TestModel loaded(ProjectPath("models/fairy"), {.max_context = 16, .max_batch_tokens = 8},
                        {.n_threads = 1});
       followed = FollowCalls(loaded.model(), *all, {}, {});
     });
-    const std::unique_ptr<Communicator> all = MakeSocketCommunicator(0, std::move(mesh[0]), alarm);
+    const std::unique_ptr<Communicator> all =
+        MakeSocketCommunicator(0, std::move(mesh[0]), abort_flag);
     EXPECT_TRUE(message.Broadcast(*all));
   }
   EXPECT_FALSE(followed);

@@ -18,8 +18,8 @@ namespace fathom::testing {
 // One of several ranks, with its share of the model.
 class RanksModel::Rank {
  public:
-  Rank(int rank, MeshEnds ends, const AbortFlag& alarm)
-      : all_(MakeSocketCommunicator(rank, std::move(ends), alarm)) {}
+  Rank(int rank, MeshEnds ends, const AbortFlag& abort_flag)
+      : all_(MakeSocketCommunicator(rank, std::move(ends), abort_flag)) {}
 
   // Called on all ranks.
   void Load(const std::filesystem::path& directory, const RankCounts& counts, ModelOptions options,
@@ -36,7 +36,7 @@ class RanksModel::Rank {
       const DrafterKind* drafter =
           options.with_draft ? FindDrafter(FindDraftHead(*checkpoint)->kind) : nullptr;
       options.kv_memory_bytes = SmallMemory(*SequenceCache::Create(
-          *backend, ShardCache(CacheShapeOf(*config, options, drafter), groups_->ranks().shard)));
+          *backend, ShardCache(MakeCacheShape(*config, options, drafter), groups_->ranks().shard)));
     }
     loaded_.emplace(directory, options, TestBackend{.n_threads = 1, .memory = memory});
   }
@@ -68,13 +68,13 @@ RanksModel::RanksModel(const std::filesystem::path& directory, const RankCounts&
   for (int rank = 1; rank < n_ranks; ++rank) {
     followers_.emplace_back(
         [=, this, ends = std::move(mesh[static_cast<std::size_t>(rank)])]() mutable {
-          Rank follower(rank, std::move(ends), alarm_);
+          Rank follower(rank, std::move(ends), abort_flag_);
           follower.Load(directory, counts, options, small_memory, memory);
           const Status followed = FollowCalls(follower.model(), follower.all(), follower.Balance());
           EXPECT_TRUE(followed) << followed.error().message;
         });
   }
-  first_ = std::make_unique<Rank>(0, std::move(mesh[0]), alarm_);
+  first_ = std::make_unique<Rank>(0, std::move(mesh[0]), abort_flag_);
   first_->Load(directory, counts, options, small_memory, memory);
   leader_ = std::make_unique<RankLeader>(
       first_->model(), first_->all(), [](const Error& error) { ADD_FAILURE() << error.message; },

@@ -29,7 +29,7 @@ class RanksModel final : public ForwardingModel {
  private:
   class Rank;
 
-  AbortFlag alarm_;
+  AbortFlag abort_flag_;
   std::vector<std::jthread> followers_;
   std::unique_ptr<Rank> first_;
   std::unique_ptr<RankLeader> leader_;

@@ -15,7 +15,7 @@
 namespace fathom::testing {
 namespace {
 
-struct Cut {
+struct RanksCase {
   const char* name;
   CheckpointCase checkpoint;
   RankCounts counts;
@@ -26,7 +26,7 @@ RankCounts DataRanksOf(int n_data, int n_stages, ExpertPath path) {
   return {.n_stages = n_stages, .expert_parallel = true, .n_data = n_data, .expert_path = path};
 }
 
-class SchedulesOnRanks : public ::testing::TestWithParam<Cut> {};
+class SchedulesOnRanks : public ::testing::TestWithParam<RanksCase> {};
 
 TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
   const auto directory = GetParam().checkpoint.Directory();
@@ -47,27 +47,27 @@ TEST_P(SchedulesOnRanks, AnswersAreThoseOfEachAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Cuts, SchedulesOnRanks,
+    Layouts, SchedulesOnRanks,
     ::testing::Values(
-        Cut{"fairy_tensor_2", kFairy, {2, 1, true}},
-        Cut{"fairy_tensor_2_divided_rows",
-            kFairy,
-            {.n_tensor = 2, .decode_context_parallel = true}},
-        Cut{"pro_mini_tensor_4_divided_rows",
-            kProMini,
-            {.n_tensor = 4, .decode_context_parallel = true}},
-        Cut{"fairy_stages_2", kFairy, {1, 2, false}},
-        Cut{"fairy_tensor_2_remote_memory", kFairy, {2, 1, true}, TestMemory::kRemoteAwaited},
-        Cut{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
-        Cut{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
-        Cut{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
-        Cut{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
-        Cut{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
-        Cut{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
-        Cut{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
-        Cut{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
-        Cut{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
-        Cut{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
+        RanksCase{"fairy_tensor_2", kFairy, {2, 1, true}},
+        RanksCase{"fairy_tensor_2_divided_rows",
+                  kFairy,
+                  {.n_tensor = 2, .decode_context_parallel = true}},
+        RanksCase{"pro_mini_tensor_4_divided_rows",
+                  kProMini,
+                  {.n_tensor = 4, .decode_context_parallel = true}},
+        RanksCase{"fairy_stages_2", kFairy, {1, 2, false}},
+        RanksCase{"fairy_tensor_2_remote_memory", kFairy, {2, 1, true}, TestMemory::kRemoteAwaited},
+        RanksCase{"fairy_tensor_2_stages_2", kFairy, {2, 2, true}},
+        RanksCase{"fairy_tensor_2_moving_experts", kFairy, {2, 1, true, 4}},
+        RanksCase{"fairy_data_2_fused", kFairy, DataRanksOf(2, 1, ExpertPath::kFused)},
+        RanksCase{"fairy_data_2_gathered", kFairy, DataRanksOf(2, 1, ExpertPath::kGather)},
+        RanksCase{"fairy_data_4_fused", kFairy, DataRanksOf(4, 1, ExpertPath::kFused)},
+        RanksCase{"fairy_data_2_stages_2", kFairy, DataRanksOf(2, 2, ExpertPath::kFused)},
+        RanksCase{"flash_mini_data_2", kFlashMini, DataRanksOf(2, 1, ExpertPath::kGather)},
+        RanksCase{"flash_mini_stages_2", kFlashMini, {1, 2, false}},
+        RanksCase{"pro_mini_tensor_2_stages_2", kProMini, {2, 2, true}},
+        RanksCase{"base_mini_stages_4", kBaseMini, {1, 4, false}}),
     [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

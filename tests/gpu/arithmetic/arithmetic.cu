@@ -5,7 +5,7 @@
 namespace fathom::probe {
 namespace {
 
-// What a thread has of a case: the registers of m16n8k16, of the warp's rows.
+// A thread's part of a case: the registers of m16n8k16, of the warp's rows.
 struct Registers {
   std::uint32_t a[4];
   std::uint32_t b[2];

@@ -1,4 +1,4 @@
-// What the kernels of the arithmetic probe are given. A case is a product D [64, 8] = A [64, K] *
+// The arguments of the kernels of the arithmetic probe. A case is a product D [64, 8] = A [64, K] *
 // B [K, 8] + C: K is 16 numbers of 16 bits or 32 of 8 bits, 32 bytes either way.
 #pragma once
 

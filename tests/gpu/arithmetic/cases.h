@@ -31,12 +31,12 @@ struct Cases {
 // subnormal numbers and zeros; accumulators far above and below the products.
 Cases MakeCases(emulator::MatrixFormat format, std::int64_t n, std::uint32_t seed);
 
-// The same products with A's first rows and B's columns exchanged, of which the first kColumns rows
-// of D are then the transposed ones.
+// Returns the products with A's first rows and B's columns exchanged: the first kColumns rows of D
+// are then transposed.
 Cases Swapped(const Cases& cases);
 
-// The same products with every row and column of D elsewhere: row r at (r + 5) % kRows, column k at
-// (k + 3) % kColumns.
+// Returns the products with every row and column of D elsewhere: row r at (r + 5) % kRows, column k
+// at (k + 3) % kColumns.
 Cases Moved(const Cases& cases);
 inline constexpr int kRowMove = 5;
 inline constexpr int kColumnMove = 3;

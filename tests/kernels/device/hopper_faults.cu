@@ -1,4 +1,4 @@
-// What nobody promises of Hopper's units.
+// Kernels that rely on what Hopper's units do not promise.
 #include "hopper_kernels.h"
 #include "kernels/gpu/hopper.h"
 

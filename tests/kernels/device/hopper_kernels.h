@@ -59,7 +59,7 @@ struct MoveRegistersArguments {
   int32_t* out = nullptr;  // [384] ones
 };
 
-// What a faulty kernel does.
+// The fault that a kernel commits.
 enum class HopperFault : int32_t {
   // In a product.
   kNone,

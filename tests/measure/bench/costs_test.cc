@@ -94,7 +94,8 @@ TEST_P(CostsTest, MoreTokensShareTheWeights) {
   EXPECT_NEAR((eight.bytes - without_head.bytes) * 1e-6, GetParam().components[2].mb, 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, CostsTest, ::testing::ValuesIn(kPublished));
+INSTANTIATE_TEST_SUITE_P(Models, CostsTest, ::testing::ValuesIn(kPublished),
+                         [](const auto& published) { return published.param.model; });
 
 // Tables 2 and 3 for the last of T tokens. 68.25 is printed as 68.3. Pro chooses 1024 rows, all
 // there are at 4K: the tables count their scores (0.51 GFLOP, 2.09 MB), though they are not needed.

@@ -11,12 +11,12 @@ namespace fathom::bench {
 namespace {
 
 TEST(Spread, IsOfAllValues) {
-  const Spread odd = SpreadOf({3, 1, 2});
+  const Spread odd = ComputeSpread({3, 1, 2});
   EXPECT_EQ(odd.min, 1);
   EXPECT_EQ(odd.median, 2);
   EXPECT_EQ(odd.max, 3);
-  EXPECT_EQ(SpreadOf({4, 1, 2, 9}).median, 3);
-  EXPECT_EQ(SpreadOf({5}).median, 5);
+  EXPECT_EQ(ComputeSpread({4, 1, 2, 9}).median, 3);
+  EXPECT_EQ(ComputeSpread({5}).median, 5);
 }
 
 TEST(Plan, ModelHasRoomForEveryRow) {

@@ -173,10 +173,10 @@ TEST(CompletionStreamTest, OddUsageDoesNoHarm) {
 }
 
 TEST(ErrorMessageTest, FindsTheMessageOfBothApis) {
-  EXPECT_EQ(ErrorMessageOf(R"({"error":{"message":"too long","type":"x"}})"), "too long");
-  EXPECT_EQ(ErrorMessageOf(R"({"type":"error","error":{"type":"t","message":"no"}})"), "no");
-  EXPECT_EQ(ErrorMessageOf("<html>\nbusy"), "<html> busy");
-  EXPECT_EQ(ErrorMessageOf(std::string(1000, 'x')), std::string(300, 'x').append("..."));
+  EXPECT_EQ(FindErrorMessage(R"({"error":{"message":"too long","type":"x"}})"), "too long");
+  EXPECT_EQ(FindErrorMessage(R"({"type":"error","error":{"type":"t","message":"no"}})"), "no");
+  EXPECT_EQ(FindErrorMessage("<html>\nbusy"), "<html> busy");
+  EXPECT_EQ(FindErrorMessage(std::string(1000, 'x')), std::string(300, 'x').append("..."));
 }
 
 }  // namespace

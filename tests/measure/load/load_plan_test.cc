@@ -200,10 +200,10 @@ TEST(ConversationTest, OnlyTheFirstTurnHasThePrefix) {
 }
 
 TEST(ConversationTest, WordsAreAsManyAsTokens) {
-  const std::string words = WordsOf({3, 4, 3});
+  const std::string words = FormatWords({3, 4, 3});
   EXPECT_EQ(std::count(words.begin(), words.end(), ' '), 2);
   EXPECT_EQ(words.substr(0, words.find(' ')), words.substr(words.rfind(' ') + 1));
-  EXPECT_EQ(WordsOf({}), "");
+  EXPECT_EQ(FormatWords({}), "");
 }
 
 TEST(LoadLevelTest, HasAName) {

@@ -21,12 +21,12 @@ TEST(PercentileTest, IsLinearBetweenNeighbours) {
 }
 
 TEST(SpreadTest, SortsFirst) {
-  const std::optional<Spread> spread = SpreadOf({10, 1, 4, 2, 3});
+  const std::optional<Spread> spread = ComputeSpread({10, 1, 4, 2, 3});
   ASSERT_TRUE(spread);
   EXPECT_DOUBLE_EQ(spread->mean, 4);
   EXPECT_DOUBLE_EQ(spread->median, 3);
   EXPECT_DOUBLE_EQ(spread->p90, 7.6);
-  EXPECT_EQ(SpreadOf({}), std::nullopt);
+  EXPECT_EQ(ComputeSpread({}), std::nullopt);
 }
 
 // Two answers, a refusal twice, a lost connection, one cancelled; times in binary fractions.

@@ -91,7 +91,7 @@ Result<std::string> FirstModel(int status, const std::string& body) {
     connection.Write(ReplyText(status, body));
     connection.WaitForClose();
   });
-  return FirstModelOf({.url = server.url()});
+  return FetchFirstModel({.url = server.url()});
 }
 
 TEST(LoadTargetTest, FindsTheFirstModel) {

@@ -39,7 +39,7 @@ TEST(ExpertSpreadTest, RanksHaveWhatTheirExpertsHave) {
   EXPECT_DOUBLE_EQ(ranks[1].n_rows, 1);
   EXPECT_DOUBLE_EQ(ranks[0].n_experts_deviation, std::sqrt(0.75 * 0.25));
   EXPECT_DOUBLE_EQ(ranks[0].ExpertsAbove(2), 2);  // it has no more than two
-  EXPECT_DOUBLE_EQ(ImbalanceOf(shares, PlainPlacement(4, 2), 2), 1.5);
+  EXPECT_DOUBLE_EQ(ComputeImbalance(shares, PlainPlacement(4, 2), 2), 1.5);
 }
 
 // Tokens that choose 6 different experts of 256 at random, on 8 ranks.
@@ -71,9 +71,9 @@ TEST(ExpertSpreadTest, TheBusiestRankIsAboutThatOfRandomTokens) {
 TEST(ExpertSpreadTest, BalancingEvensOut) {
   for (const double exponent : {0.5, 0.8, 1.0}) {
     const std::vector<double> shares = ZipfLoad(FlashConfig(), exponent)[0];
-    const double plain = ImbalanceOf(shares, PlainPlacement(256, 8), 8);
-    const double moved = ImbalanceOf(shares, BalancedPlacement(shares, 0, 8), 8);
-    const double balanced = ImbalanceOf(shares, BalancedPlacement(shares, 64, 8), 8);
+    const double plain = ComputeImbalance(shares, PlainPlacement(256, 8), 8);
+    const double moved = ComputeImbalance(shares, BalancedPlacement(shares, 0, 8), 8);
+    const double balanced = ComputeImbalance(shares, BalancedPlacement(shares, 64, 8), 8);
     EXPECT_GE(plain, moved);
     EXPECT_LE(balanced, 1.1);
     EXPECT_LE(balanced, plain);

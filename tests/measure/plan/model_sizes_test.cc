@@ -67,9 +67,9 @@ TEST_P(ModelSizesTest, WeightsOfARankAreThoseItBinds) {
         WeightBinder binder(checkpoint_);
         ModelWeights weights = BindWeights(checkpoint_, sizes.config(), sizes.drafter(), binder);
         ASSERT_TRUE(binder.Finish().has_value());
-        DropRemoteExperts(
-            weights, share.expert_rank,
-            MapsOf({}, sizes.config().num_hidden_layers + 1, CountsOf(sizes.config(), share)));
+        DropRemoteExperts(weights, share.expert_rank,
+                          MakeReplicaMaps({}, sizes.config().num_hidden_layers + 1,
+                                          CountExperts(sizes.config(), share)));
         ShardWeights(weights, sizes.config(), share);
         EXPECT_EQ(static_cast<double>(sizes.WeightsOfRank(layout, stage, 0)),
                   static_cast<double>(WeightBytes(weights)))
@@ -99,7 +99,7 @@ TEST_P(ModelSizesTest, TheConfigurationAloneSaysTheSame) {
 TEST_P(ModelSizesTest, CachesAreThoseOfTheModel) {
   const ModelSizes sizes = ModelSizes::Read(*directory_).value();
   const CacheShape shape =
-      CacheShapeOf(sizes.config(), {.max_sequences = 3, .max_context = 1024}, sizes.drafter());
+      MakeCacheShape(sizes.config(), {.max_sequences = 3, .max_context = 1024}, sizes.drafter());
   EXPECT_DOUBLE_EQ(sizes.CacheBytesPerToken(), BytesPerToken(shape));
   EXPECT_EQ(sizes.CacheBytes(sizes.ShareOf({}, 0), 3, 1024), SequenceCache::FullBytes(shape));
 }

@@ -6,7 +6,6 @@
 
 #include "measure/slice/shapes.h"
 #include "tests/measure/plan/machines.h"
-#include "tests/testing/shared_data.h"
 
 namespace fathom::plan {
 namespace {

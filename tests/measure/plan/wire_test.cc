@@ -89,13 +89,13 @@ TEST(WireTest, FusedIsTheFormula) {
 
 TEST(WireTest, PeersAreWhereTheDevicesAre) {
   const Hardware machine = RoundMachine(4, 8);
-  EXPECT_EQ(PeersOf(machine, 8).in_node, 7);
-  EXPECT_EQ(PeersOf(machine, 8).in_network, 0);
-  EXPECT_EQ(PeersOf(machine, 16).in_node, 7);
-  EXPECT_EQ(PeersOf(machine, 16).in_network, 8);
+  EXPECT_EQ(MakePeers(machine, 8).in_node, 7);
+  EXPECT_EQ(MakePeers(machine, 8).in_network, 0);
+  EXPECT_EQ(MakePeers(machine, 16).in_node, 7);
+  EXPECT_EQ(MakePeers(machine, 16).in_network, 8);
   // Groups of 3 on nodes of 4: one group has its last member alone on the next node.
-  EXPECT_EQ(PeersOf(RoundMachine(3, 4), 3).in_network, 2);
-  EXPECT_EQ(PeersOf(machine, 1).all(), 0);
+  EXPECT_EQ(MakePeers(RoundMachine(3, 4), 3).in_network, 2);
+  EXPECT_EQ(MakePeers(machine, 1).all(), 0);
 }
 
 TEST(WireTest, ARoundEndsWithItsSlowerLink) {

@@ -141,7 +141,7 @@ TEST(WriteSliceTest, TheModelRunsWithItsDraftHead) {
   ASSERT_TRUE(ran) << ran.error().message;
   const std::vector<std::int32_t> rows = {0, 1, 130, 199};
   const Matrix<const float> logits = *model.Logits(rows);
-  // The head spreads what a norm has made 1 by 4.
+  // The norm makes the streams 1 on average; the head multiplies their spread by 4.
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     EXPECT_NEAR(RootMeanSquare<float>(logits.RowSpan(row)), 4, 1) << row;
   }
@@ -166,7 +166,7 @@ TEST(WriteSliceTest, StreamsKeepTheirSizeInAnyDepth) {
   testing::TestModel loaded(directory.path(), {.max_context = kTokens});
   Model& model = loaded.model();
   const std::int64_t width = model.config().hc_mult * model.config().hidden_size;
-  // The embedding's rows, as a model begins.
+  // The streams begin as the rows of the embedding.
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory.path());
   const auto* embedding = checkpoint->Find("embed.weight")->As<Bf16>();
   const std::vector<Token> tokens = Tokens(kTokens);

@@ -1,4 +1,4 @@
-// What kernels do with the batch of a step, and the fault word.
+// Reads the batch of a step in kernels, and sets the fault word.
 #pragma once
 
 #include <stdint.h>

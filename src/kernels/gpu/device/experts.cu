@@ -9,7 +9,7 @@
 namespace fathom::gpu {
 namespace {
 
-// What the groups of a block compute: outputs of one expert for one token.
+// The work of a group: an output of one expert for one token.
 struct ExpertItem {
   int64_t row = 0;
   int64_t i = 0;  // output

@@ -9,7 +9,7 @@
 namespace fathom::gpu {
 namespace {
 
-// What a group computes: kProductTokens rows of x from first_row, row i of w.
+// The work of a group: kProductTokens rows of x from first_row, row i of w.
 struct LinearItem {
   int64_t first_row = 0;
   int64_t i = 0;

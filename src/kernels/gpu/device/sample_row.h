@@ -1,4 +1,4 @@
-// What the kernels that choose tokens know of a row.
+// A row, as the kernels that choose tokens see it.
 #pragma once
 
 #include <bit>

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kTileTokens = 4096;  // of a row, that one block r
 
 using OrderedToken = std::uint64_t;
 
-// What a tile of a row holds.
+// The scan of a tile of a row.
 struct LogitScan {
   ScoredRow best = kNoScoredRow;  // the largest logit and the lowest token that has it
   Token first_bad = 0;            // the first NaN or infinity; kNoToken: none
