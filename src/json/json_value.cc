@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/parse_text.h"
+#include "base/utf8.h"
 #include "json/json_shape.h"
 #include "json/json_writer.h"
 

@@ -1,0 +1,153 @@
+// Constraint: what the tokens of an answer may be: a schema, a grammar, calls of tools, from the
+// end of the reasoning to the end of the answer (docs/spec/constrained.md 1.3, 1.4, 3).
+//
+//   ConstraintState state = *constraint->Begin();
+//   Result<TokenMask> mask = constraint->Mask(state);       // choose a token of the mask
+//   state = *constraint->Advance(state, token);
+//
+// A state is a value: copying it is a snapshot, and an older copy is a rollback. Masks are a pure
+// function of constraint and state; what is cached changes their time only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "constraint/constraint_error.h"
+#include "constraint/dsml.h"
+#include "constraint/json_schema.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+// The vocabulary as a trie, with the tokens that constraints name. Immutable; shared by all
+// constraints of a model.
+class ConstraintVocabulary {
+ public:
+  // vocab_size: rows of the model's logits; those without bytes are never allowed. `end_tokens` end
+  // an answer. The tokenizer may be destroyed afterwards.
+  static std::shared_ptr<const ConstraintVocabulary> Make(const Tokenizer& tokenizer,
+                                                          std::int64_t vocab_size,
+                                                          std::span<const Token> end_tokens);
+  virtual ~ConstraintVocabulary() = default;
+};
+
+// The tokens that may come next: bit t % 64 of word t / 64 stands for token t. Shared and constant.
+class TokenMask {
+ public:
+  TokenMask() = default;
+  TokenMask(std::shared_ptr<const std::vector<std::uint64_t>> words, std::int64_t n_allowed)
+      : words_(std::move(words)), n_allowed_(n_allowed) {}
+
+  // Without a mask every token is allowed.
+  bool AllowsAll() const { return words_ == nullptr; }
+  bool Allows(Token token) const {
+    if (words_ == nullptr) return true;
+    const auto t = static_cast<std::size_t>(token);
+    return (*words_)[t / 64] >> (t % 64) & 1;
+  }
+  std::span<const std::uint64_t> words() const {
+    return words_ == nullptr ? std::span<const std::uint64_t>() : std::span(*words_);
+  }
+  std::int64_t n_allowed() const { return n_allowed_; }
+
+ private:
+  std::shared_ptr<const std::vector<std::uint64_t>> words_;
+  std::int64_t n_allowed_ = 0;
+};
+
+// The position behind the tokens of an answer so far. A value.
+class ConstraintState {
+ public:
+  struct Impl;
+  ConstraintState() = default;
+  explicit ConstraintState(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  const Impl* get() const { return impl_.get(); }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+// The form of the content of an answer.
+struct ContentConstraint {
+  enum class Kind { kNone, kJsonObject, kJsonSchema, kRegex, kChoice, kGbnf };
+  Kind kind = Kind::kNone;
+  JsonValue schema{};                  // kJsonSchema
+  std::string text{};                  // kRegex, kGbnf
+  std::vector<std::string> choices{};  // kChoice: one of these texts
+  bool strict = false;                 // kJsonSchema: every keyword is enforced
+  bool closed_objects = false;         // kJsonSchema: undeclared properties must be allowed
+  JsonLayout layout{};
+};
+
+struct ToolConstraint {
+  enum class Kind {
+    kNone,      // nothing is enforced about calls
+    kAuto,      // text, and perhaps a block of calls
+    kRequired,  // a block of calls
+  };
+  Kind kind = Kind::kNone;
+  std::vector<ToolSchema> tools{};
+  bool parallel = true;  // several calls in a block
+};
+
+struct ConstraintSpec {
+  ContentConstraint content{};
+  ToolConstraint tools{};
+  bool in_reasoning = false;  // the prompt ends inside the reasoning, which </think> ends
+  std::string prefill{};      // content of the answer that the prompt has already
+};
+
+// A compiled constraint. All methods may be called from many threads; those of one constraint wait
+// for each other.
+class Constraint {
+ public:
+  virtual ~Constraint() = default;
+
+  // The state behind the prompt (and its prefill).
+  virtual ConstraintState Begin() const = 0;
+  // Error (kResourceExhausted): the grammar is too ambiguous here (constraint_too_complex).
+  // Never without any token.
+  virtual Result<TokenMask> Mask(const ConstraintState& state) const = 0;
+  // The state behind one more token. Errors: kInvalidArgument: the mask has no such token; as Mask.
+  virtual Result<ConstraintState> Advance(const ConstraintState& state, Token token) const = 0;
+  // The state behind more text, read byte by byte: however the text is divided into tokens, the
+  // state is this one. Errors as Advance.
+  virtual Result<ConstraintState> AdvanceText(const ConstraintState& state,
+                                              std::string_view text) const = 0;
+  // True if the mask allows the token; quicker than Mask.
+  virtual bool Allows(const ConstraintState& state, Token token) const = 0;
+  // True if the answer may end here.
+  virtual bool CanEnd(const ConstraintState& state) const = 0;
+
+  // Parts of the request that are not enforced: JSON pointers of keywords, behind "content" or
+  // "tools[i]"; may be empty.
+  virtual const std::vector<std::string>& relaxed() const = 0;
+  // Bytes of memory, roughly, with what was cached.
+  virtual std::size_t memory() const = 0;
+};
+
+// Compiles constraints and keeps those that were used last, by text and options. Any thread.
+class ConstraintCompiler {
+ public:
+  // `max_memory`: of compiled constraints that nobody uses, in bytes.
+  explicit ConstraintCompiler(std::shared_ptr<const ConstraintVocabulary> vocabulary,
+                              std::size_t max_memory = std::size_t{512} << 20);
+  ~ConstraintCompiler();
+
+  // Null if the spec asks for nothing.
+  ConstraintResult<std::shared_ptr<const Constraint>> Compile(const ConstraintSpec& spec);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fathom

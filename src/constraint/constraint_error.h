@@ -1,0 +1,47 @@
+// ConstraintError: why a schema, a grammar or a regular expression is refused
+// (docs/spec/constrained.md 1.2).
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+namespace fathom {
+
+enum class ConstraintErrorCode {
+  kUnsupportedSchema,
+  kInvalidSchema,
+  kUnsatisfiableSchema,
+  kTooLarge,
+  kInvalidGrammar,
+};
+// "unsupported_schema", "invalid_schema", "unsatisfiable_schema", "constraint_too_large",
+// "invalid_grammar"
+constexpr std::string_view Name(ConstraintErrorCode code) {
+  constexpr std::string_view kNames[] = {"unsupported_schema", "invalid_schema",
+                                         "unsatisfiable_schema", "constraint_too_large",
+                                         "invalid_grammar"};
+  return kNames[static_cast<int>(code)];
+}
+
+// A place in the text of a constraint.
+struct ConstraintIssue {
+  std::string pointer{};  // RFC 6901, from the root of the schema; of a grammar "line:column"
+  std::string keyword{};  // of the schema, or ""
+  std::string reason{};
+};
+
+inline constexpr std::size_t kMaxIssues = 8;
+
+struct ConstraintError {
+  ConstraintErrorCode code = ConstraintErrorCode::kInvalidSchema;
+  std::string message{};                  // one sentence with the first issue
+  std::vector<ConstraintIssue> issues{};  // at most kMaxIssues
+};
+
+template <class T>
+using ConstraintResult = tl::expected<T, ConstraintError>;
+
+}  // namespace fathom

@@ -1,0 +1,192 @@
+#include "constraint/dsml_names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+// Keywords whose schemas apply to the object itself, by the form of their value.
+constexpr std::string_view kOneSchema[] = {"if", "then", "else"};
+constexpr std::string_view kListOfSchemas[] = {"allOf", "anyOf", "oneOf"};
+constexpr std::string_view kSchemasByName[] = {"dependentSchemas", "dependencies"};
+// Keywords that may allow names which are not declared.
+constexpr std::string_view kOtherNames[] = {"additionalProperties", "unevaluatedProperties"};
+constexpr std::string_view kUnknownSchemas[] = {"$dynamicRef", "$recursiveRef"};
+
+// References that are followed: each may search large objects.
+constexpr int kMaxReferences = 256;
+
+// Bytes of a tag beside its name stay below 64, and tags have at most 512 (chat/dsml_scanner.h).
+constexpr std::size_t kMaxNameBytes = 448;
+
+bool IsFalse(const JsonValue& value) {
+  return value.kind() == JsonValue::Kind::kBool && !value.boolean();
+}
+
+// One step of a JSON pointer, with its escapes (%HH of a URI, then ~1 and ~0) read.
+std::optional<std::string> ReadPointerStep(std::string_view text) {
+  std::string step;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      unsigned byte = 0;
+      const std::string_view digits = text.substr(i + 1, 2);
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+      if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) {
+        return std::nullopt;
+      }
+      c = static_cast<char>(byte);
+      i += 2;
+    }
+    step.push_back(c);
+  }
+  std::string name;
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const bool is_escape = step[i] == '~' && i + 1 < step.size();
+    if (is_escape && (step[i + 1] == '0' || step[i + 1] == '1')) {
+      name.push_back(step[++i] == '0' ? '~' : '/');
+    } else {
+      name.push_back(step[i]);
+    }
+  }
+  return name;
+}
+
+const JsonValue* ItemAt(const JsonValue& array, std::string_view index) {
+  std::size_t i = 0;
+  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), i);
+  const bool is_number = error == std::errc() && end == index.data() + index.size();
+  return is_number && i < array.items().size() ? &array.items()[i] : nullptr;
+}
+
+// The value behind a reference such as "#/$defs/point"; nullptr if it is of another form or leads
+// nowhere.
+const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
+  if (!reference.starts_with('#')) return nullptr;
+  reference.remove_prefix(1);
+  const JsonValue* value = &root;
+  while (!reference.empty() && value != nullptr) {
+    if (!reference.starts_with('/')) return nullptr;
+    const std::size_t end = std::min(reference.find('/', 1), reference.size());
+    const std::optional<std::string> step = ReadPointerStep(reference.substr(1, end - 1));
+    reference.remove_prefix(end);
+    if (!step) return nullptr;
+    value = value->IsArray() ? ItemAt(*value, *step) : value->Find(*step);
+  }
+  return value;
+}
+
+// Visits each schema once that applies to the object.
+class NameCollector {
+ public:
+  explicit NameCollector(const JsonValue& root) : root_(root) { Add(root); }
+
+  MarkupNames Collect() {
+    while (!open_.empty()) {
+      const JsonValue* schema = open_.back();
+      open_.pop_back();
+      Visit(*schema);
+    }
+    if (!has_properties_ && !is_closed_) names_.has_others = true;
+    return std::move(names_);
+  }
+
+ private:
+  void Add(const JsonValue& schema) {
+    if (visited_.insert(&schema).second) open_.push_back(&schema);
+  }
+
+  void Declare(std::string_view name) {
+    if (known_.insert(name).second) names_.declared.emplace_back(name);
+  }
+
+  void Visit(const JsonValue& schema) {
+    if (!schema.IsObject()) {
+      // false as an alternative allows nothing; true, and what is no schema, anything.
+      if (!IsFalse(schema)) names_.has_others = true;
+      return;
+    }
+    for (std::size_t i = 0; i < schema.items().size(); ++i) {
+      VisitKeyword(schema.key(i), schema.items()[i]);
+    }
+  }
+
+  void VisitKeyword(std::string_view keyword, const JsonValue& value) {
+    const auto is_one_of = [&](const auto& keywords) {
+      return std::find(std::begin(keywords), std::end(keywords), keyword) != std::end(keywords);
+    };
+    if (keyword == "properties") {
+      has_properties_ = true;
+      for (std::size_t i = 0; i < value.items().size() && value.IsObject(); ++i) {
+        Declare(value.key(i));
+      }
+    } else if (keyword == "required") {
+      for (const JsonValue& name : value.items()) {
+        if (name.IsString()) Declare(name.text());
+      }
+    } else if (is_one_of(kOtherNames)) {
+      (IsFalse(value) ? is_closed_ : names_.has_others) = true;
+    } else if (keyword == "patternProperties") {
+      if (!value.items().empty()) names_.has_others = true;
+    } else if (keyword == "$ref") {
+      const bool may_follow = value.IsString() && n_references_++ < kMaxReferences;
+      const JsonValue* target = may_follow ? Resolve(root_, value.text()) : nullptr;
+      if (target == nullptr) {
+        names_.has_others = true;
+      } else {
+        Add(*target);
+      }
+    } else if (is_one_of(kUnknownSchemas)) {
+      names_.has_others = true;
+    } else if (is_one_of(kOneSchema)) {
+      if (value.IsObject()) Add(value);
+    } else if (is_one_of(kListOfSchemas)) {
+      for (const JsonValue& schema : value.items()) Add(schema);
+    } else if (is_one_of(kSchemasByName)) {
+      for (const JsonValue& schema : value.items()) {
+        if (schema.IsObject()) Add(schema);
+      }
+    }
+  }
+
+  const JsonValue& root_;
+  MarkupNames names_;
+  std::set<std::string_view> known_;
+  std::set<const JsonValue*> visited_;
+  std::vector<const JsonValue*> open_;
+  int n_references_ = 0;
+  bool has_properties_ = false;
+  bool is_closed_ = false;
+};
+
+bool IsMarkupName(std::string_view name, std::string_view dsml_text, std::string_view without) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20; };
+  return name.size() <= kMaxNameBytes && std::none_of(name.begin(), name.end(), is_control) &&
+         name.find_first_of(without) == std::string_view::npos &&
+         name.find(dsml_text) == std::string_view::npos;
+}
+
+}  // namespace
+
+MarkupNames NamesForMarkup(const JsonValue& schema) {
+  if (schema.IsNull()) return {};
+  return NameCollector(schema).Collect();
+}
+
+bool IsMarkupParameterName(std::string_view name, std::string_view dsml_text) {
+  return IsMarkupName(name, dsml_text, "\"");
+}
+
+bool IsMarkupToolName(std::string_view name, std::string_view dsml_text) {
+  return !name.empty() && IsMarkupName(name, dsml_text, "\"<>");
+}
+
+}  // namespace fathom

@@ -1,0 +1,29 @@
+// The names that the parameters of a tool may have where only the markup of its calls is enforced
+// (docs/spec/constrained.md 2.5).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "json/json_value.h"
+
+namespace fathom {
+
+struct MarkupNames {
+  std::vector<std::string> declared{};  // each once
+  bool has_others = false;              // other names are allowed, too
+};
+
+// The names in `properties` and `required` of the schema and of those that are applied to the same
+// object (allOf, anyOf, $ref and the like). Other names are allowed if there are no `properties`,
+// or if some keyword allows them; without a schema (null) there are none. Never fails: what cannot
+// be read allows every name. O(n log n) in the size of the schema.
+MarkupNames NamesForMarkup(const JsonValue& schema);
+
+// True if the format can hold a parameter with that name such that its parser finds it again:
+// without quotes and control characters, and not longer than a tag.
+bool IsMarkupParameterName(std::string_view name, std::string_view dsml_text);
+// True if a tool may have this name: it must not be empty, nor contain < or >.
+bool IsMarkupToolName(std::string_view name, std::string_view dsml_text);
+
+}  // namespace fathom

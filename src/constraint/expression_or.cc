@@ -1,0 +1,216 @@
+// Or in its normal form: flat, sorted, with what alternatives begin with taken out: xa|xb is
+// x(a|b), and x{1,3}a|x{2,5}a is x{1,5}a.
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "constraint/expression_impl.h"
+
+namespace fathom {
+namespace {
+
+// An alternative as operand{minimum,maximum} rest.
+struct CountedAlternative {
+  ExpressionId operand = 0;
+  ExpressionId rest = 0;
+  std::uint32_t minimum = 1;
+  std::uint32_t maximum = 1;
+  ExpressionId id = 0;
+};
+
+// Frames of one Or that take out what alternatives begin with; those beyond leave them as they are,
+// so that the alternatives of two large tries are joined where a text leads and not at once.
+constexpr std::size_t kMaxFactoredFrames = 4096;
+
+void SortUnique(std::vector<ExpressionId>& list) {
+  std::ranges::sort(list);
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+}  // namespace
+
+// The rests of each group are an Or of their own, made on top of this one.
+struct ExpressionPool::Impl::OrFrame {
+  struct Group {
+    Id first = 0;
+    std::vector<Id> rests;
+  };
+  std::vector<Id> ready;  // alternatives of the result
+  std::vector<Group> groups;
+  std::size_t next = 0;  // group
+  std::uint8_t within = 0xFF;
+};
+
+ExpressionPool::Impl::OrFrame ExpressionPool::Impl::BeginOr(std::span<const Id> alternatives,
+                                                            bool factor) {
+  OrFrame frame;
+  std::vector<Id> list;
+  ByteSet set;
+  const auto add = [&](Id id) {
+    if (nodes[id].kind == Kind::kBytes) {
+      set = set | sets[nodes[id].a];
+    } else {
+      list.push_back(id);
+    }
+  };
+  for (const Id id : alternatives) {
+    const ExpressionNode& node = nodes[id];
+    if (node.kind == Kind::kNothing) continue;
+    frame.within &= node.within;
+    if (node.kind == Kind::kOr) {
+      for (const Id inner : Operands(node)) add(inner);
+    } else {
+      add(id);
+    }
+  }
+  if (!set.empty()) list.push_back(BytesOf(set));
+  SortUnique(list);
+
+  // Alternatives within another alternative are dropped.
+  std::uint8_t universes = 0;
+  bool has_any = false;
+  std::size_t n_nullable = 0;
+  for (const Id id : list) {
+    universes |= UniverseBit(id);
+    has_any |= id == any;
+    n_nullable += Has(id, kNullable) ? 1 : 0;
+  }
+  std::erase_if(list, [&](Id id) {
+    if (id == any) return false;
+    if (has_any && !Has(id, kHasLetters)) return true;
+    if (id == kEmpty && n_nullable > 1) return true;
+    return (nodes[id].within & universes) != 0 && (UniverseBit(id) & universes) == 0;
+  });
+  if (factor) {
+    GroupByFirst(list, frame);
+  } else {
+    frame.ready = std::move(list);
+  }
+  return frame;
+}
+
+void ExpressionPool::Impl::GroupByFirst(std::span<const Id> list, OrFrame& frame) const {
+  struct Item {
+    Id first, rest, id;
+  };
+  std::vector<Item> items;
+  items.reserve(list.size());
+  for (const Id id : list) {
+    const ExpressionNode& node = nodes[id];
+    const bool is_concat = node.kind == Kind::kConcat;
+    items.push_back({is_concat ? node.a : id, is_concat ? node.b : kEmpty, id});
+  }
+  std::ranges::stable_sort(items, {}, &Item::first);
+  for (std::size_t i = 0; i < items.size();) {
+    std::size_t end = i + 1;
+    while (end < items.size() && items[end].first == items[i].first) ++end;
+    if (end == i + 1) {
+      frame.ready.push_back(items[i].id);
+    } else {
+      OrFrame::Group& group = frame.groups.emplace_back();
+      group.first = items[i].first;
+      for (std::size_t k = i; k < end; ++k) group.rests.push_back(items[k].rest);
+    }
+    i = end;
+  }
+}
+
+void ExpressionPool::Impl::MergeCounts(std::vector<Id>& list) {
+  std::vector<CountedAlternative> items;
+  bool has_counted = false;
+  for (const Id id : list) {
+    const ExpressionNode& node = nodes[id];
+    const bool is_concat = node.kind == Kind::kConcat;
+    CountedAlternative& item = items.emplace_back();
+    item = {.operand = is_concat ? node.a : id, .rest = is_concat ? node.b : kEmpty, .id = id};
+    const ExpressionNode& first = nodes[item.operand];
+    if (first.kind != Kind::kRepeat) continue;
+    item.operand = first.a;
+    item.minimum = first.b;
+    item.maximum = first.c;
+    has_counted = true;
+  }
+  if (!has_counted || list.size() < 2) return;
+  std::ranges::sort(items, [](const CountedAlternative& a, const CountedAlternative& b) {
+    return std::tie(a.operand, a.rest, a.minimum) < std::tie(b.operand, b.rest, b.minimum);
+  });
+  std::vector<Id> absorbed;
+  std::vector<Id> merged;
+  for (std::size_t i = 0; i < items.size();) {
+    CountedAlternative joined = items[i];
+    std::size_t end = i + 1;
+    for (;
+         end < items.size() && items[end].operand == joined.operand &&
+         items[end].rest == joined.rest && items[end].minimum <= std::uint64_t{joined.maximum} + 1;
+         ++end) {
+      joined.maximum = std::max(joined.maximum, items[end].maximum);
+    }
+    bool changed = end > i + 1;
+    // A rest that stands alone is the operand 0 times.
+    if (joined.maximum > 1 && joined.minimum <= 1 &&
+        std::ranges::binary_search(list, joined.rest)) {
+      absorbed.push_back(joined.rest);
+      changed |= joined.minimum == 1;
+      joined.minimum = 0;
+    }
+    merged.push_back(
+        changed ? Concat(Repeat(joined.operand, joined.minimum, joined.maximum), joined.rest)
+                : joined.id);
+    i = end;
+  }
+  SortUnique(merged);
+  SortUnique(absorbed);
+  std::erase_if(merged, [&](Id id) { return std::ranges::binary_search(absorbed, id); });
+  list = std::move(merged);
+}
+
+ExpressionId ExpressionPool::Impl::FinishOr(OrFrame& frame) {
+  std::vector<Id>& list = frame.ready;
+  SortUnique(list);
+  MergeCounts(list);
+  if (list.empty()) return kNothing;
+  if (list.size() == 1) {
+    nodes[list[0]].within |= frame.within;
+    return list[0];
+  }
+  ExpressionNode made{.kind = Kind::kOr, .min_length = 0xFFFFFFFF};
+  std::uint8_t within = 0xFF;
+  for (const Id id : list) {
+    const ExpressionNode& node = nodes[id];
+    made.flags |= node.flags;
+    within &= node.within;
+    made.min_length = std::min(made.min_length, node.min_length);
+  }
+  made.within = static_cast<std::uint8_t>(within | frame.within);
+  return Intern(made, list);
+}
+
+ExpressionId ExpressionPool::Impl::Or(std::span<const Id> alternatives) {
+  std::vector<OrFrame> stack;
+  stack.push_back(BeginOr(alternatives, true));
+  std::size_t n_frames = 1;
+  for (;;) {
+    OrFrame& top = stack.back();
+    if (top.next < top.groups.size()) {
+      // `rests` is not read again.
+      const std::vector<Id> rests = std::move(top.groups[top.next].rests);
+      stack.push_back(BeginOr(rests, ++n_frames <= kMaxFactoredFrames));
+      continue;
+    }
+    const Id made = FinishOr(top);
+    stack.pop_back();
+    if (stack.empty()) return made;
+    OrFrame& parent = stack.back();
+    parent.ready.push_back(Concat(parent.groups[parent.next++].first, made));
+  }
+}
+
+ExpressionId ExpressionPool::Impl::Or(Id a, Id b) {
+  if (a == b || b == kNothing) return a;
+  if (a == kNothing) return b;
+  const Id both[] = {a, b};
+  return Or(both);
+}
+
+}  // namespace fathom

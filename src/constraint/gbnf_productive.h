@@ -1,0 +1,13 @@
+// Which rules of a GBNF grammar have a text at all.
+#pragma once
+
+#include <vector>
+
+#include "constraint/gbnf_text.h"
+
+namespace fathom {
+
+// By index of the rule: true if some text, perhaps the empty one, matches the rule. Linear.
+std::vector<bool> ProductiveRules(const GbnfText& text);
+
+}  // namespace fathom

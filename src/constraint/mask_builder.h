@@ -1,0 +1,89 @@
+// MaskBuilder: the tokens that may follow a text, by a walk over the trie of the vocabulary, and a
+// cache of the walks (docs/spec/constrained.md 3.3).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "constraint/matcher.h"
+#include "constraint/matcher_state.h"
+#include "constraint/vocabulary.h"
+
+namespace fathom {
+
+// One thread at a time. `matcher` and `vocabulary` must outlive the builder.
+class MaskBuilder {
+ public:
+  // max_cache: bytes of masks that are kept.
+  MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_cache);
+
+  struct Mask {
+    TokenSet tokens;
+    std::int64_t n_tokens = 0;
+  };
+  // Returns the mask of texts, of named tokens, and, where the text may end, of the end tokens.
+  // Null: the state is too complex (Matcher::TooComplex). Pure: the cache changes the time only.
+  std::shared_ptr<const Mask> Build(const MatcherState& state);
+
+  // True if the text of the token may follow; the state behind it in `to`. The matcher may be too
+  // complex then.
+  bool Advance(const MatcherState& state, Token token, MatcherState& to);
+
+  // For tests: computes every mask without slices, and without the cache.
+  void set_is_plain(bool is_plain) { is_plain_ = is_plain; }
+  std::size_t memory() const { return n_cached_ * mask_bytes_; }
+  std::int64_t n_hits() const { return n_hits_; }
+
+ private:
+  // A mask holds for every state that looks like `state`, and whose frames look like `frames`
+  // wherever the walk has read them.
+  struct Entry {
+    std::uint64_t hash = 0;
+    MatcherState state;
+    std::vector<FrameRef> frames;
+    bool reads_texts = false;
+    std::shared_ptr<const Mask> mask;
+  };
+  using Entries = std::list<Entry>;
+
+  // Places of the leaves of the state whose mask is computed, while all stay within their rules.
+  static constexpr int kMaxPlain = 8;
+  static constexpr int kNotPlain = -1;
+  struct PlainPlaces {
+    int size = kNotPlain;
+    std::array<std::uint8_t, kMaxPlain> leaf;  // the number of the leaf
+    std::array<Matcher::PlainPlace, kMaxPlain> place;
+  };
+
+  std::shared_ptr<const Mask> Compute(const MatcherState& state);
+  void Walk(const MatcherState& state, const TokenTrie& trie, TokenSet& tokens);
+  bool Read(const MatcherState& state, const TrieNode& node);
+  bool ReadPlainly(const MatcherState& state, const TrieNode& node);
+  void MakeState(const MatcherState& state, std::size_t depth);
+  void AddNamed(const MatcherState& state, TokenSet& tokens);
+  std::shared_ptr<const Mask> FindCached(const MatcherState& state, std::uint64_t hash);
+  void Keep(Entry entry);
+
+  Matcher& matcher_;
+  const VocabularyTables& vocabulary_;
+  const std::size_t mask_bytes_;
+  const std::size_t max_cached_;
+  bool is_plain_ = false;
+  // By depth in the trie: the states behind the bytes from its root, as places where they are
+  // plain.
+  std::vector<MatcherState> path_;
+  std::vector<std::uint8_t> bytes_;
+  std::vector<PlainPlaces> plain_;
+  std::vector<FrameRef> recorded_;
+  Entries entries_;  // the last used first
+  std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;
+  std::size_t n_cached_ = 0;
+  std::int64_t n_hits_ = 0;
+};
+
+}  // namespace fathom

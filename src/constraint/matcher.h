@@ -1,0 +1,139 @@
+// Matcher: reads a text byte by byte by a grammar, in all ways at once (docs/spec/constrained.md
+// 3.2): a generalised LL parser whose rule bodies are automata. Left recursion, rules that match
+// nothing and ambiguity are allowed; calls at the end of a rule leave no frame behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "constraint/automaton.h"
+#include "constraint/grammar.h"
+#include "constraint/matcher_state.h"
+
+namespace fathom {
+
+// Bounds of the work, in units that do not depend on the speed of the machine, so that an answer
+// does not either (docs/spec/constrained.md 3.4).
+struct MatcherLimits {
+  std::size_t max_states = 250'000;        // of the automaton
+  std::size_t max_leaves = 2'000;          // of a state
+  std::size_t max_steps = 50'000;          // parser steps for one byte
+  std::size_t max_mask_steps = 2'000'000;  // for one mask
+  int max_depth = 512;                     // of recursive rules that are open
+};
+
+// One thread at a time. The grammar must outlive the matcher, and be complete.
+class Matcher {
+ public:
+  Matcher(Grammar& grammar, const MatcherLimits& limits = {});
+
+  // True if nothing matches the grammar.
+  bool IsUnsatisfiable() const { return rules_[root_].start == kDeadState; }
+
+  // The state in front of the text.
+  MatcherState Begin();
+  // Sets `to` to the state behind a byte, or behind a token that the grammar names. False if
+  // nothing matches then, or if the work had no end (TooComplex). `to` must not be `from`.
+  bool Step(const MatcherState& from, std::uint8_t byte, MatcherState& to);
+  bool StepToken(const MatcherState& from, std::uint32_t token, bool has_text, MatcherState& to);
+  // True once a limit was reached; the results are not to be used. Reset begins the count of steps
+  // for a mask or a token, and forgets what one state had too much of.
+  bool TooComplex() const {
+    return too_complex_ || n_steps_ > limits_.max_mask_steps || automaton_.exhausted();
+  }
+  void Reset() {
+    n_steps_ = 0;
+    too_complex_ = false;
+  }
+
+  // While a mask is computed: frames that existed before and that a step has read are appended to
+  // `frames`, each once; null: ends that.
+  void Record(std::vector<FrameRef>* frames) {
+    recorded_ = frames;
+    reads_new_texts_ = false;
+  }
+  // True if a unique call was entered behind the end of another one since Record.
+  bool reads_new_texts() const { return reads_new_texts_; }
+
+  // The letters that stand for whole tokens and may come next (kToken, kOtherToken): appended, each
+  // once.
+  void NextTokens(const MatcherState& state, std::vector<Letter>& tokens);
+  // The largest slice (token_trie.h) all of whose texts may come next, 0 for none; is_exact: no
+  // other plain text of at most kLargestSlice code points may.
+  struct SliceAnswer {
+    int largest = 0;
+    bool is_exact = false;
+  };
+  SliceAnswer TakesSlices(const MatcherState& state);
+
+  // The quick part of Step: a state of one leaf, whose frame stays as it is.
+  struct PlainPlace {
+    StateId state = kDeadState;
+    std::uint32_t count = 0;
+  };
+  // Adds bytes to the text of a leaf within a unique call, where no earlier text begins like it.
+  void AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes) const;
+  enum class PlainStep {
+    kDead,   // nothing takes the byte
+    kPlain,  // a state of one leaf again
+    kOther,  // for Step
+  };
+  PlainStep StepPlain(const Rule& rule, const PlainPlace& from, std::uint8_t byte, PlainPlace& to) {
+    std::uint32_t count = from.count;
+    if (rule.count && automaton_.Accepts(from.state) && count++ == rule.count->maximum) {
+      return PlainStep::kDead;
+    }
+    const StateId next = automaton_.Next(from.state, byte);
+    if (next == kDeadState) return PlainStep::kDead;
+    ++n_steps_;
+    to = {.state = next, .count = count};
+    return FactsOf(next) == (kKnown | kTakesBytes) ? PlainStep::kPlain : PlainStep::kOther;
+  }
+  const Rule& RuleOf(const Leaf& leaf) const { return grammar_.rules[FrameOf(leaf.frame).rule]; }
+  int max_depth() const { return limits_.max_depth; }
+  std::size_t memory() const { return automaton_.memory(); }
+
+  static const Frame& FrameOf(const FrameRef& ref) { return ref.column->frames[ref.index]; }
+
+ private:
+  // Facts about a state of the automaton that every step needs.
+  enum Facts : std::uint8_t {
+    kKnown = 1,
+    kAccepts = 2,
+    kTakesBytes = 4,
+    kTakesTokens = 8,
+    kHasEdges = 16,
+  };
+  struct RuleFacts {
+    StateId start = kDeadState;
+    bool is_recursive = false;
+    int height = 0;  // recursive rules open at once in the flattest text of the rule
+  };
+  class Closure;
+
+  std::uint8_t FactsOf(StateId state) {
+    return state < facts_.size() && facts_[state] != 0 ? facts_[state] : FindFacts(state);
+  }
+  std::uint8_t FindFacts(StateId state);
+  bool Move(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
+  bool MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
+
+  Grammar& grammar_;
+  const MatcherLimits limits_;
+  Automaton automaton_;
+  RuleId root_ = 0;  // the whole text; added to the grammar
+  std::vector<RuleFacts> rules_;
+  std::vector<std::uint8_t> facts_;  // by state
+  std::vector<FrameRef>* recorded_ = nullptr;
+  bool reads_new_texts_ = false;
+  std::size_t n_steps_ = 0;  // since Reset
+  bool too_complex_ = false;
+  // Memory of one step.
+  std::vector<Leaf> moved_;
+  std::vector<Leaf> pending_;
+  std::vector<std::size_t> kept_;
+};
+
+}  // namespace fathom

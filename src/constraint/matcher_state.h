@@ -1,0 +1,107 @@
+// MatcherState: all ways in which a text so far can be read by a grammar, as a graph of shared,
+// constant parts (docs/spec/constrained.md 3.2).
+//
+// A leaf is a place in the body of a rule, and a frame one entry of that rule: where the text goes
+// on when the rule ends. Rules that are entered at the same place in the text share their frame, so
+// that a frame is an item set of Earley's parser; all frames of one place are a column. Copies
+// share columns: a copy is a snapshot, and an older copy a rollback. Columns that no state needs
+// any more are freed, so the memory is that of the open rules, not of the text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "constraint/automaton.h"
+#include "constraint/expression.h"
+#include "constraint/ref.h"
+
+namespace fathom {
+
+struct Column;
+
+struct FrameRef {
+  // In a return: null for a frame of the same column, which would otherwise own itself.
+  Ref<Column> column{};
+  std::uint32_t index = 0;
+  friend bool operator==(const FrameRef&, const FrameRef&) = default;
+};
+
+// A text that a unique call has read; the earlier ones of the same entry follow.
+struct SeenText : RefCounted {
+  std::string text;
+  Ref<const SeenText> earlier{};
+  int n = 1;  // with the earlier ones
+};
+
+// The memory of a place in a rule since the rule was entered: marks, and texts of unique calls.
+struct Memory : RefCounted {
+  std::vector<std::uint64_t> marks;
+  Ref<const SeenText> seen{};
+
+  bool Has(std::uint32_t mark) const {
+    return mark / 64 < marks.size() && (marks[mark / 64] >> (mark % 64) & 1) != 0;
+  }
+};
+// Compares contents.
+bool Equal(const Memory* a, const Memory* b);
+bool Equal(const SeenText* a, const SeenText* b);
+
+// The text of a unique call so far, byte by byte, and the rests of the earlier texts that begin
+// like it.
+struct UniqueText : RefCounted {
+  UniqueText() = default;
+  ~UniqueText();
+  Ref<UniqueText> previous{};
+  std::uint8_t byte = 0;
+  std::uint32_t size = 0;
+  // Views of SeenText, which the entry's frame keeps.
+  std::vector<std::string_view> rests;
+
+  std::string Text() const;
+};
+
+struct Leaf {
+  StateId state = kDeadState;
+  std::uint32_t count = 0;  // code points that have begun, in a rule that counts
+  FrameRef frame{};
+  Ref<const Memory> memory{};
+  Ref<UniqueText> unique{};
+};
+
+// Where a text goes on behind a rule.
+struct Return {
+  StateId state = kDeadState;
+  FrameRef frame{};
+  Ref<const Memory> memory{};
+};
+
+struct Frame {
+  RuleId rule = 0;
+  int depth = 0;               // recursive rules that are open, with this one
+  Ref<const SeenText> seen{};  // of a unique call: the texts that may not be repeated
+  bool is_unique = false;
+  bool ended_at_once = false;  // the rule can match the empty text here
+  std::vector<Return> returns;
+};
+
+struct Column : RefCounted {
+  std::vector<Frame> frames;
+  bool is_scratch = false;  // made while a mask is computed
+};
+
+struct MatcherState {
+  std::vector<Leaf> leaves;
+  bool accepts = false;  // the text may end here
+
+  bool IsDead() const { return leaves.empty() && !accepts; }
+  void Clear() {
+    leaves.clear();
+    accepts = false;
+  }
+};
+
+}  // namespace fathom

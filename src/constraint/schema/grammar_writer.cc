@@ -1,0 +1,147 @@
+#include "constraint/schema/grammar_writer.h"
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+constexpr int kMaxWritingDepth = 150;  // of nested containers; deeper ones are put off
+constexpr std::size_t kMaxGrammarExpressions = 3'000'000;
+constexpr std::size_t kEmptinessCost = 200;  // in steps of merging
+
+}  // namespace
+
+GrammarWriter::GrammarWriter(JsonRules& rules, SchemaReader& reader, TextTests& tests,
+                             SchemaReport& report)
+    : rules_(rules),
+      reader_(reader),
+      tests_(tests),
+      report_(report),
+      planner_(reader, tests, report, rules.options().closed_objects) {}
+
+ExpressionId GrammarWriter::Literals(const ValueSet& values) {
+  std::vector<std::string_view> texts;
+  if (values.null) texts.push_back("null");
+  if (values.true_value) texts.push_back("true");
+  if (values.false_value) texts.push_back("false");
+  return rules_.pool().AnyLiteral(std::move(texts));
+}
+
+ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
+  const ValueSet& values = reader_.Resolve(goal);
+  if (report_.failed()) return rules_.pool().Nothing();
+  std::vector<ExpressionId> choices = {Literals(values)};
+  std::vector<ExpressionId> numbers;
+  for (const NumberShape& shape : values.numbers) {
+    if (!report_.Spend(1)) break;
+    if (!IsEmptyShape(shape)) numbers.push_back(NumberText(rules_.pool(), shape, false));
+  }
+  choices.push_back(rules_.Shared("number", rules_.pool().Or(numbers)));
+  for (const StringShape& shape : values.strings) {
+    if (!strings) break;
+    const bool bounded = shape.minimum > 0 || shape.maximum != kNoMaximum;
+    const bool may_be_empty = shape.tests.size() > 1 || (bounded && !shape.tests.empty());
+    if (may_be_empty && report_.Spend(kEmptinessCost) && tests_.Survey(shape, 0).empty) continue;
+    choices.push_back(rules_.String(tests_, shape, false));
+  }
+  return rules_.pool().Or(choices);
+}
+
+ExpressionId GrammarWriter::Value(GoalId goal) {
+  if (const auto known = values_.find(goal); known != values_.end()) return known->second;
+  const ExpressionId choices[] = {Scalars(goal, true), ContainersOf(goal)};
+  const ExpressionId value = rules_.pool().Or(choices);
+  if (rules_.pool().n_expressions() > kMaxGrammarExpressions) {
+    report_.Fail(ConstraintErrorCode::kTooLarge, reader_.PointerOf(goal), "",
+                 "expected a schema with a smaller grammar");
+  }
+  if (containers_[goal].value) values_.emplace(goal, value);
+  return value;
+}
+
+ExpressionId GrammarWriter::ValueButStrings(GoalId goal) {
+  const ExpressionId choices[] = {Scalars(goal, false), ContainersOf(goal)};
+  return rules_.pool().Or(choices);
+}
+
+std::optional<ExpressionId> GrammarWriter::RawStrings(GoalId goal) {
+  std::vector<ExpressionId> choices;
+  for (const StringShape& shape : reader_.Resolve(goal).strings) {
+    if (!shape.tests.empty() && report_.Spend(kEmptinessCost) && tests_.Survey(shape, 0).empty) {
+      continue;
+    }
+    choices.push_back(rules_.RawText(tests_, shape));
+  }
+  const ExpressionId all = rules_.pool().Or(choices);
+  if (all == rules_.pool().Nothing()) return std::nullopt;
+  return all;
+}
+
+ExpressionId GrammarWriter::UniqueValue(GoalId goal) {
+  const ValueSet& values = reader_.Resolve(goal);
+  std::vector<ExpressionId> choices = {Literals(values)};
+  for (const NumberShape& shape : values.numbers) {
+    if (!IsEmptyShape(shape)) choices.push_back(NumberText(rules_.pool(), shape, true));
+  }
+  for (const StringShape& shape : values.strings) {
+    if (!tests_.Survey(shape, 0).empty) choices.push_back(rules_.String(tests_, shape, true));
+  }
+  return rules_.SharedUnique("unique", rules_.pool().Or(choices));
+}
+
+ExpressionId GrammarWriter::ContainersOf(GoalId goal) {
+  Containers& containers = containers_[goal];
+  if (containers.value) return *containers.value;
+  const ValueSet& values = reader_.Resolve(goal);
+  if (report_.failed() || (values.arrays.empty() && values.objects.empty())) {
+    containers.value = rules_.pool().Nothing();
+    return *containers.value;
+  }
+  if (containers.writing || depth_ >= kMaxWritingDepth) {
+    if (!containers.rule) containers.rule = rules_.grammar().AddRule("value");
+    if (!containers.writing) {
+      containers.writing = true;
+      postponed_.push_back(goal);
+    }
+    return rules_.grammar().Call(*containers.rule);
+  }
+  containers.writing = true;
+  ++depth_;
+  const ExpressionId body = ContainerBody(goal);
+  --depth_;
+  containers.value = body;
+  if (body != rules_.pool().Nothing()) {
+    containers.value =
+        rules_.grammar().Call(rules_.RuleOf("value", body, std::nullopt, containers.rule));
+  }
+  return *containers.value;
+}
+
+void GrammarWriter::Finish() {
+  while (!postponed_.empty() && !report_.failed()) {
+    const GoalId goal = postponed_.back();
+    postponed_.pop_back();
+    Containers& containers = containers_[goal];
+    const ExpressionId body = ContainerBody(goal);
+    rules_.RuleOf("value", body, std::nullopt, containers.rule);
+    containers.value = rules_.grammar().Call(*containers.rule);
+  }
+}
+
+ExpressionId GrammarWriter::ContainerBody(GoalId goal) {
+  const ValueSet& values = reader_.Resolve(goal);
+  std::vector<ExpressionId> choices;
+  for (const ArrayShape& shape : values.arrays) {
+    if (report_.failed()) break;
+    if (const auto plan = planner_.PlanArray(shape, goal)) choices.push_back(Array(*plan));
+  }
+  for (const ObjectShape& shape : values.objects) {
+    if (report_.failed()) break;
+    for (const ObjectPlan& plan : planner_.PlanObject(shape, goal)) {
+      choices.push_back(Object(plan));
+    }
+  }
+  return rules_.pool().Or(choices);
+}
+
+}  // namespace fathom

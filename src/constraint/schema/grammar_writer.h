@@ -1,0 +1,135 @@
+// GrammarWriter: value sets as expressions and rules of a grammar (docs/spec/constrained.md 2.1).
+//
+// Strings, numbers, arrays and objects are rules, so that their states are shared by all places
+// they stand at; literals, keys and punctuation stand in the bodies. Equal bodies are one rule.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "constraint/grammar.h"
+#include "constraint/json_schema.h"
+#include "constraint/schema/container_plans.h"
+#include "constraint/schema/schema_reader.h"
+#include "constraint/schema/schema_report.h"
+#include "constraint/schema/text_tests.h"
+
+namespace fathom {
+
+// The parts that all schemas of a grammar share: layout and rules. Knows no schema.
+class JsonRules {
+ public:
+  JsonRules(Grammar& grammar, const JsonSchemaOptions& options);
+
+  Grammar& grammar() { return grammar_; }
+  ExpressionPool& pool() { return grammar_.pool; }
+  const JsonSchemaOptions& options() const { return options_; }
+  // Spells texts of the compiler's TextTests as they stand in JSON.
+  TextWriter& json_writer() { return json_writer_; }
+
+  // A call of the rule with this body; Nothing stays Nothing.
+  ExpressionId Shared(std::string_view name, ExpressionId body,
+                      std::optional<CodePointCount> count = std::nullopt);
+  ExpressionId SharedUnique(std::string_view name, ExpressionId body);
+  // The rule with this body, if there is one; else makes `rule`, if it is set, or a new one.
+  RuleId RuleOf(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
+                std::optional<RuleId> rule = std::nullopt);
+
+  // --- Punctuation ---
+  ExpressionId blank() const { return blank_; }  // where RFC 8259 allows white space
+  ExpressionId comma() const { return comma_; }  // between members or items
+  ExpressionId colon() const { return colon_; }  // between a key and its value
+  // "{}" or "[]" around members or items, or nothing in between if may_be_empty.
+  ExpressionId Enclose(std::string_view brackets, ExpressionId members, bool may_be_empty);
+
+  // --- Texts ---
+  // One string of any content, with its quotes.
+  ExpressionId AnyString();
+  // A text of the shape between quotes, or raw. `unique`: one spelling for each text.
+  ExpressionId String(TextTests& tests, const StringShape& shape, bool unique);
+  ExpressionId RawText(TextTests& tests, const StringShape& shape);
+  // The texts of the expression that contain nothing forbidden.
+  ExpressionId WithoutForbidden(ExpressionId texts);
+  bool IsForbidden(std::string_view text) const;
+
+ private:
+  Grammar& grammar_;
+  const JsonSchemaOptions options_;
+  TextWriter json_writer_;
+  TextWriter raw_writer_;
+  ExpressionId blank_ = 0;
+  ExpressionId comma_ = 0;
+  ExpressionId colon_ = 0;
+  std::optional<ExpressionId> any_character_{};  // of a string, in all spellings
+  std::optional<ExpressionId> not_forbidden_{};
+  std::optional<ExpressionId> raw_text_{};  // any text, not in quotes
+  std::map<std::tuple<ExpressionId, std::uint32_t, std::uint32_t>, RuleId> rules_;
+
+  ExpressionId AnyCharacter();
+  // The literals of a shape that is one list of them; else nullopt.
+  std::optional<std::vector<std::string>> AllowedLiterals(const TextTests& tests,
+                                                          const StringShape& shape) const;
+};
+
+// Writes the goals of one schema.
+class GrammarWriter {
+ public:
+  GrammarWriter(JsonRules& rules, SchemaReader& reader, TextTests& tests, SchemaReport& report);
+
+  // A value of the goal as JSON. Nothing() if there is none, or after an error.
+  ExpressionId Value(GoalId goal);
+  // As Value, without strings.
+  ExpressionId ValueButStrings(GoalId goal);
+  // The strings of a goal without quotes and escapes; nullopt if there is none.
+  std::optional<ExpressionId> RawStrings(GoalId goal);
+  ContainerPlanner& planner() { return planner_; }
+  ExpressionPool& pool() { return rules_.pool(); }
+
+  // Writes what was put off. Call after the last Value.
+  void Finish();
+
+ private:
+  struct Containers {
+    bool writing = false;
+    std::optional<RuleId> rule{};         // made before its body
+    std::optional<ExpressionId> value{};  // when done
+  };
+
+  ExpressionId Scalars(GoalId goal, bool strings);
+  ExpressionId Literals(const ValueSet& values);
+  ExpressionId ContainersOf(GoalId goal);
+  ExpressionId ContainerBody(GoalId goal);
+  // A value for `uniqueItems`: one spelling each, as a rule of its own.
+  ExpressionId UniqueValue(GoalId goal);
+
+  // Arrays (json_arrays.cc).
+  ExpressionId Array(const ArrayPlan& plan);
+  ExpressionId ItemOf(const ArrayPlan& plan, const std::vector<GoalId>& choices);
+  ExpressionId PlainItems(const ArrayPlan& plan);
+  ExpressionId CountedItems(const ArrayPlan& plan);
+
+  // Objects (json_objects.cc).
+  ExpressionId Object(const ObjectPlan& plan);
+  ExpressionId Member(const PropertyShape& property);
+  ExpressionId OtherMember(const ObjectPlan& plan);
+  ExpressionId OrderedMembers(const ObjectPlan& plan);
+  ExpressionId UnorderedMembers(const ObjectPlan& plan);
+
+  JsonRules& rules_;
+  SchemaReader& reader_;
+  TextTests& tests_;
+  SchemaReport& report_;
+  ContainerPlanner planner_;
+  std::unordered_map<GoalId, Containers> containers_;
+  std::unordered_map<GoalId, ExpressionId> values_;
+  std::vector<GoalId> postponed_;
+  int depth_ = 0;
+};
+
+}  // namespace fathom

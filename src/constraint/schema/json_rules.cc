@@ -1,0 +1,197 @@
+#include <algorithm>
+
+#include "constraint/regex.h"
+#include "constraint/schema/grammar_writer.h"
+
+namespace fathom {
+namespace {
+
+ExpressionId BlankOf(ExpressionPool& pool, JsonWhitespace whitespace) {
+  const ByteSet space_or_tab = ByteSet::Of(' ') | ByteSet::Of('\t');
+  const ExpressionId in_line = pool.Bytes(space_or_tab);
+  switch (whitespace) {
+    case JsonWhitespace::kFlexible: {
+      constexpr std::uint32_t kMaxIndent = 96;
+      const ExpressionId new_line[] = {pool.Optional(pool.Literal("\r")), pool.Literal("\n"),
+                                       pool.Repeat(in_line, 0, kMaxIndent)};
+      return pool.Concat(pool.Repeat(in_line, 0, 2), pool.Optional(pool.Concat(new_line)));
+    }
+    case JsonWhitespace::kAny:
+      return pool.Repeat(pool.Bytes(space_or_tab | ByteSet::Of('\r') | ByteSet::Of('\n')), 0,
+                         kNoMaximum);
+    case JsonWhitespace::kCompact:
+    case JsonWhitespace::kPython:
+      break;
+  }
+  return pool.Empty();
+}
+
+ExpressionId HexDigits(ExpressionPool& pool, std::uint32_t n) {
+  return pool.Repeat(
+      pool.Bytes(ByteSet::Range('0', '9') | ByteSet::Range('a', 'f') | ByteSet::Range('A', 'F')), n,
+      n);
+}
+
+// \uXXXX: no half of a pair alone.
+ExpressionId UnicodeEscape(ExpressionPool& pool) {
+  const ByteSet d = ByteSet::Of('d') | ByteSet::Of('D');
+  const ByteSet high = ByteSet::Of('8') | ByteSet::Of('9') | ByteSet::Of('a') | ByteSet::Of('b') |
+                       ByteSet::Of('A') | ByteSet::Of('B');
+  const ByteSet low = ByteSet::Range('c', 'f') | ByteSet::Range('C', 'F');
+  const ByteSet not_d = ByteSet::Range('0', '9') | ByteSet::Range('a', 'c') |
+                        ByteSet::Range('e', 'f') | ByteSet::Range('A', 'C') |
+                        ByteSet::Range('E', 'F');
+  const ExpressionId pair[] = {pool.Bytes(d),       pool.Bytes(high), HexDigits(pool, 2),
+                               pool.Literal("\\u"), pool.Bytes(d),    pool.Bytes(low),
+                               HexDigits(pool, 2)};
+  const ExpressionId d0_to_d7[] = {pool.Bytes(d), pool.Bytes(ByteSet::Range('0', '7')),
+                                   HexDigits(pool, 2)};
+  const ExpressionId choices[] = {pool.Concat(pool.Bytes(not_d), HexDigits(pool, 3)),
+                                  pool.Concat(d0_to_d7), pool.Concat(pair)};
+  return pool.Or(choices);
+}
+
+}  // namespace
+
+JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options)
+    : grammar_(grammar),
+      options_(options),
+      json_writer_(grammar.pool, TextSpelling::kJson),
+      raw_writer_(grammar.pool, TextSpelling::kRaw) {
+  const JsonWhitespace whitespace = options_.layout.whitespace;
+  blank_ = BlankOf(pool(), whitespace);
+  if (whitespace == JsonWhitespace::kPython) {
+    comma_ = pool().Literal(", ");
+    colon_ = pool().Literal(": ");
+    return;
+  }
+  const ExpressionId comma[] = {blank_, pool().Literal(","), blank_};
+  const ExpressionId colon[] = {blank_, pool().Literal(":"), blank_};
+  comma_ = pool().Concat(comma);
+  colon_ = pool().Concat(colon);
+}
+
+RuleId JsonRules::RuleOf(std::string_view name, ExpressionId body,
+                         std::optional<CodePointCount> count, std::optional<RuleId> rule) {
+  const CodePointCount bounds = count.value_or(CodePointCount());
+  const auto [found, is_new] = rules_.try_emplace({body, bounds.minimum, bounds.maximum}, 0);
+  if (is_new) found->second = rule ? *rule : grammar_.AddRule(std::string(name));
+  const RuleId made = rule ? *rule : found->second;
+  grammar_.rules[made].body = body;
+  grammar_.rules[made].count = count;
+  return made;
+}
+
+ExpressionId JsonRules::Shared(std::string_view name, ExpressionId body,
+                               std::optional<CodePointCount> count) {
+  if (body == pool().Nothing()) return body;
+  return grammar_.Call(RuleOf(name, body, count));
+}
+
+ExpressionId JsonRules::SharedUnique(std::string_view name, ExpressionId body) {
+  if (body == pool().Nothing()) return body;
+  return grammar_.UniqueCall(RuleOf(name, body, std::nullopt));
+}
+
+ExpressionId JsonRules::Enclose(std::string_view brackets, ExpressionId members,
+                                bool may_be_empty) {
+  ExpressionId inside = pool().Concat(members, blank_);
+  if (may_be_empty) {
+    inside = pool().Optional(inside);
+  } else if (inside == pool().Nothing()) {
+    return inside;
+  }
+  const ExpressionId parts[] = {pool().Literal(brackets.substr(0, 1)), blank_, inside,
+                                pool().Literal(brackets.substr(1))};
+  return pool().Concat(parts);
+}
+
+bool JsonRules::IsForbidden(std::string_view text) const {
+  return std::any_of(
+      options_.forbidden.begin(), options_.forbidden.end(),
+      [&](const std::string& part) { return text.find(part) != std::string_view::npos; });
+}
+
+ExpressionId JsonRules::WithoutForbidden(ExpressionId texts) {
+  if (options_.forbidden.empty()) return texts;
+  if (!not_forbidden_) {
+    const ExpressionId anything = pool().Repeat(pool().Bytes(ByteSet::All()), 0, kNoMaximum);
+    std::vector<std::string_view> parts(options_.forbidden.begin(), options_.forbidden.end());
+    const ExpressionId containing[] = {anything, pool().AnyLiteral(std::move(parts)), anything};
+    not_forbidden_ = pool().Not(pool().Concat(containing));
+  }
+  const ExpressionId both[] = {texts, *not_forbidden_};
+  return pool().And(both);
+}
+
+ExpressionId JsonRules::AnyCharacter() {
+  if (any_character_) return *any_character_;
+  const CodePointSet escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+  ByteSet short_escapes;
+  for (const char c : std::string_view("\"\\/bfnrt")) {
+    short_escapes = short_escapes | ByteSet::Of(static_cast<std::uint8_t>(c));
+  }
+  const ExpressionId escapes[] = {pool().Bytes(short_escapes),
+                                  pool().Concat(pool().Literal("u"), UnicodeEscape(pool()))};
+  const ExpressionId choices[] = {Utf8(pool(), Complement(escaped)),
+                                  pool().Concat(pool().Literal("\\"), pool().Or(escapes))};
+  any_character_ = pool().Or(choices);
+  return *any_character_;
+}
+
+std::optional<std::vector<std::string>> JsonRules::AllowedLiterals(const TextTests& tests,
+                                                                   const StringShape& shape) const {
+  if (shape.tests.size() != 1 || shape.tests[0].negated) return std::nullopt;
+  const std::vector<std::string>* literals = tests.LiteralsOf(shape.tests[0]);
+  if (literals == nullptr) return std::nullopt;
+  std::vector<std::string> allowed;
+  for (const std::string& text : *literals) {
+    if (!IsForbidden(text)) allowed.push_back(text);
+  }
+  return allowed;
+}
+
+ExpressionId JsonRules::AnyString() {
+  const ExpressionId body = WithoutForbidden(pool().Repeat(AnyCharacter(), 0, kNoMaximum));
+  const ExpressionId parts[] = {pool().Literal("\""), body, pool().Literal("\"")};
+  return Shared("string", pool().Concat(parts));
+}
+
+ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape, bool unique) {
+  const ExpressionId quote = pool().Literal("\"");
+  if (shape.tests.empty() && !unique) {
+    if (shape.IsFree()) return AnyString();
+    const ExpressionId body = WithoutForbidden(pool().Repeat(AnyCharacter(), 0, kNoMaximum));
+    const CodePointCount count{.minimum = shape.minimum, .maximum = shape.maximum};
+    const ExpressionId parts[] = {quote, Shared("characters", body, count), quote};
+    return pool().Concat(parts);
+  }
+  constexpr std::size_t kFewLiterals = 64;  // stand in the body of what calls them
+  if (const std::optional<std::vector<std::string>> literals = AllowedLiterals(tests, shape)) {
+    const ExpressionId parts[] = {quote, SpellLiterals(pool(), *literals, TextSpelling::kJson),
+                                  quote};
+    const ExpressionId body = pool().Concat(parts);
+    return literals->size() > kFewLiterals ? Shared("enum", body) : body;
+  }
+  const ExpressionId text = WithoutForbidden(tests.Express(json_writer_, shape, true));
+  const ExpressionId parts[] = {quote, text, quote};
+  return Shared("string", pool().Concat(parts));
+}
+
+ExpressionId JsonRules::RawText(TextTests& tests, const StringShape& shape) {
+  if (shape.tests.empty()) {
+    if (!raw_text_) {
+      const ExpressionId character = raw_writer_.AnyCodePoint();
+      raw_text_ = WithoutForbidden(pool().Repeat(character, 0, kNoMaximum));
+    }
+    const ExpressionId body = *raw_text_;
+    if (shape.IsFree()) return Shared("text", body);
+    return Shared("text", body, CodePointCount{.minimum = shape.minimum, .maximum = shape.maximum});
+  }
+  if (const std::optional<std::vector<std::string>> literals = AllowedLiterals(tests, shape)) {
+    return Shared("enum", SpellLiterals(pool(), *literals, TextSpelling::kRaw));
+  }
+  return Shared("text", WithoutForbidden(tests.Express(raw_writer_, shape, true)));
+}
+
+}  // namespace fathom

@@ -1,0 +1,355 @@
+#include "constraint/schema/number_shape.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "constraint/automaton.h"
+
+namespace fathom {
+namespace {
+
+// Writes the texts of magnitudes: what stands behind a sign.
+class MagnitudeWriter {
+ public:
+  // `fractions`: digits behind a point may be written.
+  MagnitudeWriter(ExpressionPool& pool, bool fractions) : pool_(pool), fractions_(fractions) {}
+
+  ExpressionId Any() {
+    const ExpressionId parts[] = {Whole(0), AnyFraction()};
+    return pool_.Concat(parts);
+  }
+
+  // Magnitudes >= the value, or > if `exclusive`.
+  ExpressionId AtLeast(const Decimal& value, bool exclusive) {
+    const DecimalDigits bound = DigitsOf(value, kMaxNumberDigits);
+    if (bound.overflows) return pool_.Nothing();
+    const auto n = static_cast<int>(bound.whole.size());
+    ExpressionId rest = FractionAtLeast(bound.fraction, exclusive || bound.truncated);
+    for (int i = n - 1; i >= 0; --i) {
+      const char digit = bound.whole[i];
+      const ExpressionId above[] = {Digits(digit + 1, '9'), AnyDigits(n - 1 - i), AnyFraction()};
+      const ExpressionId choices[] = {pool_.Concat(above),
+                                      pool_.Concat(Digits(digit, digit), rest)};
+      rest = pool_.Or(choices);
+    }
+    const ExpressionId choices[] = {rest, pool_.Concat(Whole(n), AnyFraction())};
+    return pool_.Or(choices);
+  }
+
+  // Magnitudes <= the value, or < if `exclusive`.
+  ExpressionId AtMost(const Decimal& value, bool exclusive) {
+    const DecimalDigits bound = DigitsOf(value, kMaxNumberDigits);
+    if (bound.overflows) return Any();
+    const auto n = static_cast<int>(bound.whole.size());
+    ExpressionId rest = FractionAtMost(bound.fraction, exclusive && !bound.truncated);
+    for (int i = n - 1; i >= 0; --i) {
+      const char digit = bound.whole[i];
+      const char least = i == 0 && n > 1 ? '1' : '0';
+      const ExpressionId below[] = {Digits(least, digit - 1), AnyDigits(n - 1 - i), AnyFraction()};
+      const ExpressionId choices[] = {pool_.Concat(below),
+                                      pool_.Concat(Digits(digit, digit), rest)};
+      rest = pool_.Or(choices);
+    }
+    if (n == 1) return rest;
+    const ExpressionId more_digits[] = {Digits('1', '9'), pool_.Repeat(Digits('0', '9'), 0, n - 2)};
+    const ExpressionId shorter[] = {Digits('0', '0'), pool_.Concat(more_digits)};
+    const ExpressionId choices[] = {rest, pool_.Concat(pool_.Or(shorter), AnyFraction())};
+    return pool_.Or(choices);
+  }
+
+ private:
+  ExpressionId Digits(int first, int last) {
+    if (first > last) return pool_.Nothing();
+    return pool_.Bytes(
+        ByteSet::Range(static_cast<std::uint8_t>(first), static_cast<std::uint8_t>(last)));
+  }
+  ExpressionId AnyDigits(int n) { return pool_.Repeat(Digits('0', '9'), n, n); }
+
+  // Whole numbers with more than `n` digits.
+  ExpressionId Whole(int n) {
+    if (n >= kMaxNumberDigits) return pool_.Nothing();
+    const ExpressionId longer[] = {Digits('1', '9'),
+                                   pool_.Repeat(Digits('0', '9'), n, kMaxNumberDigits - 1)};
+    const ExpressionId choices[] = {n == 0 ? Digits('0', '0') : pool_.Nothing(),
+                                    pool_.Concat(longer)};
+    return pool_.Or(choices);
+  }
+
+  ExpressionId AnyFraction() {
+    if (!fractions_) return pool_.Empty();
+    return pool_.Optional(
+        pool_.Concat(Point(), pool_.Repeat(Digits('0', '9'), 1, kMaxNumberDigits)));
+  }
+  ExpressionId Point() { return pool_.Bytes(ByteSet::Of('.')); }
+
+  ExpressionId FractionAtLeast(const std::string& bound, bool exclusive) {
+    const auto n = static_cast<int>(bound.size());
+    if (n == 0 && !exclusive) return AnyFraction();
+    if (!fractions_) return pool_.Nothing();
+    const ExpressionId more_than_zero[] = {pool_.Repeat(Digits('0', '0'), 0, kMaxNumberDigits - 1),
+                                           Digits('1', '9'),
+                                           pool_.Repeat(Digits('0', '9'), 0, kMaxNumberDigits - 1)};
+    ExpressionId rest = exclusive ? pool_.Concat(more_than_zero) : MoreDigits(n);
+    for (int i = n - 1; i >= 0; --i) {
+      const ExpressionId choices[] = {pool_.Concat(Digits(bound[i] + 1, '9'), MoreDigits(i + 1)),
+                                      pool_.Concat(Digits(bound[i], bound[i]), rest)};
+      rest = pool_.Or(choices);
+    }
+    return pool_.Concat(Point(), rest);
+  }
+
+  ExpressionId FractionAtMost(const std::string& bound, bool exclusive) {
+    const auto n = static_cast<int>(bound.size());
+    if (!fractions_) return n == 0 && exclusive ? pool_.Nothing() : pool_.Empty();
+    if (n == 0) {
+      if (exclusive) return pool_.Nothing();
+      return pool_.Optional(
+          pool_.Concat(Point(), pool_.Repeat(Digits('0', '0'), 1, kMaxNumberDigits)));
+    }
+    ExpressionId rest =
+        exclusive ? pool_.Nothing() : pool_.Repeat(Digits('0', '0'), 0, kMaxNumberDigits - n);
+    for (int i = n - 1; i >= 0; --i) {
+      const ExpressionId choices[] = {pool_.Concat(Digits('0', bound[i] - 1), MoreDigits(i + 1)),
+                                      pool_.Concat(Digits(bound[i], bound[i]), rest),
+                                      i > 0 ? pool_.Empty() : pool_.Nothing()};
+      rest = pool_.Or(choices);
+    }
+    return pool_.Optional(pool_.Concat(Point(), rest));
+  }
+
+  // The digits that may follow the first `n` of a fraction.
+  ExpressionId MoreDigits(int n) {
+    return pool_.Repeat(Digits('0', '9'), 0, std::max(0, kMaxNumberDigits - n));
+  }
+
+  ExpressionPool& pool_;
+  bool fractions_;
+};
+
+ExpressionId SignedText(ExpressionPool& pool, const NumberShape& shape, bool integer) {
+  MagnitudeWriter writer(pool, !integer);
+  std::vector<ExpressionId> positive = {writer.Any()};
+  std::vector<ExpressionId> negative = {writer.Any()};
+  if (shape.low) {
+    const auto& [value, exclusive] = *shape.low;
+    if (value.negative) {
+      negative.push_back(writer.AtMost(value, exclusive));
+    } else {
+      negative.push_back(pool.Nothing());
+      positive.push_back(writer.AtLeast(value, exclusive));
+    }
+  }
+  if (shape.high) {
+    const auto& [value, exclusive] = *shape.high;
+    if (value.negative) {
+      positive.push_back(pool.Nothing());
+      negative.push_back(writer.AtLeast(value, exclusive));
+    } else {
+      positive.push_back(writer.AtMost(value, exclusive));
+      if (value.IsZero() && exclusive) negative.push_back(writer.AtLeast(value, true));
+    }
+  }
+  if (integer) {  // no -0
+    const ExpressionId parts[] = {
+        pool.Bytes(ByteSet::Range('1', '9')),
+        pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 0, kMaxNumberDigits - 1)};
+    if (negative.size() == 1) negative.clear();
+    negative.push_back(pool.Concat(parts));
+  }
+  if (positive.size() > 1) positive.erase(positive.begin());
+  if (negative.size() > 1 && !integer) negative.erase(negative.begin());
+  const ExpressionId choices[] = {pool.And(positive),
+                                  pool.Concat(pool.Bytes(ByteSet::Of('-')), pool.And(negative))};
+  return pool.Or(choices);
+}
+
+ExpressionId FreeNumber(ExpressionPool& pool) {
+  const ExpressionId digits =
+      pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 1, kMaxNumberDigits);
+  const ExpressionId exponent[] = {pool.Bytes(ByteSet::Of('e') | ByteSet::Of('E')),
+                                   pool.Optional(pool.Bytes(ByteSet::Of('+') | ByteSet::Of('-'))),
+                                   digits};
+  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                                MagnitudeWriter(pool, true).Any(),
+                                pool.Optional(pool.Concat(exponent))};
+  return pool.Concat(parts);
+}
+
+// Texts whose fraction is missing or has zeros only.
+ExpressionId WholeValues(ExpressionPool& pool) {
+  const ExpressionId zeros = pool.Repeat(pool.Bytes(ByteSet::Of('0')), 1, kMaxNumberDigits);
+  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                                MagnitudeWriter(pool, false).Any(),
+                                pool.Optional(pool.Concat(pool.Bytes(ByteSet::Of('.')), zeros))};
+  return pool.Concat(parts);
+}
+
+// Numbers that doubles keep apart from their neighbours: readers with doubles take others for
+// integers and multiples.
+ExpressionId FewDigits(ExpressionPool& pool) {
+  const ExpressionId digit = pool.Bytes(ByteSet::Range('0', '9'));
+  const ExpressionId fraction = pool.Concat(pool.Bytes(ByteSet::Of('.')), pool.Repeat(digit, 1, 6));
+  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                                pool.Repeat(digit, 1, 9), pool.Optional(fraction)};
+  return pool.Concat(parts);
+}
+
+// Whole numbers, and fractions that doubles keep apart from their neighbours.
+ExpressionId ShortFractions(ExpressionPool& pool) {
+  const ExpressionId digit = pool.Bytes(ByteSet::Range('0', '9'));
+  const ExpressionId fraction[] = {pool.Repeat(digit, 1, 9), pool.Bytes(ByteSet::Of('.')),
+                                   pool.Repeat(digit, 1, 12)};
+  const ExpressionId choices[] = {pool.Repeat(digit, 1, kMaxNumberDigits), pool.Concat(fraction)};
+  return pool.Concat(pool.Optional(pool.Bytes(ByteSet::Of('-'))), pool.Or(choices));
+}
+
+// One text per number: no zeros at the end of a fraction, no -0.
+ExpressionId CanonicalTexts(ExpressionPool& pool) {
+  const ExpressionId zero_to_nine = pool.Bytes(ByteSet::Range('0', '9'));
+  const ExpressionId one_to_nine = pool.Bytes(ByteSet::Range('1', '9'));
+  const ExpressionId fraction[] = {pool.Bytes(ByteSet::Of('.')),
+                                   pool.Repeat(zero_to_nine, 0, kMaxNumberDigits - 1), one_to_nine};
+  const ExpressionId parts[] = {pool.Optional(pool.Bytes(ByteSet::Of('-'))),
+                                MagnitudeWriter(pool, false).Any(),
+                                pool.Optional(pool.Concat(fraction))};
+  const ExpressionId all[] = {pool.Concat(parts), pool.Not(pool.Literal("-0"))};
+  return pool.And(all);
+}
+
+// The divisor as FACTOR * 10^scale.
+struct Divisor {
+  std::uint64_t factor = 0;
+  std::int64_t scale = 0;
+};
+
+std::optional<Divisor> SplitDivisor(const Decimal& value) {
+  if (value.IsZero() || value.negative || value.digits.size() > 18) return std::nullopt;
+  Divisor divisor{.factor = std::strtoull(value.digits.c_str(), nullptr, 10),
+                  .scale = value.point - static_cast<std::int64_t>(value.digits.size())};
+  if (divisor.factor > kMaxRemainders || std::abs(divisor.scale) > kMaxNumberDigits) {
+    return std::nullopt;
+  }
+  return divisor;
+}
+
+ExpressionId MultiplesOf(ExpressionPool& pool, const Decimal& value) {
+  const std::optional<Divisor> divisor = SplitDivisor(value);
+  if (!divisor) return pool.Nothing();
+  const auto factor = static_cast<std::uint32_t>(divisor->factor);
+  const ExpressionId sign = pool.Optional(pool.Bytes(ByteSet::Of('-')));
+  if (divisor->scale <= 0) {
+    return pool.Concat(sign, pool.Multiple(factor, static_cast<int>(-divisor->scale)));
+  }
+  const ExpressionId zero = pool.Bytes(ByteSet::Of('0'));
+  const auto n_zeros = static_cast<std::uint32_t>(divisor->scale);
+  const ExpressionId whole[] = {
+      zero, pool.Concat(pool.Multiple(factor, -1), pool.Repeat(zero, n_zeros, n_zeros))};
+  const ExpressionId fraction = pool.Optional(
+      pool.Concat(pool.Bytes(ByteSet::Of('.')), pool.Repeat(zero, 1, kMaxNumberDigits)));
+  const ExpressionId parts[] = {sign, pool.Or(whole), fraction};
+  return pool.Concat(parts);
+}
+
+// The bound that excludes more; `sign` is 1 for lower bounds, -1 for upper ones.
+std::optional<NumberBound> Narrower(const std::optional<NumberBound>& a,
+                                    const std::optional<NumberBound>& b, int sign) {
+  if (!a || !b) return a ? a : b;
+  const int order = Compare(a->value, b->value) * sign;
+  if (order == 0) return a->exclusive ? a : b;
+  return order > 0 ? a : b;
+}
+
+void AddDivisors(std::vector<Decimal>& list, const std::vector<Decimal>& more) {
+  for (const Decimal& value : more) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  }
+}
+
+}  // namespace
+
+NumberShape NumberShape::Point(const Decimal& value) {
+  return {.low = NumberBound{.value = value}, .high = NumberBound{.value = value}};
+}
+
+std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b) {
+  NumberShape both = a;
+  if (b.kind != NumberShape::Kind::kAny) {
+    if (a.kind != NumberShape::Kind::kAny && a.kind != b.kind) return std::nullopt;
+    both.kind = b.kind;
+  }
+  both.low = Narrower(a.low, b.low, 1);
+  both.high = Narrower(a.high, b.high, -1);
+  AddDivisors(both.multiples, b.multiples);
+  AddDivisors(both.non_multiples, b.non_multiples);
+  if (both.low && both.high) {
+    const int order = Compare(both.low->value, both.high->value);
+    if (order > 0 || (order == 0 && (both.low->exclusive || both.high->exclusive))) {
+      return std::nullopt;
+    }
+    const bool integer = both.low->value.IsInteger();
+    if (order == 0 && ((both.kind == NumberShape::Kind::kInteger && !integer) ||
+                       (both.kind == NumberShape::Kind::kFraction && integer))) {
+      return std::nullopt;
+    }
+  }
+  return both;
+}
+
+std::vector<NumberShape> Complement(const NumberShape& shape) {
+  using Kind = NumberShape::Kind;
+  std::vector<NumberShape> rest;
+  if (shape.kind != Kind::kAny) {
+    rest.push_back({.kind = shape.kind == Kind::kInteger ? Kind::kFraction : Kind::kInteger});
+  }
+  if (shape.low) {
+    rest.push_back({.high = NumberBound{shape.low->value, !shape.low->exclusive}});
+  }
+  if (shape.high) {
+    rest.push_back({.low = NumberBound{shape.high->value, !shape.high->exclusive}});
+  }
+  for (const Decimal& value : shape.multiples) rest.push_back({.non_multiples = {value}});
+  for (const Decimal& value : shape.non_multiples) rest.push_back({.multiples = {value}});
+  return rest;
+}
+
+bool IsSupportedDivisor(const Decimal& divisor) { return SplitDivisor(divisor).has_value(); }
+
+ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical) {
+  if (shape.IsFree() && !canonical) return FreeNumber(pool);
+  const bool integer = shape.kind == NumberShape::Kind::kInteger;
+  std::vector<ExpressionId> all = {SignedText(pool, shape, integer)};
+  if (shape.kind == NumberShape::Kind::kFraction) {
+    all.push_back(pool.Not(WholeValues(pool)));
+    all.push_back(FewDigits(pool));
+  } else if (!shape.non_multiples.empty()) {
+    all.push_back(FewDigits(pool));
+  }
+  for (const Decimal& value : shape.multiples) all.push_back(MultiplesOf(pool, value));
+  if (!shape.multiples.empty() && !integer) all.push_back(ShortFractions(pool));
+  for (const Decimal& value : shape.non_multiples)
+    all.push_back(pool.Not(MultiplesOf(pool, value)));
+  if (canonical && !integer) all.push_back(CanonicalTexts(pool));
+  return pool.And(all);
+}
+
+bool IsEmptyShape(const NumberShape& shape) {
+  const bool plain = shape.multiples.empty() && shape.non_multiples.empty();
+  if (plain && !(shape.low && shape.high)) return false;
+  if (plain && shape.kind != NumberShape::Kind::kFraction) {
+    if (shape.kind == NumberShape::Kind::kAny) return false;  // Intersect has seen to the bounds
+    for (const NumberBound& bound : {*shape.low, *shape.high}) {
+      if (!bound.exclusive && bound.value.IsInteger() && bound.value.point <= kMaxNumberDigits) {
+        return false;
+      }
+    }
+  }
+  ExpressionPool pool;
+  const ExpressionId text = NumberText(pool, shape, false);
+  constexpr std::size_t kMaxStates = 50'000;
+  Automaton automaton(pool, kMaxStates);
+  const StateId start = automaton.Start(text);
+  return start == kDeadState && !automaton.exhausted();
+}
+
+}  // namespace fathom

@@ -1,0 +1,52 @@
+// NumberShape: a set of numbers as a schema describes one, and its texts
+// (docs/spec/constrained.md 2.1, 2.2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "constraint/expression.h"
+#include "constraint/schema/decimal.h"
+
+namespace fathom {
+
+inline constexpr int kMaxNumberDigits = 64;              // of a run of digits
+inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
+
+struct NumberBound {
+  Decimal value{};
+  bool exclusive = false;
+  friend bool operator==(const NumberBound&, const NumberBound&) = default;
+};
+
+// All conditions hold.
+struct NumberShape {
+  enum class Kind { kAny, kInteger, kFraction };  // kFraction: no integer
+  Kind kind = Kind::kAny;
+  std::optional<NumberBound> low{};
+  std::optional<NumberBound> high{};
+  std::vector<Decimal> multiples{};      // is a multiple of each of these
+  std::vector<Decimal> non_multiples{};  // of none of these
+
+  static NumberShape Point(const Decimal& value);
+  bool IsFree() const { return *this == NumberShape(); }
+  friend bool operator==(const NumberShape&, const NumberShape&) = default;
+};
+
+// nullopt if plainly no number is in both.
+std::optional<NumberShape> Intersect(const NumberShape& a, const NumberShape& b);
+// The numbers that are not in the shape, as a union.
+std::vector<NumberShape> Complement(const NumberShape& shape);
+
+// True if a remainder automaton can tell the multiples (a positive divisor, at most kMaxRemainders
+// remainders).
+bool IsSupportedDivisor(const Decimal& divisor);
+
+// The texts of the numbers. `canonical`: one text per number; else exponents where the shape is
+// free, and any number of zeros behind a fraction.
+ExpressionId NumberText(ExpressionPool& pool, const NumberShape& shape, bool canonical);
+// True if no number is in the shape. Exact.
+bool IsEmptyShape(const NumberShape& shape);
+
+}  // namespace fathom

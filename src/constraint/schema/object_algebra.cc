@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+
+#include "constraint/schema/value_algebra.h"
+
+namespace fathom {
+namespace {
+
+using PropertyIndex = std::unordered_map<std::string_view, std::size_t>;
+
+PropertyIndex IndexProperties(const ObjectShape& shape) {
+  PropertyIndex index;
+  for (std::size_t i = 0; i < shape.properties.size(); ++i) {
+    index.emplace(shape.properties[i].name, i);
+  }
+  return index;
+}
+
+const PropertyShape* FindProperty(const ObjectShape& shape, std::string_view name) {
+  for (const PropertyShape& property : shape.properties) {
+    if (property.name == name) return &property;
+  }
+  return nullptr;
+}
+
+// Appends a layer; layers without patterns become one.
+void AddLayer(GoalTable& goals, std::vector<KeyLayer>& layers, const KeyLayer& layer) {
+  for (KeyLayer& known : layers) {
+    if (known == layer) return;
+    if (known.patterns.empty() && layer.patterns.empty()) {
+      known.others = goals.Both(known.others, layer.others);
+      return;
+    }
+  }
+  layers.push_back(layer);
+}
+
+}  // namespace
+
+GoalId ValueAlgebra::ValueOfOthers(const ObjectShape& shape, std::string_view name) {
+  for (const std::vector<StringShape>& names : shape.names) {
+    if (std::none_of(names.begin(), names.end(),
+                     [&](const StringShape& keys) { return tests_.Matches(keys, name); })) {
+      return kNeverGoal;
+    }
+  }
+  GoalId value = kAnyGoal;
+  for (const KeyLayer& layer : shape.layers) {
+    bool matched = false;
+    for (const KeyPattern& pattern : layer.patterns) {
+      if (!tests_.Matches(pattern.keys, name)) continue;
+      matched = true;
+      value = goals_.Both(value, pattern.value);
+    }
+    if (!matched) value = goals_.Both(value, layer.others);
+  }
+  return value;
+}
+
+GoalId ValueAlgebra::ValueOf(const ObjectShape& shape, std::string_view name) {
+  const PropertyShape* property = FindProperty(shape, name);
+  return property != nullptr ? property->value : ValueOfOthers(shape, name);
+}
+
+std::optional<ObjectShape> ValueAlgebra::Intersect(const ObjectShape& a, const ObjectShape& b) {
+  ObjectShape both{.layers = a.layers,
+                   .names = a.names,
+                   .minimum = std::max(a.minimum, b.minimum),
+                   .maximum = std::min(a.maximum, b.maximum),
+                   .outside = a.outside,
+                   .has_properties = a.has_properties || b.has_properties,
+                   .explicit_additional = a.explicit_additional || b.explicit_additional,
+                   .evaluated_patterns = a.evaluated_patterns,
+                   .evaluates_all = a.evaluates_all || b.evaluates_all};
+  std::set_union(a.evaluated_names.begin(), a.evaluated_names.end(), b.evaluated_names.begin(),
+                 b.evaluated_names.end(), std::back_inserter(both.evaluated_names));
+  both.evaluated_patterns.insert(both.evaluated_patterns.end(), b.evaluated_patterns.begin(),
+                                 b.evaluated_patterns.end());
+  const PropertyIndex in_a = IndexProperties(a);
+  const PropertyIndex in_b = IndexProperties(b);
+  std::uint32_t n_required = 0;
+  const auto add = [&](PropertyShape property) {
+    if (property.required) {
+      if (property.value == kNeverGoal) return false;
+      ++n_required;
+    }
+    both.properties.push_back(std::move(property));
+    return true;
+  };
+  for (const PropertyShape& property : a.properties) {
+    PropertyShape merged = property;
+    if (const auto found = in_b.find(property.name); found != in_b.end()) {
+      const PropertyShape& other = b.properties[found->second];
+      merged.value = goals_.Both(property.value, other.value);
+      merged.required |= other.required;
+      merged.declared |= other.declared;
+    } else {
+      merged.value = goals_.Both(property.value, ValueOfOthers(b, property.name));
+    }
+    if (!add(std::move(merged))) return std::nullopt;
+  }
+  for (const PropertyShape& property : b.properties) {
+    if (in_a.count(property.name) != 0) continue;
+    PropertyShape merged = property;
+    merged.value = goals_.Both(ValueOfOthers(a, property.name), property.value);
+    if (!add(std::move(merged))) return std::nullopt;
+  }
+  for (const KeyLayer& layer : b.layers) AddLayer(goals_, both.layers, layer);
+  for (const auto& names : b.names) {
+    if (std::find(both.names.begin(), both.names.end(), names) == both.names.end()) {
+      both.names.push_back(names);
+    }
+  }
+  for (const auto& names : b.outside) {
+    if (std::find(both.outside.begin(), both.outside.end(), names) == both.outside.end()) {
+      both.outside.push_back(names);
+    }
+  }
+  if (both.minimum > both.maximum || n_required > both.maximum) return std::nullopt;
+  return both;
+}
+
+bool ValueAlgebra::AreDisjoint(const ObjectShape& a, const ObjectShape& b, int nesting) {
+  if (std::max(a.minimum, b.minimum) > std::min(a.maximum, b.maximum)) return true;
+  const auto differ = [&](const ObjectShape& one, const ObjectShape& other) {
+    for (const PropertyShape& property : one.properties) {
+      if (!report_.Spend(1)) return false;
+      if (property.required &&
+          AreDisjointGoals(property.value, ValueOf(other, property.name), nesting)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  return differ(a, b) || differ(b, a);
+}
+
+std::optional<std::vector<ObjectShape>> ValueAlgebra::PlainContrary(const ObjectShape& shape) {
+  std::vector<ObjectShape> rest;
+  for (const PropertyShape& property : shape.properties) {
+    if (!property.required) continue;
+    rest.push_back({.properties = {{.name = property.name, .value = kNeverGoal}}});
+    for (const GoalId wrong : goals_.Negations(property.value)) {
+      rest.push_back({.properties = {{.name = property.name, .value = wrong, .required = true}}});
+    }
+  }
+  if (rest.empty()) return std::nullopt;
+  return rest;
+}
+
+std::optional<std::vector<ObjectShape>> ValueAlgebra::Complement(const ObjectShape& shape) {
+  if (!shape.names.empty()) return std::nullopt;
+  std::vector<ObjectShape> rest;
+  if (shape.minimum > 0) rest.push_back({.maximum = shape.minimum - 1});
+  if (shape.maximum != kNoMaximum) rest.push_back({.minimum = shape.maximum + 1});
+  std::vector<std::string> known;
+  for (const PropertyShape& property : shape.properties) {
+    known.push_back(property.name);
+    if (property.required) {
+      rest.push_back({.properties = {{.name = property.name, .value = kNeverGoal}}});
+    }
+    for (const GoalId wrong : goals_.Negations(property.value)) {
+      rest.push_back({.properties = {{.name = property.name, .value = wrong, .required = true}}});
+    }
+  }
+  std::sort(known.begin(), known.end());
+  for (const KeyLayer& layer : shape.layers) {
+    if (!layer.patterns.empty()) return std::nullopt;
+    if (layer.others == kAnyGoal) continue;
+    if (layer.others != kNeverGoal) return std::nullopt;
+    rest.push_back({.outside = {known}});
+  }
+  for (const std::vector<std::string>& names : shape.outside) {
+    ObjectShape closed{.layers = {{.others = kNeverGoal}}};
+    for (const std::string& name : names) closed.properties.push_back({.name = name});
+    rest.push_back(std::move(closed));
+  }
+  return rest;
+}
+
+}  // namespace fathom

@@ -1,0 +1,191 @@
+#include <algorithm>
+
+#include "constraint/schema/container_plans.h"
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kMaxKeyClasses = 64;
+constexpr std::size_t kMaxListedKeys = 256;  // of a finite class
+constexpr std::size_t kSurveyCost = 200;     // in steps of merging
+
+bool IsNamed(const ObjectShape& shape, std::string_view name) {
+  return std::any_of(shape.properties.begin(), shape.properties.end(),
+                     [&](const PropertyShape& property) { return property.name == name; });
+}
+
+// The tests of all layers, each once.
+std::vector<TextTest> TestsOf(const std::vector<KeyLayer>& layers) {
+  std::vector<TextTest> tests;
+  for (const KeyLayer& layer : layers) {
+    for (const KeyPattern& pattern : layer.patterns) {
+      if (std::find(tests.begin(), tests.end(), pattern.keys) == tests.end()) {
+        tests.push_back(pattern.keys);
+      }
+    }
+  }
+  return tests;
+}
+
+}  // namespace
+
+std::vector<ObjectPlan> ContainerPlanner::PlanObject(const ObjectShape& shape, GoalId goal) {
+  pointer_ = reader_.PointerOf(goal);
+  struct Variant {
+    ObjectShape shape;
+    std::uint32_t minimum_others = 0;
+  };
+  // Some key outside the names: one of the other properties, or one that no property names.
+  std::vector<Variant> variants = {{.shape = shape}};
+  for (const std::vector<std::string>& names : shape.outside) {
+    std::vector<Variant> expanded;
+    for (Variant& variant : variants) {
+      for (const std::string& name : names) {
+        if (IsNamed(variant.shape, name)) continue;
+        const GoalId value = reader_.algebra().ValueOfOthers(variant.shape, name);
+        variant.shape.properties.push_back({.name = name, .value = value});
+      }
+      bool satisfied = false;
+      for (std::size_t i = 0; i < variant.shape.properties.size(); ++i) {
+        const PropertyShape& property = variant.shape.properties[i];
+        if (!report_.Spend(variant.shape.properties.size())) return {};
+        if (std::binary_search(names.begin(), names.end(), property.name)) continue;
+        satisfied |= property.required;
+        if (property.required || property.value == kNeverGoal) continue;
+        Variant with = variant;
+        with.shape.properties[i].required = true;
+        expanded.push_back(std::move(with));
+      }
+      if (satisfied) {
+        expanded.push_back(std::move(variant));
+      } else {
+        variant.minimum_others = 1;
+        expanded.push_back(std::move(variant));
+      }
+    }
+    variants = std::move(expanded);
+  }
+  std::vector<ObjectPlan> plans;
+  for (const Variant& variant : variants) {
+    if (report_.failed()) break;
+    plans.push_back(PlanOne(variant.shape, variant.minimum_others));
+    if (plans.back().minimum > plans.back().maximum) plans.pop_back();
+  }
+  return plans;
+}
+
+std::vector<ContainerPlanner::MatchedKeys> ContainerPlanner::SplitByTests(
+    std::vector<StringShape> keys, const std::vector<TextTest>& tests) {
+  std::vector<MatchedKeys> classes;
+  for (StringShape& shape : keys) classes.push_back({.keys = std::move(shape)});
+  constexpr std::size_t kFewClasses = 8;  // are not searched for texts yet
+  for (const TextTest test : tests) {
+    std::vector<MatchedKeys> split;
+    for (const MatchedKeys& before : classes) {
+      for (const bool matches : {true, false}) {
+        const StringShape side{
+            .tests = {{.entry = test.entry, .negated = test.negated == matches}}};
+        auto keys_of_both = tests_.Intersect(before.keys, side);
+        if (!keys_of_both) continue;
+        if (classes.size() >= kFewClasses &&
+            (!report_.Spend(kSurveyCost) || tests_.Survey(*keys_of_both, 0).empty)) {
+          continue;
+        }
+        split.push_back({.keys = std::move(*keys_of_both), .matched = before.matched});
+        split.back().matched.push_back(matches);
+      }
+    }
+    classes = std::move(split);
+    if (classes.size() > kMaxKeyClasses) {
+      report_.Fail(ConstraintErrorCode::kTooLarge, pointer_, "patternProperties",
+                   "expected patterns that overlap in at most 64 ways");
+      return {};
+    }
+  }
+  return classes;
+}
+
+std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape) {
+  std::vector<StringShape> keys = {{}};
+  for (const std::vector<StringShape>& names : shape.names) {
+    std::vector<StringShape> both;
+    for (const StringShape& a : keys) {
+      for (const StringShape& b : names) {
+        if (!report_.Spend(1)) return {};
+        if (auto shape_of_both = tests_.Intersect(a, b)) both.push_back(std::move(*shape_of_both));
+      }
+    }
+    keys = std::move(both);
+  }
+  const std::vector<TextTest> tests = TestsOf(shape.layers);
+  std::vector<KeyClass> classes;
+  for (MatchedKeys& matched : SplitByTests(std::move(keys), tests)) {
+    GoalId value = kAnyGoal;
+    for (const KeyLayer& layer : shape.layers) {
+      bool any = false;
+      for (const KeyPattern& pattern : layer.patterns) {
+        const auto test = std::find(tests.begin(), tests.end(), pattern.keys) - tests.begin();
+        if (!matched.matched[static_cast<std::size_t>(test)]) continue;
+        any = true;
+        value = reader_.goals().Both(value, pattern.value);
+      }
+      if (!any) value = reader_.goals().Both(value, layer.others);
+    }
+    if (value != kNeverGoal) classes.push_back({.keys = std::move(matched.keys), .value = value});
+  }
+  return classes;
+}
+
+ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t minimum_others) {
+  ObjectPlan plan{
+      .minimum = shape.minimum, .maximum = shape.maximum, .minimum_others = minimum_others};
+  std::vector<PropertyShape> optional;
+  std::vector<PropertyShape> required;
+  for (const PropertyShape& property : shape.properties) {
+    plan.excluded.push_back(property.name);
+    if (property.value == kNeverGoal) continue;
+    if (property.declared) {
+      plan.properties.push_back(property);
+    } else {
+      (property.required ? required : optional).push_back(property);
+    }
+  }
+  plan.properties.insert(plan.properties.end(), required.begin(), required.end());
+  for (KeyClass& keys : ClassifyOthers(shape)) {
+    TextSurvey survey;
+    if (!keys.keys.IsFree() && report_.Spend(kSurveyCost)) {
+      survey = tests_.Survey(keys.keys, kMaxListedKeys);
+    }
+    if (survey.empty) continue;
+    if (!survey.finite) {
+      plan.others.push_back(std::move(keys));
+      continue;
+    }
+    for (const std::string& name : survey.texts) {
+      if (IsNamed(shape, name)) continue;
+      plan.excluded.push_back(name);
+      optional.push_back({.name = name, .value = keys.value});
+      if (plan.minimum_others > 0) {
+        report_.Unsupported(pointer_, "not", "expected an object with any other keys");
+        plan.minimum_others = 0;
+      }
+    }
+  }
+  plan.properties.insert(plan.properties.end(), optional.begin(), optional.end());
+  const bool closed = closed_objects_ && shape.has_properties && !shape.explicit_additional &&
+                      shape.layers.empty() && shape.names.empty() && plan.minimum_others == 0 &&
+                      shape.minimum <= plan.properties.size();
+  if (closed) plan.others.clear();
+  const auto n_required = static_cast<std::size_t>(
+      std::count_if(plan.properties.begin(), plan.properties.end(),
+                    [](const PropertyShape& property) { return property.required; }));
+  const bool too_few =
+      plan.others.empty() && (plan.minimum > plan.properties.size() || plan.minimum_others > 0);
+  if (too_few || n_required + plan.minimum_others > plan.maximum) {
+    plan.minimum = 1;
+    plan.maximum = 0;  // no object
+  }
+  return plan;
+}
+
+}  // namespace fathom

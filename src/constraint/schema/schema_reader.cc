@@ -1,0 +1,220 @@
+#include "constraint/schema/schema_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+// Schemas that apply to the same value, one within another.
+constexpr int kMaxApplicators = 300;
+constexpr std::size_t kMaxGoals = 100'000;
+
+bool IsInPlaceApplicator(std::string_view keyword) {
+  for (const std::string_view applicator :
+       {"$dynamicRef", "$recursiveRef", "$ref", "allOf", "anyOf", "dependencies",
+        "dependentRequired", "dependentSchemas", "if", "not", "oneOf"}) {
+    if (keyword == applicator) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+SchemaReader::SchemaReader(SchemaDocument& document, TextTests& tests, SchemaReport& report)
+    : document_(document),
+      tests_(tests),
+      report_(report),
+      algebra_(goals_, tests, report,
+               [this](GoalId goal) -> const ValueSet& { return Resolve(goal); }) {}
+
+GoalId SchemaReader::GoalOf(PlaceId schema) {
+  const JsonValue& value = document_.value(schema);
+  if (value.kind() == JsonValue::Kind::kBool) return value.boolean() ? kAnyGoal : kNeverGoal;
+  if (value.IsObject() && value.items().empty()) return kAnyGoal;
+  return goals_.Of({.place = schema});
+}
+
+std::string SchemaReader::PointerOf(GoalId goal) const {
+  const std::vector<GoalTerm>& terms = goals_.terms(goal);
+  return terms.empty() ? "" : document_.Pointer(terms[0].place);
+}
+
+const ValueSet& SchemaReader::Resolve(GoalId goal) {
+  if (goal >= resolved_.size()) resolved_.resize(goal + 1);
+  if (resolved_[goal]) return *resolved_[goal];
+  if (goals_.size() > kMaxGoals) {
+    report_.Fail(ConstraintErrorCode::kTooLarge, "", "",
+                 fmt::format("expected at most {} combinations of subschemas", kMaxGoals));
+  }
+  ValueSet values = goal == kNeverGoal ? ValueSet() : ValueSet::All();
+  const std::vector<GoalTerm> terms = goals_.terms(goal);
+  for (const GoalTerm& term : terms) {
+    if (report_.failed()) break;
+    values = algebra_.Intersect(values, ReadTerm(term));
+  }
+  if (goal >= resolved_.size()) resolved_.resize(goal + 1);
+  // Resolving the terms may have come here before.
+  if (!resolved_[goal]) resolved_[goal] = std::move(values);
+  return *resolved_[goal];
+}
+
+ValueSet SchemaReader::ReadTerm(const GoalTerm& term) {
+  const ValueSet& values = term.constant ? ReadConstant(term.place) : ReadSchema(term.place);
+  if (!term.negated) return values;
+  if (auto rest = ComplementOf(term.place, values, ValueSet::All(), "not")) return std::move(*rest);
+  return ValueSet::All();
+}
+
+const ValueSet& SchemaReader::ReadConstant(PlaceId place) {
+  if (const auto found = constants_.find(place); found != constants_.end()) return found->second;
+  const JsonValue& value = document_.value(place);
+  ValueSet values;
+  switch (value.kind()) {
+    case JsonValue::Kind::kNull:
+      values.null = true;
+      break;
+    case JsonValue::Kind::kBool:
+      (value.boolean() ? values.true_value : values.false_value) = true;
+      break;
+    case JsonValue::Kind::kInteger:
+    case JsonValue::Kind::kFloat:
+      if (const auto number = ParseDecimal(value.text())) {
+        values.numbers = {NumberShape::Point(*number)};
+      }
+      break;
+    case JsonValue::Kind::kString:
+      values.strings = {{.tests = {tests_.Literals({std::string(value.text())})}}};
+      break;
+    case JsonValue::Kind::kArray: {
+      const auto n = static_cast<std::uint32_t>(value.items().size());
+      ArrayShape shape{.rest = kNeverGoal, .minimum = n, .maximum = n};
+      for (std::uint32_t i = 0; i < n; ++i) {
+        shape.prefix.push_back(goals_.Of({.place = document_.Child(place, i), .constant = true}));
+      }
+      values.arrays.push_back(std::move(shape));
+      break;
+    }
+    case JsonValue::Kind::kObject: {
+      const std::size_t n = value.items().size();
+      ObjectShape shape{.layers = {{.others = kNeverGoal}},
+                        .minimum = static_cast<std::uint32_t>(n),
+                        .maximum = static_cast<std::uint32_t>(n),
+                        .explicit_additional = true};
+      for (std::size_t i = 0; i < n; ++i) {
+        shape.properties.push_back(
+            {.name = std::string(value.key(i)),
+             .value = goals_.Of({.place = document_.Child(place, i), .constant = true}),
+             .required = true,
+             .declared = true});
+      }
+      values.objects.push_back(std::move(shape));
+      break;
+    }
+  }
+  return constants_.emplace(place, std::move(values)).first->second;
+}
+
+const ValueSet& SchemaReader::ReadSchema(PlaceId place) {
+  Memory& memory = schemas_[place];
+  if (memory.values) return *memory.values;
+  if (memory.reading) {
+    report_.Fail(ConstraintErrorCode::kInvalidSchema, document_.Pointer(place), "$ref",
+                 "expected references that end, found a schema that refers to itself for the same "
+                 "value");
+    memory.values.emplace();
+    return *memory.values;
+  }
+  if (depth_ >= kMaxApplicators) {
+    report_.Fail(ConstraintErrorCode::kTooLarge, document_.Pointer(place), "",
+                 fmt::format("expected at most {} nested schemas for a value", kMaxApplicators));
+  }
+  ValueSet values;
+  const JsonValue& schema = document_.value(place);
+  if (schema.kind() == JsonValue::Kind::kBool) {
+    if (schema.boolean()) values = ValueSet::All();
+  } else if (!schema.IsObject()) {
+    report_.Fail(ConstraintErrorCode::kInvalidSchema, document_.Pointer(place), "",
+                 fmt::format("expected a schema, found {}", schema.Describe()));
+  } else if (!report_.failed()) {
+    memory.reading = true;
+    ++depth_;
+    values = ReadSchemaObject(place);
+    --depth_;
+    memory.reading = false;
+  }
+  if (!memory.values) memory.values = std::move(values);
+  return *memory.values;
+}
+
+ValueSet SchemaReader::ReadSchemaObject(PlaceId place) {
+  const JsonValue& schema = document_.value(place);
+  if (schema.Find("$ref") != nullptr && document_.RefHidesSiblings(place)) {
+    return ReadReference(place, "$ref");
+  }
+  const std::size_t n_relaxed = report_.n_unsupported();
+  ListKeywords(place);
+  // In the order of the text, because it is the order of keys; assertions stand where `properties`
+  // does.
+  const ValueSet assertions = ReadAssertions(place);
+  ValueSet values = ValueSet::All();
+  bool has_asserted = false;
+  const bool has_properties = schema.Find("properties") != nullptr;
+  for (std::size_t i = 0; i < schema.items().size() && !report_.failed(); ++i) {
+    const std::string_view keyword = schema.key(i);
+    if (IsInPlaceApplicator(keyword)) {
+      const ValueSet context = has_asserted ? values : algebra_.Intersect(values, assertions);
+      values = algebra_.Intersect(values, ReadApplicator(place, i, context));
+    } else if (!has_asserted && (!has_properties || keyword == "properties")) {
+      values = algebra_.Intersect(values, assertions);
+      has_asserted = true;
+    }
+  }
+  ReadUnevaluated(place, values);
+  if (report_.n_unsupported() != n_relaxed) values.exact = false;
+  return values;
+}
+
+ValueSet SchemaReader::ReadApplicator(PlaceId place, std::size_t member, const ValueSet& context) {
+  const JsonValue& schema = document_.value(place);
+  const std::string_view keyword = schema.key(member);
+  if (keyword == "$ref" || keyword == "$dynamicRef" || keyword == "$recursiveRef") {
+    return ReadReference(place, keyword);
+  }
+  if (keyword == "not") return ReadNot(place, context);
+  if (keyword == "if") return ReadCondition(place, context);
+  if (keyword == "dependencies" || keyword == "dependentRequired" ||
+      keyword == "dependentSchemas") {
+    if (!schema.items()[member].IsObject()) {
+      Invalid(place, keyword, "an object");
+      return {};
+    }
+    ValueSet values = ValueSet::All();
+    if (keyword != "dependentRequired") values = ReadDependentSchemas(place, keyword);
+    if (keyword == "dependentSchemas") return values;
+    return algebra_.Intersect(values, ReadDependentRequired(place, keyword));
+  }
+  if (!schema.items()[member].IsArray() || schema.items()[member].items().empty()) {
+    Invalid(place, keyword, "an array with at least one schema");
+    return {};
+  }
+  const PlaceId list = document_.Child(place, member);
+  if (keyword == "allOf") return ReadAllOf(list);
+  return keyword == "anyOf" ? ReadAnyOf(list) : ReadOneOf(place, list, context);
+}
+
+void SchemaReader::Invalid(PlaceId place, std::string_view keyword, std::string_view expected) {
+  const JsonValue* found = document_.value(place).Find(keyword);
+  report_.Fail(ConstraintErrorCode::kInvalidSchema, document_.Pointer(place), keyword,
+               fmt::format("expected {}, found {}", expected,
+                           found == nullptr ? "nothing" : found->Describe()));
+}
+
+void SchemaReader::Unsupported(PlaceId place, std::string_view keyword, std::string reason,
+                               ValueSet& values) {
+  report_.Unsupported(document_.Pointer(place), keyword, std::move(reason));
+  values.exact = false;
+}
+
+}  // namespace fathom

@@ -1,0 +1,73 @@
+#include "constraint/schema/schema_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+constexpr std::size_t kMaxRelaxed = 64;
+constexpr std::size_t kMaxMergeSteps = 3'000'000;
+
+}  // namespace
+
+std::string PointerTo(const std::string& pointer, std::string_view keyword) {
+  std::string text = pointer + "/";
+  for (const char c : keyword) {
+    if (c == '~') {
+      text += "~0";
+    } else if (c == '/') {
+      text += "~1";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+void SchemaReport::Fail(ConstraintErrorCode code, std::string pointer, std::string_view keyword,
+                        std::string reason) {
+  if (!failed_) {
+    failed_ = true;
+    error_.code = code;
+    error_.message = fmt::format("schema at \"{}\": {}{}{}", pointer, keyword,
+                                 keyword.empty() ? "" : ": ", reason);
+  }
+  if (error_.issues.size() >= kMaxIssues) return;
+  for (const ConstraintIssue& issue : error_.issues) {
+    if (issue.pointer == pointer && issue.keyword == keyword) return;
+  }
+  error_.issues.push_back({.pointer = std::move(pointer),
+                           .keyword = std::string(keyword),
+                           .reason = std::move(reason)});
+}
+
+void SchemaReport::Unsupported(const std::string& pointer, std::string_view keyword,
+                               std::string reason) {
+  ++n_unsupported_;
+  if (strict_) {
+    Fail(ConstraintErrorCode::kUnsupportedSchema, pointer, keyword, std::move(reason));
+  } else {
+    Ignored(pointer, keyword);
+  }
+}
+
+void SchemaReport::Ignored(const std::string& pointer, std::string_view keyword) {
+  if (relaxed_.size() >= kMaxRelaxed) return;
+  std::string place = PointerTo(pointer, keyword);
+  if (std::find(relaxed_.begin(), relaxed_.end(), place) == relaxed_.end()) {
+    relaxed_.push_back(std::move(place));
+  }
+}
+
+bool SchemaReport::Spend(std::size_t steps) {
+  steps_ += steps;
+  if (steps_ > kMaxMergeSteps && !failed_) {
+    Fail(ConstraintErrorCode::kTooLarge, "", "",
+         "expected a schema whose parts combine in fewer ways, found too many combinations");
+  }
+  return !failed_;
+}
+
+}  // namespace fathom

@@ -1,0 +1,312 @@
+#include "constraint/schema/text_tests.h"
+
+#include <algorithm>
+
+#include "constraint/automaton.h"
+#include "constraint/regex.h"
+
+namespace fathom {
+namespace {
+
+// Expands what a schema's own limits of time allow.
+constexpr std::size_t kMaxSurveyStates = 4'000;
+
+RegexOptions OptionsFor(TextWriter& writer, bool whole) {
+  constexpr std::size_t kMaxFormatBytes = 1 << 20;  // the bound of our own expressions
+  RegexOptions options{.anchored = whole};
+  if (whole) options.max_bytes = kMaxFormatBytes;
+  // The options are used while the writer lives.
+  options.spell = [&writer](ExpressionPool&, const CodePointSet& set) { return writer.Spell(set); };
+  return options;
+}
+
+bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20; }
+
+// The two-character escape of a character, or '\0'.
+char ShortEscape(char c) {
+  switch (c) {
+    case '"':
+      return '"';
+    case '\\':
+      return '\\';
+    case '\b':
+      return 'b';
+    case '\f':
+      return 'f';
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    default:
+      return '\0';
+  }
+}
+
+// The text within a JSON string. False if it has control characters without a short escape.
+bool EscapeShortly(std::string_view text, std::string& escaped) {
+  for (const char c : text) {
+    const char escape = ShortEscape(c);
+    if (escape == '\0' && IsControl(c)) return false;
+    if (escape != '\0') {
+      escaped += '\\';
+      escaped += escape;
+    } else {
+      escaped += c;
+    }
+  }
+  return true;
+}
+
+ExpressionId SpellWithControls(ExpressionPool& pool, std::string_view text) {
+  std::vector<ExpressionId> parts;
+  for (const char c : text) {
+    const auto code = static_cast<char32_t>(static_cast<unsigned char>(c));
+    std::string escaped;
+    if (IsControl(c)) {
+      parts.push_back(SpellInJson(pool, {{code, code}}));
+    } else if (EscapeShortly({&c, 1}, escaped)) {
+      parts.push_back(pool.Literal(escaped));
+    }
+  }
+  return pool.Concat(parts);
+}
+
+}  // namespace
+
+ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
+                           TextSpelling spelling) {
+  std::vector<std::string> escaped;
+  std::vector<ExpressionId> choices;
+  escaped.reserve(texts.size());
+  for (const std::string& text : texts) {
+    std::string& spelled = escaped.emplace_back();
+    if (spelling == TextSpelling::kRaw) {
+      spelled = text;
+    } else if (!EscapeShortly(text, spelled)) {
+      escaped.pop_back();
+      choices.push_back(SpellWithControls(pool, text));
+    }
+  }
+  if (!escaped.empty()) {
+    choices.push_back(
+        pool.AnyLiteral(std::vector<std::string_view>(escaped.begin(), escaped.end())));
+  }
+  return pool.Or(choices);
+}
+
+struct TextTests::Entry {
+  std::string regex{};
+  bool whole = false;
+  std::vector<std::string> literals{};
+  bool is_literals = false;
+  // Made for Matches.
+  std::unique_ptr<ExpressionPool> pool{};
+  std::unique_ptr<Automaton> automaton{};
+  ExpressionId expression = 0;
+  std::optional<StateId> start{};
+};
+
+TextTests::TextTests() = default;
+TextTests::~TextTests() = default;
+
+std::uint32_t CountCodePoints(std::string_view text) {
+  std::uint32_t n = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++n;
+  }
+  return n;
+}
+
+ExpressionId TextWriter::Spell(const CodePointSet& set) {
+  std::u32string key;
+  for (const CodePointRange& range : set) {
+    key += range.first;
+    key += range.last;
+  }
+  const auto [found, is_new] = sets_.try_emplace(std::move(key), 0);
+  if (is_new) {
+    found->second = spelling_ == TextSpelling::kJson ? SpellInJson(pool_, set) : Utf8(pool_, set);
+  }
+  return found->second;
+}
+
+ExpressionId TextWriter::AnyCodePoint() { return Spell(AllCodePoints()); }
+
+ExpressionId TextWriter::Entry(std::uint32_t entry, const std::function<ExpressionId()>& write) {
+  const auto known = entries_.find(entry);
+  if (known != entries_.end()) return known->second;
+  return entries_.emplace(entry, write()).first->second;
+}
+
+std::uint32_t TextTests::AddPattern(std::string key, std::string_view regex, bool whole) {
+  auto entry = std::make_unique<Entry>();
+  entry->regex = regex;
+  entry->whole = whole;
+  entries_.push_back(std::move(entry));
+  const auto id = static_cast<std::uint32_t>(entries_.size() - 1);
+  patterns_.emplace(std::move(key), id);
+  return id;
+}
+
+ConstraintResult<TextTest> TextTests::Pattern(std::string_view regex) {
+  std::string key = "~" + std::string(regex);
+  const auto found = patterns_.find(key);
+  if (found != patterns_.end()) return TextTest{.entry = found->second};
+  auto pool = std::make_unique<ExpressionPool>();
+  TextWriter writer(*pool, TextSpelling::kRaw);
+  const ConstraintResult<ExpressionId> parsed =
+      ParseRegex(*pool, regex, OptionsFor(writer, /*whole=*/false));
+  if (!parsed) return tl::unexpected<ConstraintError>(parsed.error());
+  const std::uint32_t id = AddPattern(std::move(key), regex, false);
+  entries_[id]->pool = std::move(pool);
+  entries_[id]->expression = *parsed;
+  return TextTest{.entry = id};
+}
+
+TextTest TextTests::Format(std::string_view regex) {
+  std::string key = "=" + std::string(regex);
+  const auto found = patterns_.find(key);
+  if (found != patterns_.end()) return TextTest{.entry = found->second};
+  return TextTest{.entry = AddPattern(std::move(key), regex, true)};
+}
+
+TextTest TextTests::Literals(std::vector<std::string> texts) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  const auto [place, is_new] =
+      literals_.try_emplace(texts, static_cast<std::uint32_t>(entries_.size()));
+  if (is_new) {
+    auto entry = std::make_unique<Entry>();
+    entry->literals = std::move(texts);
+    entry->is_literals = true;
+    entries_.push_back(std::move(entry));
+  }
+  return TextTest{.entry = place->second};
+}
+
+const std::vector<std::string>* TextTests::LiteralsOf(TextTest test) const {
+  const Entry& entry = *entries_[test.entry];
+  return entry.is_literals ? &entry.literals : nullptr;
+}
+
+TextTests::Entry& TextTests::Compiled(std::uint32_t id) {
+  Entry& entry = *entries_[id];
+  if (entry.start) return entry;
+  if (!entry.pool) {
+    entry.pool = std::make_unique<ExpressionPool>();
+    TextWriter writer(*entry.pool, TextSpelling::kRaw);
+    entry.expression = ExpressEntry(writer, id);
+  }
+  entry.automaton = std::make_unique<Automaton>(*entry.pool, kMaxSurveyStates);
+  entry.start = entry.automaton->Start(entry.expression);
+  return entry;
+}
+
+bool TextTests::Matches(TextTest test, std::string_view text) {
+  if (const auto* literals = LiteralsOf(test)) {
+    return std::binary_search(literals->begin(), literals->end(), text) != test.negated;
+  }
+  const Entry& entry = Compiled(test.entry);
+  StateId state = *entry.start;
+  for (const char c : text) {
+    if (state == kDeadState) break;
+    state = entry.automaton->Next(state, static_cast<std::uint8_t>(c));
+  }
+  return entry.automaton->Accepts(state) != test.negated;
+}
+
+bool TextTests::Matches(const StringShape& shape, std::string_view text) {
+  const std::uint32_t length = CountCodePoints(text);
+  if (length < shape.minimum || length > shape.maximum) return false;
+  return std::all_of(shape.tests.begin(), shape.tests.end(),
+                     [&](TextTest test) { return Matches(test, text); });
+}
+
+std::optional<StringShape> TextTests::Intersect(const StringShape& a, const StringShape& b) {
+  StringShape both{.minimum = std::max(a.minimum, b.minimum),
+                   .maximum = std::min(a.maximum, b.maximum)};
+  if (both.minimum > both.maximum) return std::nullopt;
+  std::set_union(a.tests.begin(), a.tests.end(), b.tests.begin(), b.tests.end(),
+                 std::back_inserter(both.tests));
+  for (const TextTest test : both.tests) {
+    const std::vector<std::string>* literals = test.negated ? nullptr : LiteralsOf(test);
+    if (literals == nullptr) continue;
+    if (both.tests.size() == 1 && both.minimum == 0 && both.maximum == kNoMaximum) return both;
+    std::vector<std::string> kept;
+    for (const std::string& text : *literals) {
+      if (Matches(both, text)) kept.push_back(text);
+    }
+    if (kept.empty()) return std::nullopt;
+    return StringShape{.tests = {Literals(std::move(kept))}};
+  }
+  for (const TextTest test : both.tests) {
+    const TextTest other{.entry = test.entry, .negated = !test.negated};
+    if (std::binary_search(both.tests.begin(), both.tests.end(), other)) return std::nullopt;
+  }
+  return both;
+}
+
+std::vector<StringShape> TextTests::Complement(const StringShape& shape) {
+  std::vector<StringShape> rest;
+  for (const TextTest test : shape.tests) {
+    rest.push_back({.tests = {{.entry = test.entry, .negated = !test.negated}}});
+  }
+  if (shape.minimum > 0) rest.push_back({.maximum = shape.minimum - 1});
+  if (shape.maximum != kNoMaximum) rest.push_back({.minimum = shape.maximum + 1});
+  return rest;
+}
+
+TextSurvey TextTests::Survey(const StringShape& shape, std::size_t most) {
+  TextSurvey survey;
+  for (const TextTest test : shape.tests) {
+    if (test.negated || LiteralsOf(test) == nullptr) continue;
+    for (const std::string& text : *LiteralsOf(test)) {
+      if (Matches(shape, text)) survey.texts.push_back(text);
+    }
+    survey.empty = survey.texts.empty();
+    survey.finite = survey.texts.size() <= most;
+    return survey;
+  }
+  if (shape.minimum > kMaxSurveyStates) return survey;
+  ExpressionPool pool;
+  TextWriter writer(pool, TextSpelling::kRaw);
+  const ExpressionId all = Express(writer, shape, true);
+  Automaton automaton(pool, kMaxSurveyStates);
+  const StateId start = automaton.Start(all);
+  survey.empty = start == kDeadState && !automaton.exhausted();
+  survey.finite =
+      survey.empty || (automaton.ListTexts(start, most, survey.texts) && !automaton.exhausted());
+  if (!survey.finite) survey.texts.clear();
+  return survey;
+}
+
+ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const {
+  const Entry& entry = *entries_[id];
+  return writer.Entry(id, [&] {
+    if (entry.is_literals) return SpellLiterals(writer.pool(), entry.literals, writer.spelling());
+    const ConstraintResult<ExpressionId> parsed =
+        ParseRegex(writer.pool(), entry.regex, OptionsFor(writer, entry.whole));
+    return parsed ? *parsed : writer.pool().Nothing();  // Pattern has parsed it before
+  });
+}
+
+ExpressionId TextTests::Express(TextWriter& writer, const StringShape& shape, bool lengths) const {
+  ExpressionPool& pool = writer.pool();
+  std::vector<ExpressionId> all;
+  bool bounded = false;  // some part keeps the spelling
+  for (const TextTest test : shape.tests) {
+    const ExpressionId entry = ExpressEntry(writer, test.entry);
+    all.push_back(test.negated ? pool.Not(entry) : entry);
+    bounded |= !test.negated;
+  }
+  if (lengths && (shape.minimum > 0 || shape.maximum != kNoMaximum)) {
+    all.push_back(pool.Repeat(writer.AnyCodePoint(), shape.minimum, shape.maximum));
+    bounded = true;
+  }
+  if (!bounded) all.push_back(pool.Repeat(writer.AnyCodePoint(), 0, kNoMaximum));
+  return pool.And(all);
+}
+
+}  // namespace fathom

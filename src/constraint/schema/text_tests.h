@@ -1,0 +1,113 @@
+// TextTests: what the keywords of strings ask of a text: patterns, formats, lists of literals.
+//
+// A test is a small value. It can be tried on a text while a schema is read, before any derivative
+// of the grammar's own expressions is taken, and it becomes an expression in either spelling: as it
+// stands within a JSON string, or raw.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "constraint/code_points.h"
+#include "constraint/constraint_error.h"
+#include "constraint/expression.h"
+
+namespace fathom {
+
+// Matches the texts of an entry of TextTests, or if `negated` all others.
+struct TextTest {
+  std::uint32_t entry = 0;
+  bool negated = false;
+  friend auto operator<=>(const TextTest&, const TextTest&) = default;
+};
+
+// A set of texts: all tests pass, and the length in code points lies within the bounds.
+struct StringShape {
+  std::vector<TextTest> tests{};  // ascending, each once
+  std::uint32_t minimum = 0;
+  std::uint32_t maximum = kNoMaximum;
+
+  bool IsFree() const { return *this == StringShape(); }
+  friend bool operator==(const StringShape&, const StringShape&) = default;
+};
+
+enum class TextSpelling { kJson, kRaw };
+
+// The result of a bounded search in a shape.
+struct TextSurvey {
+  bool empty = false;
+  bool finite = false;  // then `texts` has all of them
+  std::vector<std::string> texts{};
+};
+
+std::uint32_t CountCodePoints(std::string_view text);
+// These texts in one spelling each.
+ExpressionId SpellLiterals(ExpressionPool& pool, const std::vector<std::string>& texts,
+                           TextSpelling spelling);
+
+// Writes tests into one pool in one spelling, and remembers what it wrote.
+class TextWriter {
+ public:
+  // The pool must outlive the writer.
+  TextWriter(ExpressionPool& pool, TextSpelling spelling) : pool_(pool), spelling_(spelling) {}
+
+  ExpressionPool& pool() { return pool_; }
+  TextSpelling spelling() const { return spelling_; }
+  ExpressionId Spell(const CodePointSet& set);
+  // One code point.
+  ExpressionId AnyCodePoint();
+  // The expression of an entry of TextTests, which `write` makes the first time.
+  ExpressionId Entry(std::uint32_t entry, const std::function<ExpressionId()>& write);
+
+ private:
+  ExpressionPool& pool_;
+  const TextSpelling spelling_;
+  std::map<std::u32string, ExpressionId> sets_;
+  std::map<std::uint32_t, ExpressionId> entries_;
+};
+
+class TextTests {
+ public:
+  TextTests();
+  ~TextTests();
+
+  // A search for the regular expression.
+  ConstraintResult<TextTest> Pattern(std::string_view regex);
+  // A match of the whole text with the regular expression of a format, which must be valid.
+  TextTest Format(std::string_view regex);
+  TextTest Literals(std::vector<std::string> texts);
+  // The literals of a test, sorted, or nullptr.
+  const std::vector<std::string>* LiteralsOf(TextTest test) const;
+
+  bool Matches(TextTest test, std::string_view text);
+  bool Matches(const StringShape& shape, std::string_view text);
+  // Sets of literals are filtered at once. nullopt: plainly nothing is in both.
+  std::optional<StringShape> Intersect(const StringShape& a, const StringShape& b);
+  // The texts outside the shape, as a union.
+  static std::vector<StringShape> Complement(const StringShape& shape);
+  // Lists the texts if there are at most `most`. A search that is given up says not empty, not
+  // finite.
+  TextSurvey Survey(const StringShape& shape, std::size_t most);
+
+  // The texts in one spelling each; the bounds of the length only with `lengths`.
+  ExpressionId Express(TextWriter& writer, const StringShape& shape, bool lengths) const;
+
+ private:
+  struct Entry;
+  Entry& Compiled(std::uint32_t entry);
+  std::uint32_t AddPattern(std::string key, std::string_view regex, bool whole);
+  ExpressionId ExpressEntry(TextWriter& writer, std::uint32_t entry) const;
+
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::map<std::string, std::uint32_t, std::less<>> patterns_;
+  std::map<std::vector<std::string>, std::uint32_t> literals_;
+};
+
+}  // namespace fathom

@@ -1,0 +1,283 @@
+#include "constraint/schema/value_algebra.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace fathom {
+namespace {
+
+// Shapes that are compared with each other when a list is tidied.
+constexpr std::size_t kMaxCompared = 64;
+
+// Shapes that express what a schema excludes. More of them would make a grammar that is slow.
+constexpr std::size_t kMaxContraries = 2'000;
+constexpr std::size_t kMaxExclusive = 300;  // of a branch of oneOf
+
+bool IsAnnotated(const NumberShape&) { return false; }
+bool IsAnnotated(const StringShape&) { return false; }
+bool IsAnnotated(const ArrayShape& shape) { return shape.n_evaluated > 0 || shape.evaluates_all; }
+bool IsAnnotated(const ObjectShape& shape) {
+  return !shape.evaluated_names.empty() || !shape.evaluated_patterns.empty() || shape.evaluates_all;
+}
+
+template <class Shape>
+void TidyShapes(std::vector<Shape>& shapes) {
+  const bool annotated = std::any_of(shapes.begin(), shapes.end(),
+                                     [](const Shape& shape) { return IsAnnotated(shape); });
+  if (!annotated && std::find(shapes.begin(), shapes.end(), Shape()) != shapes.end()) {
+    shapes.assign(1, Shape());
+    return;
+  }
+  std::vector<Shape> kept;
+  for (Shape& shape : shapes) {
+    const std::size_t first = kept.size() > kMaxCompared ? kept.size() - kMaxCompared : 0;
+    if (std::find(kept.begin() + static_cast<std::ptrdiff_t>(first), kept.end(), shape) ==
+        kept.end()) {
+      kept.push_back(std::move(shape));
+    }
+  }
+  shapes = std::move(kept);
+}
+
+std::size_t CostOf(const NumberShape&) { return 2; }
+std::size_t CostOf(const StringShape& shape) { return 1 + shape.tests.size(); }
+std::size_t CostOf(const ArrayShape& shape) { return 1 + shape.prefix.size(); }
+std::size_t CostOf(const ObjectShape& shape) { return 2 + shape.properties.size(); }
+
+bool IsSingleLiterals(const TextTests& tests, const StringShape& shape) {
+  return shape.tests.size() == 1 && !shape.tests[0].negated && shape.minimum == 0 &&
+         shape.maximum == kNoMaximum && tests.LiteralsOf(shape.tests[0]) != nullptr;
+}
+
+}  // namespace
+
+template <class Shape>
+std::vector<Shape> ValueAlgebra::IntersectAll(const std::vector<Shape>& a,
+                                              const std::vector<Shape>& b) {
+  if (a.size() == 1 && a[0] == Shape()) return b;
+  if (b.size() == 1 && b[0] == Shape()) return a;
+  std::vector<Shape> both;
+  for (const Shape& x : a) {
+    for (const Shape& y : b) {
+      if (!report_.Spend(CostOf(x) + CostOf(y))) return {};
+      if (auto shape = IntersectShapes(x, y)) both.push_back(std::move(*shape));
+    }
+  }
+  TidyShapes(both);
+  return both;
+}
+
+template <class Shape, class ComplementOne>
+std::optional<std::vector<Shape>> ValueAlgebra::ComplementAll(const std::vector<Shape>& shapes,
+                                                              ComplementOne complement) {
+  std::vector<Shape> rest = {Shape()};
+  for (const Shape& shape : shapes) {
+    std::optional<std::vector<Shape>> outside = complement(shape);
+    if (!outside) return std::nullopt;
+    rest = IntersectAll(rest, *outside);
+    if (rest.size() > kMaxContraries) return std::nullopt;
+  }
+  return rest;
+}
+
+ValueSet ValueAlgebra::Intersect(const ValueSet& a, const ValueSet& b) {
+  return {.null = a.null && b.null,
+          .true_value = a.true_value && b.true_value,
+          .false_value = a.false_value && b.false_value,
+          .numbers = IntersectAll(a.numbers, b.numbers),
+          .strings = IntersectAll(a.strings, b.strings),
+          .arrays = IntersectAll(a.arrays, b.arrays),
+          .objects = IntersectAll(a.objects, b.objects),
+          .exact = a.exact && b.exact,
+          .exact_containers = a.exact_containers && b.exact_containers};
+}
+
+void ValueAlgebra::Append(ValueSet& a, const ValueSet& b) {
+  a.null |= b.null;
+  a.true_value |= b.true_value;
+  a.false_value |= b.false_value;
+  a.exact &= b.exact;
+  a.exact_containers &= b.exact_containers;
+  a.numbers.insert(a.numbers.end(), b.numbers.begin(), b.numbers.end());
+  a.strings.insert(a.strings.end(), b.strings.begin(), b.strings.end());
+  a.arrays.insert(a.arrays.end(), b.arrays.begin(), b.arrays.end());
+  a.objects.insert(a.objects.end(), b.objects.begin(), b.objects.end());
+}
+
+void ValueAlgebra::Tidy(ValueSet& set) {
+  std::vector<std::string> literals;
+  std::vector<StringShape> others;
+  for (StringShape& shape : set.strings) {
+    if (IsSingleLiterals(tests_, shape)) {
+      const std::vector<std::string>& texts = *tests_.LiteralsOf(shape.tests[0]);
+      literals.insert(literals.end(), texts.begin(), texts.end());
+    } else {
+      others.push_back(std::move(shape));
+    }
+  }
+  if (!literals.empty()) others.push_back({.tests = {tests_.Literals(std::move(literals))}});
+  set.strings = std::move(others);
+  TidyShapes(set.numbers);
+  TidyShapes(set.strings);
+  TidyShapes(set.arrays);
+  TidyShapes(set.objects);
+}
+
+std::optional<ValueSet> ValueAlgebra::Complement(const ValueSet& set, const ValueSet& context) {
+  const bool has_containers = !context.arrays.empty() || !context.objects.empty();
+  if (!set.exact || (!set.exact_containers && has_containers)) return std::nullopt;
+  ValueSet rest{.null = !set.null, .true_value = !set.true_value, .false_value = !set.false_value};
+  const auto of_number = [](const NumberShape& shape) {
+    return std::optional(fathom::Complement(shape));
+  };
+  const auto of_string = [](const StringShape& shape) {
+    return std::optional(TextTests::Complement(shape));
+  };
+  const auto of_array = [&](const ArrayShape& shape) { return Complement(shape); };
+  const auto of_object = [&](const ObjectShape& shape) { return Complement(shape); };
+  if (!context.numbers.empty()) {
+    auto numbers = ComplementAll(set.numbers, of_number);
+    if (!numbers) return std::nullopt;
+    rest.numbers = std::move(*numbers);
+  }
+  if (!context.strings.empty()) {
+    auto strings = ComplementAll(set.strings, of_string);
+    if (!strings) return std::nullopt;
+    rest.strings = std::move(*strings);
+  }
+  if (!context.arrays.empty()) {
+    auto arrays = ComplementAll(set.arrays, of_array);
+    if (!arrays) return std::nullopt;
+    rest.arrays = std::move(*arrays);
+  }
+  if (!context.objects.empty()) {
+    auto objects = ComplementAll(set.objects, of_object);
+    if (!objects) return std::nullopt;
+    rest.objects = std::move(*objects);
+  }
+  return rest;
+}
+
+template <class Shape, class Disjoint, class ComplementOne>
+std::optional<std::vector<Shape>> ValueAlgebra::ExactlyOneOf(
+    const std::vector<const ValueSet*>& sets, const std::vector<ValueSet>& within,
+    std::vector<Shape> ValueSet::*member, Disjoint disjoint, ComplementOne complement) {
+  const auto are_disjoint = [&](const std::vector<Shape>& a, const std::vector<Shape>& b) {
+    for (const Shape& x : a) {
+      for (const Shape& y : b) {
+        if (!report_.Spend(2) || !disjoint(x, y)) return false;
+      }
+    }
+    return true;
+  };
+  std::vector<std::vector<std::size_t>> overlaps(sets.size());
+  constexpr bool scalar = std::is_same_v<Shape, NumberShape> || std::is_same_v<Shape, StringShape>;
+  bool exact = true;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    exact &= sets[i]->exact && (scalar || sets[i]->exact_containers);
+    for (std::size_t j = 0; j < i; ++j) {
+      if (report_.failed()) return std::nullopt;
+      if (are_disjoint(within[i].*member, within[j].*member)) continue;
+      overlaps[i].push_back(j);
+      overlaps[j].push_back(i);
+    }
+  }
+  std::vector<Shape> all;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    std::vector<Shape> only = sets[i]->*member;
+    if (!overlaps[i].empty() && !exact) return std::nullopt;
+    for (const std::size_t j : overlaps[i]) {
+      const auto outside = ComplementAll(sets[j]->*member, complement);
+      if (!outside || report_.failed()) return std::nullopt;
+      if (only.size() * outside->size() > kMaxExclusive) return std::nullopt;
+      only = IntersectAll(only, *outside);
+    }
+    all.insert(all.end(), only.begin(), only.end());
+  }
+  return all;
+}
+
+std::optional<ValueSet> ValueAlgebra::ExactlyOne(const std::vector<const ValueSet*>& sets,
+                                                 const ValueSet& context) {
+  ValueSet one;
+  int n_null = 0;
+  int n_true = 0;
+  int n_false = 0;
+  std::vector<ValueSet> within;
+  for (const ValueSet* set : sets) {
+    n_null += set->null ? 1 : 0;
+    n_true += set->true_value ? 1 : 0;
+    n_false += set->false_value ? 1 : 0;
+    one.exact &= set->exact;
+    one.exact_containers &= set->exact_containers;
+    within.push_back(Intersect(context, *set));
+  }
+  // A branch that is larger than the schema says may hide the only right one.
+  if (!one.exact && (n_null > 1 || n_true > 1 || n_false > 1)) return std::nullopt;
+  one.null = n_null == 1;
+  one.true_value = n_true == 1;
+  one.false_value = n_false == 1;
+  const auto disjoint = [&](const auto& a, const auto& b) { return AreDisjoint(a, b); };
+  const auto nested_disjoint = [&](const auto& a, const auto& b) {
+    return AreDisjoint(a, b, kMaxNesting);
+  };
+  auto numbers = ExactlyOneOf(sets, within, &ValueSet::numbers, disjoint, [](const auto& shape) {
+    return std::optional(fathom::Complement(shape));
+  });
+  auto strings = ExactlyOneOf(sets, within, &ValueSet::strings, disjoint, [](const auto& shape) {
+    return std::optional(TextTests::Complement(shape));
+  });
+  auto arrays = ExactlyOneOf(sets, within, &ValueSet::arrays, nested_disjoint,
+                             [&](const ArrayShape& shape) { return Complement(shape); });
+  auto objects = ExactlyOneOf(sets, within, &ValueSet::objects, nested_disjoint,
+                              [&](const ObjectShape& shape) { return Complement(shape); });
+  if (!objects && !report_.failed()) {
+    objects = ExactlyOneOf(sets, within, &ValueSet::objects, nested_disjoint,
+                           [&](const ObjectShape& shape) { return PlainContrary(shape); });
+    one.exact_containers = false;
+  }
+  if (!numbers || !strings || !arrays || !objects) return std::nullopt;
+  one.numbers = std::move(*numbers);
+  one.strings = std::move(*strings);
+  one.arrays = std::move(*arrays);
+  one.objects = std::move(*objects);
+  Tidy(one);
+  return one;
+}
+
+bool ValueAlgebra::AreDisjoint(const NumberShape& a, const NumberShape& b) {
+  const std::optional<NumberShape> both = fathom::Intersect(a, b);
+  return !both || IsEmptyShape(*both);
+}
+
+bool ValueAlgebra::AreDisjoint(const StringShape& a, const StringShape& b) {
+  const std::optional<StringShape> both = tests_.Intersect(a, b);
+  return !both ||
+         (both->tests.size() > 1 && report_.Spend(kMaxCompared) && tests_.Survey(*both, 0).empty);
+}
+
+bool ValueAlgebra::AreDisjointGoals(GoalId a, GoalId b, int nesting) {
+  if (a == kNeverGoal || b == kNeverGoal) return true;
+  if (a == kAnyGoal || b == kAnyGoal || nesting == 0) return false;
+  return AreDisjoint(resolve_(a), resolve_(b), nesting - 1);
+}
+
+bool ValueAlgebra::AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting) {
+  if ((a.null && b.null) || (a.true_value && b.true_value) || (a.false_value && b.false_value)) {
+    return false;
+  }
+  const auto none = [&](const auto& x, const auto& y, auto disjoint) {
+    for (const auto& one : x) {
+      for (const auto& other : y) {
+        if (!report_.Spend(1) || !disjoint(one, other)) return false;
+      }
+    }
+    return true;
+  };
+  const auto scalar = [&](const auto& x, const auto& y) { return AreDisjoint(x, y); };
+  const auto nested = [&](const auto& x, const auto& y) { return AreDisjoint(x, y, nesting); };
+  return none(a.numbers, b.numbers, scalar) && none(a.strings, b.strings, scalar) &&
+         none(a.arrays, b.arrays, nested) && none(a.objects, b.objects, nested);
+}
+
+}  // namespace fathom

@@ -1,0 +1,91 @@
+// ValueAlgebra: intersection, complement and disjointness of value sets
+// (docs/spec/constrained.md 2.2: allOf, not, oneOf).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "constraint/schema/schema_report.h"
+#include "constraint/schema/value_set.h"
+
+namespace fathom {
+
+class ValueAlgebra {
+ public:
+  // `resolve` gives the values of a goal; the reference is valid for the life of its owner.
+  ValueAlgebra(GoalTable& goals, TextTests& tests, SchemaReport& report,
+               std::function<const ValueSet&(GoalId)> resolve)
+      : goals_(goals), tests_(tests), report_(report), resolve_(std::move(resolve)) {}
+
+  // Properties keep their order, those of `a` first.
+  ValueSet Intersect(const ValueSet& a, const ValueSet& b);
+  // Appends b to a. Call Tidy after the last one.
+  static void Append(ValueSet& a, const ValueSet& b);
+  // Removes what other shapes contain plainly, and merges lists of literals.
+  void Tidy(ValueSet& set);
+  // The complement within the context; nullopt if it cannot be expressed. It may be larger by what
+  // is not in the context.
+  std::optional<ValueSet> Complement(const ValueSet& set, const ValueSet& context);
+  // True if provably no value is in both. False proves nothing.
+  bool AreDisjoint(const ValueSet& a, const ValueSet& b) { return AreDisjoint(a, b, kMaxNesting); }
+
+  // The values that are in exactly one of the sets, as far as they are in the context; nullopt if
+  // that cannot be expressed. May be smaller where the complements of objects are too many.
+  std::optional<ValueSet> ExactlyOne(const std::vector<const ValueSet*>& sets,
+                                     const ValueSet& context);
+
+  // The goal that the shape sets for the value of a key, named or not.
+  GoalId ValueOf(const ObjectShape& shape, std::string_view name);
+  GoalId ValueOfOthers(const ObjectShape& shape, std::string_view name);
+
+  std::optional<ArrayShape> Intersect(const ArrayShape& a, const ArrayShape& b);
+  std::optional<ObjectShape> Intersect(const ObjectShape& a, const ObjectShape& b);
+
+ private:
+  static constexpr int kMaxNesting = 3;  // of properties that prove disjointness
+
+  bool AreDisjoint(const ValueSet& a, const ValueSet& b, int nesting);
+  bool AreDisjoint(const NumberShape& a, const NumberShape& b);
+  bool AreDisjoint(const StringShape& a, const StringShape& b);
+  bool AreDisjoint(const ArrayShape& a, const ArrayShape& b, int nesting);
+  bool AreDisjoint(const ObjectShape& a, const ObjectShape& b, int nesting);
+  bool AreDisjointGoals(GoalId a, GoalId b, int nesting);
+
+  std::optional<std::vector<ArrayShape>> Complement(const ArrayShape& shape);
+  std::optional<std::vector<ObjectShape>> Complement(const ObjectShape& shape);
+  // The objects outside the shape that lack a required property or have another value for it:
+  // smaller than the complement. nullopt if nothing is required.
+  std::optional<std::vector<ObjectShape>> PlainContrary(const ObjectShape& shape);
+  template <class Shape, class ComplementOne>
+  std::optional<std::vector<Shape>> ComplementAll(const std::vector<Shape>& shapes,
+                                                  ComplementOne complement);
+  template <class Shape>
+  std::vector<Shape> IntersectAll(const std::vector<Shape>& a, const std::vector<Shape>& b);
+  // Takes shapes of one kind. `within`: the sets within the context, which alone are compared.
+  template <class Shape, class Disjoint, class ComplementOne>
+  std::optional<std::vector<Shape>> ExactlyOneOf(const std::vector<const ValueSet*>& sets,
+                                                 const std::vector<ValueSet>& within,
+                                                 std::vector<Shape> ValueSet::*member,
+                                                 Disjoint disjoint, ComplementOne complement);
+
+  std::optional<NumberShape> IntersectShapes(const NumberShape& a, const NumberShape& b) {
+    return fathom::Intersect(a, b);
+  }
+  std::optional<StringShape> IntersectShapes(const StringShape& a, const StringShape& b) {
+    return tests_.Intersect(a, b);
+  }
+  std::optional<ArrayShape> IntersectShapes(const ArrayShape& a, const ArrayShape& b) {
+    return Intersect(a, b);
+  }
+  std::optional<ObjectShape> IntersectShapes(const ObjectShape& a, const ObjectShape& b) {
+    return Intersect(a, b);
+  }
+
+  GoalTable& goals_;
+  TextTests& tests_;
+  SchemaReport& report_;
+  std::function<const ValueSet&(GoalId)> resolve_;
+};
+
+}  // namespace fathom

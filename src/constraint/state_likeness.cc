@@ -1,0 +1,103 @@
+#include "constraint/state_likeness.h"
+
+#include <algorithm>
+
+namespace fathom {
+namespace {
+
+// No token has as many bytes, so larger numbers of characters, or of rules that may still be
+// opened, make no difference.
+constexpr int kFarAway = 256;
+
+std::uint32_t Near(std::uint32_t n) { return std::min<std::uint32_t>(n, kFarAway); }
+
+// The code points that a rule's count lacks to its minimum and has left to its maximum.
+std::pair<std::uint32_t, std::uint32_t> CountLeft(const Rule& rule, std::uint32_t count) {
+  if (!rule.count) return {0, 0};
+  const std::uint32_t missing = rule.count->minimum > count ? rule.count->minimum - count : 0;
+  return {Near(missing), Near(rule.count->maximum - count)};
+}
+
+FrameRef Resolved(FrameRef frame, const Ref<Column>& column) {
+  if (!frame.column) frame.column = column;
+  return frame;
+}
+
+bool SameRests(const UniqueText* a, const UniqueText* b) {
+  const std::size_t n = a != nullptr ? a->rests.size() : 0;
+  if (n != (b != nullptr ? b->rests.size() : 0)) return false;
+  return n == 0 || a->rests == b->rests;
+}
+
+std::string TextOf(const UniqueText* text) {
+  return text != nullptr ? text->Text() : std::string();
+}
+
+}  // namespace
+
+std::uint64_t StateLikeness::Hash(const Matcher& matcher, const MatcherState& state) {
+  std::uint64_t hash = state.accepts ? 1 : 0;
+  const auto add = [&](std::uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 32;
+  };
+  for (const Leaf& leaf : state.leaves) {
+    const auto [missing, room] = CountLeft(matcher.RuleOf(leaf), leaf.count);
+    add(leaf.state);
+    add((std::uint64_t{missing} << 32) | room);
+  }
+  return hash;
+}
+
+int StateLikeness::DepthLeft(const Frame& frame) const {
+  return std::min(matcher_.max_depth() - frame.depth, kFarAway);
+}
+
+// Frames that correspond once correspond always.
+bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
+  for (const auto& [first, second] : matched_) {
+    if (first == known || second == other) return first == known && second == other;
+  }
+  const Frame& a = Matcher::FrameOf(known);
+  const Frame& b = Matcher::FrameOf(other);
+  if (a.rule != b.rule || a.is_unique != b.is_unique || DepthLeft(a) != DepthLeft(b)) return false;
+  matched_.emplace_back(known, other);
+  return true;
+}
+
+bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other) {
+  if (known.accepts != other.accepts || known.leaves.size() != other.leaves.size()) return false;
+  for (std::size_t i = 0; i < known.leaves.size(); ++i) {
+    const Leaf& a = known.leaves[i];
+    const Leaf& b = other.leaves[i];
+    if (a.state != b.state || !Match(a.frame, b.frame) ||
+        CountLeft(matcher_.RuleOf(a), a.count) != CountLeft(matcher_.RuleOf(b), b.count) ||
+        !Equal(a.memory.get(), b.memory.get()) || !SameRests(a.unique.get(), b.unique.get())) {
+      return false;
+    }
+    if (with_texts_ && TextOf(a.unique.get()) != TextOf(b.unique.get())) return false;
+  }
+  return true;
+}
+
+// A frame was read behind the frames that lead to it, so its partner is known.
+bool StateLikeness::CompareFrames(std::span<const FrameRef> known) {
+  for (const FrameRef& frame : known) {
+    const auto found = std::find_if(matched_.begin(), matched_.end(),
+                                    [&](const auto& match) { return match.first == frame; });
+    if (found == matched_.end()) return false;
+    const FrameRef partner = found->second;
+    const std::vector<Return>& a = Matcher::FrameOf(frame).returns;
+    const std::vector<Return>& b = Matcher::FrameOf(partner).returns;
+    if (a.size() != b.size()) return false;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if (a[i].state != b[i].state || !Equal(a[i].memory.get(), b[i].memory.get()) ||
+          !Match(Resolved(a[i].frame, frame.column), Resolved(b[i].frame, partner.column))) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace fathom

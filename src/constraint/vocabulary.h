@@ -1,0 +1,66 @@
+// The vocabulary of a model as constraints read it: tries, slices, and the tokens with a meaning.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/tensor.h"
+#include "constraint/constraint.h"
+#include "constraint/token_trie.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+
+// A slice for states that take short plain texts only.
+inline constexpr int kSmallSlice = 10;
+
+// Tokens that the template of V4 gives a meaning; nullopt: the tokenizer lacks it.
+struct MeaningfulTokens {
+  std::optional<Token> begin_of_sentence;
+  std::optional<Token> end_of_sentence;
+  std::optional<Token> pad;
+  std::optional<Token> user;
+  std::optional<Token> assistant;
+  std::optional<Token> think_open;
+  std::optional<Token> think_close;
+  std::optional<Token> dsml;
+};
+
+class VocabularyTables final : public ConstraintVocabulary {
+ public:
+  VocabularyTables(const Tokenizer& tokenizer, std::int64_t vocab_size,
+                   std::span<const Token> end_tokens);
+
+  std::int64_t vocab_size() const { return vocab_size_; }
+  // The text of a token that grammars may read byte by byte; empty for added tokens.
+  std::string_view TextOf(Token token) const { return texts_[static_cast<std::size_t>(token)]; }
+  bool Has(Token token) const { return token >= 0 && token < vocab_size_; }
+  // The tokens of slice n, 0 to kLargestSlice (token_trie.h).
+  const TokenSet& Slice(int n) const { return slices_[static_cast<std::size_t>(n)]; }
+  // All texts.
+  const TokenTrie& all_texts() const { return all_texts_; }
+  // The texts that are not in slice kSmallSlice, or kLargestSlice.
+  const TokenTrie& texts_outside(int slice) const {
+    return slice == kLargestSlice ? outside_largest_ : outside_small_;
+  }
+  const std::vector<Token>& end_tokens() const { return end_tokens_; }
+  const MeaningfulTokens& meaningful() const { return meaningful_; }
+  std::optional<Token> Find(std::string_view text) const;
+
+ private:
+  std::int64_t vocab_size_;
+  std::vector<std::string> texts_;
+  std::vector<std::pair<std::string, Token>> added_;  // ascending
+  std::vector<TokenSet> slices_;
+  TokenTrie all_texts_;
+  TokenTrie outside_small_;
+  TokenTrie outside_largest_;
+  std::vector<Token> end_tokens_;
+  MeaningfulTokens meaningful_;
+};
+
+}  // namespace fathom

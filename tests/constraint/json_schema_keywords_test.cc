@@ -1,0 +1,290 @@
+// Keywords, one by one.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/constraint/compiled_schema.h"
+
+namespace fathom {
+namespace {
+
+using testing::CompiledSchema;
+using testing::ExpectTexts;
+
+TEST(JsonSchemaValue, AnyValueIsJson) {
+  ExpectTexts(
+      "{}",
+      {"null", "true", "-12.5e+3", R"("a\u00e9\n\"\ud83d\ude0e")", "[]", "[1, [2]]",
+       R"({"a" : {"a":[]} , "b":1})", "{\n  \"a\": 1\n}", "-0"},
+      {"", " null", "null ", "nul", "01", "1.", ".5", "+1", R"("\ud83d")", R"("\ude0e")", "\"\n\"",
+       R"({"a":1,"a":2})", R"({"a":1,})", "[1,]", "\"\xff\"", "\"\xc0\x80\"", "[   1]"});
+}
+
+TEST(JsonSchemaValue, LayoutsDiffer) {
+  const std::string schema = R"({"items":{"type":"boolean"}})";
+  ExpectTexts(schema, {"[true,false]"}, {"[true, false]", "[ true]"},
+              {.layout = {.whitespace = JsonWhitespace::kCompact}});
+  ExpectTexts(schema, {"[true, false]", R"({"a": 1})"}, {"[true,false]", R"({"a":1})"},
+              {.layout = {.whitespace = JsonWhitespace::kPython}});
+  ExpectTexts(schema, {"[true,    false \r\n\n]"}, {},
+              {.layout = {.whitespace = JsonWhitespace::kAny}});
+  ExpectTexts(R"({"x-fathom":{"whitespace":"compact"},"type":"array"})", {"[1,2]"}, {"[1, 2]"});
+}
+
+TEST(JsonSchemaNumbers, Bounds) {
+  ExpectTexts(R"({"type":"integer","minimum":-12,"maximum":105})",
+              {"-12", "-9", "0", "7", "99", "100", "105"},
+              {"-13", "106", "1.0", "-0", "1e1", "00", "110", "1000", "-100"});
+  ExpectTexts(R"({"type":"number","exclusiveMinimum":0.5,"exclusiveMaximum":2})",
+              {"0.51", "0.500001", "1", "1.0", "1.999"}, {"0.5", "0.50", "2", "2.0", "0", "-1"});
+  ExpectTexts(R"({"minimum":2,"exclusiveMinimum":true})", {"2.1", "3", "\"a\""}, {"2", "1"});
+  ExpectTexts(R"({"maximum":-1.5})", {"-1.5", "-1.50", "-2", "-10"}, {"-1.4", "-1", "0", "1"});
+  ExpectTexts(R"({"type":"integer","minimum":1.5,"maximum":3.5})", {"2", "3"}, {"1", "4"});
+  ExpectTexts(R"({"type":"number","maximum":1e400})", {"1", "-7.5"}, {"1e3"});
+}
+
+TEST(JsonSchemaNumbers, Multiples) {
+  ExpectTexts(R"({"multipleOf":0.01})", {"1.25", "3", "0.10", "-0.070", "19.99"},
+              {"0.001", "1.255"});
+  ExpectTexts(R"({"type":"integer","multipleOf":7})",
+              {"0", "7", "-14", "700", "123456789012345677"}, {"1", "8", "701"});
+  ExpectTexts(R"({"type":"integer","multipleOf":1500})", {"0", "1500", "-3000", "4500"},
+              {"500", "1000", "150"});
+  ExpectTexts(R"({"type":"number","multipleOf":2.5,"minimum":1,"maximum":6})", {"2.5", "5", "5.0"},
+              {"0", "7.5", "3"});
+  EXPECT_EQ(CompiledSchema(R"({"multipleOf":0.123456789})").Error(),
+            "unsupported_schema  multipleOf");
+}
+
+TEST(JsonSchemaStrings, Lengths) {
+  ExpectTexts(R"({"type":"string","minLength":2,"maxLength":3})",
+              {R"("ab")", R"("abc")", "\"\xf0\x9f\x98\x80\xc3\xa9\"", R"("\ud83d\ude00\n")"},
+              {R"("a")", R"("abcd")", "\"\xf0\x9f\x98\x80\"", R"("\ud83d\ude00")"});
+  ExpectTexts(R"({"type":"string","pattern":"^a*$","maxLength":2})", {R"("")", R"("aa")"},
+              {R"("aaa")", R"("b")"});
+}
+
+TEST(JsonSchemaStrings, OneSpellingOfWhatIsDescribed) {
+  ExpectTexts(R"({"enum":["a\"b","\u00e9","\n","\u0001"]})",
+              {R"("a\"b")", "\"\xc3\xa9\"", R"("\n")", R"("\u0001")"},
+              {R"("\u00e9")", R"("\u000a")", R"("a\u0022b")"});
+  ExpectTexts(R"({"pattern":"^[\\/x]$"})", {R"("/")", R"("x")"}, {R"("\/")", R"("\u0078")"});
+}
+
+TEST(JsonSchemaStrings, Formats) {
+  ExpectTexts(R"({"type":"string","format":"date-time"})", {R"("2024-02-29T23:59:59.5+01:00")"},
+              {R"("2023-02-29T23:59:59Z")", R"("2024-02-29")"});
+  ExpectTexts(R"({"type":"integer","format":"int32"})", {"2147483647"}, {"2147483648"});
+  CompiledSchema unknown(R"({"type":"string","format":"phone"})");
+  EXPECT_TRUE(unknown.Accepts("\"x\""));
+  EXPECT_EQ(unknown.relaxed(), std::vector<std::string>{"/format"});
+}
+
+TEST(JsonSchemaObjects, KeysComeInOrder) {
+  const std::string schema =
+      R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"integer"}},)"
+      R"("required":["a","z"]})";
+  ExpectTexts(schema, {R"({"b":1,"a":2,"z":null})", R"({"a":2,"z":1,"x":0})", R"({"a":2, "z":1})"},
+              {R"({"a":2,"b":1,"z":0})", R"({"b":1,"z":0})", R"({"a":2})", R"({"a":1,"z":1,"z":2})",
+               R"({"a":1,"z":1,"b":"x"})", R"({"x":0,"a":2,"z":1})", R"({"a":1.5,"z":1})", "[]"});
+  ExpectTexts(schema, {R"({"z":1,"x":2,"a":2,"b":1})", R"({"z":1,"a":2})"},
+              {R"({"a":2,"b":1})", R"({"a":2,"z":1,"a":3})", R"({"z":1,"a":2,"b":""})"},
+              {.layout = {.key_order = JsonKeyOrder::kAny}});
+}
+
+TEST(JsonSchemaObjects, ClosedWhereAsked) {
+  const std::string schema = R"({"properties":{"a":{"properties":{"b":{}}}},"required":["a"]})";
+  ExpectTexts(schema, {R"({"a":{"b":1}})", R"({"a":{}})"}, {R"({"a":1,"x":1})", R"({"a":{"c":1}})"},
+              {.strict = true, .closed_objects = true});
+  ExpectTexts(R"({"type":"object","additionalProperties":{"type":"null"}})", {R"({"x":null})"}, {},
+              {.strict = true, .closed_objects = true});
+}
+
+TEST(JsonSchemaObjects, PatternsSplitKeys) {
+  const std::string schema = R"({"patternProperties":{"^a":{"type":"integer"},"b$":{"minimum":5}},)"
+                             R"("additionalProperties":{"type":"string"}})";
+  ExpectTexts(schema, {R"({"a":1,"xb":"s","ab":7})", R"({"c":"x"})"},
+              {R"({"ab":1})", R"({"a":"x"})", R"({"c":1})", R"({"xb":2})"});
+  ExpectTexts(R"({"patternProperties":{"^[ab]$":{"type":"null"}},"additionalProperties":false})",
+              {R"({"a":null,"b":null})", R"({"b":null})", "{}"}, {R"({"c":null})", R"({"a":1})"});
+  ExpectTexts(R"({"propertyNames":{"enum":["x","y"]},"minProperties":1})",
+              {R"({"x":1})", R"({"x":1,"y":2})"}, {"{}", R"({"z":1})"});
+}
+
+TEST(JsonSchemaObjects, Counts) {
+  ExpectTexts(R"({"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,)"
+              R"("minProperties":2,"maxProperties":2})",
+              {R"({"a":1,"b":1})", R"({"b":1,"c":1})", R"({"a":1,"c":1})"},
+              {R"({"a":1})", R"({"a":1,"b":1,"c":1})", "{}"});
+  ExpectTexts(R"({"minProperties":2,"maxProperties":3})",
+              {R"({"a":1,"b":1})", R"({"a":1,"b":1,"c":1})"},
+              {R"({"a":1})", R"({"a":1,"b":1,"c":1,"d":1})"});
+  ExpectTexts(R"({"maxProperties":0})", {"{}", "{ }"}, {R"({"a":1})"});
+}
+
+TEST(JsonSchemaObjects, Dependencies) {
+  ExpectTexts(R"({"properties":{"a":{},"b":{}},"dependentRequired":{"a":["b"]}})",
+              {R"({"a":1,"b":1})", R"({"b":1})", "{}"}, {R"({"a":1})"});
+  ExpectTexts(R"({"dependencies":{"a":{"required":["b"]},"c":["a"]}})", {R"({"a":1,"b":1})", "{}"},
+              {R"({"a":1})", R"({"c":1})"});
+}
+
+TEST(JsonSchemaArrays, ItemsAndCounts) {
+  ExpectTexts(R"({"prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},)"
+              R"("minItems":1,"maxItems":4})",
+              {"[1]", R"([1,"a"])", R"([1,"a",null,null])"},
+              {"[]", R"(["a"])", "[1,2]", R"([1,"a",1])", R"([1,"a",null,null,null])"});
+  ExpectTexts(R"({"items":[{"type":"integer"}],"additionalItems":false})", {"[]", "[1]"},
+              {"[1,2]", "[null]"});
+  ExpectTexts(R"({"type":"array","minItems":2,"maxItems":1000000})", {"[1,2]", "[1,2,3]"}, {"[1]"});
+}
+
+TEST(JsonSchemaArrays, Contains) {
+  ExpectTexts(R"({"items":{"type":"integer"},"contains":{"minimum":5},"minContains":2})",
+              {"[5,6]", "[1,7,2,8]"}, {"[]", "[5]", "[1,2,5]"});
+  ExpectTexts(R"({"contains":{"type":"string"},"maxContains":1,"maxItems":3})",
+              {R"(["a"])", R"([1,"a",2])"}, {R"(["a","b"])", "[]", "[1]", R"([1,"a",2,3])"});
+}
+
+TEST(JsonSchemaArrays, UniqueItems) {
+  ExpectTexts(R"({"items":{"type":"integer"},"uniqueItems":true})", {"[]", "[1,2,12]"},
+              {"[1,1]", "[1,2,1]", "[1.0]"});
+  ExpectTexts(R"({"items":{"type":"number"},"uniqueItems":true})", {"[1,1.5,-2]"},
+              {"[1,1.0]", "[1.50]", "[0,-0]", "[1e0]"});
+  ExpectTexts(R"({"items":{"enum":["a","b"]},"uniqueItems":true,"minItems":2})",
+              {R"(["a","b"])", R"(["b","a"])"}, {R"(["a"])", R"(["a","a"])", R"(["a","b","a"])"});
+  EXPECT_EQ(CompiledSchema(
+                R"({"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"minItems":3})")
+                .Error(),
+            "unsatisfiable_schema  ");
+  CompiledSchema objects(R"({"a":{},"items":{"type":"object"},"uniqueItems":true})");
+  EXPECT_EQ(objects.Error(), "unsupported_schema  uniqueItems");
+}
+
+TEST(JsonSchemaApplicators, AllOfMerges) {
+  ExpectTexts(
+      R"({"allOf":[{"properties":{"a":{"minimum":1}}},{"properties":{"b":{},"a":{"type":"integer"}},)"
+      R"("required":["a"]}]})",
+      {R"({"a":1,"b":0})", "3"}, {R"({"a":0})", R"({"a":1.5})", R"({"b":1,"a":1})", "{}"});
+  EXPECT_EQ(CompiledSchema(R"({"allOf":[{"type":"string"},{"type":"null"}]})").Error(),
+            "unsatisfiable_schema  ");
+}
+
+TEST(JsonSchemaApplicators, OneOf) {
+  ExpectTexts(R"({"oneOf":[{"type":"integer","multipleOf":2},{"type":"integer","multipleOf":3}]})",
+              {"2", "3", "4"}, {"6", "1", "0"});
+  ExpectTexts(
+      R"({"oneOf":[{"properties":{"k":{"const":"a"},"v":{"type":"integer"}},"required":["k"]},)"
+      R"({"properties":{"k":{"const":"b"}},"required":["k"]}],"type":"object"})",
+      {R"({"k":"a","v":1})", R"({"k":"b","v":"x"})"}, {R"({"k":"a","v":"x"})", "{}"});
+  const std::string open =
+      R"({"oneOf":[{"uniqueItems":true},{"minItems":1,"uniqueItems":true,"items":{"type":"null"}}]})";
+  EXPECT_EQ(CompiledSchema(open).Error(), "unsupported_schema  oneOf");
+  CompiledSchema relaxed(R"({"oneOf":[{"type":"object","patternProperties":{"a":{"type":"null"}}},)"
+                         R"({"type":"object","patternProperties":{"b":{"type":"null"}}}]})",
+                         {});
+  ASSERT_TRUE(relaxed.ok()) << relaxed.Error();
+  EXPECT_EQ(relaxed.relaxed(), std::vector<std::string>{"/oneOf"});
+}
+
+// A relaxed branch does not hide that several branches hold.
+TEST(JsonSchemaApplicators, OneOfRelaxedBranches) {
+  CompiledSchema relaxed(R"({"type":["null","string"],"oneOf":[{"format":"regex"},{}]})", {});
+  ASSERT_TRUE(relaxed.ok()) << relaxed.Error();
+  EXPECT_EQ(relaxed.relaxed(), (std::vector<std::string>{"/oneOf/0/format", "/oneOf"}));
+  ExpectTexts(R"({"type":["string","null","boolean"],"oneOf":[{"unevaluatedProperties":false},)"
+              R"({"unevaluatedItems":false,"maxLength":2}]})",
+              {R"("abc")"}, {"null", "true", R"("ab")"});
+}
+
+// Branches with many optional properties are told apart by what they require.
+TEST(JsonSchemaApplicators, OneOfManyOpenObjects) {
+  std::string branches;
+  for (int i = 0; i < 5; ++i) {
+    const std::string n = std::to_string(i);
+    branches += (i == 0 ? "" : ",") + std::string(R"({"type":"object","required":["r)") + n +
+                R"("],"properties":{"r)" + n + R"(":{"type":"integer"})";
+    for (int j = 0; j < 20; ++j) {
+      branches += R"(,"p)" + n + "_" + std::to_string(j) + R"(":{"type":"string"})";
+    }
+    branches += "}}";
+  }
+  ExpectTexts(R"({"oneOf":[)" + branches + "]}",
+              {R"({"r0":1})", R"({"r4":1,"p4_3":"x","q":1})", R"({"r0":1,"r1":"no"})"},
+              {R"({"r0":1,"r1":1})", "{}", R"({"r0":"x"})", R"({"r3":1,"p3_1":1})"});
+}
+
+TEST(JsonSchemaApplicators, NotAndConditions) {
+  ExpectTexts(R"({"type":["string","integer"],"not":{"enum":["a",3]}})", {R"("b")", "2"},
+              {R"("a")", "3", "null"});
+  ExpectTexts(R"({"type":"object","not":{"required":["a"]}})", {R"({"b":1})", "{}"},
+              {R"({"a":1})"});
+  ExpectTexts(R"({"type":"object","properties":{"k":{"enum":["x","y"]},"v":{}},"required":["k"],)"
+              R"("if":{"properties":{"k":{"const":"x"}}},"then":{"required":["v"]},)"
+              R"("else":{"properties":{"v":false}}})",
+              {R"({"k":"x","v":1})", R"({"k":"y"})"}, {R"({"k":"x"})", R"({"k":"y","v":1})"});
+  ExpectTexts(R"({"type":"object","not":{"properties":{"a":{}},"additionalProperties":false}})",
+              {R"({"b":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1})"});
+  EXPECT_EQ(
+      CompiledSchema(R"({"type":"object","maxProperties":0,"not":{"additionalProperties":false}})")
+          .Error(),
+      "unsatisfiable_schema  ");
+  EXPECT_EQ(CompiledSchema(R"({"properties":{"p":{"not":{"uniqueItems":true}}}})").Error(),
+            "unsupported_schema /properties/p not");
+}
+
+TEST(JsonSchemaApplicators, Unevaluated) {
+  ExpectTexts(R"({"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],)"
+              R"("unevaluatedProperties":false})",
+              {R"({"a":1,"b":2})", "{}"}, {R"({"c":1})", R"({"a":1,"c":1})"});
+  ExpectTexts(
+      R"({"type":"object","anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},)"
+      R"({"patternProperties":{"^b":{}},"minProperties":1}],)"
+      R"("unevaluatedProperties":{"type":"null"}})",
+      {R"({"a":1,"b":2,"c":null})", R"({"b":1})"}, {R"({"a":1,"c":1})", R"({"b":1,"a":"x"})"});
+  ExpectTexts(
+      R"({"prefixItems":[{"type":"string"}],"if":{"prefixItems":[{},{"const":1}],"minItems":2},)"
+      R"("then":{"prefixItems":[{},{},{}]},"unevaluatedItems":false})",
+      {R"(["a",1,2])", R"(["a",1])", R"(["a"])"}, {R"(["a",2])", R"(["a",1,2,3])"});
+}
+
+TEST(JsonSchemaReferences, FindPlaces) {
+  ExpectTexts(R"({"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},)"
+              R"("next":{"$ref":"#/$defs/n"}},"required":["v"],"additionalProperties":false}},)"
+              R"("$ref":"#/$defs/n"})",
+              {R"({"v":1})", R"({"v":1,"next":{"v":2,"next":{"v":3}}})"},
+              {R"({"v":1,"next":{}})", R"({"v":1,"next":1})"});
+  EXPECT_EQ(CompiledSchema(R"({"$ref":"#/$defs/x"})").Error(), "invalid_schema  $ref");
+  EXPECT_EQ(CompiledSchema(R"({"items":{"$ref":"http://example.com/a"}})").Error(),
+            "unsupported_schema /items $ref");
+  EXPECT_EQ(CompiledSchema(R"({"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},)"
+                           R"("$ref":"#/$defs/a"})")
+                .Error(),
+            "invalid_schema /$defs/a $ref");
+  // No finite value.
+  CompiledSchema endless(R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})");
+  EXPECT_FALSE(endless.ok() && endless.Accepts(R"({"a":{}})"));
+}
+
+TEST(JsonSchemaErrors, NamePlaces) {
+  EXPECT_EQ(CompiledSchema(R"({"properties":{"a/b":{"minLength":"x"}}})").Error(),
+            "invalid_schema /properties/a~1b minLength");
+  const std::string contains = R"({"items":{"unevaluatedItems":false,"contains":{"type":"null"}}})";
+  EXPECT_EQ(CompiledSchema(contains).Error(), "unsupported_schema /items unevaluatedItems");
+  EXPECT_EQ(CompiledSchema(R"({"type":"strin"})").Error(), "invalid_schema  type");
+  EXPECT_EQ(CompiledSchema("false").Error(), "unsatisfiable_schema  ");
+  CompiledSchema relaxed(contains, {});
+  EXPECT_EQ(relaxed.relaxed(), std::vector<std::string>{"/items/unevaluatedItems"});
+}
+
+TEST(JsonSchemaForbidden, TextsDoNotOccur) {
+  const JsonSchemaOptions options{.forbidden = {"</x", "<y"}};
+  ExpectTexts("{}", {R"("< y")", R"("<x")", R"({"a":"<"})"},
+              {R"("a</x")", R"("<y")", R"({"<y":1})", R"(["b<y>"])"}, options);
+  ExpectTexts(R"({"type":"string","minLength":1,"maxLength":4})", {R"("</y")"},
+              {R"("</x")", R"("")"}, options);
+  ExpectTexts(R"({"enum":["</x>","b"]})", {R"("b")"}, {R"("</x>")"}, options);
+}
+
+}  // namespace
+}  // namespace fathom

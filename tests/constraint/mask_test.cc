@@ -1,0 +1,121 @@
+#include "constraint/mask_builder.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "constraint/vocabulary.h"
+#include "tests/constraint/grammar_reader.h"
+#include "tests/testing/shared_data.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fathom {
+namespace {
+
+constexpr Token kEnd = 1;
+
+// Grammars whose masks differ in kind: nested, free strings, words, ambiguous.
+constexpr std::string_view kGrammars[] = {
+    R"g(
+root ::= value
+value ::= object | array | string | number | "true" | "false" | "null"
+object ::= "{" ws (string ":" ws value ("," ws string ":" ws value)*)? ws "}"
+array ::= "[" ws (value ("," ws value)*)? ws "]"
+string ::= "\"" ([^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))* "\""
+number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)?
+ws ::= [ \n]{0,2}
+)g",
+    R"g(root ::= [A-Z] [a-z]{2,40} (" " [a-z]+){0,5} [.!?])g",
+    R"g(root ::= "\"" [^"\\\x00-\x1f]{3,12} "\"")g",
+    R"g(root ::= root root | "a" | "ab" | "the" | " ")g",
+    R"g(root ::= .* "end")g",
+};
+
+class Masks : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override {
+    const Result<Tokenizer> tokenizer = Tokenizer::Load(testing::ProjectPath("models/fairy"));
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    vocabulary_.emplace(*tokenizer, tokenizer->vocab_size() + 7, std::vector<Token>{kEnd});
+  }
+
+  std::optional<VocabularyTables> vocabulary_;
+};
+
+// Draws a token of a mask.
+Token Draw(const TokenSet& tokens, std::mt19937& random, std::int64_t vocab_size) {
+  std::vector<Token> allowed;
+  for (Token token = 0; token < vocab_size; ++token) {
+    if (tokens.Has(token)) allowed.push_back(token);
+  }
+  return allowed.empty() ? -1 : allowed[random() % allowed.size()];
+}
+
+// Every mask of random texts has the tokens that can be read one by one, with slices and the cache
+// as without; it is never empty, and has the end exactly where the text may end.
+TEST_P(Masks, HaveTheTokensThatCanBeRead) {
+  GrammarReader reader = GrammarReader::FromGbnf(GetParam());
+  Matcher& matcher = reader.matcher();
+  MaskBuilder masks(matcher, *vocabulary_, 1 << 20);
+  MaskBuilder plain(matcher, *vocabulary_, 1);
+  plain.set_is_plain(true);
+  std::mt19937 random(7);
+  for (int text = 0; text < 12; ++text) {
+    MatcherState state = matcher.Begin();
+    for (int n = 0; n < 24; ++n) {
+      const auto mask = masks.Build(state);
+      ASSERT_NE(mask, nullptr);
+      ASSERT_GT(mask->n_tokens, 0);
+      ASSERT_EQ(mask->tokens.words(), plain.Build(state)->tokens.words());
+      ASSERT_EQ(mask->tokens.Has(kEnd), state.accepts);
+      if (n % 8 == 0) {
+        for (Token token = 0; token < vocabulary_->vocab_size(); ++token) {
+          MatcherState next;
+          const bool can_be_read =
+              masks.Advance(state, token, next) || (token == kEnd && state.accepts);
+          ASSERT_EQ(mask->tokens.Has(token), can_be_read) << token << vocabulary_->TextOf(token);
+        }
+      }
+      const Token token = Draw(mask->tokens, random, vocabulary_->vocab_size());
+      if (token == kEnd) break;
+      MatcherState next;
+      ASSERT_TRUE(masks.Advance(state, token, next));
+      state = std::move(next);
+    }
+  }
+  EXPECT_GT(masks.n_hits(), 0);
+}
+
+std::string NameOfGrammar(const ::testing::TestParamInfo<std::string_view>& info) {
+  constexpr std::string_view kNames[] = {"json", "words", "short_string", "ambiguous", "free"};
+  return std::string(kNames[info.index]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grammars, Masks, ::testing::ValuesIn(kGrammars), NameOfGrammar);
+
+TEST(TokenTrie, VisitsEveryTextOnce) {
+  const TokenTrie trie =
+      TokenTrie::Make({{"ab", 3}, {"a", 1}, {"abc", 5}, {"b", 2}, {"ab", 4}, {"", 6}});
+  ASSERT_EQ(trie.nodes().size(), 4u);
+  EXPECT_EQ(trie.nodes()[0].end, 3u);
+  EXPECT_EQ(trie.nodes()[3].byte, 'b');
+  EXPECT_EQ(std::vector<Token>(trie.TokensOf(1).begin(), trie.TokensOf(1).end()),
+            (std::vector<Token>{3, 4}));
+  EXPECT_EQ(trie.max_depth(), 3);
+}
+
+TEST(Slices, HavePlainTextsByLength) {
+  EXPECT_EQ(PlainCodePoints("hello"), 5);
+  EXPECT_EQ(PlainCodePoints("\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80"), 3);
+  EXPECT_EQ(PlainCodePoints(std::string(30, ' ')), 30);
+  EXPECT_EQ(PlainCodePoints(std::string(31, ' ')), 0);
+  for (const char* text :
+       {"", "a\"", "\\", "a\n", "<b", "\xEF\xBD\x9C", "\xC3", "a\xA4", "\xED\xA0\x80"}) {
+    EXPECT_EQ(PlainCodePoints(text), 0) << text;
+  }
+}
+
+}  // namespace
+}  // namespace fathom
