@@ -68,6 +68,7 @@ EngineCore::EngineCore(LanguageModel& model, const EngineOptions& options, Engin
       metrics_(metrics),
       limits_(model.Limits()),
       cache_(model.Cache()),
+      masks_(std::make_unique<MaskPool>(&metrics)),
       runner_(model, RunnerOptions(options, limits_), metrics) {}
 
 EngineCore::~EngineCore() = default;
@@ -186,6 +187,9 @@ Result<std::unique_ptr<RequestState>> EngineCore::Prepare(Request request,
   }
   const Result<std::uint64_t> seed = ChooseSeed(request.sampling.seed);
   if (!seed) return Unexpected(seed.error());
+  if (request.sampling.constraint != nullptr) {
+    if (Status started = masks_->Start(); !started) return Unexpected(started.error());
+  }
   const std::int64_t capacity =
       options_.stream_events + request.n_choices * (EventsPerStep(options_, limits_) + 1);
   auto state = std::make_unique<RequestState>();
@@ -215,6 +219,9 @@ Sequence& EngineCore::NewSequence(RequestState& request, std::uint32_t choice) {
 void EngineCore::Add(std::unique_ptr<RequestState> request) {
   request->id = next_id_++;
   Sequence& first = NewSequence(*request, 0);
+  if (const auto& constraint = request->request.sampling.constraint; constraint != nullptr) {
+    first.constraint = std::make_unique<ConstraintPath>(constraint, *masks_);
+  }
   requests_.push_back(std::move(request));
   scheduler_->Add(first);
 }
@@ -225,6 +232,9 @@ void EngineCore::ForkChoices(Sequence& first, const StepRunner::SampleOther& sam
   RequestState& request = first.request;
   for (int j = 1; j < request.request.n_choices; ++j) {
     Sequence& other = NewSequence(request, static_cast<std::uint32_t>(j));
+    if (first.constraint != nullptr) {
+      other.constraint = std::make_unique<ConstraintPath>(*first.constraint);
+    }
     if (request.max_tokens == 0) {
       EndWithoutToken(other, FinishReason::kLength);
       finished_.push_back(&other);
@@ -364,6 +374,11 @@ void EngineCore::PublishAll() {
   if (ended) {
     sequences_.remove_if(
         [](const auto& sequence) { return sequence->IsFinished() && sequence->n_steps == 0; });
+    for (const std::unique_ptr<RequestState>& request : requests_) {
+      if (request->n_unfinished == 0 && request->request.sampling.constraint != nullptr) {
+        masks_->Drop(std::move(request->request.sampling.constraint));
+      }
+    }
     requests_.remove_if([](const auto& request) { return request->n_unfinished == 0; });
   }
 }
@@ -375,6 +390,9 @@ StepOutcome EngineCore::Step() {
   HandleCancels();
   std::unique_ptr<RunningStep> step = FreeStep();
   scheduler_->Plan(step->plan, static_cast<int>(running_steps_.size()));
+  if (step->plan.segments.empty() && running_steps_.empty() && WaitForMask()) {
+    scheduler_->Plan(step->plan, 0);
+  }
   const bool begins = !step->plan.segments.empty();
   if (begins) {
     Begin(std::move(step));
@@ -392,6 +410,16 @@ StepOutcome EngineCore::Step() {
   PublishAll();
   if (begins || ends) return StepOutcome::kRan;
   return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
+}
+
+// Waits for the late mask of a sequence that sits out; false if there is none. Call if nothing else
+// can run: the time of a mask is bounded.
+bool EngineCore::WaitForMask() {
+  const auto late = std::ranges::find_if(
+      scheduler_->running(), [](const Sequence* sequence) { return !sequence->CanChoose(); });
+  if (late == scheduler_->running().end()) return false;
+  (*late)->constraint->Find();
+  return true;
 }
 
 std::unique_ptr<RunningStep> EngineCore::FreeStep() {
@@ -473,7 +501,7 @@ void EngineCore::Count(const RunningStep& step, Clock::time_point begin, Clock::
                       .model_seconds = step.model_seconds});
   for (const PlannedSegment& segment : plan.segments) {
     RequestState& request = segment.sequence->request;
-    if (!segment.samples) continue;
+    if (!segment.samples || segment.sequence->sits_out) continue;
     if (!request.first_token) {
       request.first_token = end;
       metrics_.ObserveFirstToken(Seconds(request.submitted, end));

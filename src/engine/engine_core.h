@@ -20,6 +20,7 @@
 #include "engine/disk_restore.h"
 #include "engine/engine.h"
 #include "engine/language_model.h"
+#include "engine/mask_pool.h"
 #include "engine/metrics.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -75,6 +76,7 @@ class EngineCore {
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
   Sequence& NewSequence(RequestState& request, std::uint32_t choice);
   std::unique_ptr<RunningStep> FreeStep();
+  bool WaitForMask();
   void Begin(std::unique_ptr<RunningStep> step);
   void EndOldest();
   bool MustEndNow() const;
@@ -102,6 +104,7 @@ class EngineCore {
   std::unique_ptr<DiskRestore> restore_;
   std::unique_ptr<CacheManager> caches_;
   std::unique_ptr<Scheduler> scheduler_;
+  const std::unique_ptr<MaskPool> masks_;
   StepRunner runner_;
   std::list<std::unique_ptr<RequestState>> requests_;
   std::list<std::unique_ptr<Sequence>> sequences_;

@@ -119,6 +119,14 @@ std::vector<MetricFamily> Families(const MetricsSnapshot& now) {
       Gauges("fathom_expert_imbalance",
              "Load of the busiest rank over the mean, before and after the last rebalancing.",
              ImbalanceValues(now)),
+      Counters("fathom_constraint_masks_total", "Masks of constraints that were computed.",
+               {{{}, now.masks}}),
+      Counters("fathom_constraint_mask_seconds_total",
+               "Time in which threads have computed masks of constraints.",
+               {{{}, now.mask_seconds}}),
+      Counters("fathom_constraint_late_masks_total",
+               "Sequences that sat out a step because their mask was late.",
+               {{{}, now.late_masks}}),
   };
 }
 
@@ -180,6 +188,14 @@ void EngineMetrics::CountEvicted(std::int64_t n_blocks) {
 void EngineMetrics::CountCachedTokens(std::int64_t n_tokens) {
   impl_->Add(&MetricsSnapshot::cached_tokens, n_tokens);
 }
+
+void EngineMetrics::CountMask(double seconds) {
+  const std::lock_guard lock(impl_->mutex);
+  ++impl_->now.masks;
+  impl_->now.mask_seconds += seconds;
+}
+
+void EngineMetrics::CountLateMask() { impl_->Add(&MetricsSnapshot::late_masks, 1); }
 
 void EngineMetrics::CountDraft(std::int64_t depth, bool accepted) {
   const std::lock_guard lock(impl_->mutex);

@@ -42,6 +42,9 @@ struct MetricsSnapshot {
   double rebalance_seconds = 0;  // time that steps waited for rebalancing
   double imbalance_before = 0;
   double imbalance_after = 0;
+  std::int64_t masks = 0;       // of constraints
+  double mask_seconds = 0;      // of all threads
+  std::int64_t late_masks = 0;  // sequences sat out a step
   // By depth, the first drafted token first: tokens verified, and tokens accepted.
   std::vector<std::int64_t> drafted;
   std::vector<std::int64_t> accepted;
@@ -64,6 +67,8 @@ class EngineMetrics {
   void CountPreemption();
   void CountEvicted(std::int64_t n_blocks);
   void CountCachedTokens(std::int64_t n_tokens);
+  void CountMask(double seconds);  // any thread
+  void CountLateMask();
   void CountDraft(std::int64_t depth, bool accepted);  // depth 0 is the first drafted token
   struct StepCounts {
     std::int64_t prompt_tokens = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,8 @@
 #include "base/tensor.h"
 
 namespace fathom {
+
+class Constraint;  // constraint/constraint.h
 
 // Sampling is greedy below this temperature: the best token is taken and no random number is drawn.
 inline constexpr double kGreedyTemperature = 1e-5;
@@ -61,8 +64,11 @@ struct SamplingParameters {
   std::optional<Token> stop_strings_until;
   // Limits the reasoning with which the answer begins and which `end` ends; none: no limit.
   std::optional<TokenBudget> reasoning_budget;
-  std::vector<Token> stop_tokens;    // end the answer like EOS
-  bool ignore_eos = false;           // EOS is a token like any other
+  std::vector<Token> stop_tokens;  // end the answer like EOS
+  bool ignore_eos = false;         // EOS is a token like any other
+  // Restricts the tokens; its masks go before all other parameters
+  // (docs/spec/constrained.md 1.4). All choices share it. Null: anything.
+  std::shared_ptr<const Constraint> constraint{};
   std::vector<Token> silent_tokens;  // tokens without text, for readers and for stop strings
 
   bool IsGreedy() const { return temperature < kGreedyTemperature; }

@@ -135,6 +135,11 @@ SamplingRule RuleOf(const SamplingParameters& parameters, std::uint64_t seed) {
           .truncates = Truncates(parameters)};
 }
 
+void SortUnique(std::vector<Token>& tokens) {
+  std::ranges::sort(tokens);
+  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+}
+
 // Adds an occurrence in the output. The list may have the token from before.
 void CountDraft(Token draft, std::vector<TokenCount>& counts) {
   const auto found = std::ranges::find(counts, draft, &TokenCount::token);
@@ -161,9 +166,16 @@ void SamplerState::Begin(const SamplingParameters& parameters, std::uint64_t see
   n_prompt_ = static_cast<std::int64_t>(prompt.size());
   n_generated_ = 0;
   budget_ended_ = false;
-  ending_tokens_ = parameters.stop_tokens;
-  if (!parameters.ignore_eos) {
+  parameters_.constraint = nullptr;  // the path has it
+  path_ = nullptr;
+  stop_tokens_ = parameters.stop_tokens;
+  eos_tokens_.assign(eos_tokens.begin(), eos_tokens.end());
+  ending_tokens_ = stop_tokens_;
+  if (!parameters.ignore_eos || parameters.constraint != nullptr) {
     ending_tokens_.insert(ending_tokens_.end(), eos_tokens.begin(), eos_tokens.end());
+  }
+  for (std::vector<Token>* tokens : {&stop_tokens_, &eos_tokens_, &ending_tokens_}) {
+    SortUnique(*tokens);
   }
   for (const Token token : touched_) {
     seen_[static_cast<std::size_t>(token)] = 0;
@@ -187,7 +199,21 @@ void SamplerState::Touch(Token token) {
   seen = 1;
 }
 
+void SamplerState::Continue(std::span<const Token> generated, ConstraintPath* path) {
+  for (const Token token : generated) {
+    Count(token);
+  }
+  path_ = path;
+}
+
 void SamplerState::Accept(Token token) {
+  Count(token);
+  if (path_ != nullptr && !Ends(token)) {
+    path_->Accept(token);
+  }
+}
+
+void SamplerState::Count(Token token) {
   Touch(token);
   ++output_counts_[static_cast<std::size_t>(token)];
   ++n_generated_;
@@ -202,7 +228,19 @@ std::optional<Token> SamplerState::Forced(std::int64_t position) const {
 }
 
 bool SamplerState::Ends(Token token) const {
-  return std::find(ending_tokens_.begin(), ending_tokens_.end(), token) != ending_tokens_.end();
+  return std::ranges::binary_search(ending_tokens_, token);
+}
+
+Result<AllowedTokens> SamplerState::Allowed(std::int64_t position) const {
+  const std::int64_t n_drafts = position - n_prompt_ - n_generated_;
+  std::span<const Token> postponed;
+  if (n_generated_ + n_drafts < parameters_.min_tokens) {
+    postponed = ending_tokens_;
+  } else if (parameters_.ignore_eos) {
+    postponed = eos_tokens_;
+  }
+  return AllowedTokens::Find(path_->Find(static_cast<std::size_t>(n_drafts)), stop_tokens_,
+                             postponed, vocab_size_);
 }
 
 bool SamplerState::ChangesLogits() const {
@@ -210,7 +248,7 @@ bool SamplerState::ChangesLogits() const {
 }
 
 void SamplerState::Process(std::span<float> logits) const {
-  if (n_generated_ < parameters_.min_tokens) {
+  if (n_generated_ < parameters_.min_tokens && !IsConstrained()) {
     for (const Token token : ending_tokens_) {
       logits[static_cast<std::size_t>(token)] = kExcludedLogit;
     }
@@ -273,9 +311,28 @@ Result<Token> Sampler::Draft(std::span<const float> logits, const SamplerState& 
   Check(logits.size() == processed_.size(), "one logit per token of the vocabulary");
   const Result<RowScan> scan = ScanFinite(logits, position);
   if (!scan) return Unexpected(scan.error());
+  if (state.IsConstrained()) return DraftConstrained(logits, state, position);
   if (const std::optional<Token> forced = state.Forced(position)) return *forced;
   if (!state.ChangesLogits()) return Choose(logits, scan->largest, state, position);
   std::copy(logits.begin(), logits.end(), processed_.begin());
+  state.Process(processed_);
+  return Choose(processed_, ScanRow(processed_).largest, state, position);
+}
+
+Result<Token> Sampler::DraftConstrained(std::span<const float> logits, const SamplerState& state,
+                                        std::int64_t position) {
+  const Result<AllowedTokens> allowed = state.Allowed(position);
+  if (!allowed) return Unexpected(allowed.error());
+  if (const std::optional<Token> forced = state.Forced(position)) {
+    if (allowed->Has(*forced)) return *forced;
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "{}: expected a constraint that allows the end of the reasoning (token {}) at "
+                     "position {}, where its budget is used up",
+                     kConstraintUnsatisfiable, *forced, position);
+  }
+  if (const std::optional<Token> only = allowed->Only()) return *only;
+  std::copy(logits.begin(), logits.end(), processed_.begin());
+  allowed->Apply(processed_);
   state.Process(processed_);
   return Choose(processed_, ScanRow(processed_).largest, state, position);
 }

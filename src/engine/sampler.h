@@ -1,7 +1,9 @@
 // The next token from a row of logits (docs/spec/sampling.md 2, 5). Steps, in this order:
 //
-//   the end of the reasoning, where its budget is used up; done
 //   log-probabilities of the raw logits, if asked for
+//   the end of the reasoning, where its budget is used up; done
+//   the only token that a constraint leaves; done
+//   -inf for every token that the constraint excludes (engine/allowed_tokens.h)
 //   -inf for everything that would end the answer, before min_tokens
 //   + logit_bias
 //   penalties: l > 0 ? l / r : l * r (prompt and output); - frequency * count - presence (output)
@@ -23,6 +25,8 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "engine/allowed_tokens.h"
+#include "engine/constraint_path.h"
 #include "engine/request.h"
 #include "engine/truncation.h"
 #include "sampling/sampling_row.h"
@@ -36,9 +40,12 @@ class SamplerState {
   explicit SamplerState(std::int64_t vocab_size);
 
   // Starts a sequence. `parameters` have passed Validate, the tokens are in the vocabulary.
-  // `eos_tokens` end the answer unless parameters.ignore_eos.
+  // `eos_tokens` end the answer unless parameters.ignore_eos; under a constraint always.
   void Begin(const SamplingParameters& parameters, std::uint64_t seed,
              std::span<const Token> prompt, std::span<const Token> eos_tokens);
+  // Call after Begin, with the tokens that the answer has already. `path` is behind them and goes
+  // on with each Accept; null without a constraint. It must outlive its use.
+  void Continue(std::span<const Token> generated, ConstraintPath* path);
   // Records a generated token.
   void Accept(Token token);
   // Returns the token that `position` of the sequence must have, whatever the logits are.
@@ -50,8 +57,13 @@ class SamplerState {
   // True if this token ends the answer.
   bool Ends(Token token) const;
 
-  // Applies masks, bias and penalties in place. ChangesLogits tells beforehand if that changes
-  // anything.
+  bool IsConstrained() const { return path_ != nullptr; }
+  // The tokens that the constraint leaves for `position`, which is behind the accepted tokens and
+  // as many of the path's drafts as fit between. Waits for the mask. Errors: AllowedTokens::Find.
+  Result<AllowedTokens> Allowed(std::int64_t position) const;
+
+  // Applies everything but the constraint in place: min_tokens (without a constraint), bias and
+  // penalties. ChangesLogits tells beforehand if that changes anything.
   bool ChangesLogits() const;
   void Process(std::span<float> logits) const;
 
@@ -62,6 +74,7 @@ class SamplerState {
 
  private:
   void Touch(Token token);
+  void Count(Token token);
 
   const std::int64_t vocab_size_;
   SamplingParameters parameters_;
@@ -71,7 +84,10 @@ class SamplerState {
   bool budget_ended_ = false;  // the end of parameters_.reasoning_budget was generated
   SamplingRule rule_;          // of parameters_ and seed_
   std::vector<TokenBias> biases_;
-  std::vector<Token> ending_tokens_;
+  std::vector<Token> ending_tokens_;  // ascending, as the lists below
+  std::vector<Token> stop_tokens_;    // of the parameters
+  std::vector<Token> eos_tokens_;
+  ConstraintPath* path_ = nullptr;
   // By token id. `touched_` lists the ids that are not at their initial value, each once.
   std::vector<std::uint8_t> seen_;
   std::vector<std::int32_t> output_counts_;
@@ -102,6 +118,8 @@ class Sampler {
                       std::int64_t position);
 
  private:
+  Result<Token> DraftConstrained(std::span<const float> logits, const SamplerState& state,
+                                 std::int64_t position);
   // `largest`: the index of the largest logit.
   Result<Token> Choose(std::span<const float> logits, std::size_t largest,
                        const SamplerState& state, std::int64_t position);
@@ -111,7 +129,7 @@ class Sampler {
 };
 
 // Returns the token that Sampler::Sample would choose from logits, from which a device has made
-// `choice` by SamplerState::Row. Errors: those of Sample.
+// `choice` by SamplerState::Row, which knows of no constraint. Errors: those of Sample.
 Result<Token> TokenOf(const TokenChoice& choice, const SamplerState& state, std::int64_t position);
 
 }  // namespace fathom

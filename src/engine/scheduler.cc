@@ -157,7 +157,7 @@ bool Scheduler::HasReader(const Sequence& sequence) const {
 }
 
 bool Scheduler::CanDecode(const Sequence& sequence) const {
-  return sequence.IsDecoding() && HasReader(sequence);
+  return sequence.IsDecoding() && sequence.CanChoose() && HasReader(sequence);
 }
 
 std::int64_t Scheduler::DecodingNow() const {
@@ -226,7 +226,8 @@ void Scheduler::PlanPrompts(StepPlan& plan) {
   };
   for (Sequence* sequence : running_) {
     if (!sequence->IsDecoding() && !sequence->AwaitsToken() &&
-        prompts_beside(*sequence) < kMostPartialPrompts && HasReader(*sequence)) {
+        prompts_beside(*sequence) < kMostPartialPrompts && sequence->CanChoose() &&
+        HasReader(*sequence)) {
       prompts.push_back({.sequence = sequence});
       prompts_beside(*sequence) += 1;
     }

@@ -5,6 +5,9 @@
 // prompt is not stuck behind a long one. While sequences decode, the prompt tokens of a step are
 // limited so that the step takes about the target time.
 //
+// A sequence whose mask was late (docs/spec/constrained.md 3.4) is left out until the mask is
+// ready.
+//
 // With several steps in flight (the stages of a pipeline), decoding sequences take turns: each step
 // gets an equal share of them, and no sequence is in two steps at once.
 //

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "engine/constraint_path.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
@@ -63,6 +64,12 @@ struct Sequence {
   std::int64_t computed = 0;
   std::int32_t slot = -1;
   std::vector<Token> drafts;  // tokens drafted behind the last one, to be verified
+  // Masks behind the tokens, and behind the drafts that were proposed last. Null: no constraint, or
+  // a sequence that ends before its first token.
+  std::unique_ptr<ConstraintPath> constraint;
+  // The mask of the next token was late: the last token is computed again once the mask is ready
+  // (docs/spec/constrained.md 3.4).
+  bool sits_out = false;
   StopStrings stops;
   // The place of the newest token relative to the part of the answer in which `stops` are searched.
   enum class StopStretch { kBefore, kInside, kBehind };
@@ -81,6 +88,7 @@ struct Sequence {
   std::int64_t FirstUnscored() const;
   bool IsDecoding() const { return n_left() == 1 && n_generated() > 0; }
   bool AwaitsToken() const { return n_left() == 0; }
+  bool CanChoose() const { return !sits_out || constraint->IsReady(); }
   bool IsFinished() const { return phase == SequencePhase::kFinished; }
   SamplingParameters Sampling() const;  // with the number of this choice
 };

@@ -10,6 +10,9 @@
 namespace fathom {
 namespace {
 
+// How long rows with logits wait for their masks, before their sequences sit out.
+constexpr std::chrono::milliseconds kMaskPatience(2);
+
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -24,10 +27,11 @@ auto Timed(RunningStep& step, const Call& call) {
 }
 
 // True if a token is not all that the logits of the sequence are for: its log-probabilities are
-// wanted, or other choices choose from them too.
+// wanted, or other choices choose from them too; or if the device cannot choose it.
 bool NeedsLogits(const Sequence& sequence) {
   const Request& request = sequence.request.request;
-  return request.sampling.top_logprobs || (sequence.n_generated() == 0 && request.n_choices > 1);
+  return request.sampling.top_logprobs || (sequence.n_generated() == 0 && request.n_choices > 1) ||
+         sequence.constraint != nullptr;
 }
 
 }  // namespace
@@ -61,9 +65,8 @@ SamplerState& StepRunner::StateOf(Sequence& sequence) {
     const std::span<const Token> tokens = sequence.tokens;
     state.Begin(sequence.Sampling(), sequence.request.seed,
                 tokens.first(static_cast<std::size_t>(sequence.n_prompt)), options_.eos_tokens);
-    for (const Token token : tokens.subspan(static_cast<std::size_t>(sequence.n_prompt))) {
-      state.Accept(token);
-    }
+    state.Continue(tokens.subspan(static_cast<std::size_t>(sequence.n_prompt)),
+                   sequence.constraint.get());
   }
   return state;
 }
@@ -193,6 +196,7 @@ Status StepRunner::End(RunningStep& step, std::vector<Sequence*>& finished) {
   for (;;) {
     const Result<ChosenTokens> found = FinishRows(step);
     if (!found) return Unexpected(found.error());
+    mask_deadline_ = Clock::now() + kMaskPatience;
     std::int64_t first = 0;
     for (std::size_t i = step.first_asked; i < step.end_asked; ++i) {
       const LogitRows& asked = step.wanted[i];
@@ -232,6 +236,24 @@ void StepRunner::Score(Sequence& sequence, std::int64_t position, std::span<cons
   }
 }
 
+// Waits a little for the next mask of the sequence. A prompt that ends while other steps run may
+// have been shared with other sequences already, so its last position is not computed again; its
+// mask has had the time of the whole prompt.
+bool StepRunner::IsMaskLate(const RunningStep& step, const PlannedSegment& segment) const {
+  const Sequence& sequence = *segment.sequence;
+  if (sequence.constraint == nullptr) return false;
+  const bool may_sit_out = limits_.rollback_tokens > 0 && (step.alone || segment.decodes);
+  return may_sit_out && !sequence.constraint->WaitUntil(mask_deadline_);
+}
+
+// All tokens of the sequence are computed; the last one is now to be computed again.
+void StepRunner::SitOut(Sequence& sequence) {
+  --sequence.computed;
+  sequence.draft_key_waits = false;
+  sequence.sits_out = true;
+  metrics_.CountLateMask();
+}
+
 template <class Choose>
 StepRunner::Sampled StepRunner::SampleOne(RunningStep& step, Sequence& sequence,
                                           const Choose& choose, std::optional<Token> draft,
@@ -263,6 +285,12 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
                ? sampler_.Sample(found.logits.RowSpan(row), state, other.size(), logprobs_)
                : TokenOf(found.choices[static_cast<std::size_t>(row)], state, other.size());
   };
+  sequence.sits_out = false;
+  if (sequence.request.max_tokens > 0 && IsMaskLate(step, segment)) {
+    sequence.drafts.clear();
+    SitOut(sequence);
+    return;
+  }
   if (sequence.choice == 0 && sequence.n_generated() == 0 && on_prompt_read_) {
     on_prompt_read_(sequence, [&](Sequence& other) {
       SampleOne(
@@ -278,6 +306,10 @@ void StepRunner::Sample(RunningStep& step, const PlannedSegment& segment, const 
   }
   std::int64_t n_right = 0;
   for (std::int64_t i = 0; i <= segment.n_drafts; ++i) {
+    if (i > 0 && IsMaskLate(step, segment)) {
+      SitOut(sequence);
+      break;
+    }
     const std::optional<Token> draft =
         i < segment.n_drafts ? std::optional(sequence.drafts[static_cast<std::size_t>(i)])
                              : std::nullopt;
@@ -367,15 +399,40 @@ Status StepRunner::Draft(RunningStep& step) {
 template <class Choose>
 void StepRunner::TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
                             std::span<Token> tokens) {
+  mask_deadline_ = Clock::now() + kMaskPatience;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     Sequence& sequence = *drafting_[static_cast<std::size_t>(requests[i])];
-    const Result<Token> token =
-        choose(i, StateOf(sequence), sequence.size() + std::ssize(sequence.drafts));
-    tokens[i] = token ? *token : kNoDraft;
-    if (token) {
-      sequence.drafts.push_back(*token);
+    tokens[i] = DraftOne(sequence, [&](const SamplerState& state, std::int64_t position) {
+      return choose(i, state, position);
+    });
+    if (tokens[i] != kNoDraft) {
+      sequence.drafts.push_back(tokens[i]);
     }
   }
+}
+
+// Under a constraint a draft is one that the constraint allows and that does not end the answer:
+// what is behind such a token would never be verified (docs/spec/constrained.md 3.6). A late mask
+// ends the drafts of the sequence.
+template <class Choose>
+Token StepRunner::DraftOne(Sequence& sequence, const Choose& choose) {
+  SamplerState& state = StateOf(sequence);
+  const std::int64_t position = sequence.size() + std::ssize(sequence.drafts);
+  ConstraintPath* const constraint = sequence.constraint.get();
+  if (constraint != nullptr) {
+    if (sequence.drafts.empty()) {
+      constraint->ForgetDrafts();
+    }
+    if (!constraint->WaitUntil(mask_deadline_, sequence.drafts.size())) return kNoDraft;
+  }
+  const Result<Token> token = choose(state, position);
+  if (!token) return kNoDraft;
+  if (constraint != nullptr) {
+    const Result<AllowedTokens> allowed = state.Allowed(position);
+    if (!allowed || !allowed->Has(*token) || state.Ends(*token)) return kNoDraft;
+    constraint->AddDraft(*token);
+  }
+  return *token;
 }
 
 Status StepRunner::Propose(RunningStep& step) {

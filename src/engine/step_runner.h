@@ -59,7 +59,11 @@ struct RunningStep {
 // Verification (docs/spec/mtp.md 3, docs/spec/sampling.md 3.2): the logits behind every drafted
 // token choose the token that follows, with the same noise as without drafts; a draft is right if
 // it is that token. So the tokens are those of a run without drafts, and drafts change only how
-// many tokens a step yields. Engine thread only.
+// many tokens a step yields.
+//
+// Masks of constraints (docs/spec/constrained.md 3.4, 3.6) are computed by other threads while the
+// step runs. Where one is late, the sequence sits out: it keeps the tokens chosen so far, and its
+// last position is computed again in a later step, which has the same logits. Engine thread only.
 class StepRunner {
  public:
   StepRunner(LanguageModel& model, StepRunnerOptions options, EngineMetrics& metrics);
@@ -108,6 +112,8 @@ class StepRunner {
   Status AskLogits(RunningStep& step);
   void DescribeRows(const RunningStep& step);
   Result<ChosenTokens> FinishRows(RunningStep& step);
+  bool IsMaskLate(const RunningStep& step, const PlannedSegment& segment) const;
+  void SitOut(Sequence& sequence);
   static void Score(Sequence& sequence, std::int64_t position, std::span<const float> logits);
   // found: a row per drafted token and one more; without choices, the host chooses.
   void Sample(RunningStep& step, const PlannedSegment& segment, const ChosenTokens& found,
@@ -125,6 +131,9 @@ class StepRunner {
   // Propose where the model chooses.
   Status ProposeTokens(RunningStep& step);
   // Sets tokens[i] to the draft of the i-th request; choose(i, state, position).
+  // The draft that choose(state, position) makes; kNoDraft where the constraint has none.
+  template <class Choose>
+  Token DraftOne(Sequence& sequence, const Choose& choose);
   template <class Choose>
   void TakeDrafts(std::span<const std::int32_t> requests, const Choose& choose,
                   std::span<Token> tokens);
@@ -137,6 +146,7 @@ class StepRunner {
   const bool model_chooses_;
   std::function<void(Sequence&, const SampleOther&)> on_prompt_read_;
   DraftPolicy policy_;
+  Clock::time_point mask_deadline_;  // of the rows whose logits were found last
   Sampler sampler_;
   // Per slot, with the owner of the state.
   std::vector<std::unique_ptr<SamplerState>> states_;

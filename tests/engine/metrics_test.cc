@@ -61,6 +61,9 @@ void ExpectSame(const MetricsSnapshot& now, const std::map<std::string, double>&
     EXPECT_DOUBLE_EQ(text.at(imbalance + "\"before\"}"), now.imbalance_before);
     EXPECT_DOUBLE_EQ(text.at(imbalance + "\"after\"}"), now.imbalance_after);
   }
+  expect("fathom_constraint_masks_total", now.masks);
+  EXPECT_DOUBLE_EQ(text.at("fathom_constraint_mask_seconds_total"), now.mask_seconds);
+  expect("fathom_constraint_late_masks_total", now.late_masks);
   for (std::size_t i = 0; i < kDepths; ++i) {
     const std::string labels = "{depth=\"" + std::to_string(i + 1) + "\",result=";
     expect("fathom_draft_tokens_total" + labels + "\"accepted\"}", now.accepted[i]);
@@ -114,6 +117,8 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
                           .moved_experts = 1,
                           .moved_bytes = std::int64_t{1} << 33,
                           .seconds = 0.5});
+  repeat(37, [&] { metrics.CountMask(0.125); });
+  repeat(14, [&] { metrics.CountLateMask(); });
   metrics.SetGauges(6, 2);
   metrics.SetMemory(std::int64_t{1} << 40, 4096, 512);
 
@@ -139,6 +144,9 @@ TEST(EngineMetrics, SnapshotAndTextSayTheSame) {
   EXPECT_EQ(now.rebalance_seconds, 1.25);
   EXPECT_EQ(now.imbalance_before, 1.5);
   EXPECT_EQ(now.imbalance_after, 1.125);
+  EXPECT_EQ(now.masks, 37);
+  EXPECT_EQ(now.mask_seconds, 37 * 0.125);
+  EXPECT_EQ(now.late_masks, 14);
   EXPECT_EQ(now.running, 6);
   EXPECT_EQ(now.waiting, 2);
   EXPECT_EQ(now.kv_bytes_total, std::int64_t{1} << 40);
@@ -179,7 +187,7 @@ TEST(EngineMetrics, EveryFamilyHasHelpAndType) {
       EXPECT_TRUE(line.starts_with(name)) << line;
     }
   }
-  EXPECT_EQ(n_families, 18u);
+  EXPECT_EQ(n_families, 21u);
 }
 
 // Whatever is read while the engine counts is of one moment.

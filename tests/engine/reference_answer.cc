@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "engine/constraint_path.h"
+#include "engine/mask_pool.h"
 #include "engine/sampler.h"
 #include "engine/stop_strings.h"
 
@@ -77,18 +79,23 @@ ReferenceAnswer AnswerAlone(const ReferenceModel& model, const Request& request,
   StopStrings stops(parameters.stop_strings);
   std::optional<Sampler> sampler;
   std::optional<SamplerState> state;
+  MaskPool masks(nullptr);  // without threads
+  std::optional<ConstraintPath> path;
   while (std::ssize(answer.tokens) < max_tokens) {
     const std::vector<float> logits = model.logits(tokens);
     if (!sampler) {
       sampler.emplace(std::ssize(logits));
       state.emplace(std::ssize(logits));
       state->Begin(parameters, *parameters.seed, request.prompt, model.eos_tokens);
+      if (parameters.constraint != nullptr) {
+        state->Continue({}, &path.emplace(parameters.constraint, masks));
+      }
     }
     TokenLogprobs logprobs;
     const Result<Token> token = sampler->Sample(logits, *state, std::ssize(tokens), logprobs);
     if (!token) {
       answer.finish = FinishReason::kError;
-      return answer;
+      break;
     }
     state->Accept(*token);
     tokens.push_back(*token);

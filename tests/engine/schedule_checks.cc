@@ -82,9 +82,10 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
   fmt::print(
       "{} schedules, {} answers, {} tokens, {} cancelled; {} steps, {} prompt tokens, {} cached, "
       "{} "
-      "evictions, {} preemptions, drafts right {}/{}\n",
+      "evictions, {} preemptions, drafts right {}/{}, {} masks, {} late\n",
       counts.schedules, counts.answers, counts.tokens, counts.cancelled, m.steps, m.prompt_tokens,
-      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0]);
+      m.cached_tokens, m.evicted_blocks, m.preemptions, m.accepted[0], m.drafted[0], m.masks,
+      m.late_masks);
   if (seeds.count >= 10) {
     const auto n = static_cast<std::int64_t>(seeds.count);
     EXPECT_GT(m.cached_tokens, m.prompt_tokens / 50);
@@ -94,6 +95,7 @@ ScheduleCounts ExpectOneAnswerEach(const ScheduleLimits& limits, const MakeModel
     constexpr std::int64_t kLongAnswer = 60;
     EXPECT_GT(m.accepted[0], limits.max_answer < kLongAnswer ? 0 : n);
     EXPECT_GT(counts.cancelled, n / 20);
+    EXPECT_GT(m.masks, limits.constraints ? 10 * n : -1);
   }
   return counts;
 }
@@ -110,6 +112,8 @@ ScheduleCounts ExpectOneAnswerEachOf(const std::filesystem::path& directory, con
                                  .eos_tokens = {1},
                                  .token_bytes = LetterOfFive,
                                  .disk = with_disk,
+                                 .constraints = true,
+                                 .make_constraint = sizes.make_constraint,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits = std::ref(logits),
                                 .eos_tokens = {1},

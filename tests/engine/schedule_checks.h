@@ -39,6 +39,8 @@ struct ScheduleSizes {
   std::int64_t max_answer = 60;
   std::int64_t max_requests = 8;
   std::uint64_t first_seed = 1;
+  // ScheduleLimits::make_constraint.
+  std::function<std::shared_ptr<const Constraint>(std::uint64_t number)> make_constraint{};
 };
 
 // Runs schedules on a checkpoint, for a number of seeds.

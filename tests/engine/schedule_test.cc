@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/model_config.h"
 #include "model/draft/drafters.h"
+#include "tests/engine/compiled_constraints.h"
 #include "tests/engine/fake_model.h"
 #include "tests/engine/model_on_backend.h"
 #include "tests/engine/schedule_checks.h"
@@ -45,6 +47,7 @@ void ExpectOneAnswerOfFake(int n_data, std::uint64_t n_schedules) {
                                  .token_bytes = LetterOfFive,
                                  .budgets = true,
                                  .prompt_logprobs = true,
+                                 .constraints = true,
                                  .n_data = n_data};
   const ReferenceModel alone = {.logits =
                                     [](std::span<const Token> tokens) {
@@ -78,7 +81,13 @@ std::unique_ptr<LanguageModel> LoadFor(const std::filesystem::path& directory,
 }
 
 TEST(Schedules, OfTheEmbeddedModel) {
-  ExpectOneAnswerEachOf(ProjectPath("models/fairy"), LoadFor, 16);
+  const auto config = ReadModelConfig(ProjectPath("models/fairy") / "config.json");
+  ASSERT_TRUE(config) << config.error().message;
+  CompiledConstraints constraints(config->vocab_size);
+  ExpectOneAnswerEachOf(ProjectPath("models/fairy"), LoadFor, 16, true, 1,
+                        {.make_constraint = [&constraints](std::uint64_t number) {
+                          return constraints.Choose(number);
+                        }});
 }
 
 TEST(Schedules, OfTheEmbeddedModelInRemoteMemory) {

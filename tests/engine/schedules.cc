@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "model/draft/drafters.h"
+#include "tests/engine/fake_constraint.h"
 
 namespace fathom::testing {
 namespace {
@@ -80,7 +82,7 @@ class Schedule {
  public:
   Schedule(std::uint64_t seed, const ScheduleLimits& limits, const MakeModel& make,
            const AnswerOf& answer_of, const std::filesystem::path& directory)
-      : dice_(seed), limits_(limits), make_(make), answer_of_(answer_of) {
+      : dice_(seed), constraint_dice_(~seed), limits_(limits), make_(make), answer_of_(answer_of) {
     Choose(directory);
     setup_.most_in_flight = static_cast<int>(1 + seed % 4);
   }
@@ -93,6 +95,7 @@ class Schedule {
   std::string Start();
   Request MakeRequest();
   std::vector<Token> MakePrompt();
+  std::shared_ptr<const Constraint> MakeConstraint();
   SamplingParameters MakeSampling(std::int64_t n_prompt);
   std::string Submit();
   std::string ReadAll(bool everything);
@@ -101,6 +104,7 @@ class Schedule {
   std::string Restart(ScheduleCounts& counts);
 
   Dice dice_;
+  Dice constraint_dice_;  // of its own: without constraints a seed gives the same requests
   const ScheduleLimits& limits_;
   const MakeModel& make_;
   const AnswerOf& answer_of_;
@@ -189,6 +193,27 @@ std::vector<Token> Schedule::MakePrompt() {
   return prompt;
 }
 
+// A fake constraint in eight has masks that come 4 ms late in a state in sixteen.
+std::shared_ptr<const Constraint> Schedule::MakeConstraint() {
+  if (limits_.make_constraint && constraint_dice_.OneIn(2)) {
+    return limits_.make_constraint(static_cast<std::uint64_t>(constraint_dice_.Below(1'000'000)));
+  }
+  FakeConstraintOptions options = {
+      .seed = static_cast<std::uint64_t>(constraint_dice_.Below(1'000'000)),
+      .vocab_size = limits_.vocab_size,
+      .eos = limits_.eos_tokens.at(0)};
+  options.longest = 1 + constraint_dice_.Below(2 * limits_.max_answer);
+  if (constraint_dice_.OneIn(8)) {
+    options.fails_at = constraint_dice_.Below(limits_.max_answer);
+  }
+  if (constraint_dice_.OneIn(8)) {
+    options.on_mask = [](std::int64_t /*n_tokens*/, std::uint64_t hash) {
+      if ((hash >> 32) % 16 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    };
+  }
+  return std::make_shared<FakeConstraint>(options);
+}
+
 SamplingParameters Schedule::MakeSampling(std::int64_t n_prompt) {
   SamplingParameters p;
   p.seed = static_cast<std::uint64_t>(dice_.Below(1'000'000));
@@ -214,6 +239,9 @@ SamplingParameters Schedule::MakeSampling(std::int64_t n_prompt) {
   }
   if (dice_.OneIn(4)) {
     p.stop_tokens = {static_cast<Token>(dice_.Below(limits_.vocab_size))};
+  }
+  if (limits_.constraints && constraint_dice_.OneIn(4)) {
+    p.constraint = MakeConstraint();
   }
   if (limits_.token_bytes && dice_.OneIn(3)) {
     std::string stop(limits_.token_bytes(static_cast<Token>(dice_.Below(limits_.vocab_size))));
@@ -308,6 +336,12 @@ std::string Schedule::CheckAnswers() const {
       if (found.finish == FinishReason::kCancelled && !client.cancelled) {
         return fmt::format("request {} was cancelled by nobody", i);
       }
+      const auto& constraint = client.request.sampling.constraint;
+      if (const auto* fake = dynamic_cast<const FakeConstraint*>(constraint.get());
+          fake != nullptr && (fake->n_illegal() > 0 || !fake->Accepts(found.tokens))) {
+        return fmt::format("request {}: {} tokens reached the constraint that it excludes", i,
+                           fake->n_illegal());
+      }
       const ReferenceAnswer expected = answer_of_(client.request, static_cast<std::uint32_t>(j));
       if (std::string wrong = Compare(expected, found); !wrong.empty()) {
         return fmt::format("request {} ({} prompt tokens) choice {}: {}", i,
@@ -373,6 +407,8 @@ void ScheduleCounts::Add(const MetricsSnapshot& s) {
   metrics.evicted_blocks += s.evicted_blocks;
   metrics.preemptions += s.preemptions;
   metrics.steps += s.steps;
+  metrics.masks += s.masks;
+  metrics.late_masks += s.late_masks;
   metrics.drafted.resize(s.drafted.size());
   metrics.accepted.resize(s.accepted.size());
   for (std::size_t i = 0; i < s.drafted.size(); ++i) {

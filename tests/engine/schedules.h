@@ -27,7 +27,10 @@ struct ScheduleLimits {
   bool disk = true;              // some schedules keep blocks there
   bool budgets = false;          // some requests end their reasoning at a budget
   bool prompt_logprobs = false;  // some requests ask for the log-probabilities of their prompts
-  int n_data = 1;                // ranks of the model, each with slots as one alone would have
+  bool constraints = false;      // some requests have one, with masks that are late now and then
+  // Where it is set, half of these constraints come from here, by a random number.
+  std::function<std::shared_ptr<const Constraint>(std::uint64_t number)> make_constraint;
+  int n_data = 1;  // ranks of the model, each with slots as one alone would have
 };
 
 // The options of the engine and its model for one schedule.
