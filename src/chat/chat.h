@@ -40,6 +40,12 @@ struct ToolSpec {
   // The function object ({"name", "description", "parameters", ...}) exactly as the client sent it:
   // the prompt shows all keys in their order.
   std::string function_json{};
+  bool strict = false;  // the arguments of calls must fit the parameters exactly
+  std::string path{};   // of the parameters, or of the text's form, in the request; for errors
+  // A tool that takes one text: the parameter that holds it, and the regular expression of the
+  // whole text; "" for any text.
+  std::string text_parameter{};
+  std::string text_regex{};
 };
 
 // A piece of a user turn.

@@ -314,7 +314,15 @@ Result<EncodedPrompt> EncodeChat(ChatRequest request, const EncodeOptions& optio
     renderer.RenderTransition(i);
   }
   if (out.error()) return Unexpected(*out.error());
-  return EncodedPrompt{.spans = out.TakeSpans(), .ends_in_reasoning = renderer.ends_in_reasoning()};
+  EncodedPrompt prompt = {.spans = out.TakeSpans(),
+                          .ends_in_reasoning = renderer.ends_in_reasoning()};
+  const Message* last = conversation.turns.empty() ? nullptr : &conversation.turns.back().message;
+  if (last != nullptr && last->role == Role::kAssistant && last->wo_eos &&
+      !prompt.ends_in_reasoning) {
+    prompt.answer_content = last->content;
+    prompt.answer_has_calls = !last->tool_calls.empty();
+  }
+  return prompt;
 }
 
 std::string RenderToolCalls(const std::vector<ToolCall>& calls) {
@@ -322,14 +330,6 @@ std::string RenderToolCalls(const std::vector<ToolCall>& calls) {
   WriteToolCalls(calls, &out);
   const std::vector<PromptSpan> spans = out.TakeSpans();
   return spans.front().text;
-}
-
-EncodedPrompt RenderCallOpening(std::string_view name) {
-  Writer out(false);
-  out.Template("\n\n");
-  WriteTag("<", "tool_calls>\n", &out);
-  WriteInvoke(name, &out);
-  return {.spans = out.TakeSpans()};
 }
 
 }  // namespace fathom

@@ -30,6 +30,9 @@ struct EncodedPrompt {
   std::vector<PromptSpan> spans{};  // neighbours that are text differ in `trusted`
   // True if the prompt ends inside the reasoning, where the answer then begins.
   bool ends_in_reasoning = false;
+  // The answer in an open assistant turn at the end: its content, and whether calls follow.
+  std::string answer_content{};
+  bool answer_has_calls = false;
 };
 
 // Errors (kInvalidArgument): an effort that the profile does not have, an unknown task, an empty
@@ -45,9 +48,5 @@ std::string TaskNames();
 // Renders the calls of an assistant turn as the model writes them, without the two newlines in
 // front.
 std::string RenderToolCalls(const std::vector<ToolCall>& calls);
-
-// Renders the opening of a block whose first call is of this tool, with the two newlines in front,
-// up to the parameters.
-EncodedPrompt RenderCallOpening(std::string_view name);
 
 }  // namespace fathom

@@ -303,13 +303,15 @@ class MessageReader {
     if (function == nullptr) return {};
     const std::string place = path + ".function";
     CheckSchema(*function, place);
-    return {.name = ReadName(*function, place), .function_json = Source(*function)};
+    return {.name = ReadName(*function, place),
+            .function_json = Source(*function),
+            .strict = ReadFlag(*function, "strict", place),
+            .path = place + ".parameters"};
   }
 
   // The prompt shows these fields as the client wrote them, so only their types matter.
   void CheckSchema(const JsonValue& function, const std::string& path) {
     static_cast<void>(ReadText(function, "description", path));
-    static_cast<void>(ReadFlag(function, "strict", path));
     const JsonValue* parameters = function.Find("parameters");
     if (parameters != nullptr && !parameters->IsNull() && !parameters->IsObject()) {
       Fail(path + ".parameters", "an object", parameters);

@@ -60,8 +60,13 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   AddChatTokens(files->tokenizer, &parameters);
   const Status valid = Validate(parameters, files->config.vocab_size);
   if (!valid) return Unexpected(valid.error());
-  std::unique_ptr<ConversationModel> model(
-      new ConversationModel(*std::move(files), *profile, std::move(parameters), interrupt));
+  Result<AnswerForm> form = AnswerForm::Read(command.form);
+  if (!form) return Unexpected(form.error());
+  std::unique_ptr<ConversationModel> model(new ConversationModel(
+      *std::move(files), *profile, *std::move(form), std::move(parameters), interrupt));
+  const Result<std::shared_ptr<const Constraint>> constraint = model->CompileForm(false);
+  if (!constraint) return Unexpected(constraint.error());
+  model->form_.WarnOfRelaxed(constraint->get(), log);
   model->display_.emplace(model->files_.directory, log, &interrupt);
   RuntimeOptions options = {.run = command.run,
                             .serving = command.engine,
@@ -74,10 +79,12 @@ Result<std::unique_ptr<ConversationModel>> ConversationModel::Load(const ChatCom
   return model;
 }
 
-ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile,
+ConversationModel::ConversationModel(ModelFiles files, PromptProfile profile, AnswerForm form,
                                      SamplingParameters parameters, Interrupt& interrupt)
     : files_(std::move(files)),
       profile_(profile),
+      form_(std::move(form)),
+      constraints_(files_),
       parameters_(std::move(parameters)),
       interrupt_(interrupt) {}
 
@@ -98,15 +105,23 @@ Result<std::vector<Token>> ConversationModel::EncodeMessages(const std::vector<M
   return tokens;
 }
 
+Result<std::shared_ptr<const Constraint>> ConversationModel::CompileForm(bool in_reasoning) {
+  return form_.Compile([this](const ConstraintSpec& spec) { return constraints_.Compile(spec); },
+                       in_reasoning);
+}
+
 Result<ChatAnswer> ConversationModel::Answer(const std::vector<Message>& messages,
                                              std::optional<Think> think, const ShowDelta& show) {
   bool starts_in_reasoning = false;
   const Result<std::vector<Token>> prompt = EncodeMessages(messages, think, starts_in_reasoning);
   if (!prompt) return Unexpected(prompt.error());
+  const Result<std::shared_ptr<const Constraint>> constraint = CompileForm(starts_in_reasoning);
+  if (!constraint) return Unexpected(constraint.error());
 
   static_cast<void>(interrupt_.Take());  // a Ctrl-C from before the question
-  Result<TokenStream> stream =
-      runtime_->engine().Submit({.prompt = *prompt, .sampling = parameters_});
+  Request request = {.prompt = *prompt, .sampling = parameters_};
+  request.sampling.constraint = *constraint;
+  Result<TokenStream> stream = runtime_->engine().Submit(std::move(request));
   if (!stream) return Unexpected(stream.error());
   AnswerParser parser = MakeParser(starts_in_reasoning);
   StreamEvent event;

@@ -12,10 +12,12 @@
 #include "base/result.h"
 #include "chat/chat.h"
 #include "chat/profile.h"
+#include "cli/answer_form.h"
 #include "cli/options/options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/load_display.h"
 #include "cli/terminal/log.h"
+#include "runtime/model_constraints.h"
 #include "runtime/model_files.h"
 #include "runtime/runtime.h"
 
@@ -56,14 +58,17 @@ class ConversationModel {
   std::int64_t n_context() const { return runtime_->n_context(); }
 
  private:
-  ConversationModel(ModelFiles files, PromptProfile profile, SamplingParameters parameters,
-                    Interrupt& interrupt);
+  ConversationModel(ModelFiles files, PromptProfile profile, AnswerForm form,
+                    SamplingParameters parameters, Interrupt& interrupt);
+  Result<std::shared_ptr<const Constraint>> CompileForm(bool in_reasoning);
   Result<std::vector<Token>> EncodeMessages(const std::vector<Message>& messages,
                                             std::optional<Think> think,
                                             bool& starts_in_reasoning) const;
 
   const ModelFiles files_;
   const PromptProfile profile_;
+  const AnswerForm form_;
+  ModelConstraints constraints_;  // uses the files
   const SamplingParameters parameters_;
   Interrupt& interrupt_;
   std::optional<LoadDisplay> display_;

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <system_error>
 
 #include "engine/sampling_fields.h"
 #include "runtime/build_info.h"
+#include "runtime/model_constraints.h"
 
 namespace fathom::cli {
 namespace {
@@ -68,6 +70,10 @@ Result<ApiModel> MakeApiModel(const ApiCommand& command, std::int64_t n_context,
   api.defaults.sampling =
       MakeSamplingParameters(command.sampling, model.generation, command.sampling.max_tokens);
   api.defaults.encoding.thinking = DefaultThinking(command.thinking, model.generation);
+  api.compile_constraint = [constraints = std::make_shared<ModelConstraints>(model)](
+                               const ConstraintSpec& spec) { return constraints->Compile(spec); };
+  api.defaults.tool_grammar = command.tool_grammar;
+  api.defaults.openai_strict_rules = command.openai_strict_rules;
   api.defaults.messages_think = command.thinking == true;
   const Status valid = Validate(api.defaults.sampling, model.config.vocab_size);
   if (!valid) return Unexpected(valid.error());

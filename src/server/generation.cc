@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "api/common/answer_format.h"
-#include "api/common/forced_call.h"
 #include "api/common/generated_turn_store.h"
 
 namespace fathom {
@@ -42,7 +41,7 @@ class Run {
   // Submits all requests. False: the client has received the error.
   bool Submit(RequestRunner& runner) {
     for (const Request& request : call_.requests) {
-      Result<std::unique_ptr<RunningRequest>> running = SubmitForced(runner, call_, request);
+      Result<std::unique_ptr<RunningRequest>> running = runner.Submit(request);
       if (!running) {
         SendError(ToApiError(running.error()));
         return false;
@@ -205,7 +204,7 @@ class Run {
 
   void SendError(ApiError error) {
     error.request_id = record_->id;
-    record_->error = error.message;
+    record_->SetError(error);
     if (is_streaming_) {
       format_->Fail(*answer_, error, &pending_);
       Write();
@@ -244,6 +243,8 @@ void Generate(const ApiCall& call, const ApiModel& model, RequestRunner& runner,
   client.record.model = call.model;
   client.record.n_replayed = call.n_replayed;
   client.record.relaxed = call.relaxed;
+  client.record.has_constraint = call.requests.front().sampling.constraint != nullptr;
+  client.record.compile_seconds = call.compile_seconds;
   Run run(call, model, options, client);
   if (!run.Submit(runner)) return;
   run.Follow();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/common/api_answer.h"
+#include "api/common/api_error.h"
 
 namespace fathom {
 
@@ -33,7 +34,15 @@ struct ServedRequest {
   std::string finish;              // of the first choice; or "cancelled"
   int turn_stops = 0;              // choices that a turn token ended (prompt_tokens.h)
   std::string relaxed;             // ApiCall::relaxed
+  bool has_constraint = false;     // of its answers
+  double compile_seconds = 0;      // of that constraint
+  std::string constraint_error;    // why a constraint was refused or has failed: ApiError::code
   std::string error;               // the message that the client received, if any
+
+  void SetError(const ApiError& told) {
+    error = told.message;
+    if (!told.issues.empty() || told.code.starts_with("constraint_")) constraint_error = told.code;
+  }
 
   // Only if content is logged.
   std::optional<std::string> body;

@@ -28,6 +28,8 @@ const Bounds kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20
                                30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 const Bounds kSecondsPerTokenBounds = {.01, .025, .05, .075, .1, .15, .2, .3, .4,
                                        .5,  .75,  1,   2.5,  5,  7.5, 10, 20, 40};
+const Bounds kCompileBounds = {.0001, .0002, .0005, .001, .002, .005, .01,
+                               .02,   .05,   .1,    .2,   .5,   1,    2};
 const Bounds kTokenBounds = {1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,
                              2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6};
 
@@ -208,6 +210,12 @@ struct ServerMetrics::Impl {
       AddCounters(registry, "fathom_exact_replay_hits_total",
                   "Earlier answers that prompts had token by token as they were written.")
           .Add({});
+  prometheus::Histogram& compile =
+      AddHistogram(registry, "fathom_constraint_compile_seconds",
+                   "Compiling the constraint of a request, or finding it.", kCompileBounds);
+  prometheus::Family<prometheus::Counter>& refused_constraints =
+      AddCounters(registry, "fathom_constraints_refused_total",
+                  "Requests whose constraint was refused or has failed, by reason.");
   prometheus::Gauge& connections =
       AddGauge(registry, "fathom_http_connections", "Connections that are open.");
   prometheus::Gauge& handling =
@@ -223,7 +231,11 @@ ServerMetrics::~ServerMetrics() = default;
 void ServerMetrics::Count(const ServedRequest& record) {
   impl_->requests.Add({{"endpoint", record.endpoint}, {"status", std::to_string(record.status)}})
       .Increment();
+  if (!record.constraint_error.empty()) {
+    impl_->refused_constraints.Add({{"reason", record.constraint_error}}).Increment();
+  }
   if (!record.generates) return;
+  if (record.has_constraint) impl_->compile.Observe(record.compile_seconds);
   const bool is_error = record.finish.empty() || record.finish == "error";
   impl_->finished.Add({{"finished_reason", is_error ? "error" : record.finish}}).Increment();
   impl_->turn_stops.Increment(record.turn_stops);

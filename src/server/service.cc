@@ -100,7 +100,7 @@ struct Service::RequestContext {
     pass.reset();
     if (error.status == 503 && is_draining) error = ShuttingDown();  // whatever was stopped by it
     error.request_id = record.id;
-    record.error = error.message;
+    record.SetError(error);
     exchange.Send(ErrorResponse(api, error));
   }
   void Send(ApiResult<HttpResponse> response) {

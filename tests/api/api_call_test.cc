@@ -228,14 +228,6 @@ TEST_F(ApiCallTest, StopStringsActOnVisibleText) {
       std::nullopt);
 }
 
-TEST_F(ApiCallTest, StrictToolsAreRelaxed) {
-  EXPECT_EQ(Chat(R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
-          {"type": "function", "function": {"name": "f", "strict": false}},
-          {"type": "function", "function": {"name": "g", "strict": true}}]})")
-                .relaxed,
-            "tools[1].function.strict");
-}
-
 TEST_F(ApiCallTest, ABudgetEndsTheReasoning) {
   const std::string hello = R"({"messages": [{"role": "user", "content": "Hi"}], )";
   const auto budget = [&](const Api* endpoint, const std::string& body) {
@@ -312,25 +304,6 @@ TEST_F(ApiCallTest, ToolsThatAreChosenMustBeThere) {
       "tools": [{"type": "function", "function": {"name": "f"}}]})");
   EXPECT_EQ(error.param, "tool_choice");
   EXPECT_THAT(error.message, HasSubstr("the name of one of the tools, found \"g\""));
-}
-
-TEST_F(ApiCallTest, ForcedCalls) {
-  const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}], "tools": [
-      {"type": "function", "function": {"name": "get"}},
-      {"type": "function", "function": {"name": "get_all"}}], )";
-  EXPECT_FALSE(Chat(chat + R"("tool_choice": "auto"})").forced_call);
-  const ApiCall required = Chat(chat + R"("tool_choice": "required"})");
-  ASSERT_TRUE(required.forced_call);
-  EXPECT_EQ(required.forced_call->openers.size(), 2u);
-  EXPECT_TRUE(required.forced_call->after_reasoning);
-  const ApiCall named = Chat(chat + R"("enable_thinking": false,
-      "tool_choice": {"type": "function", "function": {"name": "get_all"}}})");
-  ASSERT_TRUE(named.forced_call);
-  EXPECT_FALSE(named.forced_call->after_reasoning);
-  ASSERT_EQ(named.forced_call->openers.size(), 1u);
-  const ForcedCall::Opener& opener = named.forced_call->openers[0];
-  EXPECT_EQ(opener.text, "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"get_all\">\n");
-  EXPECT_EQ(opener.tokens, Tokens(opener.text));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/common/api_call.h"
+#include "tests/api/fake_constraint.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,7 +26,8 @@ class ApiModelTest : public ::testing::Test {
               .eos = 1,
               .name = "fairy",
               .fingerprint = "fp_test",
-              .limits = {.vocab_size = tokenizer_.vocab_size(), .max_context = 2048}};
+              .limits = {.vocab_size = tokenizer_.vocab_size(), .max_context = 2048},
+              .compile_constraint = compiler_.Function()};
   }
 
   std::vector<Token> Tokens(std::string_view text) const {
@@ -54,6 +56,7 @@ class ApiModelTest : public ::testing::Test {
   }
 
   const Tokenizer tokenizer_;
+  FakeCompiler compiler_;
   ApiModel model_;
 };
 

@@ -269,42 +269,6 @@ TEST_F(GeneratedTurnTest, AnAnswerOfOneCallIsClosed) {
       << prompt;
 }
 
-// The opening of a call that had to be made is not among the tokens that were generated.
-TEST_F(GeneratedTurnTest, AForcedCallIsATurn) {
-  const Api* const endpoint = &kChatCompletions;
-  Json body = FirstBody(endpoint);
-  body["tool_choice"] = "required";
-  const ApiCall call = Prepare(endpoint, body);
-  const std::string opening = call.forced_call->openers.front().text;
-  const std::string whole = Block(kCall);
-  ASSERT_TRUE(whole.starts_with(opening));
-  ApiAnswer answer(call, model_, 1700000000, bits_);
-  const auto add = [&](std::string_view text) {
-    for (const Token token : Tokens(text)) {
-      if (answer.WantsNoMore(0)) return;
-      answer.Add(0, {.token = token, .text = std::string(tokenizer_.TokenBytes(token))});
-    }
-  };
-  add("Hm.</think>");
-  answer.Add(0, {.text = opening});
-  add(whole.substr(opening.size()));
-  ASSERT_TRUE(answer.WantsNoMore(0));
-  answer.End(0, {});
-  RememberTurns(answer);
-  const Json response = Json::parse(answer.call().api->make_format()->Whole(answer));
-  const ApiCall second = Prepare(endpoint, GoneOn(endpoint, body, response));
-  EXPECT_EQ(second.n_replayed, 1u);
-  std::vector<Token> expected = call.requests[0].prompt;
-  for (const std::string& text : {std::string("Hm.</think>"), opening}) {
-    for (const Token token : Tokens(text)) expected.push_back(token);
-  }
-  const std::vector<Token>& prompt = second.requests[0].prompt;
-  ASSERT_GT(prompt.size(), expected.size());
-  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), prompt.begin()));
-  EXPECT_NE(tokenizer_.Decode(prompt)->find("Hm.</think>" + whole + "<｜end▁of▁sentence｜>"),
-            std::string::npos);
-}
-
 TEST_F(GeneratedTurnTest, NoTextOfAClientBecomesASpecialToken) {
   const Api* const endpoint = &kChatCompletions;
   const Json response =

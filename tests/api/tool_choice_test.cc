@@ -16,7 +16,6 @@ namespace fathom {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class ToolChoiceTest : public testing::ApiModelTest {
@@ -34,20 +33,30 @@ class ToolChoiceTest : public testing::ApiModelTest {
     return call ? ApiError() : call.error();
   }
 
-  // The names in the openers of the call; none: it is not forced.
-  std::vector<std::string> Forced(const Api* endpoint, const std::string& fields) const {
+  ConstraintSpec SpecOf(const Api* endpoint, const std::string& fields) const {
     const ApiCall call = Prepare(endpoint, fields);
+    if (call.requests.empty()) return {};
+    const ConstraintSpec spec = testing::SpecOf(call.requests[0].sampling.constraint);
+    EXPECT_EQ(call.answers.begins_with_call, spec.tools.kind == ToolConstraint::Kind::kRequired);
+    return spec;
+  }
+  static std::vector<std::string> NamesOf(const ConstraintSpec& spec) {
     std::vector<std::string> names;
-    if (!call.forced_call) return names;
-    constexpr std::string_view kCallsBegin = "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"";
-    for (const ForcedCall::Opener& opener : call.forced_call->openers) {
-      EXPECT_TRUE(opener.text.starts_with(kCallsBegin)) << opener.text;
-      EXPECT_EQ(opener.tokens, Tokens(opener.text));
-      EXPECT_THAT(opener.text, EndsWith("\">\n"));
-      names.push_back(
-          opener.text.substr(kCallsBegin.size(), opener.text.size() - kCallsBegin.size() - 3));
-    }
+    for (const ToolSchema& tool : spec.tools.tools) names.push_back(tool.name);
     return names;
+  }
+
+  // The names that an answer must call one of; none: it need not.
+  std::vector<std::string> Forced(const Api* endpoint, const std::string& fields) const {
+    const ConstraintSpec spec = SpecOf(endpoint, fields);
+    const bool is_required = spec.tools.kind == ToolConstraint::Kind::kRequired;
+    return is_required ? NamesOf(spec) : std::vector<std::string>();
+  }
+  // The names that an answer may call, if it need not.
+  std::vector<std::string> Allowed(const Api* endpoint, const std::string& fields) const {
+    const ConstraintSpec spec = SpecOf(endpoint, fields);
+    const bool is_auto = spec.tools.kind == ToolConstraint::Kind::kAuto;
+    return is_auto ? NamesOf(spec) : std::vector<std::string>();
   }
 
  private:
@@ -76,18 +85,12 @@ TEST_F(ToolChoiceTest, Messages) {
 
 TEST_F(ToolChoiceTest, BeginsBehindTheReasoningIfThereIsSome) {
   const std::string any = std::string(kMessagesTools) + R"({"type": "any"}, "thinking": )";
-  const ApiCall thinks = Prepare(&kMessages, any + R"({"type": "adaptive"})");
-  ASSERT_TRUE(thinks.forced_call);
-  EXPECT_TRUE(thinks.forced_call->after_reasoning);
-  EXPECT_EQ(thinks.forced_call->max_context, 8192);
-  const ApiCall disabled = Prepare(&kMessages, any + R"({"type": "disabled"})");
-  ASSERT_TRUE(disabled.forced_call);
-  EXPECT_FALSE(disabled.forced_call->after_reasoning);
+  EXPECT_TRUE(SpecOf(&kMessages, any + R"({"type": "adaptive"})").in_reasoning);
+  EXPECT_FALSE(SpecOf(&kMessages, any + R"({"type": "disabled"})").in_reasoning);
   const std::string required = R"("tools": [{"type": "custom", "name": "c"}],
       "tool_choice": "required", "reasoning": {"effort": )";
-  const ApiCall response = Prepare(&kResponses, required + R"("none"})");
-  ASSERT_TRUE(response.forced_call);
-  EXPECT_FALSE(response.forced_call->after_reasoning);
+  EXPECT_FALSE(SpecOf(&kResponses, required + R"("none"})").in_reasoning);
+  EXPECT_TRUE(SpecOf(&kResponses, required + R"("high"})").in_reasoning);
 }
 
 constexpr const char* kResponsesTools =
@@ -117,7 +120,7 @@ TEST_F(ToolChoiceTest, AllowedToolsOfResponses) {
   };
   const std::string two = R"([{"type": "function", "name": "read", "namespace": "files"},
       {"type": "web_search"}, {"type": "custom", "name": "apply_patch"}])";
-  EXPECT_THAT(Forced(&kResponses, choice("auto", two)), ElementsAre());
+  EXPECT_THAT(Allowed(&kResponses, choice("auto", two)), ElementsAre("apply_patch", "files__read"));
   EXPECT_THAT(Forced(&kResponses, choice("required", two)),
               ElementsAre("apply_patch", "files__read"));
   const auto message = [&](const std::string& tools) {
@@ -144,7 +147,8 @@ TEST_F(ToolChoiceTest, AllowedToolsOfChatCompletions) {
   const std::string two = R"([{"type": "function", "function": {"name": "h"}},
       {"type": "function", "function": {"name": "f"}},
       {"type": "function", "function": {"name": "unknown"}}])";
-  EXPECT_THAT(forced(R"({"mode": "auto", "tools": )" + two + "}"), ElementsAre());
+  EXPECT_THAT(Allowed(&kChatCompletions, choice(R"({"mode": "auto", "tools": )" + two + "}")),
+              ElementsAre("f", "h"));
   EXPECT_THAT(forced(R"({"mode": "required", "tools": )" + two + "}"), ElementsAre("f", "h"));
   const auto expect_error = [&](const std::string& allowed, const std::string& message) {
     const ApiError error = ErrorOf(&kChatCompletions, choice(allowed));
@@ -168,55 +172,6 @@ TEST_F(ToolChoiceTest, RequiredNeedsATool) {
                                        "tool_choice": "required")");
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "tool_choice");
-}
-
-// All of them, by the names that their client knows them by.
-TEST_F(ToolChoiceTest, StrictToolsAreRelaxed) {
-  const auto expect = [&](const Api* endpoint, const std::string& fields,
-                          const std::string& relaxed) {
-    EXPECT_EQ(Prepare(endpoint, fields).relaxed, relaxed);
-  };
-  const std::string messages = R"("tools": [{"type": "web_search_20250305", "name": "w"},
-      {"name": "f", "input_schema": {}, "strict": false},
-      {"name": "g", "input_schema": {}, "strict": true},
-      {"name": "h", "input_schema": {}, "strict": true}])";
-  expect(&kMessages, messages, "tools[2].strict, tools[3].strict");
-  const std::string responses = R"("tools": [{"type": "web_search", "strict": true},
-      {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"},
-          {"type": "function", "name": "g", "strict": true}]}])";
-  expect(&kResponses, responses, "tools[1].tools[1].strict");
-  expect(&kResponses, R"("tools": [{"type": "function", "name": "f", "strict": true}])",
-         "tools[0].strict");
-  const std::string function = R"({"name": "g", "strict": true})";
-  expect(&kChatCompletions, R"("tools": [{"type": "function", "function": )" + function + "}]",
-         "tools[0].function.strict");
-  expect(&kChatCompletions, R"("functions": [{"name": "f"}, )" + function + "]",
-         "functions[1].strict");
-  // Where no tool may be called there is nothing to keep.
-  expect(&kMessages, messages + R"(, "tool_choice": {"type": "none"})", "");
-  expect(&kResponses, responses + R"(, "tool_choice": "none")", "");
-  expect(&kChatCompletions, R"("tools": [{"type": "function", "function": {"name": "f"}}])", "");
-  std::string many = R"("tools": [)";
-  for (int i = 0; i < 200; ++i) {
-    many += (i == 0 ? "" : ", ") +
-            std::string(R"({"type": "function", "strict": true, "name": "f)") + std::to_string(i) +
-            "\"}";
-  }
-  const std::string relaxed = Prepare(&kResponses, many + "]").relaxed;
-  EXPECT_LT(relaxed.size(), 600u) << "a header";
-  EXPECT_THAT(relaxed, EndsWith("].strict, ..."));
-}
-
-TEST_F(ToolChoiceTest, AJsonObjectIsAskedForAndNotEnforced) {
-  const ApiCall chat =
-      Prepare(&kChatCompletions, R"("response_format": {"type": "json_object"}, "tools": [
-          {"type": "function", "function": {"name": "f", "strict": true}}])");
-  EXPECT_EQ(chat.relaxed, "response_format, tools[0].function.strict");
-  EXPECT_THAT(*tokenizer_.Decode(chat.requests[0].prompt), HasSubstr(R"({"type": "json_object"})"));
-  const ApiCall response = Prepare(&kResponses, R"("text": {"format": {"type": "json_object"}})");
-  EXPECT_EQ(response.relaxed, "text.format");
-  EXPECT_THAT(*tokenizer_.Decode(response.requests[0].prompt),
-              HasSubstr(R"({"type": "json_object"})"));
 }
 
 TEST_F(ToolChoiceTest, ToolsThatClientsRunMayBeChosen) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/batch/batch_run.h"
+#include "tests/api/fake_constraint.h"
 #include "tests/cli/fake_runner.h"
 #include "tests/testing/shared_data.h"
 
@@ -38,8 +39,7 @@ std::string ChatLine(const std::string& custom_id) {
          "\n";
 }
 
-// Plays a model that continues with one parameter and both closing tags, and then writes until it
-// is cancelled.
+// Plays a model that calls a tool, and then writes until it is cancelled.
 class CallingRunner final : public RequestRunner {
  public:
   Result<std::unique_ptr<RunningRequest>> Submit(Request request) override {
@@ -56,7 +56,8 @@ class CallingRunner final : public RequestRunner {
       event = {.token = 5, .index = n_events++, .text = "chatter"};
       if (event.index == 0) {
         event.text =
-            "<｜DSML｜parameter name=\"a\" string=\"false\">1</｜DSML｜parameter>\n"
+            "\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" "
+            "string=\"false\">1</｜DSML｜parameter>\n"
             "</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
       }
       has_ended = is_cancelled;
@@ -79,7 +80,8 @@ class BatchTest : public ::testing::Test {
               .profile = PreviewProfile(),
               .name = "fairy",
               .fingerprint = "fp",
-              .limits = {.vocab_size = tokenizer_.vocab_size(), .max_context = 64}};
+              .limits = {.vocab_size = tokenizer_.vocab_size(), .max_context = 64},
+              .compile_constraint = compiler_.Function()};
   }
 
   std::string out() const { return directory_.path() / "out.jsonl"; }
@@ -118,6 +120,7 @@ class BatchTest : public ::testing::Test {
 
   const testing::TemporaryDirectory directory_;
   const Tokenizer tokenizer_;
+  testing::FakeCompiler compiler_;
   ApiModel model_;
   BatchPlan plan_;
   BatchTotals totals_;
@@ -172,7 +175,8 @@ TEST_F(BatchTest, ForcedCallsEndWithTheirBlock) {
       runner);
   ASSERT_TRUE(status) << status.error().message;
   ASSERT_EQ(runner.requests.size(), 1u);
-  EXPECT_TRUE(tokenizer_.Decode(runner.requests[0].prompt)->ends_with("invoke name=\"f\">\n"));
+  EXPECT_EQ(testing::SpecOf(runner.requests[0].sampling.constraint).tools.kind,
+            ToolConstraint::Kind::kRequired);
   const Json body = Lines()[0]["response"]["body"];
   EXPECT_EQ(body["choices"][0]["finish_reason"], "tool_calls");
   const Json& call = body["choices"][0]["message"]["tool_calls"][0]["function"];

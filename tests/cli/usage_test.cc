@@ -12,9 +12,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kCommands[] = {"generate", "serve",  "chat",  "batch",  "inspect",
-                                     "tokenize", "encode", "parse", "logits", "make-slice",
-                                     "bench",    "launch", "plan",  "devices"};
+constexpr const char* kCommands[] = {"generate", "serve",  "chat",  "batch",   "inspect",
+                                     "tokenize", "encode", "parse", "logits",  "make-slice",
+                                     "bench",    "launch", "plan",  "devices", "constrain"};
 
 TEST(UsageTest, HelpListsAllCommands) {
   const ProgramRun run = RunProgram({"--help"});
@@ -44,10 +44,10 @@ TEST(UsageTest, VersionNamesCommitCompilerAndInstructionSets) {
 }
 
 TEST(UsageTest, NoCommandListsThem) {
-  ExpectRefusal(
-      RunProgram({}), 2,
-      "generate chat serve batch devices inspect tokenize encode parse logits launch plan "
-      "make-slice bench");
+  ExpectRefusal(RunProgram({}), 2,
+                "generate chat serve batch devices inspect tokenize encode constrain parse logits "
+                "launch plan "
+                "make-slice bench");
 }
 
 TEST(UsageTest, UnknownCommandIsExplained) {

@@ -22,9 +22,12 @@ QUESTION = "Tell me of the king and his three sons."
 TOO_LONG = "once upon a time " * 8000  # more than the context of the server that matrix.py starts
 SHORT = 24  # tokens of an answer; the tales of the model go on for longer
 
-# The id of <｜end▁of▁sentence｜>. With this bias the model ends where it can: a forced call then
-# has no arguments, which is a whole call of a tool whose parameters all have defaults.
-END_AT_ONCE = {"1": 100}
+# The ids of <｜end▁of▁sentence｜> and "/". With this bias the model ends where it can, and a forced
+# call where it can, behind "<": without arguments, if the parameters all have defaults.
+END_AT_ONCE = {"1": 100, "50": 100}
+# The ids of <｜end▁of▁sentence｜>, of a double quote, of "}" and of "{": texts in JSON are empty,
+# objects end where they can, and no call comes in place of one.
+END_JSON = {"1": 100, "37": 100, "128": 50, "126": 40}
 
 _checks = []
 

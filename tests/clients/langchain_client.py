@@ -1,5 +1,8 @@
 """LangChain, by its package for OpenAI: chat completions, responses, completions and agents' tools."""
 
+import json
+from typing import Literal
+
 import openai
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage, ToolMessage
@@ -7,11 +10,13 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import BaseModel
 
-from checks import (END_AT_ONCE, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
+from checks import (END_AT_ONCE, END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
 
 SERVER = {"model": MODEL, "base_url": URL + "/v1", "api_key": "none", "max_retries": 0,
           "max_tokens": SHORT}
+LONGER = {**SERVER, "max_tokens": 200}  # calls and objects
 chat_model = ChatOpenAI(**SERVER, seed=7)
+long_model = ChatOpenAI(**LONGER, seed=7)
 
 
 class Weather(BaseModel):
@@ -21,8 +26,15 @@ class Weather(BaseModel):
     days: int = 1
 
 
+class Day(BaseModel):
+    """A day in a city."""
+
+    city: str
+    sunny: bool
+
+
 @tool
-def get_weather(city: str = "Paris") -> str:
+def get_weather(city: Literal["Paris"] = "Paris") -> str:
     """The weather of a city."""
     return "sunny in " + city
 
@@ -48,13 +60,13 @@ def streaming():
 @check
 def tool_round():
     for strict in (None, True):
-        bound = chat_model.bind_tools([get_weather], strict=strict, tool_choice="get_weather")
+        bound = long_model.bind_tools([get_weather], strict=strict, tool_choice="get_weather")
         first = bound.invoke(QUESTION, logit_bias=END_AT_ONCE)
         equal(first.response_metadata["finish_reason"], "tool_calls")
         result = get_weather.invoke(first.tool_calls[0])
         equal((type(result), result.content), (ToolMessage, "sunny in Paris"))
         chunks = list(bound.stream(QUESTION, logit_bias=END_AT_ONCE))
-        equal(sum(chunks[1:], chunks[0]).tool_calls[0]["args"], {})
+        equal(sum(chunks[1:], chunks[0]).tool_calls[0]["args"], first.tool_calls[0]["args"])
         second = chat_model.bind_tools([get_weather]).invoke(
             [HumanMessage(QUESTION), first, result])
         assert second.content
@@ -62,18 +74,15 @@ def tool_round():
 
 @check
 def structured_output():
-    called = chat_model.with_structured_output(Weather, method="function_calling")
+    called = long_model.with_structured_output(Weather, method="function_calling")
     equal(called.invoke(QUESTION, logit_bias=END_AT_ONCE), Weather())
-    # The default method is a schema, which the server refuses until it can enforce one.
-    for structured in (chat_model.with_structured_output(Weather),
-                       chat_model.with_structured_output(Weather, method="json_schema")):
-        raises(openai.BadRequestError, lambda: structured.invoke(QUESTION),
-               "json_schema is not supported yet")
-    ended = ChatOpenAI(**SERVER, seed=7, stop=["e"])  # LangChain refuses cut answers
-    answer = ended.with_structured_output(Weather, method="json_mode",
+    model = ChatOpenAI(**{**LONGER, "logit_bias": END_JSON}, seed=7)
+    for more in ({}, {"method": "json_schema"}, {"method": "json_schema", "strict": True}):
+        equal(type(model.with_structured_output(Day, **more).invoke(QUESTION)), Day)
+    answer = model.with_structured_output(Day, method="json_mode",
                                           include_raw=True).invoke(QUESTION)
     equal(answer["raw"].response_metadata["finish_reason"], "stop")
-    assert answer["parsing_error"]
+    equal(type(json.loads(answer["raw"].content)), dict)
 
 
 @check
@@ -83,7 +92,8 @@ def responses():
     equal(whole.response_metadata["status"], "incomplete")
     chunks = list(model.stream(QUESTION))
     equal(sum(chunks[1:], chunks[0]).text, whole.text)
-    called = model.bind_tools([get_weather], tool_choice="any").invoke(QUESTION)
+    called = ChatOpenAI(**LONGER, use_responses_api=True, temperature=0).bind_tools(
+        [get_weather], tool_choice="any").invoke(QUESTION)
     equal([call["name"] for call in called.tool_calls], ["get_weather"])
 
 

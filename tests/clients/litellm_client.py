@@ -7,7 +7,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise importing it as
 
 import litellm
 
-from checks import (END_AT_ONCE, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
+from checks import (END_AT_ONCE, END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
 
 litellm.suppress_debug_info = True
 ASK = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": SHORT,
@@ -44,7 +44,7 @@ def streaming():
 @check
 def tool_round():
     for ask in (OPENAI, VLLM, ANTHROPIC):
-        first = litellm.completion(**ask, tools=[TOOL], tool_choice="required").choices[0].message
+        first = litellm.completion(**{**ask, "max_tokens": 200}, tools=[TOOL], tool_choice="required").choices[0].message
         call = first.tool_calls[0]
         equal(call.function.name, "get_weather")
         equal(type(json.loads(call.function.arguments)), dict)
@@ -52,19 +52,22 @@ def tool_round():
             *ASK["messages"], first, {"role": "tool", "tool_call_id": call.id,
                                       "content": "sunny"}]}, tools=[TOOL])
         assert second.choices[0].message.content
-    whole = litellm.completion(**OPENAI, tools=[TOOL], tool_choice="required",
+    whole = litellm.completion(**{**OPENAI, "max_tokens": 200}, tools=[TOOL], tool_choice="required",
                                logit_bias=END_AT_ONCE)
     equal(whole.choices[0].finish_reason, "tool_calls")
 
 
 @check
 def structured_output():
-    raises(litellm.BadRequestError, lambda: litellm.completion(**OPENAI, response_format={
-        "type": "json_schema", "json_schema": {"name": "city", "schema": SCHEMA}}),
-        "json_schema is not supported yet")
-    answer = litellm.completion(**OPENAI, response_format={"type": "json_object"})
+    ask = {**OPENAI, "max_tokens": 200, "logit_bias": END_JSON}
+    answer = litellm.completion(**ask, response_format={
+        "type": "json_schema", "json_schema": {"name": "city", "strict": True, "schema": SCHEMA}})
+    equal(list(json.loads(answer.choices[0].message.content)), ["city"])
+    answer = litellm.completion(**ask, response_format={
+        "type": "json_schema", "json_schema": {
+            "name": "n", "schema": {"type": "string", "format": "phone"}}})
     equal(answer._hidden_params["additional_headers"]["llm_provider-x-constraint-relaxed"],
-          "response_format")
+          "response_format.json_schema.schema/format")
 
 
 @check

@@ -4,7 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from checks import MODEL, QUESTION, SHORT, TOO_LONG, URL, check, command, equal, main
+from checks import END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, command, equal, main
 
 folder = tempfile.TemporaryDirectory()
 Path(folder.name, "extra-openai-models.yaml").write_text(json.dumps([
@@ -50,9 +50,11 @@ def tools_offered():
 
 @check
 def structured_output():
-    refused = llm("-m", MODEL, QUESTION, "--schema", "city, days int", expect=1)
-    assert "json_schema is not supported yet" in refused, refused
-    assert llm("-m", MODEL, QUESTION, "-o", "json_object", "1", *SEEDED).strip()
+    ended = ("-o", "max_tokens", "100", "-o", "logit_bias", json.dumps(END_JSON))
+    found = json.loads(llm("-m", MODEL, QUESTION, "--schema", "city, days int", *ended))
+    equal([type(found[key]) for key in ("city", "days")], [str, int])
+    found = json.loads(llm("-m", MODEL, QUESTION, "-o", "json_object", "1", *ended))
+    equal(type(found), dict)
 
 
 @check

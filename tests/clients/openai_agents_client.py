@@ -1,10 +1,12 @@
 """OpenAI's agents SDK with its default, strict tools: by responses and by chat completions."""
 
+from typing import Literal
+
 import agents
 import openai
 from pydantic import BaseModel
 
-from checks import END_AT_ONCE, MODEL, QUESTION, TOO_LONG, URL, check, equal, main
+from checks import END_AT_ONCE, END_JSON, MODEL, QUESTION, TOO_LONG, URL, check, equal, main
 
 client = openai.AsyncOpenAI(base_url=URL + "/v1", api_key="none", max_retries=0)
 MODELS = (agents.OpenAIResponsesModel(MODEL, client),
@@ -19,7 +21,7 @@ class Weather(BaseModel):
 
 
 @agents.function_tool
-def get_weather(city: str = "Paris") -> str:
+def get_weather(city: Literal["Paris"] = "Paris") -> str:
     """The weather of a city."""
     called.append(city)
     return "sunny in " + city
@@ -97,8 +99,9 @@ async def another_turn():
 @check
 async def structured_output():
     for model in MODELS:
-        await expect(openai.BadRequestError, agent_of(model, Weather), QUESTION,
-                     "json_schema is not supported yet")
+        result = await agents.Runner.run(
+            agent_of(model, Weather, ended={"logit_bias": END_JSON}), QUESTION)
+        equal(type(result.final_output), Weather)
 
 
 @check

@@ -4,17 +4,25 @@ import asyncio
 import json
 
 import openai
+from pydantic import BaseModel
 
-from checks import (END_AT_ONCE, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
+from checks import (END_AT_ONCE, END_JSON, MODEL, QUESTION, SHORT, TOO_LONG, URL, check, equal, main, raises)
 
 client = openai.OpenAI(base_url=URL + "/v1", api_key="none", max_retries=0)
 ASK = {"model": MODEL, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": SHORT,
        "seed": 7}
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
-              "additionalProperties": False}
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string", "enum": ["Paris"]}},
+              "required": ["city"], "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather.",
                                          "parameters": PARAMETERS, "strict": True}}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "city", "schema": PARAMETERS}}
+JSON = {**ASK, "max_tokens": 100, "logit_bias": END_JSON}
+
+
+class Weather(BaseModel):
+    city: str
+    days: int | None
+    sunny: bool
 
 
 @check
@@ -64,15 +72,15 @@ def log_probabilities():
 
 @check
 def tool_round():
+    ended = {**ASK, "max_tokens": 200, "logit_bias": END_AT_ONCE}
     raw = client.chat.completions.with_raw_response.create(
-        **ASK, tools=[TOOL], tool_choice="required")
-    equal(raw.headers["x-constraint-relaxed"], "tools[0].function.strict")
-    ended = {**ASK, "logit_bias": END_AT_ONCE}
+        **ended, tools=[TOOL], tool_choice="required")
+    assert "x-constraint-relaxed" not in raw.headers
     choice = client.chat.completions.create(**ended, tools=[TOOL], tool_choice={
         "type": "function", "function": {"name": "get_weather"}}).choices[0]
     equal(choice.finish_reason, "tool_calls")
     call = choice.message.tool_calls[0]
-    equal((call.function.name, json.loads(call.function.arguments)), ("get_weather", {}))
+    equal((call.function.name, json.loads(call.function.arguments)), ("get_weather", {"city": "Paris"}))
     again = client.chat.completions.create(**{**ASK, "messages": [
         *ASK["messages"], choice.message, {"role": "tool", "tool_call_id": call.id,
                                            "content": "sunny"}]}, tools=[TOOL])
@@ -82,24 +90,59 @@ def tool_round():
 @check
 def tools_streamed():
     def stream(**more):
-        with client.chat.completions.stream(**ASK, tools=[TOOL], tool_choice="required",
-                                            **more) as events:
+        with client.chat.completions.stream(**{**ASK, **more}, tools=[TOOL],
+                                            tool_choice="required") as events:
             return events.get_final_completion().choices[0]
-    final = stream(logit_bias=END_AT_ONCE)
+    final = stream(logit_bias=END_AT_ONCE, max_tokens=200)
     equal(final.finish_reason, "tool_calls")
-    equal(final.message.tool_calls[0].function.parsed_arguments, {})
-    raises(openai.LengthFinishReasonError, stream)  # the client wants strict calls to be whole
+    equal(final.message.tool_calls[0].function.parsed_arguments,
+          {"city": "Paris"})
+    raises(openai.LengthFinishReasonError, lambda: stream(max_tokens=8))  # the client wants strict calls to be whole
 
 
 @check
 def structured_output():
+    answer = client.chat.completions.create(**JSON, response_format=FORMAT)
+    equal(json.loads(answer.choices[0].message.content), {"city": "Paris"})
+    equal((answer.choices[0].finish_reason, answer.choices[0].message.refusal), ("stop", None))
+    chunks = client.chat.completions.create(**JSON, response_format=FORMAT, stream=True)
+    equal("".join(chunk.choices[0].delta.content or "" for chunk in chunks),
+          answer.choices[0].message.content)
+    anything = client.chat.completions.create(**JSON, response_format={"type": "json_object"})
+    equal(type(json.loads(anything.choices[0].message.content)), dict)
+    completed = client.completions.create(model=MODEL, prompt="Once", max_tokens=8,
+                                          extra_body={"guided_choice": ["yes", "no"]})
+    assert completed.choices[0].text in ("yes", "no")
+
+
+@check
+def parsed_models():
+    parsed = client.chat.completions.parse(**JSON, response_format=Weather).choices[0].message
+    equal((type(parsed.parsed), parsed.refusal), (Weather, None))
+    with client.chat.completions.stream(**JSON, response_format=Weather) as stream:
+        equal(stream.get_final_completion().choices[0].message.parsed, parsed.parsed)
+    ask = {"model": MODEL, "input": QUESTION, "max_output_tokens": 100,
+           "extra_body": {"logit_bias": END_JSON}}
+    response = client.responses.parse(**ask, text_format=Weather)
+    equal((response.status, type(response.output_parsed)), ("completed", Weather))
+    with client.responses.stream(**ask, text_format=Weather) as stream:
+        equal(type(stream.get_final_response().output_parsed), Weather)
+    raises(openai.LengthFinishReasonError, lambda: client.chat.completions.parse(
+        **{**JSON, "max_tokens": 4}, response_format=Weather))
+
+
+@check
+def refused_schemas():
+    wrong = {"type": "object", "properties": {"a": {"$ref": "#/$defs/none"}}}
     error = raises(openai.BadRequestError, lambda: client.chat.completions.create(
-        **ASK, response_format=FORMAT), "response_format")
-    equal((error.param, error.code), ("response_format", "unsupported_parameter"))
+        **ASK, response_format={"type": "json_schema", "json_schema": {
+            "name": "wrong", "strict": True, "schema": wrong}}), "response_format")
+    equal((error.param, error.code), ("response_format.json_schema.schema", "invalid_schema"))
+    equal(error.body["errors"][0]["keyword"], "$ref")
     raw = client.chat.completions.with_raw_response.create(
-        **ASK, response_format={"type": "json_object"})
-    equal(raw.headers["x-constraint-relaxed"], "response_format")
-    assert raw.parse().choices[0].message.content
+        **JSON, response_format={"type": "json_schema", "json_schema": {
+            "name": "n", "schema": {"type": "string", "format": "phone"}}})
+    equal(raw.headers["x-constraint-relaxed"], "response_format.json_schema.schema/format")
 
 
 @check
@@ -123,10 +166,10 @@ def responses():
                                    max_output_tokens=SHORT)
     assert more.usage.input_tokens > whole.usage.input_tokens
     called = client.responses.create(
-        **ask, tool_choice="required", tools=[{
+        **{**ask, "max_output_tokens": 200, "extra_body": {"logit_bias": END_AT_ONCE}}, tool_choice="required", tools=[{
             "type": "function", "name": "get_weather", "parameters": PARAMETERS, "strict": True}])
     equal([item.type for item in called.output], ["function_call"])
-    json.loads(called.output[0].arguments)
+    equal(json.loads(called.output[0].arguments), {"city": "Paris"})
 
 
 @check

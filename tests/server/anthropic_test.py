@@ -3,6 +3,7 @@
 import unittest
 
 import anthropic
+import pydantic
 
 from scripts import SCRIPTS, WEATHER_SCHEMA
 from server_process import ScriptedServer, get_json, wait_until
@@ -106,6 +107,26 @@ class AnthropicTest(unittest.TestCase):
             forced = self.create("forced", tools=TOOLS, tool_choice=choice)
             self.assertEqual(forced.content[-1].name, "get_weather")
             self.assertEqual(forced.stop_reason, "tool_use")
+
+    def test_structured_outputs(self):
+        class Day(pydantic.BaseModel):
+            city: str
+            sunny: bool
+
+        message = self.client.messages.parse(
+            model="fairy", max_tokens=1000, messages=ask("json"), output_format=Day)
+        self.assertEqual(message.parsed_output, Day(city="Paris", sunny=True))
+        self.assertEqual(message.stop_reason, "end_turn")
+        self.assertEqual(self.create("json_length").stop_reason, "max_tokens")
+        schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"}}
+        with self.assertRaises(anthropic.BadRequestError) as refused:
+            self.create("json", output_config={
+                "format": {"type": "json_schema", "schema": schema}})
+        error = refused.exception.body["error"]
+        self.assertEqual((error["type"], error["code"], error["param"]),
+                         ("invalid_request_error", "unsupported_schema",
+                          "output_config.format.schema"))
+        self.assertEqual(error["errors"][0]["keyword"], "uniqueItems")
 
     def test_request_ids(self):
         self.assertTrue(self.create("plain")._request_id.startswith("req_"))

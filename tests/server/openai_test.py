@@ -5,6 +5,7 @@ import threading
 import unittest
 
 import openai
+import pydantic
 
 from scripts import PATCH, SCRIPTS, WEATHER_SCHEMA
 from server_process import ScriptedServer, metric, wait_until
@@ -203,12 +204,10 @@ class OpenAiTest(ClientTest):
     def test_errors(self):
         for more, param in (({"temperature": 3}, "temperature"),
                             ({"response_format": {"type": "json_schema", "json_schema": {}}},
-                             "response_format"),
-                            ({"n": 1000}, "n"), ({"extra_body": {"guided_json": {}}}, None),
+                             "response_format.json_schema.schema"),
+                            ({"n": 1000}, "n"), ({"extra_body": {"guided_json": 5}}, "guided_json"),
                             ({"logit_bias": {"x": 1}}, "logit_bias"),
                             ({"max_tokens": 0}, "max_tokens")):
-            if param is None:
-                continue
             with self.assertRaises(openai.BadRequestError) as refused:
                 self.chat("plain", **more)
             self.assertEqual(refused.exception.body["param"], param, more)
@@ -225,15 +224,49 @@ class OpenAiTest(ClientTest):
         self.assertEqual(refused.exception.code, "context_length_exceeded")
         self.assertIn("maximum context length", str(refused.exception))
 
-    def test_strict_tools_are_relaxed(self):
+    def test_strict_tools(self):
         strict = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
-        raw = self.client.chat.completions.with_raw_response.create(
-            model="fairy", messages=ask("tool"), tools=strict)
-        self.assertEqual(raw.headers["x-constraint-relaxed"], "tools[0].function.strict")
-        self.assertEqual(raw.parse().choices[0].finish_reason, "tool_calls")
-        plain = self.client.chat.completions.with_raw_response.create(
-            model="fairy", messages=ask("tool"), tools=TOOLS)
-        self.assertNotIn("x-constraint-relaxed", plain.headers)
+        for tools in (strict, TOOLS):
+            raw = self.client.chat.completions.with_raw_response.create(
+                model="fairy", messages=ask("tool"), tools=tools)
+            self.assertNotIn("x-constraint-relaxed", raw.headers)
+            self.assertEqual(raw.parse().choices[0].finish_reason, "tool_calls")
+        strict[0]["function"]["parameters"] = {"type": "object", "properties": {
+            "a": {"type": "array", "uniqueItems": True, "items": {"type": "object"}}}}
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.chat("tool", tools=strict)
+        self.assertEqual(refused.exception.body["param"], "tools[0].function.parameters")
+        self.assertEqual(refused.exception.code, "unsupported_schema")
+        place = refused.exception.body["errors"][0]
+        self.assertEqual((place["pointer"], place["keyword"]),
+                         ("/properties/a", "uniqueItems"))
+
+    def test_parsed_models(self):
+        class Day(pydantic.BaseModel):
+            city: str
+            sunny: bool
+
+        answer = self.client.chat.completions.parse(
+            model="fairy", messages=ask("json"), response_format=Day).choices[0]
+        self.assertEqual(answer.message.parsed, Day(city="Paris", sunny=True))
+        self.assertIsNone(answer.message.refusal)
+        self.assertEqual((answer.finish_reason, answer.message.reasoning), ("stop", "So."))
+        with self.client.chat.completions.stream(
+                model="fairy", messages=ask("json"), response_format=Day) as stream:
+            self.assertEqual(stream.get_final_completion().choices[0].message.parsed,
+                             answer.message.parsed)
+        with self.assertRaises(openai.LengthFinishReasonError):
+            self.client.chat.completions.parse(
+                model="fairy", messages=ask("json_length"), response_format=Day)
+        response = self.client.responses.parse(model="fairy", input="script:json", text_format=Day)
+        self.assertEqual(response.output_parsed, answer.message.parsed)
+        self.assertEqual(response.text.format.type, "json_schema")
+        with self.client.responses.stream(
+                model="fairy", input="script:json", text_format=Day) as stream:
+            self.assertEqual(stream.get_final_response().output_parsed, answer.message.parsed)
+        cut = self.client.responses.create(model="fairy", input="script:json_length")
+        self.assertEqual((cut.status, cut.incomplete_details.reason),
+                         ("incomplete", "max_output_tokens"))
 
     def test_functions_of_before_there_were_tools(self):
         functions = [TOOLS[0]["function"]]
@@ -397,7 +430,7 @@ class ResponsesTest(ClientTest):
 
     def test_errors(self):
         for more in ({"background": True}, {"include": ["everything"]},
-                     {"text": {"format": {"type": "json_schema", "name": "x", "schema": {}}}},
+                     {"text": {"format": {"type": "json_schema", "name": "x", "schema": 5}}},
                      {"previous_response_id": "resp_unknown"}):
             with self.assertRaises(openai.APIStatusError) as refused:
                 self.client.responses.create(model="fairy", input="x", **more)

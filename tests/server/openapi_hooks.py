@@ -1,11 +1,16 @@
 """Hooks by which openapi_test tells Schemathesis what a schema cannot say.
 
 A prompt that is made from the schema may be longer than the context: tools have fields of any size.
-best_of must be at least n. Such requests are refused, and rightly so. This check is the one of
+best_of must be at least n. An answer has one form. A schema, an expression or a grammar may be
+wrong, or more than the server takes; all others are as any JSON object. Such requests are refused, and rightly so. This check is the one of
 Schemathesis but for those.
 """
 
 from schemathesis.checks import CHECKS
+
+CONSTRAINT_CODES = ("unsupported_schema", "invalid_schema", "unsatisfiable_schema",
+                    "constraint_too_large", "invalid_grammar", "constraint_too_complex",
+                    "constraint_unsatisfiable")
 
 accepts_positive_data = CHECKS.get_one("positive_data_acceptance")
 
@@ -14,6 +19,8 @@ def breaks_a_relation(response):
         return False
     error = response.json()["error"]
     return (error.get("code") == "context_length_exceeded"
+            or error.get("code") in CONSTRAINT_CODES
+            or "expected one form of the answer" in error["message"]
             or error["message"].startswith(("prompt is too long: ", "best_of: ")))
 
 

@@ -12,8 +12,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "api/responses/response_store.h"
+#include "constraint/constraint.h"
 #include "engine/metrics.h"
 #include "server/service.h"
 #include "tests/server/scripted_runner.h"
@@ -67,15 +69,20 @@ int Run(const std::string& path, const std::string& key) {
   ResponseStore responses;
   GeneratedTurnStore turns(ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes,
                            SystemRandomBits());
-  const ApiModel model = {.tokenizer = &*tokenizer,
-                          .profile = PreviewProfile(),
-                          .bos = 0,
-                          .eos = 1,
-                          .name = "fairy",
-                          .fingerprint = "fathom-scripted",
-                          .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},
-                          .responses = &responses,
-                          .turns = &turns};
+  const std::vector<Token> ends = {1};
+  ConstraintCompiler compiler(
+      ConstraintVocabulary::Make(*tokenizer, tokenizer->vocab_size(), ends));
+  const ApiModel model = {
+      .tokenizer = &*tokenizer,
+      .profile = PreviewProfile(),
+      .bos = 0,
+      .eos = 1,
+      .name = "fairy",
+      .fingerprint = "fathom-scripted",
+      .limits = {.vocab_size = tokenizer->vocab_size(), .max_context = 4096},
+      .compile_constraint = [&](const ConstraintSpec& spec) { return compiler.Compile(spec); },
+      .responses = &responses,
+      .turns = &turns};
   ScriptedRunner runner(*tokenizer,
                         [&](const std::string& prompt) { return AnswerOf(scripts, prompt); });
   const EngineMetrics metrics;

@@ -37,6 +37,8 @@ SCRIPTS = {
     "thinking_length": {"text": "This thought is cut", "finish": "length"},
     "error": {"text": "</think>Half of it", "finish": "error"},
     "full": {"refuse": "queue_full"},
+    "json": {"text": 'So.</think>{"city": "Paris", "sunny": true}'},
+    "json_length": {"text": 'So.</think>{"city": "Par', "finish": "length"},
     "count": {"text": "</think>one two three four five six"},
 }
 

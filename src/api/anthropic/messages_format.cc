@@ -167,6 +167,12 @@ JsonValue MessagesErrorJson(const ApiError& error) {
   JsonValue json = {
       {"type", "error"},
       {"error", {{"type", ErrorType(MessagesStatus(error))}, {"message", MessageOf(error)}}}};
+  if (!error.issues.empty()) {
+    JsonValue& fields = json["error"];
+    fields["code"] = error.code;
+    fields["param"] = error.param;
+    fields["errors"] = IssuesJson(error);
+  }
   if (!error.request_id.empty()) json["request_id"] = error.request_id;
   return json;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "api/anthropic/messages_tools.h"
 #include "api/common/generation_fields.h"
@@ -24,28 +25,26 @@ void ReadMessagesGeneration(FieldReader& reader, const RequestLimits& limits,
   fields->sampling.top_logprobs.reset();  // the response has no field for them
 }
 
-// `path` is the field's name in errors.
-void RefuseMessagesFormat(FieldReader& reader, std::string_view key, std::string_view path) {
-  const JsonValue* format = reader.Find(key);
-  if (format == nullptr) return;
-  const JsonValue* type = format->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail(key, "an object with a type", *format);
-  } else if (type->text() == "json_schema") {
-    reader.Fail({ErrorCode::kUnsupported, fmt::format("{}: not supported yet", path)});
-  } else if (type->text() != "text") {
-    reader.Fail(fmt::format("{}.type", key), "text or json_schema", *type);
+// Reads output_config.format, or output_format, its older name. Both are strict.
+void ReadMessagesFormat(FieldReader& reader, std::string_view body,
+                        ChatCompletionRequest* request) {
+  ContentForm& form = request->generation.form;
+  ReadFormFields(reader, &form);
+  const JsonValue* output = reader.Find("output_config");
+  const std::pair<std::string, const JsonValue*> formats[] = {
+      {"output_config.format", output == nullptr ? nullptr : output->Find("format")},
+      {"output_format", reader.Find("output_format")}};
+  for (const auto& [field, format] : formats) {
+    ReadFormat(reader, format, field, FormStrictness::kAlways, &form);
+    if (form.field == field) request->chat.response_format = std::string(format->SourceIn(body));
   }
 }
 
 void ReadOutput(FieldReader& reader, bool thinks_unasked, ChatCompletionRequest* request) {
   ReasoningFields reasoning;
   reasoning.thinks = ReadThinkingType(reader);
-  reader.ReadObject("output_config", [&](FieldReader& output) {
-    reasoning.effort = ReadEffort(output, "effort");
-    RefuseMessagesFormat(output, "format", "output_config.format");
-  });
-  RefuseMessagesFormat(reader, "output_format", "output_format");  // its older name
+  reader.ReadObject("output_config",
+                    [&](FieldReader& output) { reasoning.effort = ReadEffort(output, "effort"); });
   const bool asks = reasoning.thinks || !reasoning.effort.empty();
   if (!asks && !thinks_unasked) reasoning.thinks = false;
   ApplyReasoning(reasoning, &request->encoding);
@@ -70,6 +69,7 @@ Result<ChatCompletionRequest> ParseMessagesRequest(const ApiBody& body, const Re
   FieldReader reader(*json);
   ReadMessagesGeneration(reader, limits, &request.generation);
   ReadOutput(reader, defaults.messages_think, &request);
+  ReadMessagesFormat(reader, body.text, &request);
   ReadMessagesTools(reader, limits, body.text, &request);
   request.chat.messages = ReadConversation(reader, body.text, defaults.stable_system);
   if (reader.error()) return Unexpected(*reader.error());

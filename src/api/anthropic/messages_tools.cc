@@ -147,7 +147,8 @@ class MessagesToolReader {
           {.name = name,
            .function_json = fmt::format(
                R"({{"name": {}, "description": {}, "parameters": {}}})", PythonJsonString(name),
-               PythonJsonString(DescribeClientRun(*known, tool)), known->parameters)});
+               PythonJsonString(DescribeClientRun(*known, tool)), known->parameters),
+           .path = path});
     } else if (type.starts_with(kDropped)) {
       if (dropped_.empty()) dropped_ = path;
     } else {
@@ -176,9 +177,10 @@ class MessagesToolReader {
       fields.Fail("input_schema", "an object", schema == nullptr ? "nothing" : schema->Describe());
     }
     if (fields.error()) return;
-    if (IsStrict(tool)) AddRelaxed(path + ".strict", &request_.strict_fields);
-    request_.chat.tools.push_back(
-        {.name = std::move(name), .function_json = FunctionJson(tool, body_)});
+    request_.chat.tools.push_back({.name = std::move(name),
+                                   .function_json = FunctionJson(tool, body_),
+                                   .strict = IsStrict(tool),
+                                   .path = path + ".input_schema"});
   }
 
   static void FailType(const std::string& type, const std::string& path, FieldReader& fields) {

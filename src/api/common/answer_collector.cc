@@ -76,8 +76,6 @@ std::vector<AnswerEvent> AnswerCollector::Add(const StreamEvent& event) {
   if (event.token != StreamEvent::kNoToken) {
     collected_.tokens.push_back(event.token);
     if (event.logprobs) collected_.logprobs.push_back(*event.logprobs);
-  } else if (!event.finish && !event.text.empty()) {
-    collected_.given.push_back({.n_before = collected_.tokens.size(), .text = event.text});
   }
   if (event.finish) SetFinish(event);
   std::vector<AnswerEvent> events = parser_ != nullptr ? ParseText(event) : TakeText(event);

@@ -37,17 +37,10 @@ struct AnswerOptions {
   std::vector<std::string> stop_strings{};
 };
 
-// A text that was generated for the model, not by it (forced_call.h).
-struct ForcedPrefix {
-  std::size_t n_before = 0;  // tokens generated before the text
-  std::string text{};
-};
-
 // Everything known of a choice, finished or not.
 struct CollectedAnswer {
   Answer answer;                        // for a completion: content, finish_reason
   std::vector<Token> tokens;            // all generated tokens
-  std::vector<ForcedPrefix> given;      // in order
   std::vector<TokenLogprobs> logprobs;  // one for each token, if requested
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;  // the stop string that ended the choice

@@ -1,11 +1,20 @@
 #include "api/common/api_answer.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "api/common/api.h"
 #include "base/check.h"
 
 namespace fathom {
+namespace {
+
+// The engine's errors of a constraint begin with one of these (engine/allowed_tokens.h).
+constexpr std::string_view kConstraintErrors[] = {"constraint_too_complex",
+                                                  "constraint_unsatisfiable"};
+
+}  // namespace
+
 ApiAnswer::ApiAnswer(const ApiCall& call, const ApiModel& model, std::int64_t created,
                      const RandomBits& random_bits)
     : call_(call),
@@ -87,7 +96,13 @@ std::optional<ApiError> ApiAnswer::error() const {
     Error error = *choice.collected().error;
     // The request's own data passed when it was submitted: these are the model's.
     if (error.code == ErrorCode::kInvalidData) error.code = ErrorCode::kIo;
-    return ToApiError(error);
+    ApiError told = ToApiError(error);
+    for (const std::string_view name : kConstraintErrors) {
+      if (!std::string_view(error.message).starts_with(name)) continue;
+      told.param.clear();
+      told.code = name;
+    }
+    return told;
   }
   return std::nullopt;
 }

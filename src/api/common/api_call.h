@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "api/common/answer_collector.h"
+#include "api/common/answer_constraint.h"
 #include "api/common/api_error.h"
-#include "api/common/forced_call.h"
 #include "api/common/generated_turn_store.h"
 #include "api/common/generation_fields.h"
 #include "base/tensor.h"
@@ -37,6 +37,8 @@ struct ApiModel {
   std::string cache_salt{};
   RequestLimits limits;
   RequestDefaults defaults;
+  // Compiles the constraints of requests; empty: requests that need one are refused.
+  CompileConstraint compile_constraint{};
   ResponseStore* responses = nullptr;   // for the Responses API; null: nothing is stored
   GeneratedTurnStore* turns = nullptr;  // for chats; null: prompts depend on their requests alone
 };
@@ -48,15 +50,15 @@ struct ApiCall {
   AnswerOptions answers;          // for every choice
   // Set for a chat whose answers may be remembered (RememberTurns).
   std::optional<OpenConversation> conversation{};
-  std::size_t n_replayed = 0;               // earlier turns replayed token by token
-  std::optional<ForcedCall> forced_call{};  // the answers must call a tool (SubmitForced)
+  std::size_t n_replayed = 0;  // earlier turns replayed token by token
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;  // usage in every chunk
-  // The fields that ask for an answer of some form, where this build cannot enforce it; may be
-  // empty. Plain ASCII.
+  // Paths in the request, "a.b, c", of parts of a form or a strict tool that are not enforced;
+  // may be empty. Plain ASCII.
   std::string relaxed{};
-  std::any context{};  // used by the API alone
+  double compile_seconds = 0;  // of the constraint of the answers, if there is one
+  std::any context{};          // used by the API alone
 };
 
 }  // namespace fathom

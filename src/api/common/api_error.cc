@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <utility>
 
 #include "json/json_value.h"
 #include "json/json_writer.h"
@@ -13,7 +14,7 @@ namespace {
 // Returns "stop[2]" for "stop[2]: expected ...", or "" if the message does not begin with a field.
 std::string_view FieldOf(std::string_view message) {
   constexpr std::string_view kFieldCharacters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.[]";
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.[]";
   const std::size_t end = message.find_first_not_of(kFieldCharacters);
   return end != std::string_view::npos && message.substr(end).starts_with(": ")
              ? message.substr(0, end)
@@ -78,13 +79,22 @@ ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context
       .overflow = ContextOverflow{.prompt_tokens = prompt_tokens, .max_context = max_context}};
 }
 
+JsonValue IssuesJson(const ApiError& error) {
+  JsonValue issues = JsonValue::Array();
+  for (const ConstraintIssue& issue : error.issues) {
+    issues.push_back(
+        {{"pointer", issue.pointer}, {"keyword", issue.keyword}, {"reason", issue.reason}});
+  }
+  return issues;
+}
+
 std::string ToJson(const ApiError& error) {
-  const JsonValue json = {{"error",
-                           {{"message", error.message},
-                            {"type", error.type},
-                            {"param", TextOrNull(error.param)},
-                            {"code", TextOrNull(error.code)}}}};
-  return WriteJson(json);
+  JsonValue fields = {{"message", error.message},
+                      {"type", error.type},
+                      {"param", TextOrNull(error.param)},
+                      {"code", TextOrNull(error.code)}};
+  if (!error.issues.empty()) fields["errors"] = IssuesJson(error);
+  return WriteJson({{"error", std::move(fields)}});
 }
 
 }  // namespace fathom

@@ -5,8 +5,11 @@
 #include <optional>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 #include "base/result.h"
+#include "constraint/constraint_error.h"
+#include "json/json_value.h"
 
 namespace fathom {
 
@@ -23,6 +26,8 @@ struct ApiError {
   std::string param;    // the wrong field of the request; may be empty
   std::string code;     // may be empty
   std::optional<ContextOverflow> overflow{};
+  // The places of a schema or a grammar that are refused; at most kMaxIssues.
+  std::vector<ConstraintIssue> issues{};
   std::string request_id{};  // written by APIs that have a field for it; may be empty
 };
 
@@ -41,8 +46,11 @@ tl::unexpected<ApiError> UnexpectedApiError(const Error& error);
 ApiError ContextLengthError(std::int64_t prompt_tokens, std::int64_t max_context,
                             bool is_least = false);
 
+// Returns ApiError::issues as a list: [{"pointer": ..., "keyword": ..., "reason": ...}, ...].
+JsonValue IssuesJson(const ApiError& error);
+
 // Writes {"error": {"message": ..., "type": ..., "param": ..., "code": ...}} on one line; empty
-// fields are null.
+// fields are null. Issues stand in a further field, "errors".
 std::string ToJson(const ApiError& error);
 
 }  // namespace fathom

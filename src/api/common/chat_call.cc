@@ -27,18 +27,23 @@ std::vector<ToolSpec> ToolsOf(const ChatRequest& chat) {
   return tools;
 }
 
-// Returns the tools of which the answer must call one; empty if no call is required.
-Result<std::vector<ToolSpec>> ForcedTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
+// Returns the tools that the answer may call.
+Result<CallableTools> ChooseTools(const ToolChoice& choice, std::vector<ToolSpec> tools) {
   using Kind = ToolChoice::Kind;
-  if (choice.kind != Kind::kRequired && choice.kind != Kind::kNamed) return std::vector<ToolSpec>();
+  if (choice.kind == Kind::kNone) return CallableTools();
   if (choice.kind == Kind::kNamed) {
     std::erase_if(tools, [&](const ToolSpec& tool) { return tool.name != choice.name; });
   } else if (!choice.allowed.empty()) {
     const std::set<std::string_view> allowed(choice.allowed.begin(), choice.allowed.end());
     std::erase_if(tools, [&](const ToolSpec& tool) { return !allowed.contains(tool.name); });
   }
-  if (!tools.empty()) return tools;
-  if (choice.kind == Kind::kRequired) {
+  const bool is_restricted = !choice.allowed.empty();
+  const bool is_required = choice.kind == Kind::kNamed || choice.kind == Kind::kRequired;
+  if (!tools.empty() || !(is_required || is_restricted)) {
+    return CallableTools{
+        .tools = std::move(tools), .is_required = is_required, .is_restricted = is_restricted};
+  }
+  if (choice.kind != Kind::kNamed) {
     return MakeError(ErrorCode::kInvalidArgument,
                      "tool_choice: expected tools where one is required, found none");
   }
@@ -68,7 +73,7 @@ void PlaceBudget(const ChatCompletionRequest& request, bool starts_in_reasoning,
 // A chat as the model reads it.
 struct ChatPrompt {
   std::vector<Token> tokens;
-  bool ends_in_reasoning = false;
+  AnswerStart start{};
   std::optional<OpenConversation> conversation{};  // none: the answer is not a whole turn
   std::size_t n_replayed = 0;
 };
@@ -101,7 +106,9 @@ ApiResult<ChatPrompt> EncodeMessages(ChatRequest chat, const EncodeOptions& opti
       std::count_if(prompt->spans.begin(), prompt->spans.end(),
                     [](const PromptSpan& span) { return !span.tokens.empty(); });
   return ChatPrompt{.tokens = *std::move(tokens),
-                    .ends_in_reasoning = prompt->ends_in_reasoning,
+                    .start = {.in_reasoning = prompt->ends_in_reasoning,
+                              .prefill = prompt->answer_content,
+                              .has_calls = prompt->answer_has_calls},
                     .conversation = conversation,
                     .n_replayed = static_cast<std::size_t>(n_replayed)};
 }
@@ -127,6 +134,22 @@ ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel
           .include_usage = fields.include_usage,
           .continuous_usage = fields.continuous_usage,
           .relaxed = fields.relaxed};
+}
+
+std::optional<ApiError> AddConstraint(const CallableTools& callable, const AnswerStart& start,
+                                      const GenerationFields& fields, const ApiModel& model,
+                                      ApiCall* call) {
+  const ConstraintRules rules = {.tool_grammar = model.defaults.tool_grammar,
+                                 .openai = fields.openai_rules};
+  const bool has_form = fields.form.constraint.kind != ContentConstraint::Kind::kNone;
+  const ContentForm& form = has_form ? fields.form : model.defaults.form;
+  ApiResult<CompiledConstraint> constraint =
+      MakeAnswerConstraint(form, callable, start, rules, model.compile_constraint);
+  if (!constraint) return std::move(constraint.error());
+  for (Request& request : call->requests) request.sampling.constraint = constraint->constraint;
+  for (const std::string& path : constraint->relaxed) AddRelaxed(path, &call->relaxed);
+  call->compile_seconds = constraint->seconds;
+  return std::nullopt;
 }
 
 std::optional<ApiError> AddRequest(std::vector<Token> tokens, const GenerationFields& fields,
@@ -175,9 +198,6 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
                                                   "messages",
                                                   model.limits.max_tools, tools.size())});
   }
-  if (!request->strict_fields.empty() && !tools.empty()) {
-    AddRelaxed(request->strict_fields, &request->generation.relaxed);
-  }
   Result<ToolSchemas> schemas = ToolSchemas::Make(tools);
   if (!schemas) return UnexpectedApiError(schemas.error());
   ApiResult<ChatPrompt> prompt = EncodeMessages(std::move(request->chat), request->encoding, model,
@@ -186,34 +206,27 @@ ApiResult<ApiCall> PrepareChat(const Api& api, Result<ChatCompletionRequest> req
     if (prompt.error().overflow) prompt.error().param = api.prompt_field;
     return tl::unexpected(std::move(prompt.error()));
   }
-  PlaceStopStrings(*request, prompt->ends_in_reasoning, !tools.empty(), *model.tokenizer,
+  const bool in_reasoning = prompt->start.in_reasoning;
+  PlaceStopStrings(*request, in_reasoning, !tools.empty(), *model.tokenizer,
                    &request->generation.sampling);
-  PlaceBudget(*request, prompt->ends_in_reasoning, *model.tokenizer, &request->generation.sampling);
+  PlaceBudget(*request, in_reasoning, *model.tokenizer, &request->generation.sampling);
+  Result<CallableTools> callable = ChooseTools(request->tool_choice, tools);
+  if (!callable) return UnexpectedApiError(callable.error());
+  callable->parallel = request->parallel_tool_calls;
 
   ApiCall call = StartCall(api, request->generation, model);
   call.answers.turn_tokens = TurnTokens(*model.tokenizer);
   AddChatTokens(*model.tokenizer, &request->generation.sampling);
-  call.answers.starts_in_reasoning = prompt->ends_in_reasoning;
+  call.answers.starts_in_reasoning = in_reasoning;
+  call.answers.begins_with_call = callable->is_required;
   call.answers.tools = *std::move(schemas);
   call.answers.parallel_tool_calls = request->parallel_tool_calls;
   call.answers.include_reasoning = request->include_reasoning;
   call.conversation = prompt->conversation;
   call.n_replayed = prompt->n_replayed;
-  const Result<std::vector<ToolSpec>> forced = ForcedTools(request->tool_choice, tools);
-  if (!forced) return UnexpectedApiError(forced.error());
-  if (!forced->empty() && request->generation.prompt_logprobs) {
-    return UnexpectedApiError(
-        {ErrorCode::kUnsupported, "prompt_logprobs: not supported where a tool must be called"});
-  }
-  if (!forced->empty()) {
-    Result<ForcedCall> forced_call = MakeForcedCall(*forced, prompt->ends_in_reasoning,
-                                                    *model.tokenizer, model.limits.max_context);
-    if (!forced_call) return UnexpectedApiError(forced_call.error());
-    call.forced_call = *std::move(forced_call);
-    call.answers.begins_with_call = true;
-  }
   std::optional<ApiError> error =
       AddRequest(std::move(prompt->tokens), request->generation, model, &call);
+  if (!error) error = AddConstraint(*callable, prompt->start, request->generation, model, &call);
   if (error) return tl::unexpected(*std::move(error));
   return call;
 }

@@ -20,12 +20,12 @@ struct ToolChoice {
   enum class Kind {
     kAuto,
     kNone,      // the chat has no tools then
-    kRequired,  // at least one call, of any tool or of those in `allowed`
+    kRequired,  // at least one call
     kNamed,     // at least one call, of `name`
   };
   Kind kind = Kind::kAuto;
   std::string name{};                  // kNamed
-  std::vector<std::string> allowed{};  // kRequired; empty: all tools
+  std::vector<std::string> allowed{};  // kAuto, kRequired: only these; empty: all tools
 };
 
 // A parsed chat request. All chat APIs parse into this type.
@@ -36,8 +36,6 @@ struct ChatCompletionRequest {
   // enable_thinking, chat_template_kwargs.{thinking, enable_thinking}; then the effort, where
   // "none" means no thinking; then the default.
   EncodeOptions encoding;
-  // The paths of all "strict": true of tools, as GenerationFields::relaxed.
-  std::string strict_fields{};
   ToolChoice tool_choice;           // the named tool may be missing from the chat
   bool parallel_tool_calls = true;  // false: the answer has at most one call
   // The client offers "functions", the older form of "tools", and reads "function_call".
@@ -62,6 +60,13 @@ ApiResult<std::int64_t> CountPromptTokens(Result<ChatCompletionRequest> request,
 
 // Returns a call without requests.
 ApiCall StartCall(const Api& api, const GenerationFields& fields, const ApiModel& model);
+
+// Compiles the constraint of the answers for all requests of the call; call it behind AddRequest,
+// since no constraint is compiled for a prompt that is too long. Errors: MakeAnswerConstraint.
+// Bounded by the compiler's limits.
+std::optional<ApiError> AddConstraint(const CallableTools& callable, const AnswerStart& start,
+                                      const GenerationFields& fields, const ApiModel& model,
+                                      ApiCall* call);
 
 // Adds a prompt. Errors: the prompt is empty or longer than limits.max_context, or a default of the
 // sampling is out of range.

@@ -82,21 +82,6 @@ Status AppendTokens(std::string_view text, const Tokenizer& tokenizer, std::vect
   return {};
 }
 
-// Returns the generated tokens with the forced texts between them.
-Result<std::vector<Token>> AllTokens(const CollectedAnswer& collected, const Tokenizer& tokenizer) {
-  std::vector<Token> tokens;
-  auto next = collected.tokens.begin();
-  for (const ForcedPrefix& given : collected.given) {
-    const auto until = collected.tokens.begin() + static_cast<std::ptrdiff_t>(given.n_before);
-    tokens.insert(tokens.end(), next, until);
-    next = until;
-    const Status status = AppendTokens(given.text, tokenizer, &tokens);
-    if (!status) return Unexpected(status.error());
-  }
-  tokens.insert(tokens.end(), next, collected.tokens.end());
-  return tokens;
-}
-
 // Returns what the format requires between `text` and the end of the turn. An answer ends with its
 // last call.
 std::string_view EndOfBlock(std::string_view text) {
@@ -244,21 +229,20 @@ std::optional<GeneratedTurn> MakeWrittenTurn(const CollectedAnswer& collected,
   const bool is_whole = collected.finish == FinishReason::kStop && !collected.stop_token &&
                         collected.answer.finish_reason != ChatFinishReason::kLength;
   if (!end || !is_whole) return std::nullopt;
-  Result<std::vector<Token>> tokens = AllTokens(collected, tokenizer);
-  if (!tokens) return std::nullopt;
+  std::vector<Token> tokens = collected.tokens;
   // A token that begins another turn ends an answer as well; prompts have `end` in its place.
-  if (!tokens->empty() && (tokens->back() == *end || collected.ends_at_turn)) tokens->pop_back();
-  if (!HasTokensOfATurn(*tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
-  Result<std::string> text = tokenizer.Decode(*tokens);
+  if (!tokens.empty() && (tokens.back() == *end || collected.ends_at_turn)) tokens.pop_back();
+  if (!HasTokensOfATurn(tokens, starts_in_reasoning, tokenizer)) return std::nullopt;
+  Result<std::string> text = tokenizer.Decode(tokens);
   if (!text) return std::nullopt;
   if (!collected.answer.tool_calls.empty()) {
     const std::string_view closing = EndOfBlock(*text);
-    if (!AppendTokens(closing, tokenizer, &*tokens)) return std::nullopt;
+    if (!AppendTokens(closing, tokenizer, &tokens)) return std::nullopt;
     *text += closing;
   }
   if (!Says(*std::move(text), starts_in_reasoning, collected.answer)) return std::nullopt;
-  tokens->push_back(*end);
-  return GeneratedTurn{.tokens = *std::move(tokens), .has_reasoning = starts_in_reasoning};
+  tokens.push_back(*end);
+  return GeneratedTurn{.tokens = std::move(tokens), .has_reasoning = starts_in_reasoning};
 }
 
 void RememberTurns(const ApiAnswer& answer) {

@@ -18,20 +18,10 @@ namespace {
 // These fields would change the answer. Values that are false in Python (null, false, 0, "", [],
 // {}) ask for nothing; only web_search_options: {} asks for a search.
 constexpr std::string_view kNotYet[] = {
-    "allowed_token_ids",
-    "audio",
-    "bad_words",
-    "guided_choice",
-    "guided_grammar",
-    "guided_json",
-    "guided_regex",
-    "grammar",
-    "include_stop_str_in_output",
-    "logits_processors",
-    "structured_outputs",
-    "truncate_prompt_tokens",
-    "use_beam_search",
-    "web_search_options",
+    "allowed_token_ids", "audio",
+    "bad_words",         "include_stop_str_in_output",
+    "logits_processors", "truncate_prompt_tokens",
+    "use_beam_search",   "web_search_options",
 };
 
 void RefuseUnsupported(FieldReader& reader) {
@@ -253,24 +243,10 @@ void ReadGenerationFields(FieldReader& reader, const RequestLimits& limits,
   ReadCacheSalt(reader, &fields->cache_salt);
   reader.ReadBool("return_token_ids", &fields->return_token_ids);
   reader.ReadBool("return_tokens_as_token_ids", &fields->names_tokens_by_id);
-  ReadFormat(reader, reader.Find("response_format"), "response_format", fields);
+  ReadFormFields(reader, &fields->form);
+  ReadFormat(reader, reader.Find("response_format"), "response_format",
+             FormStrictness::kAsTheFieldSays, &fields->form);
   RefuseUnsupported(reader);
-}
-
-void ReadFormat(FieldReader& reader, const JsonValue* format, std::string_view path,
-                GenerationFields* fields) {
-  if (format == nullptr) return;
-  const JsonValue* type = format->Find("type");
-  if (type == nullptr || !type->IsString()) {
-    reader.Fail(path, "an object with a type", *format);
-  } else if (type->text() == "json_object") {
-    AddRelaxed(path, &fields->relaxed);
-  } else if (type->text() == "json_schema") {
-    reader.Fail(
-        {ErrorCode::kUnsupported, fmt::format("{}: {} is not supported yet", path, type->text())});
-  } else if (type->text() != "text") {
-    reader.Fail(fmt::format("{}.type", path), "text, json_object or json_schema", *type);
-  }
 }
 
 bool IsStrict(const JsonValue& function) {

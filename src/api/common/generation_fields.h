@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "api/common/answer_constraint.h"
 #include "api/common/api_body.h"
+#include "api/common/content_form.h"
 #include "chat/chat.h"
 #include "engine/request.h"
 #include "json/field_reader.h"
@@ -34,7 +36,11 @@ struct RequestLimits {
 // Values of absent fields.
 struct RequestDefaults {
   SamplingParameters sampling;
-  EncodeOptions encoding;  // for chats
+  EncodeOptions encoding;                         // for chats
+  ToolGrammar tool_grammar = ToolGrammar::kAuto;  // for chats
+  ContentForm form{};                             // of answers for which the request asks no form
+  // For OpenAI's APIs: refuse strict schemas that OpenAI refuses (openai_rules.h).
+  bool openai_strict_rules = false;
   // For messages: think as other chats do. False: only clients that ask for it get reasoning, as
   // with Anthropic.
   bool messages_think = true;
@@ -56,7 +62,9 @@ struct GenerationFields {
   std::optional<int> prompt_logprobs{};  // Request::prompt_logprobs
   bool return_token_ids = false;         // tell the tokens of prompts and answers
   bool names_tokens_by_id = false;       // write "token_id:7" for a token, not its text
-  // The fields, "a.b, c", that ask for an answer of some form, where this build cannot enforce it.
+  ContentForm form{};
+  bool openai_rules = false;  // RequestDefaults::openai_strict_rules, for OpenAI's APIs
+  // Parts of the request that are not enforced, as ApiCall::relaxed.
   std::string relaxed{};
 };
 
@@ -79,11 +87,7 @@ void ReadModel(FieldReader& reader, const RequestLimits& limits, std::string* mo
 // -1 is no limit.
 void ReadMaxTokens(FieldReader& reader, std::string_view key, std::int64_t least,
                    SamplingParameters* sampling);
-// Reads the form that an answer shall have, if one is given: text, or a JSON object, which the
-// model is asked for and not held to (GenerationFields::relaxed).
-void ReadFormat(FieldReader& reader, const JsonValue* format, std::string_view path,
-                GenerationFields* fields);
-// Adds a field to GenerationFields::relaxed; a long list ends with "...".
+// Adds a path to GenerationFields::relaxed; a long list ends with "...".
 void AddRelaxed(std::string_view field, std::string* relaxed);
 // Checks only the number of tools.
 void CheckToolCount(FieldReader& reader, std::string_view key, const RequestLimits& limits);

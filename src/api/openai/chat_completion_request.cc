@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,20 +26,21 @@ std::string ReadChosenName(FieldReader& reader, std::string_view key, const Json
   return "";
 }
 
-// Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}. As in the
-// Responses API, the tools only matter where a call is required.
+// Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}.
 void ReadAllowedTools(FieldReader& reader, const JsonValue& value, ToolChoice* choice) {
   const std::string path = "tool_choice.allowed_tools";
   const JsonValue* allowed = value.Find("allowed_tools");
   const JsonValue* mode = allowed == nullptr ? nullptr : allowed->Find("mode");
   const std::string_view name = mode == nullptr ? "" : allowed->TextOf("mode");
-  if (name == "auto") return;
-  if (name != "required") return reader.Fail(path + ".mode", "auto or required", mode);
+  if (name != "auto" && name != "required")
+    return reader.Fail(path + ".mode", "auto or required", mode);
   const JsonValue* tools = allowed->Find("tools");
+  const bool names_none = tools == nullptr || (tools->IsArray() && tools->items().empty());
+  if (name == "auto" && names_none) return;
   if (tools == nullptr || !tools->IsArray() || tools->items().empty()) {
     return reader.Fail(path + ".tools", "a list of tools", tools);
   }
-  choice->kind = ToolChoice::Kind::kRequired;
+  choice->kind = name == "auto" ? ToolChoice::Kind::kAuto : ToolChoice::Kind::kRequired;
   reader.ReadItems(*tools, path + ".tools", "a list of tools",
                    [&](const JsonValue& tool, const std::string& place) {
                      choice->allowed.push_back(ReadChosenName(reader, place, tool, false));
@@ -83,35 +85,17 @@ Status ReadFunctions(const JsonValue& body, std::string_view source,
   Result<std::vector<ToolSpec>> specs = ParseTools("[" + tools + "]", "functions");
   if (!specs) return Unexpected(specs.error());
   request->chat.tools = *std::move(specs);
+  for (std::size_t i = 0; i < request->chat.tools.size(); ++i) {
+    request->chat.tools[i].path = fmt::format("functions[{}].parameters", i);
+  }
   request->legacy_functions = true;
   request->parallel_tool_calls = false;  // an answer has room for one call
   return {};
 }
 
-// Adds the paths of all "strict": true. The tools have been read.
-void AddStrictFields(const JsonValue* tools, std::string_view path, std::string* fields) {
-  for (std::size_t i = 0; tools != nullptr && i < tools->items().size(); ++i) {
-    const JsonValue& tool = tools->items()[i];
-    const JsonValue* function = tool.Find("function");
-    if (function != nullptr && IsStrict(*function)) {
-      AddRelaxed(fmt::format("{}[{}].function.strict", path, i), fields);
-    } else if (function == nullptr && IsStrict(tool)) {
-      AddRelaxed(fmt::format("{}[{}].strict", path, i), fields);
-    }
-  }
-}
-
-std::string StrictFields(const JsonValue& body) {
-  std::string fields;
-  for (const std::string_view key : {"tools", "functions"}) {
-    AddStrictFields(body.Find(key), key, &fields);
-  }
-  const JsonValue* messages = body.Find("messages");
-  for (std::size_t i = 0; messages != nullptr && i < messages->items().size(); ++i) {
-    AddStrictFields(messages->items()[i].Find("tools"), fmt::format("messages[{}].tools", i),
-                    &fields);
-  }
-  return fields;
+void ForbidTools(ChatRequest* chat) {
+  chat->tools.clear();
+  for (Message& message : chat->messages) message.tools.clear();
 }
 
 // This is a text model: a request may ask only for text.
@@ -197,6 +181,7 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   ChatCompletionRequest request = DefaultChat(defaults);
   FieldReader reader(*json);
   ReadGenerationFields(reader, limits, &request.generation);
+  request.generation.openai_rules = defaults.openai_strict_rules;
   const int n_choices = request.generation.n_choices;
   std::int64_t best_of = n_choices;  // only completions choose among their answers
   reader.ReadInteger("best_of", {.low = n_choices, .high = n_choices}, &best_of);
@@ -216,8 +201,7 @@ Result<ChatCompletionRequest> ParseChatCompletionRequest(const ApiBody& body,
   request.chat.context.clear();  // belongs to the encoder; a server has no such context
   const Status functions = ReadFunctions(*json, body.text, &request);
   if (!functions) return Unexpected(functions.error());
-  request.strict_fields = StrictFields(*json);
-  if (request.tool_choice.kind == ToolChoice::Kind::kNone) request.chat.tools.clear();
+  if (request.tool_choice.kind == ToolChoice::Kind::kNone) ForbidTools(&request.chat);
   if (request.chat.messages.empty()) {
     reader.Fail("messages", "at least one message", "none");
   }

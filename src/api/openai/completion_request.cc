@@ -93,6 +93,7 @@ Result<CompletionRequest> ParseCompletionRequest(const ApiBody& body, const Requ
   reader.ReadBool("echo", &request.echo);
   request.generation.may_be_empty = request.echo;  // a prompt may only be scored, as in vLLM
   ReadGenerationFields(reader, limits, &request.generation);
+  request.generation.openai_rules = defaults.openai_strict_rules;
   ReadLogprobCount(reader, &request.generation.sampling);
   ReadBestOf(reader, limits, &request);
   reader.ReadBool("add_special_tokens", &request.add_special_tokens);

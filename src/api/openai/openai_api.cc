@@ -132,6 +132,9 @@ ApiResult<ApiCall> PrepareCompletion(const ApiBody& body, const ApiModel& model)
         AddRequest(*std::move(tokens), request->generation, model, &call);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
   }
+  if (auto error = AddConstraint({}, {}, request->generation, model, &call)) {
+    return tl::unexpected<ApiError>(*std::move(error));
+  }
   call.context = std::move(context);
   return call;
 }

@@ -90,7 +90,7 @@ void ReadResponsesTools(FieldReader& reader, std::string_view body, const Reques
   }
   if (request->chat.tool_choice.kind == ToolChoice::Kind::kNone) return;
   request->chat.chat.tools = std::move(tools.tools);
-  request->chat.strict_fields = std::move(tools.strict_fields);
+  request->chat.generation.relaxed = std::move(tools.relaxed);
   request->context.client_tools = std::move(tools.client_tools);
 }
 
@@ -182,13 +182,15 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   FieldReader reader(*json);
   CheckEchoedSizes(reader, body.text);
   ReadResponsesGeneration(reader, limits, &request.chat.generation);
+  request.chat.generation.openai_rules = defaults.openai_strict_rules;
   RefuseUnsupportedFields(reader);
   ReadInclude(reader, &request);
   ReadResponsesReasoning(reader, &request);
   if (const JsonValue* text = reader.FindObject("text")) {
     const JsonValue* format = FieldReader(*text).Find("format");
-    ReadFormat(reader, format, "text.format", &request.chat.generation);
-    if (format != nullptr && format->TextOf("type") == "json_object") {
+    ReadFormat(reader, format, "text.format", FormStrictness::kAsTheFieldSays,
+               &request.chat.generation.form);
+    if (request.chat.generation.form.field == "text.format") {
       request.chat.chat.response_format = std::string(format->SourceIn(body.text));
     }
   }

@@ -95,7 +95,8 @@ class ToolReader {
       result_.tools.push_back({.name = std::string(type->text()),
                                .function_json = fmt::format(
                                    R"({{"name": "{}", "description": "{}", "parameters": {}}})",
-                                   known->type, known->description, known->parameters)});
+                                   known->type, known->description, known->parameters),
+                               .path = path});
       result_.client_tools[std::string(type->text())] = {.name = std::string(type->text()),
                                                          .kind = known->kind};
     } else if (IsIn(kDroppedTools, type->text())) {
@@ -124,16 +125,35 @@ class ToolReader {
     const std::string name = ReadName(tool, path);
     const std::string flat_name = FlatToolName(space, name);
     CheckSchema(tool, path);
-    if (IsStrict(tool)) AddRelaxed(path + ".strict", &result_.strict_fields);
     result_.tools.push_back(
         {.name = flat_name,
-         .function_json = is_custom ? CustomFunction(tool, flat_name) : Function(tool, flat_name)});
+         .function_json = is_custom ? CustomFunction(tool, flat_name) : Function(tool, flat_name),
+         .strict = !is_custom && IsStrict(tool),
+         .path = path + (is_custom ? ".format.definition" : ".parameters")});
+    if (is_custom) ReadCustomFormat(tool, path, &result_.tools.back());
     if (is_custom || !space.empty()) {
       result_.client_tools[flat_name] = {
           .name = name,
           .space = space,
           .kind = is_custom ? ToolKind::kCustom : ToolKind::kFunction};
     }
+  }
+
+  // A regular expression holds for the whole text. Other grammars only stand in the description.
+  void ReadCustomFormat(const JsonValue& tool, const std::string& path, ToolSpec* spec) {
+    spec->text_parameter = kCustomInput;
+    const JsonValue* format = tool.Find("format");
+    if (format == nullptr || !format->IsObject()) return;  // CheckSchema names what is wrong
+    FieldReader fields(*format, path + ".format");
+    const std::string syntax = fields.Text("syntax");
+    std::string definition = fields.Text("definition");
+    const bool is_grammar = !syntax.empty() || format->TextOf("type") == "grammar";
+    if (is_grammar && syntax != "lark" && syntax != "regex") {
+      fields.Fail("syntax", "lark or regex", fields.Find("syntax"));
+    }
+    if (fields.error()) return reader_.Fail(*fields.error());
+    if (syntax == "regex") spec->text_regex = std::move(definition);
+    if (syntax == "lark") AddRelaxed(path + ".format", &result_.relaxed);
   }
 
   std::string ReadName(const JsonValue& tool, const std::string& path) {
@@ -167,8 +187,8 @@ class ToolReader {
     return json + "}";
   }
 
-  // The model was trained on functions only. A grammar is not enforced, so the description shows
-  // it.
+  // The model was trained on functions only. The description shows the grammar, so that the model
+  // knows what it may write.
   std::string CustomFunction(const JsonValue& tool, const std::string& name) const {
     std::string input = "The whole input of the tool, as plain text.";
     const JsonValue* format = tool.Find("format");
@@ -259,11 +279,13 @@ ToolChoice ReadResponsesToolChoice(FieldReader& reader, const ResponsesTools& to
   const std::string_view mode = is_allowed ? choice->TextOf("mode") : choice->text();
   // The model may call any tool or none. The list of tools stays, and with it the beginning of the
   // prompt.
-  if (mode == "auto") return {};
+  const JsonValue* list = is_allowed ? choice->Find("tools") : nullptr;
+  const bool names_none = list == nullptr || (list->IsArray() && list->items().empty());
+  if (mode == "auto" && names_none) return {};
   if (mode == "none") return {.kind = Kind::kNone};
-  if (mode == "required") {
+  if (mode == "auto" || mode == "required") {
     return {
-        .kind = Kind::kRequired,
+        .kind = mode == "auto" ? Kind::kAuto : Kind::kRequired,
         .allowed = is_allowed ? AllowedTools(reader, *choice, tools) : std::vector<std::string>()};
   }
   if (type != "function" && type != "custom" && FindClientRunFunction(type) == nullptr) {

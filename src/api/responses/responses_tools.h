@@ -43,8 +43,8 @@ class CustomInputStream {
 struct ResponsesTools {
   std::vector<ToolSpec> tools{};
   ClientTools client_tools{};
-  std::string strict_fields{};  // ChatCompletionRequest
-  std::string dropped{};        // the path of the first tool that was dropped
+  std::string relaxed{};  // formats that are not enforced, as ApiCall::relaxed
+  std::string dropped{};  // the path of the first tool that was dropped
 };
 
 // Reads "tools" of the object. `source` is the text that it was read from: schemas keep their

@@ -175,7 +175,7 @@ Status BatchRun::SubmitNext() {
   Job& job = *next_;
   while (!job.is_submitted()) {
     Result<std::unique_ptr<RunningRequest>> running =
-        SubmitForced(runner_, job.call, job.call.requests[job.running.size()]);
+        runner_.Submit(job.call.requests[job.running.size()]);
     if (!running && running.error().code == ErrorCode::kResourceExhausted) return {};
     if (!running && running.error().code == ErrorCode::kUnavailable) {
       return Unexpected(running.error());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/common/request_runner.h"
+#include "cli/answer_form.h"
 #include "cli/batch/batch_output.h"
 #include "cli/batch/batch_run.h"
 #include "cli/commands/commands.h"
@@ -65,8 +66,15 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log) {
   if (!files) return Unexpected(files.error());
   const Result<std::int64_t> n_context = ContextLength(command.run, kDefaultContext, files->config);
   if (!n_context) return Unexpected(n_context.error());
-  const Result<ApiModel> api = MakeApiModel(command, *n_context, kMaxChoices, *files, log);
+  Result<ApiModel> api = MakeApiModel(command, *n_context, kMaxChoices, *files, log);
   if (!api) return Unexpected(api.error());
+  const Result<AnswerForm> form = AnswerForm::Read(command.form);
+  if (!form) return Unexpected(form.error());
+  const Result<std::shared_ptr<const Constraint>> constraint =
+      form->Compile(api->compile_constraint, false);
+  if (!constraint) return Unexpected(constraint.error());
+  form->WarnOfRelaxed(constraint->get(), log);
+  api->defaults.form = form->ForRequests();
   const Result<std::string> input = ReadInput(command.input, kMostBatchBytes);
   if (!input) return Unexpected(input.error());
   Result<BatchOutput> output = BatchOutput::Open(command.output, command.input);

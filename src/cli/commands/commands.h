@@ -18,6 +18,7 @@ Status RunCommand(const BatchCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const LogitsCommand& command, RankProcess& ranks, Log& log);
 Status RunCommand(const BenchCommand& command, RankProcess& ranks, Log& log);
 
+Status RunCommand(const ConstrainCommand& command, Log& log);
 Status RunCommand(const DevicesCommand& command, Log& log);
 Status RunCommand(const InspectCommand& command, Log& log);
 Status RunCommand(const TokenizeCommand& command, Log& log);

@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/utf8.h"
+#include "cli/answer_form.h"
 #include "cli/commands/commands.h"
 #include "cli/model_defaults.h"
 #include "cli/request_stats.h"
@@ -13,6 +15,7 @@
 #include "cli/terminal/output.h"
 #include "json/json_value.h"
 #include "json/json_writer.h"
+#include "runtime/model_constraints.h"
 #include "runtime/model_files.h"
 #include "runtime/runtime.h"
 
@@ -158,9 +161,17 @@ Status RunCommand(const GenerateCommand& command, RankProcess& ranks, Log& log) 
   const std::int64_t n_prompt = static_cast<std::int64_t>(prompt->size());
   const Result<std::int64_t> n_context = ContextFor(command, files->config, n_prompt);
   if (!n_context) return Unexpected(n_context.error());
-  const SamplingParameters parameters = MakeSamplingParameters(
+  SamplingParameters parameters = MakeSamplingParameters(
       command.sampling, files->generation, command.sampling.max_tokens.value_or(kMaxTokens));
   if (Status valid = Validate(parameters, files->config.vocab_size); !valid) return valid;
+  const Result<AnswerForm> form = AnswerForm::Read(command.form);
+  if (!form) return Unexpected(form.error());
+  ModelConstraints constraints(*files);
+  Result<std::shared_ptr<const Constraint>> constraint = form->Compile(
+      [&constraints](const ConstraintSpec& spec) { return constraints.Compile(spec); }, false);
+  if (!constraint) return Unexpected(constraint.error());
+  form->WarnOfRelaxed(constraint->get(), log);
+  parameters.constraint = *std::move(constraint);
 
   LoadDisplay display(files->directory, log);
   RuntimeOptions options = {

@@ -16,6 +16,7 @@ void AddGenerate(Command& root, GenerateCommand& options) {
   command.Require("prompt", "TEXT", "The text, or - for standard input", Text(options.prompt));
   command.AddFlag("--no-bos", options.no_bos, "Do not add the begin token to a text without one");
   command.AddFlag("--json", options.json, "One JSON object instead of a stream of text");
+  AddForm(command, options.form);
   AddEngine(command, options);
   command.Add({"--logprobs", "N", "With --json: log probabilities of each token and of the N best",
                Integer(0, 20, options.sampling.n_logprobs)});
@@ -23,6 +24,7 @@ void AddGenerate(Command& root, GenerateCommand& options) {
       "Examples:\n"
       "  fathom generate \"Once upon a time\"\n"
       "  fathom generate --seed 7 --temperature 0.8 -n 100 \"The old witch\"\n"
+      "  fathom generate --schema tale.schema.json \"A tale as JSON: \"\n"
       "  echo \"Far away in the land\" | fathom generate --json --logprobs 3 -");
 }
 
@@ -41,6 +43,7 @@ void AddChat(Command& root, ChatCommand& options) {
                  return Status();
                }});
   AddProfile(command, options.profile);
+  AddForm(command, options.form);
   AddEngine(command, options);
   command.Footer(
       "Type /help for what can be said besides messages. Ctrl-C stops an answer, Ctrl-D leaves.\n"
@@ -136,6 +139,29 @@ void AddParse(Command& root, ParseCommand& options) {
       "Examples:\n"
       "  fathom parse answer.txt\n"
       "  fathom parse --thinking --strict - < answer.txt");
+}
+
+void AddConstrain(Command& root, ConstrainCommand& options) {
+  Command command =
+      root.AddCommand("constrain", "Check a schema, a regular expression or a grammar");
+  Command source = command.AddOneOf("Constraint");
+  source.Add({"--schema", "FILE", "A JSON schema", Text(options.schema)});
+  source.Add({"--regex", "RE", "A regular expression", Text(options.regex)});
+  source.Add({"--grammar", "FILE", "A grammar in GBNF", Text(options.grammar)});
+  source.Add(
+      {"--bench", "DIR", "Measure every schema of a folder with its tests", Text(options.bench)});
+  command.AddFlag("--check", options.check, "Only say whether it can be enforced");
+  command.Add({"--test", "FILE", "Test each line of a file as an answer", Text(options.test)});
+  command.AddFlag("--strict", options.strict,
+                  "Refuse a schema of which not every keyword can be enforced");
+  command.AddFlag("--json", options.json, "One JSON object; with --bench one per file");
+  AddModel(command, options.model);
+  command.Footer(
+      "Exit code 1 if the constraint is refused.\n"
+      "Examples:\n"
+      "  fathom constrain --schema person.json --check\n"
+      "  fathom constrain --schema person.json --test answers.jsonl --json\n"
+      "  fathom constrain --bench schemas --strict");
 }
 
 void AddLogits(Command& root, LogitsCommand& options) {
@@ -254,11 +280,11 @@ void AddBatch(Command& root, BatchCommand& options) {
                   "a stopped run",
                   Text(options.output));
   AddChats(command, options);
+  AddForm(command, options.form);
   AddEngine(command, options);
   command.Footer(
-      "Sampling options hold for requests that do not say otherwise. Ctrl-C stops; the same "
-      "command\n"
-      "goes on. docs/batch.md has the format.\n"
+      "Sampling options and forms hold for requests that do not say otherwise. Ctrl-C stops; the\n"
+      "same command goes on. docs/batch.md has the format.\n"
       "Examples:\n"
       "  fathom batch requests.jsonl answers.jsonl\n"
       "  fathom batch --model DIR --max-sequences 32 --thinking off requests.jsonl answers.jsonl\n"
@@ -281,6 +307,7 @@ void AddCommands(Command root, ParsedCommands& commands) {
   AddInspect(root, commands.inspect);
   AddTokenize(root, commands.tokenize);
   AddEncode(root, commands.encode);
+  AddConstrain(root, commands.constrain);
   AddParse(root, commands.parse);
   AddLogits(root, commands.logits);
   AddLaunch(root, commands.launch);

@@ -27,6 +27,7 @@ struct ParsedCommands {
   LaunchCommand launch;
   PlanCommand plan;
   DevicesCommand devices;
+  ConstrainCommand constrain;
 };
 
 // Adds all commands and the options of the program. `commands` holds the defaults and must outlive

@@ -225,6 +225,30 @@ void AddChats(Command& command, ApiCommand& options) {
        "learned to reason)",
        OnOff(options.thinking)});
   AddProfile(command, options.profile);
+  command.Add({"--tool-grammar", "MODE",
+               "Calls of tools that are not strict: auto (well-formed, with the names of the tools "
+               "and of their parameters), strict (with values as the schemas say) or off (default: "
+               "auto)",
+               OneOf(kToolGrammarNames, options.tool_grammar)});
+  command.AddFlag("--openai-strict-rules", options.openai_strict_rules,
+                  "Refuse strict schemas that OpenAI refuses: the root is an object, objects are "
+                  "closed, all properties are required");
+}
+
+void AddForm(Command& command, FormOptions& form) {
+  command.Add({"--schema", "FILE",
+               "Answers are JSON that this JSON Schema describes; - for standard input",
+               Text(form.schema)});
+  command.Add({.names = "--regex",
+               .value = "RE",
+               .help = "Answers match this regular expression from beginning to end",
+               .read = Text(form.regex),
+               .excludes = {"--schema"}});
+  command.Add({.names = "--grammar",
+               .value = "FILE",
+               .help = "Answers follow this GBNF grammar; - for standard input",
+               .read = Text(form.grammar),
+               .excludes = {"--schema", "--regex"}});
 }
 
 void AddProfile(Command& command, std::string& profile) {

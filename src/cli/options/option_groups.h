@@ -28,6 +28,8 @@ void AddRanks(Command& command, RankOptions& ranks);
 void AddEngine(Command& command, EngineCommand& options);
 // Adds whether chats reason that do not say, and the chat format.
 void AddChats(Command& command, ApiCommand& options);
+// Adds the form of answers: --schema, --regex, --grammar, which exclude each other.
+void AddForm(Command& command, FormOptions& form);
 void AddProfile(Command& command, std::string& profile);
 
 }  // namespace fathom::cli

@@ -71,6 +71,7 @@ ParsedCommands Defaults() {
   commands.inspect.model = model;
   commands.tokenize.model = model;
   commands.encode.model = model;
+  commands.constrain.model = model;
   commands.logits.run = run;
   commands.make_slice.n_threads = run.n_threads;
   commands.bench.run = run;
@@ -103,6 +104,7 @@ Options SelectOptions(const std::string& name, ParsedCommands& commands) {
   select("launch", commands.launch);
   select("plan", commands.plan);
   select("devices", commands.devices);
+  select("constrain", commands.constrain);
   return options;
 }
 

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/common/answer_constraint.h"
 #include "base/tensor.h"
 #include "cli/terminal/log.h"
 #include "runtime/options.h"
@@ -37,10 +38,18 @@ struct EngineCommand {
   SamplingOptions sampling;  // for batch and serve: of requests that do not say otherwise
 };
 
+// The form of answers; at most one of the options is given.
+struct FormOptions {
+  std::optional<std::string> schema;   // a file, or "-" for standard input
+  std::optional<std::string> regex;    // the expression
+  std::optional<std::string> grammar;  // a file, or "-" for standard input
+};
+
 struct GenerateCommand : EngineCommand {
   std::string prompt;   // "-": standard input
   bool no_bos = false;  // leave out the begin token where the text has none
   bool json = false;
+  FormOptions form;
 };
 
 // --think and --thinking: whether the model reasons before it answers, and how hard.
@@ -49,8 +58,9 @@ inline constexpr std::string_view kThinkNames[] = {"off", "high", "max"};
 
 struct ChatCommand : EngineCommand {
   std::string system;
-  std::optional<Think> think;     // missing: as the checkpoint does (GenerationConfig::thinks)
-  std::string profile;            // of the chat format; empty: what the model's directory says
+  std::optional<Think> think;  // missing: as the checkpoint does (GenerationConfig::thinks)
+  std::string profile;         // of the chat format; empty: what the model's directory says
+  FormOptions form;
   bool use_style = true;          // dim the reasoning on a terminal
   std::filesystem::path history;  // file of the messages typed at a terminal; empty: none
 };
@@ -61,13 +71,17 @@ struct ApiCommand : EngineCommand {
   // (GenerationConfig::thinks).
   std::optional<bool> thinking;
   std::string profile;  // of the chat format; empty: what the model's directory says
+  ToolGrammar tool_grammar = ToolGrammar::kAuto;
+  bool openai_strict_rules = false;  // refuse strict schemas that OpenAI refuses
 };
+inline constexpr std::string_view kToolGrammarNames[] = {"auto", "strict", "off"};
 
 struct BatchCommand : ApiCommand {
   BatchCommand() { engine.max_sequences = 8; }
 
   std::string input;   // "-": standard input
   std::string output;  // "-": standard output
+  FormOptions form;    // of requests that ask for none
 };
 
 // The log of each request.
@@ -121,6 +135,18 @@ struct TokenizeCommand {
   std::optional<std::string> decode;  // ids or a file of ids to turn into text instead
   bool ids_only = false;
   bool plain_text = false;  // special tokens are text like any other
+};
+
+struct ConstrainCommand {
+  std::filesystem::path model;
+  std::string schema;  // a file; one of schema, regex, grammar and bench
+  std::string regex;
+  std::string grammar;  // a file
+  std::string bench;    // a directory of schemas with tests
+  std::string test;     // a file of texts, one on each line
+  bool check = false;   // only compile
+  bool strict = false;
+  bool json = false;
 };
 
 struct EncodeCommand {
@@ -241,7 +267,8 @@ struct Options {
   std::vector<std::string> dropped;  // options of other servers that mean nothing here
   std::variant<GenerateCommand, ChatCommand, ServeCommand, BatchCommand, InspectCommand,
                TokenizeCommand, EncodeCommand, ParseCommand, LogitsCommand, MakeSliceCommand,
-               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand, DevicesCommand>
+               BenchCommand, BenchServeCommand, LaunchCommand, PlanCommand, DevicesCommand,
+               ConstrainCommand>
       command;
 };
 

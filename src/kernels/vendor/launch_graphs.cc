@@ -10,7 +10,7 @@
 namespace fathom {
 namespace {
 
-// What lies before the arguments of a launch. All bytes count when lists are compared.
+// The bytes before the arguments of a launch. All bytes count when lists are compared.
 struct LaunchHeader {
   void* function;
   unsigned grid_x, grid_y, threads, shared_bytes;

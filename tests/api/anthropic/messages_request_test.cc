@@ -125,11 +125,20 @@ TEST(MessagesRequestTest, Thinking) {
 
 TEST(MessagesRequestTest, FormatsOfTheOutput) {
   const std::string format = R"({"type": "json_schema", "schema": {"type": "object"}})";
-  EXPECT_EQ(ErrorOf(R"("output_config": {"format": )" + format + "}"),
-            "output_config.format: not supported yet");
-  EXPECT_EQ(ErrorOf(R"("output_format": )" + format), "output_format: not supported yet");
+  for (const std::string& field :
+       {R"("output_config": {"format": )" + format + "}", R"("output_format": )" + format}) {
+    const ChatCompletionRequest request = ParseFields(field);
+    const ContentForm& form = request.generation.form;
+    EXPECT_EQ(form.constraint.kind, ContentConstraint::Kind::kJsonSchema);
+    EXPECT_TRUE(form.constraint.strict) << "always, in this API";
+    EXPECT_EQ(form.path, form.field + ".schema");
+    EXPECT_EQ(request.chat.response_format, format) << "the prompt shows it";
+  }
+  EXPECT_EQ(
+      ErrorOf(R"("output_config": {"format": )" + format + R"(}, "output_format": )" + format),
+      "output_format: expected one form of the answer, found output_config.format as well");
   EXPECT_EQ(ErrorOf(R"("output_config": {"format": {"type": "xml"}})"),
-            R"(output_config.format.type: expected text or json_schema, found "xml")");
+            R"(output_config.format.type: expected text, json_object or json_schema, found "xml")");
   EXPECT_EQ(ErrorOf(R"("output_config": {"format": 1})"),
             "output_config.format: expected an object with a type, found 1");
   ParseFields(R"("output_config": {"format": null}, "output_format": {"type": "text"})");
@@ -436,8 +445,8 @@ TEST_F(MessagesBodiesTest, Errors) {
   EXPECT_EQ(error.status, 400);
   EXPECT_EQ(error.param, "output_config.effort");
   error = ErrorOf(start + R"("output_config": {"format": {"type": "json_schema"}}})");
-  EXPECT_EQ(error.code, "unsupported_parameter");
-  EXPECT_EQ(error.param, "output_config.format");
+  EXPECT_EQ(error.code, "invalid_value");
+  EXPECT_EQ(error.param, "output_config.format.schema");
   model_.limits.max_context = 3;
   error = ErrorOf(start + R"("stream": true})");
   ASSERT_TRUE(error.overflow);

@@ -184,7 +184,7 @@ TEST_F(ResponsesConversationTest, ErrorsNameTheFieldsOfThisApi) {
             "input[0].content[0].type");
   EXPECT_EQ(param_of(R"({"input": "", "previous_response_id": "resp_0"})"), "previous_response_id");
   EXPECT_EQ(param_of(R"({"input": "", "text": {"format": {"type": "json_schema"}}})"),
-            "text.format");
+            "text.format.schema");
   model_.limits.max_context = 3;
   EXPECT_EQ(param_of(R"({"input": "a b c d e f g"})"), "input");
 }

@@ -1,0 +1,251 @@
+#include "api/common/answer_constraint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "api/common/openai_rules.h"
+#include "base/utf8.h"
+
+namespace fathom {
+namespace {
+
+using CallKind = ToolConstraint::Kind;
+
+// Longest pointer, keyword or reason of an error, in bytes: a schema may have keys of any length.
+constexpr std::size_t kMaxIssueBytes = 500;
+
+// As many as values in an enum, and as long as a schema.
+constexpr std::size_t kMaxChoiceTexts = 50'000;
+constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 20;
+
+bool HasForm(const ContentForm& form) {
+  return form.constraint.kind != ContentConstraint::Kind::kNone;
+}
+
+bool IsStrictTool(const ToolSpec& tool) { return tool.strict || !tool.text_regex.empty(); }
+
+// The compiler bounds schemas, expressions and grammars.
+bool IsTooLarge(const ContentConstraint& content) {
+  std::size_t n_bytes = 0;
+  for (const std::string& choice : content.choices) n_bytes += choice.size();
+  return content.choices.size() > kMaxChoiceTexts || n_bytes > kMaxChoiceBytes;
+}
+
+// Whether something in the request asks for a constraint on calls.
+bool AsksForCalls(const CallableTools& callable) {
+  return callable.is_required || callable.is_restricted ||
+         std::any_of(callable.tools.begin(), callable.tools.end(), IsStrictTool);
+}
+
+// A part of a request with a schema, an expression or a grammar.
+struct ConstraintSource {
+  std::string path{};     // in the request
+  std::string pointer{};  // from the root of the schema, or a place in the text
+};
+
+// Tells which part of the request a pointer of the compiler belongs to: those of the content begin
+// with "content" or nothing, those of tools with "tools[2]" or "2".
+class ConstraintSources {
+ public:
+  // `tool_paths`: of spec.tools.tools.
+  ConstraintSources(const ConstraintSpec& spec, const ContentForm& form,
+                    const std::vector<std::string>& tool_paths)
+      : has_content_(spec.content.kind != ContentConstraint::Kind::kNone),
+        form_(form),
+        tool_paths_(tool_paths) {}
+
+  ConstraintSource Find(std::string_view pointer) const {
+    constexpr std::string_view kContent = "content";
+    if (pointer.starts_with(kContent)) pointer.remove_prefix(kContent.size());
+    if (std::optional<ConstraintSource> of_tool = FindTool(pointer)) return *std::move(of_tool);
+    return {has_content_ ? form_.path : std::string("tools"), std::string(pointer)};
+  }
+
+ private:
+  std::optional<ConstraintSource> FindTool(std::string_view pointer) const {
+    constexpr std::string_view kTools = "tools[";
+    std::string_view rest = pointer;
+    if (rest.starts_with(kTools)) rest.remove_prefix(kTools.size());
+    std::size_t index = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
+    if (error != std::errc() || index >= tool_paths_.size()) return std::nullopt;
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    if (pointer.starts_with(kTools)) {
+      if (!rest.starts_with(']')) return std::nullopt;
+      rest.remove_prefix(1);
+    } else if (!rest.empty() && !rest.starts_with('/')) {
+      return std::nullopt;  // "line:column"
+    }
+    return ConstraintSource{tool_paths_[index], std::string(rest)};
+  }
+
+  const bool has_content_;
+  const ContentForm& form_;
+  const std::vector<std::string>& tool_paths_;
+};
+
+ApiError MakeConstraintError(ConstraintErrorCode code, const std::string& path,
+                             std::string_view message, std::vector<ConstraintIssue> issues) {
+  for (ConstraintIssue& issue : issues) {
+    for (std::string* text : {&issue.pointer, &issue.keyword, &issue.reason}) {
+      *text = ShortenedUtf8(*text, kMaxIssueBytes);
+    }
+  }
+  return {.status = 400,
+          .message = fmt::format("{}: {}", path, ShortenedUtf8(message, kMaxIssueBytes)),
+          .type = "invalid_request_error",
+          .param = path,
+          .code = std::string(Name(code)),
+          .issues = std::move(issues)};
+}
+
+// The error of the compiler in the names of the request: of the first part with an issue.
+ApiError ToApiError(ConstraintError error, const ConstraintSources& sources) {
+  const std::string first = error.issues.empty() ? "" : error.issues.front().pointer;
+  const std::string path = sources.Find(first).path;
+  std::vector<ConstraintIssue> issues;
+  for (ConstraintIssue& issue : error.issues) {
+    ConstraintSource source = sources.Find(issue.pointer);
+    if (source.path != path || issues.size() >= kMaxIssues) continue;
+    issue.pointer = std::move(source.pointer);
+    issues.push_back(std::move(issue));
+  }
+  return MakeConstraintError(error.code, path, error.message, std::move(issues));
+}
+
+// A path for a header: printable ASCII, other bytes as %XX.
+std::string HeaderText(std::string_view path) {
+  std::string text;
+  for (const char c : path.substr(0, kMaxIssueBytes)) {
+    if (c > ' ' && c < 0x7f && c != ',' && c != '%') {
+      text += c;
+    } else {
+      text += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return text;
+}
+
+ToolConstraint MakeToolConstraint(const CallableTools& callable, bool all_are_strict,
+                                  std::vector<std::string>* paths) {
+  ToolConstraint constraint = {.kind = callable.is_required ? CallKind::kRequired : CallKind::kAuto,
+                               .parallel = callable.parallel};
+  std::set<std::string_view> names;
+  for (const ToolSpec& tool : callable.tools) {
+    if (!names.insert(tool.name).second) continue;
+    const Result<JsonValue> function = ParseJson(tool.function_json);
+    const JsonValue* parameters = function ? function->Find("parameters") : nullptr;
+    ToolSchema schema = {.name = tool.name,
+                         .parameters = parameters == nullptr ? JsonValue() : *parameters,
+                         .strict = tool.strict || all_are_strict,
+                         .raw_regex = tool.text_regex};
+    if (!tool.text_parameter.empty()) schema.raw_parameter = tool.text_parameter;
+    constraint.tools.push_back(std::move(schema));
+    paths->push_back(tool.path);
+  }
+  return constraint;
+}
+
+std::optional<ApiError> CheckOpenAiRules(const ConstraintSpec& spec, const ContentForm& form,
+                                         const std::vector<std::string>& tool_paths) {
+  const auto check = [](const JsonValue& schema,
+                        const std::string& path) -> std::optional<ApiError> {
+    std::vector<ConstraintIssue> issues = BrokenOpenAiRules(schema);
+    if (issues.empty()) return std::nullopt;
+    const std::string message =
+        fmt::format("{}: {}", issues.front().keyword, issues.front().reason);
+    return MakeConstraintError(ConstraintErrorCode::kInvalidSchema, path, message,
+                               std::move(issues));
+  };
+  if (spec.content.kind == ContentConstraint::Kind::kJsonSchema && spec.content.strict) {
+    if (std::optional<ApiError> error = check(spec.content.schema, form.path)) return error;
+  }
+  for (std::size_t i = 0; i < spec.tools.tools.size(); ++i) {
+    const ToolSchema& tool = spec.tools.tools[i];
+    if (!tool.strict || tool.raw_parameter) continue;
+    if (std::optional<ApiError> error = check(tool.parameters, tool_paths[i])) return error;
+  }
+  return std::nullopt;
+}
+
+// Returns the field of the request that asks for a constraint.
+std::string FieldThatAsks(const ContentForm& form, const CallableTools& callable) {
+  if (HasForm(form)) return form.field;
+  if (callable.is_required || callable.is_restricted) return "tool_choice";
+  const auto strict = std::find_if(callable.tools.begin(), callable.tools.end(), IsStrictTool);
+  return strict == callable.tools.end() ? "tools" : strict->path;
+}
+
+}  // namespace
+
+ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
+                                                   const CallableTools& callable,
+                                                   const AnswerStart& start,
+                                                   const ConstraintRules& rules,
+                                                   const CompileConstraint& compile) {
+  const bool all_are_strict = rules.tool_grammar == ToolGrammar::kStrict;
+  const bool is_asked =
+      HasForm(form) || AsksForCalls(callable) || (all_are_strict && !callable.tools.empty());
+  const bool is_off = rules.tool_grammar == ToolGrammar::kOff || !compile;
+  if (!is_asked && (callable.tools.empty() || is_off)) return CompiledConstraint();
+  if (start.has_calls && HasForm(form)) {
+    return tl::unexpected<ApiError>(MakeConstraintError(
+        ConstraintErrorCode::kUnsatisfiableSchema, "messages",
+        "an answer whose calls have begun has no form", {{.reason = "the answer has calls"}}));
+  }
+  if (start.has_calls) return CompiledConstraint();  // which end the answer
+  if (!compile) {
+    return UnexpectedApiError(
+        {ErrorCode::kUnsupported, fmt::format("{}: this server cannot hold answers to a form",
+                                              FieldThatAsks(form, callable))});
+  }
+  ConstraintSpec spec = {.in_reasoning = start.in_reasoning, .prefill = start.prefill};
+  std::vector<std::string> tool_paths;
+  if (!callable.tools.empty()) {
+    spec.tools = MakeToolConstraint(callable, all_are_strict, &tool_paths);
+  }
+  // An answer that is a block of calls has no content.
+  if (!callable.is_required) spec.content = form.constraint;
+  spec.content.layout = form.constraint.layout;
+  if (rules.openai) {
+    std::optional<ApiError> error = CheckOpenAiRules(spec, form, tool_paths);
+    if (error) return tl::unexpected<ApiError>(*std::move(error));
+  }
+  if (IsTooLarge(spec.content)) {
+    return tl::unexpected<ApiError>(MakeConstraintError(
+        ConstraintErrorCode::kTooLarge, form.path,
+        fmt::format("expected at most {} choices of {} bytes in all, found more", kMaxChoiceTexts,
+                    kMaxChoiceBytes),
+        {{.reason = "too many or too long choices"}}));
+  }
+  const auto start_time = std::chrono::steady_clock::now();
+  ConstraintResult<std::shared_ptr<const Constraint>> compiled = compile(spec);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start_time;
+  if (!compiled && !is_asked) return CompiledConstraint{.relaxed = {"tools"}};
+  const ConstraintSources sources(spec, form, tool_paths);
+  if (!compiled && !spec.prefill.empty()) {
+    ConstraintError error = std::move(compiled.error());
+    spec.prefill.clear();
+    compiled = compile(spec);
+    if (compiled) {
+      return tl::unexpected<ApiError>(
+          MakeConstraintError(error.code, "messages", error.message, std::move(error.issues)));
+    }
+  }
+  if (!compiled) return tl::unexpected<ApiError>(ToApiError(std::move(compiled.error()), sources));
+  CompiledConstraint constraint = {.constraint = *std::move(compiled), .seconds = time.count()};
+  if (constraint.constraint == nullptr) return constraint;
+  for (const std::string& pointer : constraint.constraint->relaxed()) {
+    const ConstraintSource source = sources.Find(pointer);
+    constraint.relaxed.push_back(HeaderText(source.path + source.pointer));
+  }
+  return constraint;
+}
+
+}  // namespace fathom

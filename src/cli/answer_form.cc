@@ -1,0 +1,76 @@
+#include "cli/answer_form.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
+
+#include "base/utf8.h"
+#include "cli/terminal/output.h"
+#include "json/json_value.h"
+
+namespace fathom::cli {
+namespace {
+
+// The limit of a schema and of a grammar (docs/spec/constrained.md 1.2), with room for blanks.
+constexpr std::size_t kMostFormBytes = std::size_t{4} << 20;
+
+ErrorCode CodeOf(ConstraintErrorCode code) {
+  return code == ConstraintErrorCode::kUnsupportedSchema ? ErrorCode::kUnsupported
+                                                         : ErrorCode::kInvalidArgument;
+}
+
+}  // namespace
+
+Result<AnswerForm> AnswerForm::Read(const FormOptions& options) {
+  AnswerForm form;
+  ContentConstraint& content = form.content_;
+  if (options.regex) {
+    form.source_ = "--regex";
+    content.kind = ContentConstraint::Kind::kRegex;
+    content.text = *options.regex;
+    return form;
+  }
+  const bool is_schema = options.schema.has_value();
+  if (!is_schema && !options.grammar) return form;
+  const std::string& path = is_schema ? *options.schema : *options.grammar;
+  const char* const option = is_schema ? "--schema" : "--grammar";
+  form.source_ = fmt::format("{}: {}", option, path);
+  Result<std::string> text = ReadInput(path, kMostFormBytes);
+  if (!text) return MakeError(text.error().code, "{}: {}", option, text.error().message);
+  if (!is_schema) {
+    content.kind = ContentConstraint::Kind::kGbnf;
+    content.text = *std::move(text);
+    return form;
+  }
+  Result<JsonValue> schema = ParseJson(*text);
+  if (!schema) {
+    return MakeError(schema.error().code, "{}: {}", form.source_, schema.error().message);
+  }
+  content.kind = ContentConstraint::Kind::kJsonSchema;
+  content.schema = *std::move(schema);
+  return form;
+}
+
+ContentForm AnswerForm::ForRequests() const {
+  return {.constraint = content_, .field = source_, .path = source_};
+}
+
+Result<std::shared_ptr<const Constraint>> AnswerForm::Compile(const CompileConstraint& compile,
+                                                              bool in_reasoning) const {
+  if (content_.kind == ContentConstraint::Kind::kNone) return nullptr;
+  const ConstraintResult<std::shared_ptr<const Constraint>> compiled =
+      compile({.content = content_, .in_reasoning = in_reasoning});
+  if (compiled) return *compiled;
+  const ConstraintError& error = compiled.error();
+  return MakeError(CodeOf(error.code), "{}: {} ({})", source_, error.message, Name(error.code));
+}
+
+void AnswerForm::WarnOfRelaxed(const Constraint* constraint, Log& log) const {
+  if (constraint == nullptr) return;
+  for (const std::string& pointer : constraint->relaxed()) {
+    log.Warn("{}: not enforced: {}", source_, pointer);
+  }
+}
+
+}  // namespace fathom::cli

@@ -1,0 +1,88 @@
+#include "measure/constrain/constraint_check.h"
+
+#include <chrono>
+#include <utility>
+
+namespace fathom {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double MicrosecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(SteadyClock::now() - begin).count();
+}
+
+}  // namespace
+
+std::string_view ConstraintCheck::Outcome() const {
+  if (!error) return "ok";
+  switch (error->code) {
+    case ConstraintErrorCode::kUnsupportedSchema:
+      return "unsupported";
+    case ConstraintErrorCode::kInvalidSchema:
+    case ConstraintErrorCode::kInvalidGrammar:
+      return "invalid";
+    case ConstraintErrorCode::kUnsatisfiableSchema:
+      return "unsatisfiable";
+    case ConstraintErrorCode::kTooLarge:
+      return "too_large";
+  }
+  return "invalid";
+}
+
+ConstraintChecker::ConstraintChecker(const Tokenizer& tokenizer, std::int64_t vocab_size, Token eos)
+    : tokenizer_(tokenizer),
+      eos_(eos),
+      vocabulary_(ConstraintVocabulary::Make(tokenizer, vocab_size, std::vector<Token>{eos})) {}
+
+ConstraintCheck ConstraintChecker::Compile(const ContentConstraint& content) {
+  ConstraintCheck check;
+  ConstraintCompiler compiler(vocabulary_);
+  const SteadyClock::time_point begin = SteadyClock::now();
+  ConstraintResult<std::shared_ptr<const Constraint>> constraint =
+      compiler.Compile({.content = content});
+  check.compile_us = MicrosecondsSince(begin);
+  constraint_ = nullptr;
+  if (!constraint) {
+    check.error = std::move(constraint.error());
+    return check;
+  }
+  constraint_ = *std::move(constraint);
+  check.relaxed = constraint_->relaxed();
+  return check;
+}
+
+TextResult ConstraintChecker::Test(std::string_view text) const {
+  TextResult result;
+  const Result<std::vector<Token>> tokens = tokenizer_.Encode(text, SpecialTokens::kPlainText);
+  if (!tokens) {
+    result.error = tokens.error().message;
+    return result;
+  }
+  ConstraintState state = constraint_->Begin();
+  std::int64_t byte = 0;
+  for (std::size_t i = 0; i <= tokens->size(); ++i) {
+    const Token token = i < tokens->size() ? (*tokens)[i] : eos_;
+    const SteadyClock::time_point begin = SteadyClock::now();
+    const Result<TokenMask> mask = constraint_->Mask(state);
+    result.mask_us.push_back(MicrosecondsSince(begin));
+    if (!mask || !mask->Allows(token)) {
+      if (!mask) result.error = mask.error().message;
+      result.refused_byte = byte;
+      return result;
+    }
+    if (i == tokens->size()) break;
+    Result<ConstraintState> next = constraint_->Advance(state, token);
+    if (!next) {
+      result.error = next.error().message;
+      result.refused_byte = byte;
+      return result;
+    }
+    state = *std::move(next);
+    byte += static_cast<std::int64_t>(tokenizer_.TokenBytes(token).size());
+  }
+  result.accepted = true;
+  return result;
+}
+
+}  // namespace fathom

@@ -1,0 +1,18 @@
+#include "runtime/model_constraints.h"
+
+namespace fathom {
+
+ConstraintCompiler& ModelConstraints::compiler() {
+  std::call_once(made_, [this] {
+    compiler_ = std::make_unique<ConstraintCompiler>(
+        ConstraintVocabulary::Make(files_.tokenizer, files_.config.vocab_size, files_.EosTokens()));
+  });
+  return *compiler_;
+}
+
+ConstraintResult<std::shared_ptr<const Constraint>> ModelConstraints::Compile(
+    const ConstraintSpec& spec) {
+  return compiler().Compile(spec);
+}
+
+}  // namespace fathom

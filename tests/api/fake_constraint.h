@@ -1,0 +1,74 @@
+// FakeConstraint: remembers what it was compiled from, and allows everything. Tests of requests ask
+// it what the compiler was asked for.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/common/answer_constraint.h"
+#include "constraint/constraint.h"
+#include "engine/request.h"
+
+namespace fathom::testing {
+
+class FakeConstraint final : public Constraint {
+ public:
+  FakeConstraint(ConstraintSpec asked, std::vector<std::string> relaxed)
+      : spec(std::move(asked)), relaxed_(std::move(relaxed)) {}
+
+  ConstraintState Begin() const override { return {}; }
+  Result<TokenMask> Mask(const ConstraintState&) const override { return TokenMask(); }
+  Result<ConstraintState> Advance(const ConstraintState& state, Token) const override {
+    return state;
+  }
+  // No test reads text without tokens.
+  Result<ConstraintState> AdvanceText(const ConstraintState& state,
+                                      std::string_view /*text*/) const override {
+    return state;
+  }
+  bool Allows(const ConstraintState&, Token) const override { return true; }
+  bool CanEnd(const ConstraintState&) const override { return true; }
+  const std::vector<std::string>& relaxed() const override { return relaxed_; }
+  std::size_t memory() const override { return 0; }
+
+  const ConstraintSpec spec;
+
+ private:
+  const std::vector<std::string> relaxed_;
+};
+
+// Sets the result of the next compilations. One thread.
+struct FakeCompiler {
+  std::vector<std::string> relaxed{};
+  std::optional<ConstraintError> error{};
+  std::string refused_prefill{};  // an answer that begins so is an error
+  int n_compiled = 0;
+
+  // The compiler must outlive the function.
+  CompileConstraint Function() {
+    return
+        [this](const ConstraintSpec& spec) -> ConstraintResult<std::shared_ptr<const Constraint>> {
+          ++n_compiled;
+          if (!refused_prefill.empty() && spec.prefill == refused_prefill) {
+            return tl::unexpected<ConstraintError>(
+                ConstraintError{.code = ConstraintErrorCode::kUnsatisfiableSchema,
+                                .message = "not so",
+                                .issues = {{.reason = "not so"}}});
+          }
+          if (error) return tl::unexpected<ConstraintError>(*error);
+          return std::make_shared<const FakeConstraint>(spec, relaxed);
+        };
+  }
+};
+
+// The spec behind a constraint that a FakeCompiler has made; one that asks for nothing if there is
+// none.
+inline ConstraintSpec SpecOf(const std::shared_ptr<const Constraint>& constraint) {
+  const auto* fake = dynamic_cast<const FakeConstraint*>(constraint.get());
+  return fake == nullptr ? ConstraintSpec() : fake->spec;
+}
+
+}  // namespace fathom::testing

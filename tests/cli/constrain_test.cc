@@ -1,0 +1,97 @@
+// fathom constrain: compiles, tests texts, and measures folders of schemas.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/cli/program.h"
+#include "tests/testing/shared_data.h"
+
+namespace fathom::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class ConstrainTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = directory_.path() / name;
+    std::ofstream(path) << text;
+    return path.string();
+  }
+
+  TemporaryDirectory directory_;
+};
+
+constexpr const char* kPerson =
+    R"({"type": "object", "properties": {"name": {"type": "string", "maxLength": 5},)"
+    R"( "age": {"type": "integer", "minimum": 0}}, "required": ["name"]})";
+
+TEST_F(ConstrainTest, TestsEachLine) {
+  const std::string schema = Write("person.json", kPerson);
+  const std::string texts = Write("texts.jsonl",
+                                  "{\"name\":\"Bob\",\"age\":7}\n"
+                                  "{\"name\":\"Robert\"}\n"
+                                  "{\"age\":7}\n"
+                                  "{\"name\":\"Bob\"\n");
+  const ProgramRun run =
+      RunProgram({"constrain", "--schema", schema, "--test", texts, "--strict", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const Json object = Json::parse(run.out);
+  EXPECT_EQ(object["compile"], "ok");
+  EXPECT_GT(object["compile_us"], 0);
+  ASSERT_EQ(object["results"].size(), 4u);
+  const bool accepted[] = {true, false, false, false};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(object["results"][i]["accepted"], accepted[i]) << i;
+    EXPECT_FALSE(object["results"][i]["mask_us"].empty()) << i;
+  }
+  EXPECT_EQ(object["results"][3]["refused_byte"], 13) << "the end comes too early";
+}
+
+TEST_F(ConstrainTest, SaysWhyAConstraintIsRefused) {
+  const std::string schema =
+      Write("schema.json", R"({"properties": {"a": {"$ref": "https://example.com/x"}}})");
+  const ProgramRun run = RunProgram({"constrain", "--schema", schema, "--strict", "--json"});
+  EXPECT_EQ(run.exit_code, 1);
+  const Json object = Json::parse(run.out);
+  EXPECT_EQ(object["compile"], "unsupported");
+  EXPECT_EQ(object["errors"][0]["pointer"], "/properties/a");
+  EXPECT_EQ(object["errors"][0]["keyword"], "$ref");
+
+  const ProgramRun regex = RunProgram({"constrain", "--regex", "(?<=a)b", "--check"});
+  EXPECT_EQ(regex.exit_code, 1);
+  EXPECT_THAT(regex.out, HasSubstr("unsupported"));
+  const ProgramRun grammar =
+      RunProgram({"constrain", "--grammar", Write("g.gbnf", "root ::= a\n"), "--check"});
+  EXPECT_EQ(grammar.exit_code, 1);
+  EXPECT_THAT(grammar.out, HasSubstr("1:10"));
+}
+
+TEST_F(ConstrainTest, MeasuresAFolder) {
+  Write("a.json", R"({"schema": )" + std::string(kPerson) +
+                      R"(, "tests": [{"data": {"age": 1, "name": "x"}, "valid": true},)"
+                      R"( {"data": {"age": -1, "name": "x"}, "valid": false}]})");
+  Write("b.json", R"({"schema": {"anyOf": [{"required": ["x"], "properties": {"b": true}},)"
+                  R"( {"type": "null"}]}, "tests": [{"data": {"x": 1, "b": 2}, "valid": true}]})");
+  const ProgramRun run =
+      RunProgram({"constrain", "--bench", directory_.path().string(), "--strict", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const std::size_t end = run.out.find('\n');
+  const Json first = Json::parse(run.out.substr(0, end));
+  const Json second = Json::parse(run.out.substr(end + 1));
+  EXPECT_EQ(first["file"], "a.json");
+  EXPECT_EQ(first["results"][0]["accepted"], true) << "keys in the order of the schema";
+  EXPECT_EQ(first["results"][1]["accepted"], false);
+  EXPECT_EQ(second["file"], "b.json");
+  EXPECT_EQ(second["results"][0]["accepted"], true);
+
+  const ProgramRun sums = RunProgram({"constrain", "--bench", directory_.path().string()});
+  EXPECT_THAT(sums.out, HasSubstr("2 schemas: 2 compiled, 2 passing; 0 valid texts refused, 0"));
+}
+
+}  // namespace
+}  // namespace fathom::testing
