@@ -178,7 +178,7 @@ Status CheckOne(const ConstrainCommand& command, ConstraintChecker& checker) {
   const Result<ContentConstraint> content = ReadContent(command);
   if (!content) return Unexpected(content.error());
   std::vector<std::string> lines;
-  if (!command.test.empty()) {
+  if (!command.check && !command.test.empty()) {
     const Result<std::string> texts = ReadInput(command.test);
     if (!texts) return Unexpected(texts.error());
     for (std::size_t begin = 0; begin < texts->size();) {
