@@ -126,9 +126,7 @@ class JsonSchemaSuite : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(JsonSchemaSuite, AcceptsNoInvalidInstance) {
-  const auto root = testing::SharedData(std::string("json_schema/tests/") + GetParam());
-  const auto data =
-      root ? root : testing::SharedData(std::string("data/json_schema/tests/") + GetParam());
+  const auto data = testing::SharedData(std::string("data/json_schema/tests/") + GetParam());
   if (!data) GTEST_SKIP() << testing::kNoSharedData;
   SuiteCounts all;
   SuiteCounts required;
