@@ -171,11 +171,12 @@ ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape, bool 
     const ExpressionId parts[] = {quote, SpellLiterals(pool(), *literals, TextSpelling::kJson),
                                   quote};
     const ExpressionId body = pool().Concat(parts);
-    return literals->size() > kFewLiterals ? Shared("enum", body) : body;
+    return literals->size() > kFewLiterals && !unique ? Shared("enum", body) : body;
   }
   const ExpressionId text = WithoutForbidden(tests.Express(json_writer_, shape, true));
   const ExpressionId parts[] = {quote, text, quote};
-  return Shared("string", pool().Concat(parts));
+  // The matcher compares texts that a unique call reads itself, not in rules that it calls.
+  return unique ? pool().Concat(parts) : Shared("string", pool().Concat(parts));
 }
 
 ExpressionId JsonRules::RawText(TextTests& tests, const StringShape& shape) {
