@@ -191,8 +191,6 @@ void SchemaReader::ReadFormat(PlaceId place, ValueSet& values) {
   }
   if (FindStringFormat(name)) {
     AddFormat(name, values);
-  } else if (IsUnsupportedStandardFormat(name) && !values.strings.empty()) {
-    Unsupported(place, "format", fmt::format("expected another format than {}", name), values);
   } else {
     report_.Ignored(document_.Pointer(place), "format");
   }

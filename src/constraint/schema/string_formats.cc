@@ -173,8 +173,4 @@ std::optional<StringFormat> FindStringFormat(std::string_view name) {
   return std::nullopt;
 }
 
-bool IsUnsupportedStandardFormat(std::string_view name) {
-  return name == "idn-email" || name == "idn-hostname" || name == "regex";
-}
-
 }  // namespace fathom
