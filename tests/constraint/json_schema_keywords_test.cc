@@ -157,8 +157,12 @@ TEST(JsonSchemaArrays, UniqueItems) {
                 R"({"type":"array","items":{"enum":["a","b"]},"uniqueItems":true,"minItems":3})")
                 .Error(),
             "unsatisfiable_schema  ");
-  CompiledSchema objects(R"({"a":{},"items":{"type":"object"},"uniqueItems":true})");
-  EXPECT_EQ(objects.Error(), "unsupported_schema  uniqueItems");
+  CompiledSchema contains(R"({"a":{},"items":{"contains":{"const":1}},"uniqueItems":true})");
+  EXPECT_EQ(contains.Error(), "unsupported_schema  uniqueItems");
+  CompiledSchema orders(R"({"type":"array","uniqueItems":true,"items":{"anyOf":[)"
+                        R"({"properties":{"x":{"properties":{"a":{},"b":{}}}}},)"
+                        R"({"properties":{"x":{"properties":{"b":{},"a":{}}}}}]}})");
+  EXPECT_EQ(orders.Error(), "unsupported_schema  uniqueItems");
 }
 
 // Formats that docs/spec/constrained.md 2.2 does not list are annotations, also where strict.
