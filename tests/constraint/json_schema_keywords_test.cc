@@ -178,6 +178,16 @@ TEST(JsonSchemaStrings, OtherFormatsAnnotate) {
   }
 }
 
+// Draft 7 may assert it; later drafts annotate.
+TEST(JsonSchemaStrings, JsonContent) {
+  ExpectTexts(R"({"type":"string","contentMediaType":"application/json","maxLength":40})",
+              {R"("{\"a\": [1, -2.5e+3, \"x\\n\"]}")", R"("[]")", R"(" null ")", R"("{}")"},
+              {R"("")", R"("{:}")", R"("[1,]")", R"("{\"a\"}")", R"("01")", R"("nul")"});
+  ExpectTexts(R"({"$schema":"https://json-schema.org/draft/2020-12/schema","type":"string",)"
+              R"("contentMediaType":"application/json"})",
+              {R"("{:}")"}, {"1"});
+}
+
 TEST(JsonSchemaStrings, RegexFormat) {
   ExpectTexts(R"({"type":"string","format":"regex"})",
               {R"x("")x", R"x("^(?:a|b)*?c{2,}$")x", R"x("[^a-z0-9_.-]+\\.js$")x",
