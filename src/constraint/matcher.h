@@ -124,6 +124,7 @@ class Matcher {
   bool MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
   void RemoveRepeating(MatcherState& state);
   bool CanDiffer(const Leaf& leaf);
+  bool DiffersAtOnce(const Leaf& leaf, int depth);
   bool CanDifferAt(const Leaf& leaf, int depth);
   bool TakesOtherByte(const MatcherState& state, const ByteSet& known, MatcherState& to);
 

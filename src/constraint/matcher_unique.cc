@@ -100,9 +100,26 @@ bool Matcher::TakesOtherByte(const MatcherState& state, const ByteSet& known, Ma
   return false;
 }
 
+// True if a byte leads away from the texts and stays within the leaf's rule: the usual case, which
+// needs no search.
+bool Matcher::DiffersAtOnce(const Leaf& leaf, int depth) {
+  const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
+  if (scope->is_ascending || scope->depth != depth) return false;
+  const ByteSet known = FirstBytes(*leaf.unique);
+  const PlainPlace from = {.state = leaf.state, .count = leaf.count};
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto byte = static_cast<std::uint8_t>(value);
+    PlainPlace to;
+    if (known.Has(byte)) continue;
+    if (StepPlain(RuleOf(leaf), from, byte, to) == PlainStep::kPlain) return true;
+  }
+  return false;
+}
+
 // Follows the earlier texts until some byte, or the end of the call, leads away from them. The
 // steps compare the texts of inner scopes, so that what they reach can be ended.
 bool Matcher::CanDifferAt(const Leaf& leaf, int depth) {
+  if (DiffersAtOnce(leaf, depth)) return true;
   const int outer_search = std::exchange(searched_depth_, depth);
   const bool outer_ended = search_ended_;
   bool differs = false;
