@@ -31,9 +31,11 @@ enum class LetterKind : std::uint8_t {
   kCall,        // value: a rule, whose text stands here
   kUniqueCall,  // as kCall, but the text must differ from all texts of earlier unique calls in the
                 // same place: same rule body, same entry of it (keys of an object, unique items)
-  kMark,        // value: 0 ... 1023; takes no text; may be passed once in an entry of the rule
-  kNeed,        // value: a set of marks (Grammar::AddNeed); takes no text; passes if all are set
-  kOtherToken,  // value: a token; takes any one token of ordinary text (no added one) but this
+  kAscendingCall,  // as kUniqueCall, but the text must be greater, in the order of bytes, than that
+                   // of the ascending call before it
+  kMark,           // value: 0 ... 1023; takes no text; may be passed once in an entry of the rule
+  kNeed,           // value: a set of marks (Grammar::AddNeed); takes no text; passes if all are set
+  kOtherToken,     // value: a token; takes any one token of ordinary text (no added one) but this
 };
 
 struct Letter {

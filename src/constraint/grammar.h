@@ -41,6 +41,9 @@ struct Grammar {
   }
   ExpressionId Call(RuleId rule) { return pool.OneLetter({LetterKind::kCall, rule}); }
   ExpressionId UniqueCall(RuleId rule) { return pool.OneLetter({LetterKind::kUniqueCall, rule}); }
+  ExpressionId AscendingCall(RuleId rule) {
+    return pool.OneLetter({LetterKind::kAscendingCall, rule});
+  }
   ExpressionId Mark(std::uint32_t mark) { return pool.OneLetter({LetterKind::kMark, mark}); }
   ExpressionId Need(std::vector<std::uint32_t> marks) {
     needs.push_back(std::move(marks));

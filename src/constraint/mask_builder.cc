@@ -62,11 +62,7 @@ void MaskBuilder::Walk(const MatcherState& state, const TokenTrie& trie, TokenSe
   const std::span<const TrieNode> nodes = trie.nodes();
   PlainPlaces& root = plain_[0];
   root.size = kNotPlain;
-  const bool is_plain = state.leaves.size() <= kMaxPlain &&
-                        std::all_of(state.leaves.begin(), state.leaves.end(), [](const Leaf& leaf) {
-                          return !leaf.unique || leaf.unique->rests.empty();
-                        });
-  if (is_plain) {
+  if (state.leaves.size() <= kMaxPlain) {
     root.size = 0;
     for (const Leaf& leaf : state.leaves) {
       root.leaf[root.size] = static_cast<std::uint8_t>(root.size);
@@ -104,6 +100,7 @@ bool MaskBuilder::ReadPlainly(const MatcherState& state, const TrieNode& node) {
   int n = 0;
   for (int k = 0; k < from.size; ++k) {
     const Leaf& leaf = state.leaves[from.leaf[k]];
+    if (node.depth == 1 && Matcher::MeetsEarlierTexts(leaf, node.byte)) return false;
     to.leaf[n] = from.leaf[k];
     switch (matcher_.StepPlain(matcher_.RuleOf(leaf), from.place[k], node.byte, to.place[n])) {
       case Matcher::PlainStep::kDead:

@@ -18,6 +18,20 @@ bool IsToken(Letter letter) {
   return letter.kind == LetterKind::kToken || letter.kind == LetterKind::kOtherToken;
 }
 
+// How the texts of earlier unique calls bind what follows a leaf.
+enum class EarlierTexts { kNone, kUnique, kAscending };
+
+EarlierTexts EarlierTextsOf(const Leaf& leaf) {
+  EarlierTexts found = EarlierTexts::kNone;
+  const UniqueScope* scope = Matcher::FrameOf(leaf.frame).scope.get();
+  for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
+    if (!text->rests.empty() && scope->is_ascending) return EarlierTexts::kAscending;
+    if (!text->rests.empty()) found = EarlierTexts::kUnique;
+    scope = scope->outer.get();
+  }
+  return found;
+}
+
 bool SamePlace(const Leaf& a, const Leaf& b) {
   return a.state == b.state && a.count == b.count && a.frame == b.frame &&
          Equal(a.memory.get(), b.memory.get());
@@ -38,14 +52,23 @@ Ref<const Memory> WithMark(const Memory* memory, std::uint32_t mark) {
   return Ref<const Memory>(more);
 }
 
-Ref<const Memory> WithText(const Memory* memory, std::string text) {
+// With the text of a scope that ends.
+Ref<const Memory> WithText(const Memory* memory, const UniqueScope& scope, std::string text,
+                           bool is_scratch) {
   auto* more = memory != nullptr ? new Memory(*memory) : new Memory();
   auto* seen = new SeenText();
   seen->text = std::move(text);
-  seen->earlier = more->seen;
-  seen->n = 1 + (more->seen ? more->seen->n : 0);
+  seen->is_scratch = is_scratch;
+  if (!scope.is_ascending) {
+    seen->earlier = more->seen;
+    seen->n = 1 + (more->seen ? more->seen->n : 0);
+  }
   more->seen = Ref<const SeenText>(seen);
   return Ref<const Memory>(more);
+}
+
+bool BeginsScope(Letter letter) {
+  return letter.kind == LetterKind::kUniqueCall || letter.kind == LetterKind::kAscendingCall;
 }
 
 }  // namespace
@@ -118,17 +141,19 @@ class Matcher::Closure {
     const Leaf leaf = pending_[i];
     const Rule& rule = matcher_.grammar_.rules[FrameAt(leaf.frame).rule];
     if (rule.count && leaf.count < rule.count->minimum) return;
-    std::string text;
-    const bool is_unique = FrameAt(leaf.frame).is_unique;
-    if (is_unique) {
-      const UniqueText* read = leaf.unique.get();
-      const bool repeats =
-          read != nullptr && std::any_of(read->rests.begin(), read->rests.end(),
-                                         [](const auto& rest) { return rest.empty(); });
-      if (repeats) return;
-      if (read != nullptr) text = read->Text();
+    const Ref<const UniqueScope> ended =
+        FrameAt(leaf.frame).begins_scope ? FrameAt(leaf.frame).scope : Ref<const UniqueScope>();
+    if (ended) {
+      const std::vector<std::string_view>& rests = leaf.unique->rests;
+      const bool repeats = std::any_of(rests.begin(), rests.end(),
+                                       [](std::string_view rest) { return rest.empty(); });
+      if (repeats || (ended->is_ascending && !rests.empty())) return;
     }
     Record(leaf.frame);
+    if (ended && ended->depth == matcher_.searched_depth_) {
+      matcher_.search_ended_ = true;
+      return;
+    }
     if (FrameAt(leaf.frame).rule == matcher_.root_) {
       to_.accepts = true;
       return;
@@ -137,15 +162,27 @@ class Matcher::Closure {
     // The list may grow while it is followed.
     for (std::size_t r = 0; r < FrameAt(leaf.frame).returns.size(); ++r) {
       const Return back = FrameAt(leaf.frame).returns[r];
-      Resume(back, leaf.frame.column, is_unique ? WithText(back.memory.get(), text) : back.memory);
-      if (is_unique) has_new_text_ = true;
+      if (ended) {
+        Resume(back, leaf.frame.column, Remember(back, *ended, leaf.unique->Text()),
+               leaf.unique->outer);
+      } else {
+        Resume(back, leaf.frame.column, back.memory, leaf.unique);
+      }
     }
   }
 
-  void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory) {
+  Ref<const Memory> Remember(const Return& back, const UniqueScope& ended, std::string text) {
+    return WithText(back.memory.get(), ended, std::move(text), matcher_.recorded_ != nullptr);
+  }
+
+  void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
+              Ref<UniqueText> unique) {
     FrameRef frame = back.frame;
     if (!frame.column) frame.column = column;
-    Add({.state = back.state, .frame = std::move(frame), .memory = std::move(memory)});
+    Add({.state = back.state,
+         .frame = std::move(frame),
+         .memory = std::move(memory),
+         .unique = std::move(unique)});
   }
 
   // Follows the letters that are no bytes.
@@ -160,6 +197,7 @@ class Matcher::Closure {
           break;
         case LetterKind::kCall:
         case LetterKind::kUniqueCall:
+        case LetterKind::kAscendingCall:
           Call(leaf, edge);
           break;
         case LetterKind::kMark: {
@@ -167,7 +205,8 @@ class Matcher::Closure {
           if (leaf.memory && leaf.memory->Has(mark)) break;
           Add({.state = edge.target,
                .frame = leaf.frame,
-               .memory = WithMark(leaf.memory.get(), mark)});
+               .memory = WithMark(leaf.memory.get(), mark),
+               .unique = leaf.unique});
           break;
         }
         case LetterKind::kNeed: {
@@ -175,7 +214,12 @@ class Matcher::Closure {
           const bool has_all = std::all_of(need.begin(), need.end(), [&](std::uint32_t mark) {
             return leaf.memory && leaf.memory->Has(mark);
           });
-          if (has_all) Add({.state = edge.target, .frame = leaf.frame, .memory = leaf.memory});
+          if (has_all) {
+            Add({.state = edge.target,
+                 .frame = leaf.frame,
+                 .memory = leaf.memory,
+                 .unique = leaf.unique});
+          }
           break;
         }
       }
@@ -184,63 +228,78 @@ class Matcher::Closure {
 
   void Call(const Leaf& leaf, const LetterEdge& edge) {
     const RuleId rule = edge.letter.value;
-    const bool is_unique = edge.letter.kind == LetterKind::kUniqueCall;
+    const bool begins_scope = BeginsScope(edge.letter);
     const RuleFacts& facts = matcher_.rules_[rule];
     if (facts.start == kDeadState) return;
     const int depth = FrameAt(leaf.frame).depth;
     if (depth + facts.height > matcher_.limits_.max_depth) return;
-    const Ref<const SeenText> seen =
-        is_unique && leaf.memory ? leaf.memory->seen : Ref<const SeenText>();
-    if (is_unique && has_new_text_) matcher_.reads_new_texts_ = true;
-
     // A call at the end of a rule returns to where the rule returns.
-    const bool ends_rule = !is_unique && !IsHere(leaf.frame) &&
+    const bool ends_rule = !begins_scope && !IsHere(leaf.frame) &&
+                           !FrameAt(leaf.frame).begins_scope &&
                            FrameAt(leaf.frame).rule != matcher_.root_ &&
                            matcher_.FactsOf(edge.target) == (kKnown | kAccepts);
+    const int depth_within = ends_rule ? depth : depth + (facts.is_recursive ? 1 : 0);
     const std::size_t callee =
-        Enter(rule, ends_rule ? depth : depth + (facts.is_recursive ? 1 : 0), is_unique, seen);
+        begins_scope
+            ? EnterScope(leaf, edge.letter, depth_within)
+            : Enter({.rule = rule, .depth = depth_within, .scope = ScopeOf(leaf)}, leaf.unique);
     if (ends_rule) {
       Record(leaf.frame);
       const std::vector<Return>& returns = FrameAt(leaf.frame).returns;
       for (const Return& back : returns) {
         Return further = back;
         if (!further.frame.column) further.frame.column = leaf.frame.column;
-        AddReturn(callee, std::move(further));
+        AddReturn(callee, std::move(further), leaf.unique);
       }
       return;
     }
     Return back = {.state = edge.target, .frame = leaf.frame, .memory = leaf.memory};
     if (IsHere(leaf.frame)) back.frame.column = {};
-    AddReturn(callee, std::move(back));
+    AddReturn(callee, std::move(back), leaf.unique);
   }
 
-  // The frame of a rule that is entered here; made with its first leaf where it is new.
-  std::size_t Enter(RuleId rule, int depth, bool is_unique, const Ref<const SeenText>& seen) {
+  Ref<const UniqueScope> ScopeOf(const Leaf& leaf) { return FrameAt(leaf.frame).scope; }
+
+  // The frame of a unique or ascending call.
+  std::size_t EnterScope(const Leaf& leaf, Letter letter, int depth) {
+    auto* scope = new UniqueScope();
+    scope->outer = ScopeOf(leaf);
+    scope->depth = scope->outer ? scope->outer->depth + 1 : 1;
+    scope->is_ascending = letter.kind == LetterKind::kAscendingCall;
+    if (leaf.memory) scope->seen = leaf.memory->seen;
+    if (scope->seen && scope->seen->is_scratch) matcher_.reads_new_texts_ = true;
+    Ref<const UniqueScope> owned(scope);
+    Ref<UniqueText> text = UniqueText::Begin(*scope, leaf.unique);
+    return Enter(
+        {.rule = letter.value, .depth = depth, .scope = std::move(owned), .begins_scope = true},
+        std::move(text));
+  }
+
+  // Finds the frame of a rule that is entered here, or makes it with its first leaf.
+  std::size_t Enter(Frame frame, Ref<UniqueText> unique) {
     if (!column_) {
       column_ = Ref<Column>(new Column());
       column_->is_scratch = matcher_.recorded_ != nullptr;
     }
     std::vector<Frame>& frames = column_->frames;
-    const auto found = std::find_if(frames.begin(), frames.end(), [&](const Frame& frame) {
-      return frame.rule == rule && frame.is_unique == is_unique &&
-             Equal(frame.seen.get(), seen.get());
+    const auto found = std::find_if(frames.begin(), frames.end(), [&](const Frame& known) {
+      if (known.rule != frame.rule || known.begins_scope != frame.begins_scope) return false;
+      if (!frame.begins_scope) return known.scope == frame.scope;
+      return known.scope->outer == frame.scope->outer &&
+             known.scope->is_ascending == frame.scope->is_ascending &&
+             Equal(known.scope->seen.get(), frame.scope->seen.get());
     });
     if (found != frames.end()) return static_cast<std::size_t>(found - frames.begin());
-    frames.push_back({.rule = rule, .depth = depth, .seen = seen, .is_unique = is_unique});
-    Leaf first = {.state = matcher_.rules_[rule].start,
-                  .frame = {column_, static_cast<std::uint32_t>(frames.size() - 1)}};
-    if (seen) {
-      auto* unique = new UniqueText();
-      for (const SeenText* text = seen.get(); text != nullptr; text = text->earlier.get()) {
-        unique->rests.push_back(text->text);
-      }
-      first.unique = Ref<UniqueText>(unique);
-    }
-    Add(std::move(first));
+    const RuleId rule = frame.rule;
+    frames.push_back(std::move(frame));
+    Add({.state = matcher_.rules_[rule].start,
+         .frame = {column_, static_cast<std::uint32_t>(frames.size() - 1)},
+         .unique = std::move(unique)});
     return frames.size() - 1;
   }
 
-  void AddReturn(std::size_t callee, Return back) {
+  // `unique`: the texts where the frame begins, without that of the frame's own scope.
+  void AddReturn(std::size_t callee, Return back, const Ref<UniqueText>& unique) {
     std::vector<Return>& returns = column_->frames[callee].returns;
     const bool is_known = std::any_of(returns.begin(), returns.end(), [&](const Return& known) {
       return known.state == back.state && known.frame == back.frame &&
@@ -256,7 +315,8 @@ class Matcher::Closure {
     const Frame& frame = column_->frames[callee];
     if (frame.ended_at_once) {
       Resume(back, column_,
-             frame.is_unique ? WithText(back.memory.get(), std::string()) : back.memory);
+             frame.begins_scope ? Remember(back, *frame.scope, std::string()) : back.memory,
+             unique);
     }
   }
 
@@ -266,7 +326,6 @@ class Matcher::Closure {
   std::vector<Leaf>& pending_;
   Ref<Column> column_;  // of the rules that are entered here
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
-  bool has_new_text_ = false;
 };
 
 Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
@@ -319,37 +378,7 @@ bool Matcher::Move(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
   const StateId next = automaton_.Next(leaf.state, byte);
   if (next == kDeadState) return false;
   moved = {.state = next, .count = count, .frame = leaf.frame, .memory = leaf.memory};
-  return !frame.is_unique || MoveUnique(leaf, byte, moved);
-}
-
-void Matcher::AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes) const {
-  if (!FrameOf(leaf.frame).is_unique) return;
-  for (const std::uint8_t byte : bytes) {
-    auto* unique = new UniqueText();
-    unique->byte = byte;
-    unique->size = 1 + (leaf.unique ? leaf.unique->size : 0);
-    unique->previous = std::move(leaf.unique);
-    leaf.unique = Ref<UniqueText>(unique);
-  }
-}
-
-// False if only earlier texts are left.
-bool Matcher::MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
-  moved.unique = leaf.unique;
-  AddToUnique(moved, {&byte, 1});
-  UniqueText* unique = moved.unique.get();
-  if (!leaf.unique) return true;
-  for (const std::string_view rest : leaf.unique->rests) {
-    if (!rest.empty() && static_cast<std::uint8_t>(rest[0]) == byte) {
-      unique->rests.push_back(rest.substr(1));
-    }
-  }
-  if (unique->rests.empty()) return true;
-  std::vector<std::string> texts;
-  if (!automaton_.ListTexts(moved.state, unique->rests.size(), texts)) return true;
-  return std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-    return std::find(unique->rests.begin(), unique->rests.end(), text) == unique->rests.end();
-  });
+  return !leaf.unique || MoveUnique(leaf, byte, moved);
 }
 
 bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to) {
@@ -370,11 +399,12 @@ bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to
                                         [&](const Leaf& known) { return SamePlace(known, leaf); });
       if (!is_known) to.leaves.push_back(std::move(leaf));
     }
-    return true;
+  } else {
+    Closure closure(*this, to);
+    for (Leaf& leaf : moved_) closure.Add(std::move(leaf));
+    closure.Run();
   }
-  Closure closure(*this, to);
-  for (Leaf& leaf : moved_) closure.Add(std::move(leaf));
-  closure.Run();
+  RemoveRepeating(to);
   return !TooComplex() && !to.IsDead();
 }
 
@@ -390,10 +420,14 @@ bool Matcher::StepToken(const MatcherState& from, std::uint32_t token, bool has_
                              : edge.letter.kind == LetterKind::kOtherToken && has_text &&
                                    edge.letter.value != token;
       if (!takes) continue;
-      closure.Add({.state = edge.target, .frame = leaf.frame, .memory = leaf.memory});
+      closure.Add({.state = edge.target,
+                   .frame = leaf.frame,
+                   .memory = leaf.memory,
+                   .unique = leaf.unique});
     }
   }
   closure.Run();
+  RemoveRepeating(to);
   return !TooComplex() && !to.IsDead();
 }
 
@@ -412,15 +446,26 @@ void Matcher::NextTokens(const MatcherState& state, std::vector<Letter>& tokens)
 Matcher::SliceAnswer Matcher::TakesSlices(const MatcherState& state) {
   SliceAnswer answer = {.is_exact = true};
   for (const Leaf& leaf : state.leaves) {
+    const EarlierTexts earlier = EarlierTextsOf(leaf);
+    if (earlier == EarlierTexts::kAscending) {
+      answer.is_exact = false;
+      continue;
+    }
+    // Where earlier texts begin like this one, another character must be able to follow.
+    const std::uint32_t n_more = earlier == EarlierTexts::kUnique ? 1 : 0;
     const std::optional<CodePointCount>& count = RuleOf(leaf).count;
-    const auto room = count ? std::min<std::uint32_t>(count->maximum - leaf.count, kLargestSlice)
-                            : std::uint32_t{kLargestSlice};
+    const std::uint32_t left = count ? count->maximum - leaf.count : kNoMaximum;
+    const std::uint32_t room =
+        std::min<std::uint32_t>(left - std::min(left, n_more), kLargestSlice);
     int takes = 0;
-    if (automaton_.TakesSlice(leaf.state, kLargestSlice)) {
+    if (automaton_.TakesSlice(leaf.state, kLargestSlice + static_cast<int>(n_more))) {
       takes = static_cast<int>(room);
+      if (room < kLargestSlice && n_more > 0) answer.is_exact = false;
     } else {
       answer.is_exact = false;
-      if (!count && automaton_.TakesSlice(leaf.state, kSmallSlice)) takes = kSmallSlice;
+      if (!count && automaton_.TakesSlice(leaf.state, kSmallSlice + static_cast<int>(n_more))) {
+        takes = kSmallSlice;
+      }
     }
     answer.largest = std::max(answer.largest, takes);
   }

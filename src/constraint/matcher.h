@@ -73,8 +73,10 @@ class Matcher {
     StateId state = kDeadState;
     std::uint32_t count = 0;
   };
-  // Adds bytes to the text of a leaf within a unique call, where no earlier text begins like it.
-  void AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes) const;
+  // Adds bytes to the texts of the unique calls that a leaf is within.
+  static void AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes);
+  // True if the texts of earlier unique calls matter for what may follow the byte.
+  static bool MeetsEarlierTexts(const Leaf& leaf, std::uint8_t byte);
   enum class PlainStep {
     kDead,   // nothing takes the byte
     kPlain,  // a state of one leaf again
@@ -118,7 +120,13 @@ class Matcher {
   }
   std::uint8_t FindFacts(StateId state);
   bool Move(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
+  // Unique and ascending calls (matcher_unique.cc).
   bool MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
+  void RemoveRepeating(MatcherState& state);
+  bool CanDiffer(const Leaf& leaf);
+  bool DiffersAtOnce(const Leaf& leaf, int depth);
+  bool CanDifferAt(const Leaf& leaf, int depth);
+  bool TakesOtherByte(const MatcherState& state, const ByteSet& known, MatcherState& to);
 
   Grammar& grammar_;
   const MatcherLimits limits_;
@@ -130,6 +138,10 @@ class Matcher {
   bool reads_new_texts_ = false;
   std::size_t n_steps_ = 0;  // since Reset
   bool too_complex_ = false;
+  // While a text of a scope is searched that no earlier one equals: the depth of the scope, whose
+  // own texts are not compared then, and whether its call has ended with another text.
+  int searched_depth_ = 0;
+  bool search_ended_ = false;
   // Memory of one step.
   std::vector<Leaf> moved_;
   std::vector<Leaf> pending_;

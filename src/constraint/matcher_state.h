@@ -30,11 +30,22 @@ struct FrameRef {
   friend bool operator==(const FrameRef&, const FrameRef&) = default;
 };
 
-// A text that a unique call has read; the earlier ones of the same entry follow.
+// A text that a unique call has read; the earlier ones of the same entry follow. An ascending call
+// keeps its last text only.
 struct SeenText : RefCounted {
   std::string text;
   Ref<const SeenText> earlier{};
-  int n = 1;  // with the earlier ones
+  int n = 1;                // with the earlier ones
+  bool is_scratch = false;  // made while a mask is computed
+};
+
+// A unique or ascending call that has not ended. Frames of the rules that are called within it know
+// it too.
+struct UniqueScope : RefCounted {
+  Ref<const SeenText> seen{};  // the texts that may not be repeated, or the one to be greater than
+  Ref<const UniqueScope> outer{};
+  int depth = 1;  // with the outer ones
+  bool is_ascending = false;
 };
 
 // The memory of a place in a rule since the rule was entered: marks, and texts of unique calls.
@@ -50,16 +61,22 @@ struct Memory : RefCounted {
 bool Equal(const Memory* a, const Memory* b);
 bool Equal(const SeenText* a, const SeenText* b);
 
-// The text of a unique call so far, byte by byte, and the rests of the earlier texts that begin
-// like it.
+// The text of an open unique call so far, byte by byte, and the rests of the earlier texts that
+// begin like it.
 struct UniqueText : RefCounted {
   UniqueText() = default;
   ~UniqueText();
   Ref<UniqueText> previous{};
+  Ref<UniqueText> outer{};  // of the outer scope, at the same place
   std::uint8_t byte = 0;
   std::uint32_t size = 0;
-  // Views of SeenText, which the entry's frame keeps.
+  // Views of SeenText, which the scope keeps.
   std::vector<std::string_view> rests;
+
+  // Made of the texts of a scope that begins here.
+  static Ref<UniqueText> Begin(const UniqueScope& scope, Ref<UniqueText> outer);
+  // The texts of this scope and the outer ones behind one more byte.
+  static Ref<UniqueText> Behind(const Ref<UniqueText>& text, std::uint8_t byte);
 
   std::string Text() const;
 };
@@ -69,7 +86,7 @@ struct Leaf {
   std::uint32_t count = 0;  // code points that have begun, in a rule that counts
   FrameRef frame{};
   Ref<const Memory> memory{};
-  Ref<UniqueText> unique{};
+  Ref<UniqueText> unique{};  // of the innermost scope
 };
 
 // Where a text goes on behind a rule.
@@ -81,10 +98,10 @@ struct Return {
 
 struct Frame {
   RuleId rule = 0;
-  int depth = 0;               // recursive rules that are open, with this one
-  Ref<const SeenText> seen{};  // of a unique call: the texts that may not be repeated
-  bool is_unique = false;
-  bool ended_at_once = false;  // the rule can match the empty text here
+  int depth = 0;                   // recursive rules that are open, with this one
+  Ref<const UniqueScope> scope{};  // the innermost one
+  bool begins_scope = false;       // a unique or ascending call
+  bool ended_at_once = false;      // the rule can match the empty text here
   std::vector<Return> returns;
 };
 

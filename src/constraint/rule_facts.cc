@@ -10,7 +10,8 @@ constexpr int kNoHeight = std::numeric_limits<int>::max() / 4;
 
 bool IsCall(const ExpressionView& view) {
   return view.kind == ExpressionKind::kLetter &&
-         (view.letter.kind == LetterKind::kCall || view.letter.kind == LetterKind::kUniqueCall);
+         (view.letter.kind == LetterKind::kCall || view.letter.kind == LetterKind::kUniqueCall ||
+          view.letter.kind == LetterKind::kAscendingCall);
 }
 
 // The rules by their bodies: operands have lower ids than what they are operands of, and a rule is

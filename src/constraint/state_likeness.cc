@@ -1,6 +1,8 @@
 #include "constraint/state_likeness.h"
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 
 namespace fathom {
 namespace {
@@ -23,14 +25,15 @@ FrameRef Resolved(FrameRef frame, const Ref<Column>& column) {
   return frame;
 }
 
-bool SameRests(const UniqueText* a, const UniqueText* b) {
-  const std::size_t n = a != nullptr ? a->rests.size() : 0;
-  if (n != (b != nullptr ? b->rests.size() : 0)) return false;
-  return n == 0 || a->rests == b->rests;
-}
-
-std::string TextOf(const UniqueText* text) {
-  return text != nullptr ? text->Text() : std::string();
+// with_texts: the texts themselves too.
+bool SameTexts(const UniqueText* a, const UniqueText* b, bool with_texts) {
+  while (a != nullptr && b != nullptr) {
+    if (a == b) return true;
+    if (a->rests != b->rests || (with_texts && a->Text() != b->Text())) return false;
+    a = a->outer.get();
+    b = b->outer.get();
+  }
+  return a == b;
 }
 
 }  // namespace
@@ -45,6 +48,9 @@ std::uint64_t StateLikeness::Hash(const Matcher& matcher, const MatcherState& st
     const auto [missing, room] = CountLeft(matcher.RuleOf(leaf), leaf.count);
     add(leaf.state);
     add((std::uint64_t{missing} << 32) | room);
+    for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
+      for (const std::string_view rest : text->rests) add(std::hash<std::string_view>()(rest));
+    }
   }
   return hash;
 }
@@ -60,7 +66,8 @@ bool StateLikeness::Match(const FrameRef& known, const FrameRef& other) {
   }
   const Frame& a = Matcher::FrameOf(known);
   const Frame& b = Matcher::FrameOf(other);
-  if (a.rule != b.rule || a.is_unique != b.is_unique || DepthLeft(a) != DepthLeft(b)) return false;
+  if (a.rule != b.rule || a.begins_scope != b.begins_scope || DepthLeft(a) != DepthLeft(b))
+    return false;
   matched_.emplace_back(known, other);
   return true;
 }
@@ -72,10 +79,10 @@ bool StateLikeness::Compare(const MatcherState& known, const MatcherState& other
     const Leaf& b = other.leaves[i];
     if (a.state != b.state || !Match(a.frame, b.frame) ||
         CountLeft(matcher_.RuleOf(a), a.count) != CountLeft(matcher_.RuleOf(b), b.count) ||
-        !Equal(a.memory.get(), b.memory.get()) || !SameRests(a.unique.get(), b.unique.get())) {
+        !Equal(a.memory.get(), b.memory.get()) ||
+        !SameTexts(a.unique.get(), b.unique.get(), with_texts_)) {
       return false;
     }
-    if (with_texts_ && TextOf(a.unique.get()) != TextOf(b.unique.get())) return false;
   }
   return true;
 }

@@ -93,5 +93,28 @@ TEST_F(ConstrainTest, MeasuresAFolder) {
   EXPECT_THAT(sums.out, HasSubstr("2 schemas: 2 compiled, 2 passing; 0 valid texts refused, 0"));
 }
 
+// Two branches with opposite orders of keys: the second one's order is found by insertion.
+TEST_F(ConstrainTest, FindsTheOrderOfManyKeys) {
+  std::string ascending;
+  std::string descending;
+  std::string data;
+  for (char c = 'a'; c < 'a' + 16; ++c) {
+    const std::string name(1, c);
+    ascending += (ascending.empty() ? "\"" : ",\"") + name + "\":{\"type\":\"integer\"}";
+    descending =
+        "\"" + name + "\":{\"type\":\"string\"}" + (descending.empty() ? "" : "," + descending);
+    data += (data.empty() ? "\"" : ",\"") + name + "\":\"x\"";
+  }
+  const auto object = [](const std::string& properties) {
+    return "{\"type\":\"object\",\"properties\":{" + properties +
+           "},\"required\":[\"a\"],\"additionalProperties\":false}";
+  };
+  Write("a.json", "{\"schema\":{\"oneOf\":[" + object(ascending) + "," + object(descending) +
+                      "]},\"tests\":[{\"valid\":true,\"data\":{" + data + "}}]}");
+  const ProgramRun run =
+      RunProgram({"constrain", "--bench", directory_.path().string(), "--strict"});
+  EXPECT_THAT(run.out, HasSubstr("1 schemas: 1 compiled, 1 passing; 0 valid texts refused"));
+}
+
 }  // namespace
 }  // namespace fathom::testing

@@ -1,12 +1,16 @@
 #include "constraint/mask_builder.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "constraint/json_schema.h"
 #include "constraint/vocabulary.h"
+#include "tests/constraint/compiled_schema.h"
 #include "tests/constraint/grammar_reader.h"
 #include "tests/testing/shared_data.h"
 #include "tokenizer/tokenizer.h"
@@ -55,11 +59,10 @@ Token Draw(const TokenSet& tokens, std::mt19937& random, std::int64_t vocab_size
 
 // Every mask of random texts has the tokens that can be read one by one, with slices and the cache
 // as without; it is never empty, and has the end exactly where the text may end.
-TEST_P(Masks, HaveTheTokensThatCanBeRead) {
-  GrammarReader reader = GrammarReader::FromGbnf(GetParam());
+void CheckMasks(GrammarReader& reader, const VocabularyTables& vocabulary) {
   Matcher& matcher = reader.matcher();
-  MaskBuilder masks(matcher, *vocabulary_, 1 << 20);
-  MaskBuilder plain(matcher, *vocabulary_, 1);
+  MaskBuilder masks(matcher, vocabulary, 1 << 20);
+  MaskBuilder plain(matcher, vocabulary, 1);
   plain.set_is_plain(true);
   std::mt19937 random(7);
   for (int text = 0; text < 12; ++text) {
@@ -71,14 +74,14 @@ TEST_P(Masks, HaveTheTokensThatCanBeRead) {
       ASSERT_EQ(mask->tokens.words(), plain.Build(state)->tokens.words());
       ASSERT_EQ(mask->tokens.Has(kEnd), state.accepts);
       if (n % 8 == 0) {
-        for (Token token = 0; token < vocabulary_->vocab_size(); ++token) {
+        for (Token token = 0; token < vocabulary.vocab_size(); ++token) {
           MatcherState next;
           const bool can_be_read =
               masks.Advance(state, token, next) || (token == kEnd && state.accepts);
-          ASSERT_EQ(mask->tokens.Has(token), can_be_read) << token << vocabulary_->TextOf(token);
+          ASSERT_EQ(mask->tokens.Has(token), can_be_read) << token << vocabulary.TextOf(token);
         }
       }
-      const Token token = Draw(mask->tokens, random, vocabulary_->vocab_size());
+      const Token token = Draw(mask->tokens, random, vocabulary.vocab_size());
       if (token == kEnd) break;
       MatcherState next;
       ASSERT_TRUE(masks.Advance(state, token, next));
@@ -88,12 +91,42 @@ TEST_P(Masks, HaveTheTokensThatCanBeRead) {
   EXPECT_GT(masks.n_hits(), 0);
 }
 
+TEST_P(Masks, HaveTheTokensThatCanBeRead) {
+  GrammarReader reader = GrammarReader::FromGbnf(GetParam());
+  CheckMasks(reader, *vocabulary_);
+}
+
 std::string NameOfGrammar(const ::testing::TestParamInfo<std::string_view>& info) {
   constexpr std::string_view kNames[] = {"json", "words", "short_string", "ambiguous", "free"};
   return std::string(kNames[info.index]);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grammars, Masks, ::testing::ValuesIn(kGrammars), NameOfGrammar);
+
+// Unique items and ascending keys: masks follow the texts of earlier ones.
+class UniqueMasks : public Masks {};
+
+TEST_P(UniqueMasks, HaveTheTokensThatCanBeRead) {
+  auto grammar = std::make_unique<Grammar>();
+  JsonSchemaCompiler compiler(*grammar, {.layout = {.whitespace = JsonWhitespace::kCompact}});
+  const ConstraintResult<ExpressionId> value = compiler.Value(testing::SchemaOf(GetParam()));
+  ASSERT_TRUE(value) << value.error().message;
+  grammar->start = *value;
+  GrammarReader reader(std::move(grammar));
+  CheckMasks(reader, *vocabulary_);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schemas, UniqueMasks,
+    ::testing::Values(
+        R"({"type":"array","uniqueItems":true,"items":{"enum":["a","an","ant",1,12,null,true]}})",
+        R"({"type":"array","uniqueItems":true,"items":{"type":"string","maxLength":1}})",
+        R"({"type":"array","uniqueItems":true,"items":{"type":"object","properties":{"a":)"
+        R"({"type":"boolean"},"ab":{"enum":[1,10]}},"additionalProperties":false}})",
+        R"({"type":"array","uniqueItems":true,"items":{"type":"object","additionalProperties":)"
+        R"({"type":"boolean"},"propertyNames":{"pattern":"^[ab]{1,2}$"}}})",
+        R"({"type":"array","uniqueItems":true,"minItems":2,"items":{"type":"array","maxItems":2,)"
+        R"("items":{"type":"boolean"},"uniqueItems":true}})"));
 
 TEST(TokenTrie, VisitsEveryTextOnce) {
   const TokenTrie trie =

@@ -163,6 +163,73 @@ TEST(Matcher, LeavesUniqueTextsThatAreUsedUp) {
   EXPECT_FALSE(reader.Begins("ab.ab"));
 }
 
+// The text of a unique call is that of all rules within it, at any depth.
+TEST(Matcher, ComparesUniqueTextsAcrossRules) {
+  auto grammar = std::make_unique<Grammar>();
+  ExpressionPool& pool = grammar->pool;
+  const RuleId list = grammar->AddRule("list");
+  const RuleId word = grammar->AddRule("word");
+  grammar->rules[word].body = pool.AnyLiteral({"a", "b", "cd"});
+  const ExpressionId item[] = {grammar->Call(word), grammar->Call(list)};
+  const ExpressionId parts[] = {pool.Literal("["),
+                                pool.Repeat(pool.Concat(pool.Or(item), pool.Literal(",")), 0, 2),
+                                pool.Literal("]")};
+  grammar->rules[list].body = pool.Concat(parts);
+  const RuleId unique = grammar->AddRule("unique");
+  grammar->rules[unique].body = grammar->Call(list);
+  grammar->start =
+      pool.Concat(pool.Repeat(grammar->UniqueCall(unique), 0, kNoMaximum), pool.Literal("!"));
+  GrammarReader reader(std::move(grammar));
+  for (const char* text : {"[][a,]!", "[a,][[a,],][[a,],b,]!", "[cd,a,][cd,b,]!"}) {
+    EXPECT_TRUE(reader.Accepts(text)) << text;
+  }
+  EXPECT_TRUE(reader.Begins("[a,[b,],][a,[b,"));
+  EXPECT_FALSE(reader.Begins("[a,[b,],][a,[b,]"));
+  EXPECT_FALSE(reader.Begins("[][]"));
+}
+
+// A text within nested rules that could only repeat an earlier one is not begun.
+TEST(Matcher, LeavesUniqueTextsThatAreUsedUpWithinRules) {
+  auto grammar = std::make_unique<Grammar>();
+  ExpressionPool& pool = grammar->pool;
+  const RuleId word = grammar->AddRule("word");
+  grammar->rules[word].body = pool.AnyLiteral({"x", "yz"});
+  const RuleId pair = grammar->AddRule("pair");
+  const ExpressionId parts[] = {pool.Literal("("), grammar->Call(word), pool.Literal(":"),
+                                grammar->Call(word), pool.Literal(")")};
+  grammar->rules[pair].body = pool.Concat(parts);
+  grammar->start = pool.Concat(
+      grammar->UniqueCall(pair),
+      pool.Repeat(pool.Concat(pool.Literal(","), grammar->UniqueCall(pair)), 0, kNoMaximum));
+  GrammarReader reader(std::move(grammar));
+  const std::string three = "(x:x),(x:yz),(yz:x)";
+  EXPECT_TRUE(reader.Accepts(three));
+  EXPECT_TRUE(reader.Accepts(three + ",(yz:yz)"));
+  EXPECT_FALSE(reader.Begins(three + ",(x"));
+  EXPECT_TRUE(reader.Begins("(x:x),(x:"));
+  EXPECT_FALSE(reader.Begins("(x:x),(x:x"));
+  EXPECT_FALSE(reader.Begins(three + ",(yz:yz),"));
+}
+
+TEST(Matcher, OrdersTextsOfAscendingCalls) {
+  auto grammar = std::make_unique<Grammar>();
+  ExpressionPool& pool = grammar->pool;
+  const RuleId word = grammar->AddRule("word");
+  grammar->rules[word].body =
+      pool.Concat(pool.Repeat(pool.Bytes(ByteSet::Range('a', 'c')), 1, 2), pool.Literal("."));
+  grammar->start =
+      pool.Concat(pool.Repeat(grammar->AscendingCall(word), 0, kNoMaximum), pool.Literal("!"));
+  GrammarReader reader(std::move(grammar));
+  for (const char* text : {"!", "a.ab.b.!", "aa.ab.cc.!", "c.cc.!"}) {
+    EXPECT_TRUE(reader.Accepts(text)) << text;
+  }
+  for (const char* text : {"b.a", "ab.a.", "ab.ab.", "ab.aa", "cc.c"}) {
+    EXPECT_FALSE(reader.Begins(text)) << text;
+  }
+  EXPECT_TRUE(reader.Begins("ab.a"));
+  EXPECT_FALSE(reader.Begins("ac.a"));
+}
+
 TEST(Matcher, CountsCodePoints) {
   auto grammar = std::make_unique<Grammar>();
   ExpressionPool& pool = grammar->pool;

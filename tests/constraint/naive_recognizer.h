@@ -142,6 +142,16 @@ class NaiveRecognizer {
           add({end, next, marks, std::move(more), n});
         }
         return;
+      case LetterKind::kAscendingCall:
+        for (const std::size_t end : Called(letter.value, place)) {
+          Texts more = texts;
+          const auto text = text_.subspan(place, end - place);
+          const std::vector<TextSymbol> symbols(text.begin(), text.end());
+          if (!texts.empty() && symbols <= *texts.rbegin()) continue;
+          more.insert(symbols);
+          add({end, next, marks, std::move(more), n});
+        }
+        return;
     }
   }
 

@@ -11,9 +11,8 @@ constexpr std::uint32_t kMaxUniqueItems = 256;
 
 }  // namespace
 
-std::optional<std::size_t> ContainerPlanner::CountScalars(GoalId goal, std::size_t most) {
-  const ValueSet& values = reader_.Resolve(goal);
-  if (!values.arrays.empty() || !values.objects.empty()) return std::nullopt;
+std::optional<std::size_t> ContainerPlanner::CountScalars(const ValueSet& values,
+                                                          std::size_t most) {
   ExpressionPool pool;
   TextWriter writer(pool, TextSpelling::kRaw);
   std::vector<ExpressionId> texts;
@@ -66,40 +65,86 @@ bool ContainerPlanner::PlanContains(const ArrayShape& shape, ArrayPlan& plan) {
   return true;
 }
 
+bool ContainerPlanner::HasMany(GoalId goal, std::size_t n, int nesting) {
+  constexpr int kMaxNestedCounts = 4;
+  const ValueSet& values = reader_.Resolve(goal);
+  if (n <= 1 || nesting > kMaxNestedCounts || !report_.Spend(1)) return n <= 1 && !values.IsEmpty();
+  const std::optional<std::size_t> scalars = CountScalars(values, n);
+  if (!scalars || *scalars >= n) return true;
+  const auto has_values = [&](GoalId of) { return !reader_.Resolve(of).IsEmpty(); };
+  for (const OrderedShape& object : Ordered(goal)) {
+    const std::vector<PropertyShape>& properties = object.shape.properties;
+    const bool possible =
+        std::all_of(properties.begin(), properties.end(), [&](const PropertyShape& property) {
+          return !property.required || has_values(property.value);
+        });
+    if (!possible || object.shape.maximum != kNoMaximum) continue;
+    const bool open = !IsClosed(object.shape) &&
+                      std::any_of(object.others.begin(), object.others.end(), has_values);
+    if (open ||
+        std::any_of(properties.begin(), properties.end(), [&](const PropertyShape& property) {
+          return HasMany(property.value, n, nesting + 1);
+        })) {
+      return true;
+    }
+  }
+  return std::any_of(values.arrays.begin(), values.arrays.end(), [&](const ArrayShape& array) {
+    const bool endless = array.maximum == kNoMaximum && array.prefix.empty() && !array.unique;
+    return endless && array.contains.empty() && has_values(array.rest);
+  });
+}
+
+// True if any n values in front of it leave a place of the goal a choice; `empty`: provably not.
+bool ContainerPlanner::LeavesChoices(GoalId goal, std::uint32_t n_before, bool& empty) {
+  const ValueSet& values = reader_.Resolve(goal);
+  const bool scalar = values.arrays.empty() && values.objects.empty();
+  if (!scalar) return HasMany(goal, n_before + 1, 0);
+  const std::optional<std::size_t> count = CountScalars(values, n_before);
+  empty = count.has_value();
+  return !empty;
+}
+
+// Places that must not be filled may have no value left: the matcher then takes no comma.
 bool ContainerPlanner::PlanUnique(const ArrayShape& shape, ArrayPlan& plan) {
   if (plan.maximum <= 1) return true;
   if (!shape.contains.empty()) {
     report_.Unsupported(pointer_, "uniqueItems", "expected no `contains` beside it");
     return true;
   }
-  const std::uint32_t n_places =
-      std::min<std::uint32_t>(plan.maximum, static_cast<std::uint32_t>(shape.prefix.size() + 1));
-  for (std::uint32_t i = 0; i < n_places; ++i) {
-    if (shape.ItemAt(i) == kNeverGoal) continue;
-    const ValueSet& values = reader_.Resolve(shape.ItemAt(i));
-    if (!values.arrays.empty() || !values.objects.empty() || plan.minimum > kMaxUniqueItems) {
-      report_.Unsupported(pointer_, "uniqueItems",
-                          "expected at most 256 strings, numbers, booleans and nulls");
-      return true;
+  const auto n_prefix = static_cast<std::uint32_t>(shape.prefix.size());
+  for (std::uint32_t i = 0; i < std::min(plan.maximum, n_prefix + 1); ++i) {
+    if (HasOneText(shape.ItemAt(i))) continue;
+    report_.Unsupported(pointer_, "uniqueItems",
+                        "expected items whose objects have their keys in one order, and no "
+                        "`contains` within");
+    return true;
+  }
+  if (plan.minimum > kMaxUniqueItems) {
+    report_.Unsupported(pointer_, "uniqueItems", "expected at most 256 items");
+    return true;
+  }
+  for (std::uint32_t i = plan.minimum; i-- > 1;) {
+    bool empty = false;
+    if (LeavesChoices(shape.ItemAt(i), i, empty)) {
+      if (i > n_prefix) i = n_prefix + 1;  // the same goal, with fewer values in front of it
+      continue;
     }
+    if (empty && n_prefix == 0) return false;
+    report_.Unsupported(pointer_, "uniqueItems", "expected places with more values than places");
+    return true;
   }
   plan.unique = true;
   plan.maximum = std::min(plan.maximum, kMaxUniqueItems);
-  // Each place must leave a choice whatever stands before it.
-  for (std::uint32_t i = 0; i < n_places; ++i) {
-    const std::optional<std::size_t> count = CountScalars(shape.ItemAt(i), kMaxUniqueItems);
-    if (!count) continue;
-    if (i < shape.prefix.size()) {
-      if (*count <= i) plan.maximum = std::min(plan.maximum, i);
-    } else if (*count < plan.maximum) {
-      plan.maximum = std::max(i, static_cast<std::uint32_t>(*count));
-    }
+  for (std::uint32_t i = 0; i < std::min(plan.maximum, n_prefix + 1); ++i) {
+    if (HasMany(shape.ItemAt(i), kMaxUniqueItems, 0)) continue;
+    const ValueSet& values = reader_.Resolve(shape.ItemAt(i));
+    const bool scalar = values.arrays.empty() && values.objects.empty();
+    const std::optional<std::size_t> count =
+        scalar && n_prefix == 0 ? CountScalars(values, kMaxUniqueItems) : std::nullopt;
+    if (count) plan.maximum = std::min(plan.maximum, static_cast<std::uint32_t>(*count));
+    plan.tight = plan.tight || !count;
   }
-  if (plan.minimum <= plan.maximum) return true;
-  if (!shape.prefix.empty()) {
-    report_.Unsupported(pointer_, "uniqueItems", "expected places with more values than places");
-  }
-  return false;
+  return true;
 }
 
 std::optional<ArrayPlan> ContainerPlanner::PlanArray(const ArrayShape& shape, GoalId goal) {

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "constraint/schema/schema_reader.h"
@@ -37,24 +40,35 @@ struct ArrayPlan {
   std::uint32_t minimum = 0;
   std::uint32_t maximum = kNoMaximum;
   bool unique = false;
+  // Items may run out: no blank follows a comma, so that the comma is taken only in front of one.
+  bool tight = false;
   std::vector<ContainsShape> contains{};
 
   const ItemChoices& At(std::size_t i) const { return items[std::min(i, items.size() - 1)]; }
 };
 
+struct PlanOptions {
+  bool closed_objects = false;  // JsonSchemaOptions::closed_objects
+  // Every value has one text: keys are in the order of InOneOrder, the undeclared ones ascending.
+  bool canonical = false;
+};
+
 class ContainerPlanner {
  public:
   ContainerPlanner(SchemaReader& reader, TextTests& tests, SchemaReport& report,
-                   bool closed_objects)
-      : reader_(reader), tests_(tests), report_(report), closed_objects_(closed_objects) {}
+                   PlanOptions options)
+      : reader_(reader), tests_(tests), report_(report), options_(options) {}
 
   // A shape may need several plans; their union is the shape. `goal`: for messages.
   std::vector<ObjectPlan> PlanObject(const ObjectShape& shape, GoalId goal);
   // nullopt: plainly no array is in the shape.
   std::optional<ArrayPlan> PlanArray(const ArrayShape& shape, GoalId goal);
 
-  // The number of values of a goal if they are scalars and at most `most`.
-  std::optional<std::size_t> CountScalars(GoalId goal, std::size_t most);
+  // Canonical texts (canonical_order.cc). The object shapes of a goal, each with the names of all
+  // of them as properties, in one order.
+  std::vector<ObjectShape> InOneOrder(GoalId goal);
+  // True if the order of keys gives each value of a goal one text, whatever shapes it is in.
+  bool HasOneText(GoalId goal);
 
  private:
   struct MatchedKeys {
@@ -65,14 +79,35 @@ class ContainerPlanner {
   std::vector<MatchedKeys> SplitByTests(std::vector<StringShape> keys,
                                         const std::vector<TextTest>& tests);
   ObjectPlan PlanOne(const ObjectShape& shape, std::uint32_t minimum_others);
+  // The number of scalars if there are at most `most`.
+  std::optional<std::size_t> CountScalars(const ValueSet& values, std::size_t most);
+  // True if the goal provably has at least n values.
+  bool HasMany(GoalId goal, std::size_t n, int nesting);
+  bool LeavesChoices(GoalId goal, std::uint32_t n_before, bool& empty);
+  void NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_required);
   bool PlanContains(const ArrayShape& shape, ArrayPlan& plan);
   bool PlanUnique(const ArrayShape& shape, ArrayPlan& plan);
+
+  // An object shape in one order, with the values of its other keys.
+  struct OrderedShape {
+    ObjectShape shape{};
+    std::vector<GoalId> others{};
+  };
+  using GoalPair = std::pair<GoalId, GoalId>;
+  const std::vector<OrderedShape>& Ordered(GoalId goal);
+  bool IsClosed(const ObjectShape& shape) const;
+  // Whether values in both goals have one text, if those of the pairs added to `more` have.
+  bool CompareOrders(const GoalPair& goals, std::vector<GoalPair>& more);
+  bool CompareObjects(const OrderedShape& a, const OrderedShape& b, std::vector<GoalPair>& more);
+  bool CompareArrays(const ArrayShape& a, const ArrayShape& b, std::vector<GoalPair>& more);
 
   SchemaReader& reader_;
   TextTests& tests_;
   SchemaReport& report_;
-  bool closed_objects_;
+  const PlanOptions options_;
   std::string pointer_{};  // of what is planned
+  std::unordered_map<GoalId, std::vector<OrderedShape>> ordered_;
+  std::map<GoalId, bool> one_text_;
 };
 
 }  // namespace fathom

@@ -17,7 +17,9 @@ GrammarWriter::GrammarWriter(JsonRules& rules, SchemaReader& reader, TextTests& 
       reader_(reader),
       tests_(tests),
       report_(report),
-      planner_(reader, tests, report, rules.options().closed_objects) {}
+      planner_(
+          reader, tests, report,
+          {.closed_objects = rules.options().closed_objects, .canonical = rules.is_canonical()}) {}
 
 ExpressionId GrammarWriter::Literals(const ValueSet& values) {
   std::vector<std::string_view> texts;
@@ -34,7 +36,8 @@ ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
   std::vector<ExpressionId> numbers;
   for (const NumberShape& shape : values.numbers) {
     if (!report_.Spend(1)) break;
-    if (!IsEmptyShape(shape)) numbers.push_back(NumberText(rules_.pool(), shape, false));
+    if (!IsEmptyShape(shape))
+      numbers.push_back(NumberText(rules_.pool(), shape, rules_.is_canonical()));
   }
   choices.push_back(rules_.Shared("number", rules_.pool().Or(numbers)));
   for (const StringShape& shape : values.strings) {
@@ -42,7 +45,7 @@ ExpressionId GrammarWriter::Scalars(GoalId goal, bool strings) {
     const bool bounded = shape.minimum > 0 || shape.maximum != kNoMaximum;
     const bool may_be_empty = shape.tests.size() > 1 || (bounded && !shape.tests.empty());
     if (may_be_empty && report_.Spend(kEmptinessCost) && tests_.Survey(shape, 0).empty) continue;
-    choices.push_back(rules_.String(tests_, shape, false));
+    choices.push_back(rules_.String(tests_, shape));
   }
   return rules_.pool().Or(choices);
 }
@@ -77,16 +80,16 @@ std::optional<ExpressionId> GrammarWriter::RawStrings(GoalId goal) {
   return all;
 }
 
+GrammarWriter& GrammarWriter::Canonical() {
+  if (rules_.is_canonical()) return *this;
+  if (!canonical_) {
+    canonical_ = std::make_unique<GrammarWriter>(rules_.Canonical(), reader_, tests_, report_);
+  }
+  return *canonical_;
+}
+
 ExpressionId GrammarWriter::UniqueValue(GoalId goal) {
-  const ValueSet& values = reader_.Resolve(goal);
-  std::vector<ExpressionId> choices = {Literals(values)};
-  for (const NumberShape& shape : values.numbers) {
-    if (!IsEmptyShape(shape)) choices.push_back(NumberText(rules_.pool(), shape, true));
-  }
-  for (const StringShape& shape : values.strings) {
-    if (!tests_.Survey(shape, 0).empty) choices.push_back(rules_.String(tests_, shape, true));
-  }
-  return rules_.SharedUnique("unique", rules_.pool().Or(choices));
+  return rules_.SharedUnique("unique", Canonical().Value(goal));
 }
 
 ExpressionId GrammarWriter::ContainersOf(GoalId goal) {
@@ -126,6 +129,7 @@ void GrammarWriter::Finish() {
     rules_.RuleOf("value", body, std::nullopt, containers.rule);
     containers.value = rules_.grammar().Call(*containers.rule);
   }
+  if (canonical_) canonical_->Finish();
 }
 
 ExpressionId GrammarWriter::ContainerBody(GoalId goal) {
@@ -135,7 +139,9 @@ ExpressionId GrammarWriter::ContainerBody(GoalId goal) {
     if (report_.failed()) break;
     if (const auto plan = planner_.PlanArray(shape, goal)) choices.push_back(Array(*plan));
   }
-  for (const ObjectShape& shape : values.objects) {
+  const std::vector<ObjectShape> objects =
+      rules_.is_canonical() ? planner_.InOneOrder(goal) : values.objects;
+  for (const ObjectShape& shape : objects) {
     if (report_.failed()) break;
     for (const ObjectPlan& plan : planner_.PlanObject(shape, goal)) {
       choices.push_back(Object(plan));

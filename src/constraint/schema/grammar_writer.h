@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,11 +26,15 @@ namespace fathom {
 // The parts that all schemas of a grammar share: layout and rules. Knows no schema.
 class JsonRules {
  public:
-  JsonRules(Grammar& grammar, const JsonSchemaOptions& options);
+  // canonical: every value has one text, without blanks.
+  JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool canonical = false);
 
   Grammar& grammar() { return grammar_; }
   ExpressionPool& pool() { return grammar_.pool; }
   const JsonSchemaOptions& options() const { return options_; }
+  bool is_canonical() const { return is_canonical_; }
+  // The rules of canonical texts; these ones if they are.
+  JsonRules& Canonical();
   // Spells texts of the compiler's TextTests as they stand in JSON.
   TextWriter& json_writer() { return json_writer_; }
 
@@ -37,6 +42,7 @@ class JsonRules {
   ExpressionId Shared(std::string_view name, ExpressionId body,
                       std::optional<CodePointCount> count = std::nullopt);
   ExpressionId SharedUnique(std::string_view name, ExpressionId body);
+  ExpressionId SharedAscending(std::string_view name, ExpressionId body);
   // The rule with this body, if there is one; else makes `rule`, if it is set, or a new one.
   RuleId RuleOf(std::string_view name, ExpressionId body, std::optional<CodePointCount> count,
                 std::optional<RuleId> rule = std::nullopt);
@@ -51,8 +57,8 @@ class JsonRules {
   // --- Texts ---
   // One string of any content, with its quotes.
   ExpressionId AnyString();
-  // A text of the shape between quotes, or raw. `unique`: one spelling for each text.
-  ExpressionId String(TextTests& tests, const StringShape& shape, bool unique);
+  // A text of the shape between quotes, or raw.
+  ExpressionId String(TextTests& tests, const StringShape& shape);
   ExpressionId RawText(TextTests& tests, const StringShape& shape);
   // The texts of the expression that contain nothing forbidden.
   ExpressionId WithoutForbidden(ExpressionId texts);
@@ -61,6 +67,8 @@ class JsonRules {
  private:
   Grammar& grammar_;
   const JsonSchemaOptions options_;
+  const bool is_canonical_;
+  std::unique_ptr<JsonRules> canonical_rules_{};
   TextWriter json_writer_;
   TextWriter raw_writer_;
   ExpressionId blank_ = 0;
@@ -105,8 +113,9 @@ class GrammarWriter {
   ExpressionId Literals(const ValueSet& values);
   ExpressionId ContainersOf(GoalId goal);
   ExpressionId ContainerBody(GoalId goal);
-  // A value for `uniqueItems`: one spelling each, as a rule of its own.
+  // A value for `uniqueItems`: in its canonical text, as a rule of its own.
   ExpressionId UniqueValue(GoalId goal);
+  GrammarWriter& Canonical();
 
   // Arrays (json_arrays.cc).
   ExpressionId Array(const ArrayPlan& plan);
@@ -126,6 +135,7 @@ class GrammarWriter {
   TextTests& tests_;
   SchemaReport& report_;
   ContainerPlanner planner_;
+  std::unique_ptr<GrammarWriter> canonical_{};  // of items that must be unique
   std::unordered_map<GoalId, Containers> containers_;
   std::unordered_map<GoalId, ExpressionId> values_;
   std::vector<GoalId> postponed_;

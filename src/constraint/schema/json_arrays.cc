@@ -82,13 +82,15 @@ ExpressionId GrammarWriter::PlainItems(const ArrayPlan& plan) {
   if (maximum == 0) return rules_.Enclose("[]", pool.Nothing(), may_be_empty);
   // First the items behind the prefix, whose last item precedes them; then the prefix from its end.
   ExpressionId rest = pool.Empty();
+  const ExpressionId comma =
+      plan.tight ? pool.Concat(rules_.blank(), pool.Literal(",")) : rules_.comma();
   const std::uint32_t n_first = std::max<std::uint32_t>(1, n_prefix);
   if (maximum > n_first) {
-    rest = pool.Repeat(pool.Concat(rules_.comma(), items[n_prefix]),
-                       SaturatingMinus(plan.minimum, n_first), MaximumMinus(maximum, n_first));
+    rest = pool.Repeat(pool.Concat(comma, items[n_prefix]), SaturatingMinus(plan.minimum, n_first),
+                       MaximumMinus(maximum, n_first));
   }
   for (std::uint32_t i = std::min(n_first, maximum) - 1; i > 0; --i) {
-    const ExpressionId parts[] = {rules_.comma(), items[i], rest};
+    const ExpressionId parts[] = {comma, items[i], rest};
     rest = pool.Concat(parts);
     if (i >= plan.minimum) rest = pool.Optional(rest);
   }

@@ -41,8 +41,11 @@ ExpressionId GrammarWriter::OtherMember(const ObjectPlan& plan) {
     const ExpressionId quote = pool.Literal("\"");
     const ExpressionId key[] = {
         quote, rules_.WithoutForbidden(tests_.Express(rules_.json_writer(), shape, true)), quote};
-    const ExpressionId parts[] = {rules_.SharedUnique("key", pool.Concat(key)), rules_.colon(),
-                                  value};
+    // In canonical texts they have one order.
+    const ExpressionId text = pool.Concat(key);
+    const ExpressionId parts[] = {rules_.is_canonical() ? rules_.SharedAscending("key", text)
+                                                        : rules_.SharedUnique("key", text),
+                                  rules_.colon(), value};
     members.push_back(pool.Concat(parts));
   }
   return pool.Or(members);

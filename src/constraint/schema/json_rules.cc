@@ -53,9 +53,10 @@ ExpressionId UnicodeEscape(ExpressionPool& pool) {
 
 }  // namespace
 
-JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options)
+JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options, bool canonical)
     : grammar_(grammar),
       options_(options),
+      is_canonical_(canonical),
       json_writer_(grammar.pool, TextSpelling::kJson),
       raw_writer_(grammar.pool, TextSpelling::kRaw) {
   const JsonWhitespace whitespace = options_.layout.whitespace;
@@ -69,6 +70,17 @@ JsonRules::JsonRules(Grammar& grammar, const JsonSchemaOptions& options)
   const ExpressionId colon[] = {blank_, pool().Literal(":"), blank_};
   comma_ = pool().Concat(comma);
   colon_ = pool().Concat(colon);
+}
+
+JsonRules& JsonRules::Canonical() {
+  if (is_canonical_) return *this;
+  if (!canonical_rules_) {
+    JsonSchemaOptions options = options_;
+    options.layout.key_order = JsonKeyOrder::kSchema;
+    options.layout.whitespace = JsonWhitespace::kCompact;
+    canonical_rules_ = std::make_unique<JsonRules>(grammar_, options, /*canonical=*/true);
+  }
+  return *canonical_rules_;
 }
 
 RuleId JsonRules::RuleOf(std::string_view name, ExpressionId body,
@@ -91,6 +103,11 @@ ExpressionId JsonRules::Shared(std::string_view name, ExpressionId body,
 ExpressionId JsonRules::SharedUnique(std::string_view name, ExpressionId body) {
   if (body == pool().Nothing()) return body;
   return grammar_.UniqueCall(RuleOf(name, body, std::nullopt));
+}
+
+ExpressionId JsonRules::SharedAscending(std::string_view name, ExpressionId body) {
+  if (body == pool().Nothing()) return body;
+  return grammar_.AscendingCall(RuleOf(name, body, std::nullopt));
 }
 
 ExpressionId JsonRules::Enclose(std::string_view brackets, ExpressionId members,
@@ -126,6 +143,10 @@ ExpressionId JsonRules::WithoutForbidden(ExpressionId texts) {
 
 ExpressionId JsonRules::AnyCharacter() {
   if (any_character_) return *any_character_;
+  if (is_canonical_) {
+    any_character_ = json_writer_.AnyCodePoint();
+    return *any_character_;
+  }
   const CodePointSet escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
   ByteSet short_escapes;
   for (const char c : std::string_view("\"\\/bfnrt")) {
@@ -157,9 +178,9 @@ ExpressionId JsonRules::AnyString() {
   return Shared("string", pool().Concat(parts));
 }
 
-ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape, bool unique) {
+ExpressionId JsonRules::String(TextTests& tests, const StringShape& shape) {
   const ExpressionId quote = pool().Literal("\"");
-  if (shape.tests.empty() && !unique) {
+  if (shape.tests.empty()) {
     if (shape.IsFree()) return AnyString();
     const ExpressionId body = WithoutForbidden(pool().Repeat(AnyCharacter(), 0, kNoMaximum));
     const CodePointCount count{.minimum = shape.minimum, .maximum = shape.maximum};

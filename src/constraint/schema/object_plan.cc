@@ -136,6 +136,22 @@ std::vector<KeyClass> ContainerPlanner::ClassifyOthers(const ObjectShape& shape)
   return classes;
 }
 
+// Undeclared keys that ascend could come to an end before there are enough of them.
+void ContainerPlanner::NeedExtendableKeys(const ObjectPlan& plan, std::size_t n_required) {
+  if (plan.others.empty() || (plan.minimum <= n_required + 1 && plan.minimum_others <= 1)) return;
+  const bool extendable =
+      std::any_of(plan.others.begin(), plan.others.end(), [&](const KeyClass& keys) {
+        return keys.keys.maximum == kNoMaximum &&
+               std::all_of(keys.keys.tests.begin(), keys.keys.tests.end(), [&](TextTest test) {
+                 return test.negated && tests_.LiteralsOf(test) != nullptr;
+               });
+      });
+  if (!extendable) {
+    report_.Unsupported(pointer_, "minProperties",
+                        "expected other keys of any text in unique items");
+  }
+}
+
 ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t minimum_others) {
   ObjectPlan plan{
       .minimum = shape.minimum, .maximum = shape.maximum, .minimum_others = minimum_others};
@@ -157,7 +173,11 @@ ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t min
       survey = tests_.Survey(keys.keys, kMaxListedKeys);
     }
     if (survey.empty) continue;
-    if (!survey.finite) {
+    const bool all_named =
+        survey.finite && std::all_of(survey.texts.begin(), survey.texts.end(),
+                                     [&](const std::string& name) { return IsNamed(shape, name); });
+    if (all_named) continue;
+    if (!survey.finite || options_.canonical) {
       plan.others.push_back(std::move(keys));
       continue;
     }
@@ -172,13 +192,14 @@ ObjectPlan ContainerPlanner::PlanOne(const ObjectShape& shape, std::uint32_t min
     }
   }
   plan.properties.insert(plan.properties.end(), optional.begin(), optional.end());
-  const bool closed = closed_objects_ && shape.has_properties && !shape.explicit_additional &&
-                      shape.layers.empty() && shape.names.empty() && plan.minimum_others == 0 &&
-                      shape.minimum <= plan.properties.size();
+  const bool closed = options_.closed_objects && shape.has_properties &&
+                      !shape.explicit_additional && shape.layers.empty() && shape.names.empty() &&
+                      plan.minimum_others == 0 && shape.minimum <= plan.properties.size();
   if (closed) plan.others.clear();
   const auto n_required = static_cast<std::size_t>(
       std::count_if(plan.properties.begin(), plan.properties.end(),
                     [](const PropertyShape& property) { return property.required; }));
+  if (options_.canonical) NeedExtendableKeys(plan, n_required);
   const bool too_few =
       plan.others.empty() && (plan.minimum > plan.properties.size() || plan.minimum_others > 0);
   if (too_few || n_required + plan.minimum_others > plan.maximum) {

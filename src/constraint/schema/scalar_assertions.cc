@@ -160,8 +160,13 @@ void SchemaReader::ReadStrings(PlaceId place, ValueSet& values) {
 void SchemaReader::ReadContent(PlaceId place, ValueSet& values) {
   if (values.strings.empty() || document_.IsNewDraft(place)) return;
   const JsonValue& schema = document_.value(place);
-  if (schema.TextOf("contentMediaType") == "application/json") {
-    Unsupported(place, "contentMediaType", "expected another type than application/json", values);
+  const bool is_encoded = schema.Find("contentEncoding") != nullptr;
+  if (schema.TextOf("contentMediaType") == "application/json" && is_encoded) {
+    Unsupported(place, "contentMediaType", "expected no `contentEncoding` beside it", values);
+  } else if (schema.TextOf("contentMediaType") == "application/json") {
+    ValueSet documents = ValueSet::All();
+    documents.strings[0].tests = {tests_.Json()};
+    values = algebra_.Intersect(values, documents);
   }
   if (schema.TextOf("contentEncoding") == "base64") AddFormat("byte", values);
 }
@@ -191,8 +196,6 @@ void SchemaReader::ReadFormat(PlaceId place, ValueSet& values) {
   }
   if (FindStringFormat(name)) {
     AddFormat(name, values);
-  } else if (IsUnsupportedStandardFormat(name) && !values.strings.empty()) {
-    Unsupported(place, "format", fmt::format("expected another format than {}", name), values);
   } else {
     report_.Ignored(document_.Pointer(place), "format");
   }

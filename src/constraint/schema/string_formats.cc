@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "constraint/schema/regex_format.h"
+
 namespace fathom {
 namespace {
 
@@ -167,14 +169,11 @@ std::optional<StringFormat> FindStringFormat(std::string_view name) {
   if (name == "relative-json-pointer") {
     return StringFormat{"(?:0|[1-9][0-9]*)(?:#|" + JsonPointerRegex() + ")"};
   }
+  if (name == "regex") return StringFormat{RegexFormat()};
   if (name == "byte") {
     return StringFormat{"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?"};
   }
   return std::nullopt;
-}
-
-bool IsUnsupportedStandardFormat(std::string_view name) {
-  return name == "idn-email" || name == "idn-hostname" || name == "regex";
 }
 
 }  // namespace fathom

@@ -16,10 +16,7 @@ struct StringFormat {
 // RFC 3339 date-time, date, time (leap seconds with offsets of whole and half hours) and duration;
 // RFC 5321 email; RFC 1123 hostname, without punycode; ipv4, ipv6, uuid; RFC 3986 uri and
 // uri-reference, RFC 3987 iri and iri-reference; RFC 6570 uri-template; RFC 6901 json-pointer and
-// relative-json-pointer; byte (base64). nullopt: not enforced.
+// relative-json-pointer; byte (base64); regex (regex_format.h). nullopt: an annotation.
 std::optional<StringFormat> FindStringFormat(std::string_view name);
-
-// True for formats of the JSON Schema standard that FindStringFormat does not know.
-bool IsUnsupportedStandardFormat(std::string_view name);
 
 }  // namespace fathom

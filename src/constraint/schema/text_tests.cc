@@ -4,6 +4,7 @@
 
 #include "constraint/automaton.h"
 #include "constraint/regex.h"
+#include "constraint/schema/json_content.h"
 
 namespace fathom {
 namespace {
@@ -101,6 +102,7 @@ struct TextTests::Entry {
   bool whole = false;
   std::vector<std::string> literals{};
   bool is_literals = false;
+  bool is_json = false;
   // Made for Matches.
   std::unique_ptr<ExpressionPool> pool{};
   std::unique_ptr<Automaton> automaton{};
@@ -170,6 +172,15 @@ TextTest TextTests::Format(std::string_view regex) {
   const auto found = patterns_.find(key);
   if (found != patterns_.end()) return TextTest{.entry = found->second};
   return TextTest{.entry = AddPattern(std::move(key), regex, true)};
+}
+
+TextTest TextTests::Json() {
+  if (!json_) {
+    entries_.push_back(std::make_unique<Entry>());
+    entries_.back()->is_json = true;
+    json_ = static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+  return TextTest{.entry = *json_};
 }
 
 TextTest TextTests::Literals(std::vector<std::string> texts) {
@@ -286,6 +297,7 @@ ExpressionId TextTests::ExpressEntry(TextWriter& writer, std::uint32_t id) const
   const Entry& entry = *entries_[id];
   return writer.Entry(id, [&] {
     if (entry.is_literals) return SpellLiterals(writer.pool(), entry.literals, writer.spelling());
+    if (entry.is_json) return JsonContent(writer);
     const ConstraintResult<ExpressionId> parsed =
         ParseRegex(writer.pool(), entry.regex, OptionsFor(writer, entry.whole));
     return parsed ? *parsed : writer.pool().Nothing();  // Pattern has parsed it before

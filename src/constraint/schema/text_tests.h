@@ -82,6 +82,8 @@ class TextTests {
   ConstraintResult<TextTest> Pattern(std::string_view regex);
   // A match of the whole text with the regular expression of a format, which must be valid.
   TextTest Format(std::string_view regex);
+  // A JSON document (json_content.h).
+  TextTest Json();
   TextTest Literals(std::vector<std::string> texts);
   // The literals of a test, sorted, or nullptr.
   const std::vector<std::string>* LiteralsOf(TextTest test) const;
@@ -107,6 +109,7 @@ class TextTests {
 
   std::vector<std::unique_ptr<Entry>> entries_;
   std::map<std::string, std::uint32_t, std::less<>> patterns_;
+  std::optional<std::uint32_t> json_;
   std::map<std::vector<std::string>, std::uint32_t> literals_;
 };
 

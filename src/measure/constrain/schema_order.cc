@@ -2,9 +2,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "json/json_writer.h"
 #include "measure/constrain/constraint_check.h"
 
 namespace fathom {
@@ -45,68 +47,91 @@ const JsonValue* Resolve(const JsonValue& root, std::string_view reference) {
   return at;
 }
 
-// Adds a schema and all that apply to the same value, in the order in which they are merged.
-void AddApplying(const JsonValue& root, const JsonValue& schema, int depth, Schemas& applying) {
-  const bool is_known = std::find(applying.begin(), applying.end(), &schema) != applying.end();
-  if (!schema.IsObject() || is_known || depth > kMaxSchemaDepth || applying.size() >= kMaxSchemas) {
-    return;
-  }
-  applying.push_back(&schema);
-  for (std::size_t i = 0; i < schema.items().size(); ++i) {
-    const std::string_view key = schema.key(i);
-    const JsonValue& value = schema.items()[i];
-    if (key == "$ref" || key == "$dynamicRef") {
-      if (const JsonValue* target = Resolve(root, value.text())) {
-        AddApplying(root, *target, depth + 1, applying);
-      }
-    } else if (key == "allOf" || key == "anyOf" || key == "oneOf") {
-      for (const JsonValue& branch : value.items()) AddApplying(root, branch, depth + 1, applying);
-    } else if (key == "if" || key == "then" || key == "else") {
-      AddApplying(root, value, depth + 1, applying);
-    } else if (key == "dependentSchemas" || key == "dependencies") {
-      for (const JsonValue& branch : value.items()) AddApplying(root, branch, depth + 1, applying);
+class ApplyingSchemas {
+ public:
+  explicit ApplyingSchemas(const JsonValue& root) : root_(root) {}
+
+  // Adds a schema and all that apply to the same value, in the order in which they are merged: that
+  // of the text, where the schema's own keywords stand together at `properties`, or at the first of
+  // them.
+  void Add(const JsonValue& schema, int depth = 0) {
+    const bool is_bounded = depth <= kMaxSchemaDepth && visited_.size() < kMaxSchemas;
+    if (!schema.IsObject() || !is_bounded || !visited_.insert(&schema).second) return;
+    const bool has_properties = schema.Find("properties") != nullptr;
+    bool is_added = false;
+    for (std::size_t i = 0; i < schema.items().size(); ++i) {
+      if (AddApplied(schema, i, depth + 1) || is_added) continue;
+      if (has_properties && schema.key(i) != "properties") continue;
+      schemas_.push_back(&schema);
+      is_added = true;
     }
   }
-}
+  const Schemas& schemas() const { return schemas_; }
+
+ private:
+  // Adds what a keyword applies to the same value; false if it applies nothing.
+  bool AddApplied(const JsonValue& schema, std::size_t member, int depth) {
+    const std::string_view key = schema.key(member);
+    const JsonValue& value = schema.items()[member];
+    if (key == "$ref" || key == "$dynamicRef") {
+      if (const JsonValue* target = Resolve(root_, value.text())) Add(*target, depth);
+    } else if (key == "allOf" || key == "anyOf" || key == "oneOf" || key == "dependentSchemas" ||
+               key == "dependencies") {
+      for (const JsonValue& branch : value.items()) Add(branch, depth);
+    } else if (key == "if") {
+      Add(value, depth);
+      for (const char* branch : {"then", "else"}) {
+        if (const JsonValue* other = schema.Find(branch)) Add(*other, depth);
+      }
+    } else {
+      return key == "not" || key == "dependentRequired";
+    }
+    return true;
+  }
+
+  const JsonValue& root_;
+  Schemas schemas_;
+  std::set<const JsonValue*> visited_;
+};
 
 JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue& value, int depth);
 
 // The schemas of a member or an item.
 Schemas SchemasOf(const JsonValue& root, const Schemas& schemas, std::string_view key) {
-  Schemas found;
+  ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
     const JsonValue* properties = schema->Find("properties");
     const JsonValue* declared = properties != nullptr ? properties->Find(key) : nullptr;
-    if (declared != nullptr) AddApplying(root, *declared, 0, found);
+    if (declared != nullptr) found.Add(*declared);
     for (const char* open : {"patternProperties"}) {
       const JsonValue* patterns = schema->Find(open);
       if (patterns == nullptr) continue;
-      for (const JsonValue& pattern : patterns->items()) AddApplying(root, pattern, 0, found);
+      for (const JsonValue& pattern : patterns->items()) found.Add(pattern);
     }
     const JsonValue* others = schema->Find("additionalProperties");
-    if (declared == nullptr && others != nullptr) AddApplying(root, *others, 0, found);
+    if (declared == nullptr && others != nullptr) found.Add(*others);
   }
-  return found;
+  return found.schemas();
 }
 
 Schemas SchemasOfItem(const JsonValue& root, const Schemas& schemas, std::size_t index) {
-  Schemas found;
+  ApplyingSchemas found(root);
   for (const JsonValue* schema : schemas) {
     for (const char* list : {"prefixItems", "items"}) {
       const JsonValue* items = schema->Find(list);
       if (items == nullptr) continue;
       if (items->IsArray() && index < items->items().size()) {
-        AddApplying(root, items->items()[index], 0, found);
+        found.Add(items->items()[index]);
       } else if (items->IsObject()) {
-        AddApplying(root, *items, 0, found);
+        found.Add(*items);
       }
     }
     for (const char* more : {"additionalItems", "contains"}) {
       const JsonValue* items = schema->Find(more);
-      if (items != nullptr) AddApplying(root, *items, 0, found);
+      if (items != nullptr) found.Add(*items);
     }
   }
-  return found;
+  return found.schemas();
 }
 
 // The keys that the schemas name, in their order.
@@ -131,15 +156,17 @@ std::vector<std::string_view> NamedKeys(const Schemas& schemas) {
 
 JsonValue OrderedObject(const JsonValue& root, const Schemas& schemas, const JsonValue& value,
                         int depth) {
-  std::vector<std::pair<std::size_t, std::size_t>> order;  // of the schema, of the value
+  // By the place in the schema, then by the text of the key.
+  std::vector<std::tuple<std::size_t, std::string, std::size_t>> order;
   const std::vector<std::string_view> keys = NamedKeys(schemas);
   for (std::size_t i = 0; i < value.items().size(); ++i) {
     const auto found = std::find(keys.begin(), keys.end(), value.key(i));
-    order.emplace_back(static_cast<std::size_t>(found - keys.begin()), i);
+    order.emplace_back(static_cast<std::size_t>(found - keys.begin()),
+                       WriteJson(JsonValue(value.key(i))), i);
   }
   std::sort(order.begin(), order.end());
   JsonValue ordered = JsonValue::Object();
-  for (const auto& [rank, i] : order) {
+  for (const auto& [rank, text, i] : order) {
     const std::string_view key = value.key(i);
     ordered.Add(key, Ordered(root, SchemasOf(root, schemas, key), value.items()[i], depth + 1));
   }
@@ -161,9 +188,9 @@ JsonValue Ordered(const JsonValue& root, const Schemas& schemas, const JsonValue
 }  // namespace
 
 JsonValue InSchemaOrder(const JsonValue& schema, const JsonValue& value) {
-  Schemas applying;
-  AddApplying(schema, schema, 0, applying);
-  return Ordered(schema, applying, value, 0);
+  ApplyingSchemas applying(schema);
+  applying.Add(schema);
+  return Ordered(schema, applying.schemas(), value, 0);
 }
 
 }  // namespace fathom

@@ -1,0 +1,13 @@
+// JSON documents within strings: contentMediaType application/json, where it asserts something.
+#pragma once
+
+#include "constraint/expression.h"
+#include "constraint/schema/text_tests.h"
+
+namespace fathom {
+
+// The texts of JSON documents with at most 12 nested arrays and objects, without bounds of white
+// space, spelled as the writer spells texts.
+ExpressionId JsonContent(TextWriter& writer);
+
+}  // namespace fathom
