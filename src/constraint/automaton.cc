@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "constraint/expression_impl.h"
-#include "constraint/slice_search.h"
+#include "constraint/kind_search.h"
 
 namespace fathom {
 namespace {
@@ -26,7 +26,7 @@ struct Automaton::Impl {
   IdMap states;  // by expression
   std::vector<StateDetails> details;
   std::vector<LetterEdge> edges;
-  SliceSearch slices;
+  KindSearch kinds;
 };
 
 Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
@@ -34,7 +34,7 @@ Automaton::Automaton(ExpressionPool& pool, std::size_t max_states)
       classes_(pool.ByteClasses()),
       n_classes_(static_cast<std::size_t>(pool.n_byte_classes())),
       max_states_(max_states),
-      impl_(std::make_unique<Impl>(Impl{.slices = SliceSearch(classes_)})) {
+      impl_(std::make_unique<Impl>(Impl{.kinds = KindSearch(classes_)})) {
   pool.SetLimit(kExpressionsPerState * max_states);
   StateOf(pool.Nothing());
   std::ranges::fill(rows_, kDeadState);
@@ -98,8 +98,10 @@ bool Automaton::TakesBytes(StateId state) {
   return *impl_->details[state].takes_bytes;
 }
 
-bool Automaton::TakesSlice(StateId state, int code_points) {
-  return impl_->slices.Takes(*this, state, code_points);
+TextKinds Automaton::FreeKinds(StateId state) { return impl_->kinds.Find(*this, state); }
+
+StateId Automaton::Loosened(StateId state) {
+  return StateOf(pool_.Loosen(facts_[state].expression));
 }
 
 bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::string>& texts) {
@@ -147,7 +149,7 @@ bool Automaton::ListTexts(StateId state, std::size_t most, std::vector<std::stri
 std::size_t Automaton::memory() const {
   return rows_.capacity() * sizeof(StateId) + facts_.capacity() * sizeof(Facts) +
          impl_->details.capacity() * sizeof(StateDetails) + impl_->states.memory() +
-         impl_->edges.capacity() * sizeof(LetterEdge) + impl_->slices.memory();
+         impl_->edges.capacity() * sizeof(LetterEdge) + impl_->kinds.memory();
 }
 
 }  // namespace fathom

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "constraint/expression.h"
+#include "constraint/text_kinds.h"
 
 namespace fathom {
 
@@ -46,9 +47,11 @@ class Automaton {
   std::span<const LetterEdge> Edges(StateId state);
   // True if a byte may come next.
   bool TakesBytes(StateId state);
-  // True if any sequence of at most `code_points` code points other than ", \, <, U+FF5C and
-  // U+0000 ... U+001F may come next without letters between.
-  bool TakesSlice(StateId state, int code_points);
+  // Returns kinds of characters all texts of which may come next, if they have at most
+  // kLargestSlice (token_trie.h) of them; a byte may still follow. There may be more such kinds.
+  TextKinds FreeKinds(StateId state);
+  // The state of more texts that ExpressionPool::Loosen describes.
+  StateId Loosened(StateId state);
   // Sets `texts` to the texts that lead from here to acceptance, in ascending order, if there are
   // at most `most` of them and no letters occur; false if there are more, or if they are longer
   // than 1 MiB together.

@@ -169,7 +169,8 @@ ExpressionId ExpressionPool::Impl::Concat(Id first, Id second) {
     const ExpressionNode& b = nodes[rest];
     const bool nullable = (a.flags & kNullable) != 0;
     const auto flags = static_cast<std::uint8_t>(
-        (a.flags & b.flags & kNullable) | ((a.flags | b.flags) & (kHasLetters | kHasBooleans)) |
+        (a.flags & b.flags & kNullable) |
+        ((a.flags | b.flags) & (kHasLetters | kHasBooleans | kMayBeEndless)) |
         (a.flags & (kFirstByte | kFirstLetter)) |
         FlagIf(nullable, b.flags & (kFirstByte | kFirstLetter)));
     rest = Intern({.kind = Kind::kConcat,
@@ -215,7 +216,8 @@ ExpressionId ExpressionPool::Impl::Repeat(Id operand, std::uint32_t minimum,
     }
   }
   const auto flags =
-      static_cast<std::uint8_t>((node.flags & ~kNullable) | FlagIf(minimum == 0, kNullable));
+      static_cast<std::uint8_t>((node.flags & ~kNullable) | FlagIf(minimum == 0, kNullable) |
+                                FlagIf(maximum == kNoMaximum, kMayBeEndless));
   return Intern({.kind = Kind::kRepeat,
                  .flags = flags,
                  .within = node.within,
@@ -241,8 +243,8 @@ ExpressionId ExpressionPool::Impl::Not(Id operand) {
   Check((node.flags & kHasLetters) == 0, "expected a regular expression below Not");
   if (node.kind == Kind::kNot) return node.a;
   const bool nullable = (node.flags & kNullable) == 0;
-  const auto flags =
-      static_cast<std::uint8_t>(kHasBooleans | kFirstByte | FlagIf(nullable, kNullable));
+  const auto flags = static_cast<std::uint8_t>(kHasBooleans | kFirstByte | kMayBeEndless |
+                                               FlagIf(nullable, kNullable));
   return Intern(
       {.kind = Kind::kNot, .flags = flags, .a = operand, .min_length = nullable ? 0u : 1u});
 }
@@ -294,7 +296,7 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
   }
   if (list.empty()) return any;
   if (list.size() == 1) return list[0];
-  std::uint8_t flags = kHasBooleans | kNullable | kFirstByte;
+  std::uint8_t flags = kHasBooleans | kNullable | kFirstByte | kMayBeEndless;
   std::uint8_t within = 0;
   std::uint32_t min_length = 0;
   for (const Id id : list) {
@@ -302,6 +304,7 @@ ExpressionId ExpressionPool::Impl::And(std::span<const Id> all) {
     if (id == kNothing) return kNothing;
     if ((node.flags & kNullable) == 0) flags &= static_cast<std::uint8_t>(~kNullable);
     if ((node.flags & kFirstByte) == 0) flags &= static_cast<std::uint8_t>(~kFirstByte);
+    if ((node.flags & kMayBeEndless) == 0) flags &= static_cast<std::uint8_t>(~kMayBeEndless);
     within |= node.within;
     min_length = std::max(min_length, node.min_length);
   }
@@ -436,6 +439,8 @@ ExpressionId ExpressionPool::DeriveLetter(ExpressionId id, Letter letter) {
   if (found == impl_->letter_ids.end()) return Impl::kNothing;
   return impl_->Derive(id, Impl::kFirstLetterSymbol + found->second);
 }
+
+ExpressionId ExpressionPool::Loosen(ExpressionId id) { return impl_->Loosen(id); }
 
 void ExpressionPool::FirstLetters(ExpressionId id, std::vector<Letter>& letters) const {
   impl_->FirstLetters(id, letters);

@@ -138,6 +138,9 @@ class ExpressionPool {
   int n_byte_classes();
   ExpressionId DeriveByte(ExpressionId id, std::uint8_t byte);
   ExpressionId DeriveLetter(ExpressionId id, Letter letter);
+  // An expression of more texts, without negations of finitely many texts: where it takes all texts
+  // of some plain characters (text_kinds.h) of any length next, `id` does so too.
+  ExpressionId Loosen(ExpressionId id);
   // Appends the letters that may come first, each once, in ascending order.
   void FirstLetters(ExpressionId id, std::vector<Letter>& letters) const;
   // An expression of the same texts that has no And and Not without texts in it, other than within

@@ -28,6 +28,8 @@ inline constexpr std::uint8_t kHasLetters = 2;
 inline constexpr std::uint8_t kHasBooleans = 4;
 inline constexpr std::uint8_t kFirstByte = 8;     // a byte may come first
 inline constexpr std::uint8_t kFirstLetter = 16;  // a letter may come first
+// Clear only in regular expressions that finitely many texts match.
+inline constexpr std::uint8_t kMayBeEndless = 32;
 
 // Whether a text matches, as far as it was searched.
 enum class ExpressionLife : std::uint8_t { kUnknown, kAlive, kDead };
@@ -123,6 +125,11 @@ struct ExpressionPool::Impl {
   Id KnownDerivative(Id id, std::uint32_t symbol) const;
   Id CombineDerivatives(Id id, std::uint32_t symbol);
   void FirstLetters(Id id, std::vector<Letter>& found) const;
+
+  // --- Larger languages (loosen.cc) ---
+  Id Loosen(Id id);
+  Id LoosenAnd(const ExpressionNode& node);
+  bool BeginsPlainly(Id id) const;
 
   // --- Emptiness (emptiness.cc) ---
   Id Prune(Id id);

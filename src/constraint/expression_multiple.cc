@@ -40,7 +40,8 @@ ExpressionId ExpressionPool::Impl::Multiple(std::uint32_t modulus, std::uint32_t
   const std::uint32_t shifted = TimesPowerOfTen(remainder, rest.fraction_digits, modulus);
   if (rest.behind_point && !CanBecomeZero(modulus, shifted, rest.fraction_digits)) return kNothing;
   return Intern({.kind = Kind::kMultiple,
-                 .flags = static_cast<std::uint8_t>(kFirstByte | (shifted == 0 ? kNullable : 0)),
+                 .flags = static_cast<std::uint8_t>(kFirstByte | kMayBeEndless |
+                                                    (shifted == 0 ? kNullable : 0)),
                  .a = modulus,
                  .b = remainder,
                  .c = packed,

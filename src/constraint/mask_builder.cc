@@ -13,9 +13,8 @@ MaskBuilder::MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary,
       vocabulary_(vocabulary),
       mask_bytes_(static_cast<std::size_t>(vocabulary.vocab_size()) / 8 + sizeof(Entry) + 256),
       max_cached_(std::max<std::size_t>(max_cache / mask_bytes_, 1)),
-      path_(static_cast<std::size_t>(vocabulary.all_texts().max_depth()) + 1),
-      bytes_(path_.size()),
-      plain_(path_.size()) {}
+      leaves_(matcher, vocabulary, max_cache),
+      walk_(matcher, vocabulary.texts()) {}
 
 std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Build(const MatcherState& state) {
   matcher_.Reset();
@@ -25,7 +24,7 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Build(const MatcherState& 
   recorded_.clear();
   matcher_.Record(&recorded_);
   std::shared_ptr<const Mask> mask = Compute(state);
-  const bool reads_texts = matcher_.reads_new_texts();
+  const bool reads_texts = leaves_.TakeReadsTexts() || matcher_.TakeReadsNewTexts();
   matcher_.Record(nullptr);
   if (mask != nullptr) {
     Keep({.hash = hash,
@@ -38,15 +37,17 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Build(const MatcherState& 
 }
 
 std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Compute(const MatcherState& state) {
-  const Matcher::SliceAnswer slice =
-      is_plain_ ? Matcher::SliceAnswer() : matcher_.TakesSlices(state);
-  auto mask = std::make_shared<Mask>(Mask{.tokens = vocabulary_.Slice(slice.largest)});
-  // Where the plain texts are decided, the others are left to read.
-  Walk(state,
-       slice.is_exact                 ? vocabulary_.texts_outside(kLargestSlice)
-       : slice.largest >= kSmallSlice ? vocabulary_.texts_outside(kSmallSlice)
-                                      : vocabulary_.all_texts(),
-       mask->tokens);
+  auto mask = std::make_shared<Mask>(Mask{.tokens = TokenSet(vocabulary_.vocab_size())});
+  // Leaves share the frames of rules that they enter, and so their depth, which matters near the
+  // limit: then they are read together.
+  if (is_plain_ || matcher_.IsDeep(state)) {
+    walk_.Run(state, 0, vocabulary_.texts().nodes().size(), 0, mask->tokens);
+  } else {
+    for (const Leaf& leaf : state.leaves) {
+      leaves_.Read(leaf, mask->tokens);
+      if (matcher_.TooComplex()) break;
+    }
+  }
   if (matcher_.TooComplex()) return nullptr;
   AddNamed(state, mask->tokens);
   if (state.accepts) {
@@ -54,78 +55,6 @@ std::shared_ptr<const MaskBuilder::Mask> MaskBuilder::Compute(const MatcherState
   }
   mask->n_tokens = mask->tokens.size();
   return mask;
-}
-
-// Reads the texts of the trie; a byte that nothing takes leaves out everything below it. While the
-// leaves move within their rules, only their places are kept.
-void MaskBuilder::Walk(const MatcherState& state, const TokenTrie& trie, TokenSet& tokens) {
-  const std::span<const TrieNode> nodes = trie.nodes();
-  PlainPlaces& root = plain_[0];
-  root.size = kNotPlain;
-  if (state.leaves.size() <= kMaxPlain) {
-    root.size = 0;
-    for (const Leaf& leaf : state.leaves) {
-      root.leaf[root.size] = static_cast<std::uint8_t>(root.size);
-      root.place[root.size++] = {.state = leaf.state, .count = leaf.count};
-    }
-  }
-  for (std::size_t i = 0; i < nodes.size();) {
-    const TrieNode& node = nodes[i];
-    if (!Read(state, node)) {
-      if (matcher_.TooComplex()) return;
-      i = node.end;
-      continue;
-    }
-    for (const Token token : trie.TokensOf(i)) tokens.Add(token);
-    ++i;
-  }
-}
-
-// Reads the byte of a node, behind the state of the node above it.
-bool MaskBuilder::Read(const MatcherState& state, const TrieNode& node) {
-  const std::size_t above = node.depth - 1u;
-  bytes_[above] = node.byte;
-  plain_[node.depth].size = kNotPlain;
-  if (plain_[above].size != kNotPlain) {
-    if (ReadPlainly(state, node)) return plain_[node.depth].size > 0;
-    if (above > 0) MakeState(state, above);
-  }
-  return matcher_.Step(above == 0 ? state : path_[above], node.byte, path_[node.depth]);
-}
-
-// Reads a byte in each of the places above; false where a rule may end or call another one.
-bool MaskBuilder::ReadPlainly(const MatcherState& state, const TrieNode& node) {
-  const PlainPlaces& from = plain_[node.depth - 1u];
-  PlainPlaces& to = plain_[node.depth];
-  int n = 0;
-  for (int k = 0; k < from.size; ++k) {
-    const Leaf& leaf = state.leaves[from.leaf[k]];
-    if (node.depth == 1 && Matcher::MeetsEarlierTexts(leaf, node.byte)) return false;
-    to.leaf[n] = from.leaf[k];
-    switch (matcher_.StepPlain(matcher_.RuleOf(leaf), from.place[k], node.byte, to.place[n])) {
-      case Matcher::PlainStep::kDead:
-        break;
-      case Matcher::PlainStep::kPlain:
-        ++n;
-        break;
-      case Matcher::PlainStep::kOther:
-        return false;
-    }
-  }
-  to.size = n;
-  return true;
-}
-
-// Sets path_[depth] to the state whose leaves are at the places of plain_[depth].
-void MaskBuilder::MakeState(const MatcherState& state, std::size_t depth) {
-  const PlainPlaces& places = plain_[depth];
-  path_[depth].Clear();
-  for (int k = 0; k < places.size; ++k) {
-    Leaf& moved = path_[depth].leaves.emplace_back(state.leaves[places.leaf[k]]);
-    moved.state = places.place[k].state;
-    moved.count = places.place[k].count;
-    matcher_.AddToUnique(moved, std::span(bytes_).first(depth));
-  }
 }
 
 // Tokens that the grammar takes as a whole, whatever their text is.

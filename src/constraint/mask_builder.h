@@ -1,8 +1,7 @@
-// MaskBuilder: the tokens that may follow a text, by a walk over the trie of the vocabulary, and a
-// cache of the walks (docs/spec/constrained.md 3.3).
+// MaskBuilder: the tokens that may follow a text, and a cache of them by what was read
+// (docs/spec/constrained.md 3.3).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -10,8 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "constraint/leaf_reader.h"
 #include "constraint/matcher.h"
 #include "constraint/matcher_state.h"
+#include "constraint/trie_walk.h"
 #include "constraint/vocabulary.h"
 
 namespace fathom {
@@ -19,7 +20,7 @@ namespace fathom {
 // One thread at a time. `matcher` and `vocabulary` must outlive the builder.
 class MaskBuilder {
  public:
-  // max_cache: bytes of masks that are kept.
+  // max_cache: bytes of masks that are kept; as many again of masks of leaves.
   MaskBuilder(Matcher& matcher, const VocabularyTables& vocabulary, std::size_t max_cache);
 
   struct Mask {
@@ -34,9 +35,13 @@ class MaskBuilder {
   // complex then.
   bool Advance(const MatcherState& state, Token token, MatcherState& to);
 
-  // For tests: computes every mask without slices, and without the cache.
-  void set_is_plain(bool is_plain) { is_plain_ = is_plain; }
-  std::size_t memory() const { return n_cached_ * mask_bytes_; }
+  // For tests: computes every mask by reading all texts byte by byte, without anything that is
+  // kept.
+  void set_is_plain(bool is_plain) {
+    is_plain_ = is_plain;
+    walk_.set_is_plain(is_plain);
+  }
+  std::size_t memory() const { return n_cached_ * mask_bytes_ + leaves_.memory(); }
   std::int64_t n_hits() const { return n_hits_; }
 
  private:
@@ -51,20 +56,7 @@ class MaskBuilder {
   };
   using Entries = std::list<Entry>;
 
-  // Places of the leaves of the state whose mask is computed, while all stay within their rules.
-  static constexpr int kMaxPlain = 8;
-  static constexpr int kNotPlain = -1;
-  struct PlainPlaces {
-    int size = kNotPlain;
-    std::array<std::uint8_t, kMaxPlain> leaf;  // the number of the leaf
-    std::array<Matcher::PlainPlace, kMaxPlain> place;
-  };
-
   std::shared_ptr<const Mask> Compute(const MatcherState& state);
-  void Walk(const MatcherState& state, const TokenTrie& trie, TokenSet& tokens);
-  bool Read(const MatcherState& state, const TrieNode& node);
-  bool ReadPlainly(const MatcherState& state, const TrieNode& node);
-  void MakeState(const MatcherState& state, std::size_t depth);
   void AddNamed(const MatcherState& state, TokenSet& tokens);
   std::shared_ptr<const Mask> FindCached(const MatcherState& state, std::uint64_t hash);
   void Keep(Entry entry);
@@ -74,11 +66,8 @@ class MaskBuilder {
   const std::size_t mask_bytes_;
   const std::size_t max_cached_;
   bool is_plain_ = false;
-  // By depth in the trie: the states behind the bytes from its root, as places where they are
-  // plain.
-  std::vector<MatcherState> path_;
-  std::vector<std::uint8_t> bytes_;
-  std::vector<PlainPlaces> plain_;
+  LeafReader leaves_;
+  TrieWalk walk_;
   std::vector<FrameRef> recorded_;
   Entries entries_;  // the last used first
   std::unordered_multimap<std::uint64_t, Entries::iterator> by_hash_;

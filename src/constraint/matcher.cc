@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "constraint/rule_facts.h"
-#include "constraint/token_trie.h"
-#include "constraint/vocabulary.h"
 
 namespace fathom {
 namespace {
@@ -16,20 +14,6 @@ constexpr std::size_t kFewLeaves = 24;
 
 bool IsToken(Letter letter) {
   return letter.kind == LetterKind::kToken || letter.kind == LetterKind::kOtherToken;
-}
-
-// How the texts of earlier unique calls bind what follows a leaf.
-enum class EarlierTexts { kNone, kUnique, kAscending };
-
-EarlierTexts EarlierTextsOf(const Leaf& leaf) {
-  EarlierTexts found = EarlierTexts::kNone;
-  const UniqueScope* scope = Matcher::FrameOf(leaf.frame).scope.get();
-  for (const UniqueText* text = leaf.unique.get(); text != nullptr; text = text->outer.get()) {
-    if (!text->rests.empty() && scope->is_ascending) return EarlierTexts::kAscending;
-    if (!text->rests.empty()) found = EarlierTexts::kUnique;
-    scope = scope->outer.get();
-  }
-  return found;
 }
 
 bool SamePlace(const Leaf& a, const Leaf& b) {
@@ -101,44 +85,16 @@ class Matcher::Closure {
     kept.clear();
     for (std::size_t i = 0; i < pending_.size() && !matcher_.too_complex_; ++i) {
       const std::uint8_t facts = matcher_.FactsOf(pending_[i].state);
-      if ((facts & kAccepts) != 0) End(i);
-      if ((facts & kHasEdges) != 0) Follow(i);
+      if ((facts & kAccepts) != 0) End(Leaf(pending_[i]));
+      if ((facts & kHasEdges) != 0) Follow(Leaf(pending_[i]));
       if ((facts & (kTakesBytes | kTakesTokens)) != 0) kept.push_back(i);
     }
     to_.leaves.reserve(kept.size());
     for (const std::size_t i : kept) to_.leaves.push_back(std::move(pending_[i]));
   }
 
- private:
-  bool IsKnown(const Leaf& leaf) {
-    if (pending_.size() < kFewLeaves) {
-      return std::any_of(pending_.begin(), pending_.end(),
-                         [&](const Leaf& known) { return SamePlace(known, leaf); });
-    }
-    if (by_hash_.empty()) {
-      for (std::size_t i = 0; i < pending_.size(); ++i) by_hash_.emplace(HashOf(pending_[i]), i);
-    }
-    const std::uint64_t hash = HashOf(leaf);
-    const auto [first, last] = by_hash_.equal_range(hash);
-    for (auto at = first; at != last; ++at) {
-      if (SamePlace(pending_[at->second], leaf)) return true;
-    }
-    by_hash_.emplace(hash, pending_.size());
-    return false;
-  }
-
-  bool IsHere(const FrameRef& frame) const { return frame.column == column_ && column_; }
-  Frame& FrameAt(const FrameRef& ref) { return ref.column->frames[ref.index]; }
-
-  void Record(const FrameRef& frame) {
-    if (matcher_.recorded_ == nullptr || frame.column->is_scratch) return;
-    std::vector<FrameRef>& frames = *matcher_.recorded_;
-    if (std::find(frames.begin(), frames.end(), frame) == frames.end()) frames.push_back(frame);
-  }
-
-  // The rule of a leaf may end here.
-  void End(std::size_t i) {
-    const Leaf leaf = pending_[i];
+  // Adds what is behind the rule of a leaf, which may end there.
+  void End(const Leaf& leaf) {
     const Rule& rule = matcher_.grammar_.rules[FrameAt(leaf.frame).rule];
     if (rule.count && leaf.count < rule.count->minimum) return;
     const Ref<const UniqueScope> ended =
@@ -171,23 +127,8 @@ class Matcher::Closure {
     }
   }
 
-  Ref<const Memory> Remember(const Return& back, const UniqueScope& ended, std::string text) {
-    return WithText(back.memory.get(), ended, std::move(text), matcher_.recorded_ != nullptr);
-  }
-
-  void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
-              Ref<UniqueText> unique) {
-    FrameRef frame = back.frame;
-    if (!frame.column) frame.column = column;
-    Add({.state = back.state,
-         .frame = std::move(frame),
-         .memory = std::move(memory),
-         .unique = std::move(unique)});
-  }
-
-  // Follows the letters that are no bytes.
-  void Follow(std::size_t i) {
-    const Leaf leaf = pending_[i];
+  // Adds what is behind the letters of a leaf that are no bytes.
+  void Follow(const Leaf& leaf) {
     const std::span<const LetterEdge> view = matcher_.automaton_.Edges(leaf.state);
     const std::vector<LetterEdge> edges(view.begin(), view.end());
     for (const LetterEdge& edge : edges) {
@@ -224,6 +165,47 @@ class Matcher::Closure {
         }
       }
     }
+  }
+
+ private:
+  bool IsKnown(const Leaf& leaf) {
+    if (pending_.size() < kFewLeaves) {
+      return std::any_of(pending_.begin(), pending_.end(),
+                         [&](const Leaf& known) { return SamePlace(known, leaf); });
+    }
+    if (by_hash_.empty()) {
+      for (std::size_t i = 0; i < pending_.size(); ++i) by_hash_.emplace(HashOf(pending_[i]), i);
+    }
+    const std::uint64_t hash = HashOf(leaf);
+    const auto [first, last] = by_hash_.equal_range(hash);
+    for (auto at = first; at != last; ++at) {
+      if (SamePlace(pending_[at->second], leaf)) return true;
+    }
+    by_hash_.emplace(hash, pending_.size());
+    return false;
+  }
+
+  bool IsHere(const FrameRef& frame) const { return frame.column == column_ && column_; }
+  Frame& FrameAt(const FrameRef& ref) { return ref.column->frames[ref.index]; }
+
+  void Record(const FrameRef& frame) {
+    if (matcher_.recorded_ == nullptr || frame.column->is_scratch) return;
+    std::vector<FrameRef>& frames = *matcher_.recorded_;
+    if (std::find(frames.begin(), frames.end(), frame) == frames.end()) frames.push_back(frame);
+  }
+
+  Ref<const Memory> Remember(const Return& back, const UniqueScope& ended, std::string text) {
+    return WithText(back.memory.get(), ended, std::move(text), matcher_.recorded_ != nullptr);
+  }
+
+  void Resume(const Return& back, const Ref<Column>& column, Ref<const Memory> memory,
+              Ref<UniqueText> unique) {
+    FrameRef frame = back.frame;
+    if (!frame.column) frame.column = column;
+    Add({.state = back.state,
+         .frame = std::move(frame),
+         .memory = std::move(memory),
+         .unique = std::move(unique)});
   }
 
   void Call(const Leaf& leaf, const LetterEdge& edge) {
@@ -340,6 +322,7 @@ Matcher::Matcher(Grammar& grammar, const MatcherLimits& limits)
         {.start = found.matches ? automaton_.Start(grammar_.rules[rule].body) : kDeadState,
          .is_recursive = found.is_recursive,
          .height = found.height});
+    if (found.matches) max_height_ = std::max(max_height_, found.height);
   }
 }
 
@@ -367,17 +350,11 @@ MatcherState Matcher::Begin() {
 }
 
 // The leaf behind a byte; false if it cannot take the byte.
-bool Matcher::Move(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
+bool Matcher::MoveLeaf(const Leaf& leaf, std::uint8_t byte, Leaf& moved) {
   const Frame& frame = FrameOf(leaf.frame);
-  const Rule& rule = grammar_.rules[frame.rule];
-  std::uint32_t count = leaf.count;
-  if (rule.count && automaton_.Accepts(leaf.state)) {
-    if (count == rule.count->maximum) return false;
-    ++count;
-  }
-  const StateId next = automaton_.Next(leaf.state, byte);
-  if (next == kDeadState) return false;
-  moved = {.state = next, .count = count, .frame = leaf.frame, .memory = leaf.memory};
+  Place to;
+  if (!Move(grammar_.rules[frame.rule].count, {leaf.state, leaf.count}, byte, to)) return false;
+  moved = {.state = to.state, .count = to.count, .frame = leaf.frame, .memory = leaf.memory};
   return !leaf.unique || MoveUnique(leaf, byte, moved);
 }
 
@@ -387,7 +364,7 @@ bool Matcher::Step(const MatcherState& from, std::uint8_t byte, MatcherState& to
   bool is_plain = from.leaves.size() < kFewLeaves;
   for (const Leaf& leaf : from.leaves) {
     Leaf moved;
-    if (!Move(leaf, byte, moved)) continue;
+    if (!MoveLeaf(leaf, byte, moved)) continue;
     is_plain = is_plain && FactsOf(moved.state) == (kKnown | kTakesBytes);
     moved_.push_back(std::move(moved));
   }
@@ -443,34 +420,24 @@ void Matcher::NextTokens(const MatcherState& state, std::vector<Letter>& tokens)
   }
 }
 
-Matcher::SliceAnswer Matcher::TakesSlices(const MatcherState& state) {
-  SliceAnswer answer = {.is_exact = true};
-  for (const Leaf& leaf : state.leaves) {
-    const EarlierTexts earlier = EarlierTextsOf(leaf);
-    if (earlier == EarlierTexts::kAscending) {
-      answer.is_exact = false;
-      continue;
-    }
-    // Where earlier texts begin like this one, another character must be able to follow.
-    const std::uint32_t n_more = earlier == EarlierTexts::kUnique ? 1 : 0;
-    const std::optional<CodePointCount>& count = RuleOf(leaf).count;
-    const std::uint32_t left = count ? count->maximum - leaf.count : kNoMaximum;
-    const std::uint32_t room =
-        std::min<std::uint32_t>(left - std::min(left, n_more), kLargestSlice);
-    int takes = 0;
-    if (automaton_.TakesSlice(leaf.state, kLargestSlice + static_cast<int>(n_more))) {
-      takes = static_cast<int>(room);
-      if (room < kLargestSlice && n_more > 0) answer.is_exact = false;
-    } else {
-      answer.is_exact = false;
-      if (!count && automaton_.TakesSlice(leaf.state, kSmallSlice + static_cast<int>(n_more))) {
-        takes = kSmallSlice;
-      }
-    }
-    answer.largest = std::max(answer.largest, takes);
+bool Matcher::Leave(const Leaf& leaf, bool ends, MatcherState& to) {
+  to.Clear();
+  Closure closure(*this, to);
+  if (ends) {
+    closure.End(leaf);
+  } else {
+    closure.Follow(leaf);
   }
-  answer.is_exact = answer.is_exact || answer.largest == kLargestSlice;
-  return answer;
+  closure.Run();
+  RemoveRepeating(to);
+  return !TooComplex() && !to.IsDead();
+}
+
+bool Matcher::IsDeep(const MatcherState& state) const {
+  constexpr int kLongestToken = 256;
+  return std::any_of(state.leaves.begin(), state.leaves.end(), [&](const Leaf& leaf) {
+    return FrameOf(leaf.frame).depth + kLongestToken + max_height_ > limits_.max_depth;
+  });
 }
 
 }  // namespace fathom

@@ -5,7 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "constraint/automaton.h"
@@ -54,45 +57,52 @@ class Matcher {
     recorded_ = frames;
     reads_new_texts_ = false;
   }
-  // True if a unique call was entered behind the end of another one since Record.
-  bool reads_new_texts() const { return reads_new_texts_; }
+  // True if a unique call was entered behind the end of another one since Record, or since the last
+  // call of this.
+  bool TakeReadsNewTexts() { return std::exchange(reads_new_texts_, false); }
 
   // The letters that stand for whole tokens and may come next (kToken, kOtherToken): appended, each
   // once.
   void NextTokens(const MatcherState& state, std::vector<Letter>& tokens);
-  // The largest slice (token_trie.h) all of whose texts may come next, 0 for none; is_exact: no
-  // other plain text of at most kLargestSlice code points may.
-  struct SliceAnswer {
-    int largest = 0;
-    bool is_exact = false;
+  // --- The parts of Step, for masks, which are computed leaf by leaf ---
+  // Facts about a state of the automaton.
+  enum Facts : std::uint8_t {
+    kKnown = 1,
+    kAccepts = 2,
+    kTakesBytes = 4,
+    kTakesTokens = 8,
+    kHasEdges = 16,  // calls of rules, marks, needs
   };
-  SliceAnswer TakesSlices(const MatcherState& state);
-
-  // The quick part of Step: a state of one leaf, whose frame stays as it is.
-  struct PlainPlace {
+  std::uint8_t FactsOf(StateId state) {
+    return state < facts_.size() && facts_[state] != 0 ? facts_[state] : FindFacts(state);
+  }
+  Automaton& automaton() { return automaton_; }
+  // A leaf's place in its rule.
+  struct Place {
     StateId state = kDeadState;
     std::uint32_t count = 0;
   };
+  // Sets `to` to the place behind a byte; false if the rule does not take it.
+  bool Move(const std::optional<CodePointCount>& bounds, const Place& from, std::uint8_t byte,
+            Place& to) {
+    std::uint32_t count = from.count;
+    if (bounds && automaton_.Accepts(from.state) && count++ == bounds->maximum) return false;
+    to = {.state = automaton_.Next(from.state, byte), .count = count};
+    return to.state != kDeadState;
+  }
   // Adds bytes to the texts of the unique calls that a leaf is within.
   static void AddToUnique(Leaf& leaf, std::span<const std::uint8_t> bytes);
   // True if the texts of earlier unique calls matter for what may follow the byte.
   static bool MeetsEarlierTexts(const Leaf& leaf, std::uint8_t byte);
-  enum class PlainStep {
-    kDead,   // nothing takes the byte
-    kPlain,  // a state of one leaf again
-    kOther,  // for Step
-  };
-  PlainStep StepPlain(const Rule& rule, const PlainPlace& from, std::uint8_t byte, PlainPlace& to) {
-    std::uint32_t count = from.count;
-    if (rule.count && automaton_.Accepts(from.state) && count++ == rule.count->maximum) {
-      return PlainStep::kDead;
-    }
-    const StateId next = automaton_.Next(from.state, byte);
-    if (next == kDeadState) return PlainStep::kDead;
-    ++n_steps_;
-    to = {.state = next, .count = count};
-    return FactsOf(next) == (kKnown | kTakesBytes) ? PlainStep::kPlain : PlainStep::kOther;
-  }
+  // Sets `to` to the state of what may come instead of more of a leaf's rule: behind the rule if
+  // `ends`, which may end there; otherwise behind the edges of the leaf's state. False if nothing
+  // may come. The leaf must be able to stand at the place.
+  bool Leave(const Leaf& leaf, bool ends, MatcherState& to);
+  // True if a limit of depth may be reached within the next token.
+  bool IsDeep(const MatcherState& state) const;
+  // Counts work that does not depend on what is known already.
+  void Charge(std::size_t steps) { n_steps_ += steps; }
+
   const Rule& RuleOf(const Leaf& leaf) const { return grammar_.rules[FrameOf(leaf.frame).rule]; }
   int max_depth() const { return limits_.max_depth; }
   std::size_t memory() const { return automaton_.memory(); }
@@ -100,14 +110,6 @@ class Matcher {
   static const Frame& FrameOf(const FrameRef& ref) { return ref.column->frames[ref.index]; }
 
  private:
-  // Facts about a state of the automaton that every step needs.
-  enum Facts : std::uint8_t {
-    kKnown = 1,
-    kAccepts = 2,
-    kTakesBytes = 4,
-    kTakesTokens = 8,
-    kHasEdges = 16,
-  };
   struct RuleFacts {
     StateId start = kDeadState;
     bool is_recursive = false;
@@ -115,11 +117,8 @@ class Matcher {
   };
   class Closure;
 
-  std::uint8_t FactsOf(StateId state) {
-    return state < facts_.size() && facts_[state] != 0 ? facts_[state] : FindFacts(state);
-  }
   std::uint8_t FindFacts(StateId state);
-  bool Move(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
+  bool MoveLeaf(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
   // Unique and ascending calls (matcher_unique.cc).
   bool MoveUnique(const Leaf& leaf, std::uint8_t byte, Leaf& moved);
   void RemoveRepeating(MatcherState& state);
@@ -133,6 +132,7 @@ class Matcher {
   Automaton automaton_;
   RuleId root_ = 0;  // the whole text; added to the grammar
   std::vector<RuleFacts> rules_;
+  int max_height_ = 0;               // of the rules
   std::vector<std::uint8_t> facts_;  // by state
   std::vector<FrameRef>* recorded_ = nullptr;
   bool reads_new_texts_ = false;

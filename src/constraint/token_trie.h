@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/tensor.h"
+#include "constraint/text_kinds.h"
 
 namespace fathom {
 
@@ -20,29 +21,50 @@ struct TrieNode {
   std::uint32_t first_token = 0;  // its tokens are tokens()[first_token, next node's first_token)
 };
 
+// Tokens of plain text are whole code points without ", \, <, U+FF5C and control characters: they
+// stand in most strings. Slice n has those of at most n code points.
+inline constexpr int kLargestSlice = 30;
+
 class TokenTrie {
  public:
   struct Entry {
     std::string_view text;
     Token token = 0;
   };
+  // Two tries one behind the other: `others`, then `plain`, whose texts are in the largest slice.
   // Entries with equal texts share a node. Texts longer than 255 bytes and empty ones are left out:
   // no grammar allows these tokens.
-  static TokenTrie Make(std::vector<Entry> entries);
+  static TokenTrie Make(std::vector<Entry> others, std::vector<Entry> plain = {});
 
   std::span<const TrieNode> nodes() const { return nodes_; }
+  // The first node of the plain texts.
+  std::size_t plain_begin() const { return plain_begin_; }
   // The tokens whose text a node is.
-  std::span<const Token> TokensOf(std::size_t node) const {
-    const std::size_t first = nodes_[node].first_token;
-    const std::size_t end =
-        node + 1 < nodes_.size() ? nodes_[node + 1].first_token : tokens_.size();
-    return std::span(tokens_).subspan(first, end - first);
+  std::span<const Token> TokensOf(std::size_t node) const { return TokensIn(node, node + 1); }
+  // The tokens of the nodes from `first` to the one before `end`.
+  std::span<const Token> TokensIn(std::size_t first, std::size_t end) const {
+    const std::size_t begin = FirstToken(first);
+    return std::span(tokens_).subspan(begin, FirstToken(end) - begin);
   }
+  // The kinds of the characters that follow in the texts below a node; with kNotPlain where the
+  // node ends within a character, or a text below goes on with more than kLargestSlice characters
+  // or with something that is not plain.
+  TextKinds KindsBelow(std::size_t node) const { return kinds_[node]; }
+  // Sets `bytes` to the text of a node. O(depth * children).
+  void TextOf(std::size_t node, std::vector<std::uint8_t>& bytes) const;
   int max_depth() const { return max_depth_; }
 
  private:
+  void Append(std::vector<Entry> entries);
+  void FindKinds(std::size_t begin, bool is_plain);
+  std::size_t FirstToken(std::size_t node) const {
+    return node < nodes_.size() ? nodes_[node].first_token : tokens_.size();
+  }
+
   std::vector<TrieNode> nodes_;
+  std::vector<TextKinds> kinds_;
   std::vector<Token> tokens_;
+  std::size_t plain_begin_ = 0;
   int max_depth_ = 0;
 };
 
@@ -54,6 +76,9 @@ class TokenSet {
   void Add(Token token) {
     words_[static_cast<std::size_t>(token) / 64] |= std::uint64_t{1} << (token % 64);
   }
+  void Add(std::span<const Token> tokens) {
+    for (const Token token : tokens) Add(token);
+  }
   void Remove(Token token) {
     words_[static_cast<std::size_t>(token) / 64] &= ~(std::uint64_t{1} << (token % 64));
   }
@@ -63,16 +88,13 @@ class TokenSet {
   void Add(const TokenSet& other) {
     for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
   }
+  void Clear() { words_.assign(words_.size(), 0); }
   std::int64_t size() const;
   const std::vector<std::uint64_t>& words() const { return words_; }
 
  private:
   std::vector<std::uint64_t> words_;
 };
-
-// Tokens of plain text are whole code points without ", \, <, U+FF5C and control characters: they
-// stand in most strings. Slice n has those of at most n code points.
-inline constexpr int kLargestSlice = 30;
 
 // Returns the number of code points of a plain text of at most kLargestSlice, or 0.
 int PlainCodePoints(std::string_view text);

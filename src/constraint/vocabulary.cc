@@ -11,9 +11,8 @@ VocabularyTables::VocabularyTables(const Tokenizer& tokenizer, std::int64_t voca
       end_tokens_(end_tokens.begin(), end_tokens.end()) {
   const std::int64_t n_known = std::min(vocab_size, tokenizer.vocab_size());
   slices_.assign(kLargestSlice + 1, TokenSet(vocab_size));
-  std::vector<TokenTrie::Entry> all;
-  std::vector<TokenTrie::Entry> outside_small;
-  std::vector<TokenTrie::Entry> outside_largest;
+  std::vector<TokenTrie::Entry> plain;
+  std::vector<TokenTrie::Entry> others;
   for (Token token = 0; token < n_known; ++token) {
     const std::string_view text = tokenizer.TokenBytes(token);
     if (text.empty()) continue;
@@ -24,15 +23,11 @@ VocabularyTables::VocabularyTables(const Tokenizer& tokenizer, std::int64_t voca
     std::string& kept = texts_[static_cast<std::size_t>(token)];
     kept = text;
     const int n = PlainCodePoints(kept);
-    all.push_back({kept, token});
-    if (n == 0 || n > kSmallSlice) outside_small.push_back({kept, token});
-    if (n == 0) outside_largest.push_back({kept, token});
+    (n > 0 ? plain : others).push_back({kept, token});
     if (n > 0) slices_[static_cast<std::size_t>(n)].Add(token);
   }
   for (std::size_t n = 1; n < slices_.size(); ++n) slices_[n].Add(slices_[n - 1]);
-  all_texts_ = TokenTrie::Make(std::move(all));
-  outside_small_ = TokenTrie::Make(std::move(outside_small));
-  outside_largest_ = TokenTrie::Make(std::move(outside_largest));
+  trie_ = TokenTrie::Make(std::move(others), std::move(plain));
   std::sort(added_.begin(), added_.end());
   // docs/spec/tokenizer.md 7.
   meaningful_ = {.begin_of_sentence = Find("<｜begin▁of▁sentence｜>"),

@@ -15,9 +15,6 @@
 
 namespace fathom {
 
-// A slice for states that take short plain texts only.
-inline constexpr int kSmallSlice = 10;
-
 // Tokens that the template of V4 gives a meaning; nullopt: the tokenizer lacks it.
 struct MeaningfulTokens {
   std::optional<Token> begin_of_sentence;
@@ -41,12 +38,8 @@ class VocabularyTables final : public ConstraintVocabulary {
   bool Has(Token token) const { return token >= 0 && token < vocab_size_; }
   // The tokens of slice n, 0 to kLargestSlice (token_trie.h).
   const TokenSet& Slice(int n) const { return slices_[static_cast<std::size_t>(n)]; }
-  // All texts.
-  const TokenTrie& all_texts() const { return all_texts_; }
-  // The texts that are not in slice kSmallSlice, or kLargestSlice.
-  const TokenTrie& texts_outside(int slice) const {
-    return slice == kLargestSlice ? outside_largest_ : outside_small_;
-  }
+  // All texts; the plain ones are those of the largest slice.
+  const TokenTrie& texts() const { return trie_; }
   const std::vector<Token>& end_tokens() const { return end_tokens_; }
   const MeaningfulTokens& meaningful() const { return meaningful_; }
   std::optional<Token> Find(std::string_view text) const;
@@ -56,9 +49,7 @@ class VocabularyTables final : public ConstraintVocabulary {
   std::vector<std::string> texts_;
   std::vector<std::pair<std::string, Token>> added_;  // ascending
   std::vector<TokenSet> slices_;
-  TokenTrie all_texts_;
-  TokenTrie outside_small_;
-  TokenTrie outside_largest_;
+  TokenTrie trie_;
   std::vector<Token> end_tokens_;
   MeaningfulTokens meaningful_;
 };

@@ -112,7 +112,13 @@ ExpressionId Regex(ExpressionPool& pool, std::string_view pattern) {
   return *ParseRegex(pool, pattern, {.anchored = true});
 }
 
-TEST(Automaton, TakesSlices) {
+TextKinds KindsOf(std::string_view text) {
+  TextKinds kinds = 0;
+  for (const char c : text) kinds |= KindBit(static_cast<std::uint8_t>(c));
+  return kinds;
+}
+
+TEST(Automaton, FindsFreeKinds) {
   ExpressionPool pool;
   const ExpressionId raw = AnyText(pool);
   const ExpressionId body = Regex(pool, R"(([^"\\\x00-\x1f]|\\(["\\/bfnrt]|u[0-9a-f]{4}))*")");
@@ -122,57 +128,84 @@ TEST(Automaton, TakesSlices) {
   const ExpressionId ascii = Regex(pool, "[ -~]*");
   const ExpressionId words = pool.AnyLiteral({"abc", "abd"});
   const ExpressionId search = *ParseRegex(pool, "a[bc]+d", {});
-  const ExpressionId without = Regex(pool, "(?![^]*foo)[^]*");
+  const ExpressionId slug = Regex(pool, "[a-z]+(-[0-9]+)*");
+  const ExpressionId hex = Regex(pool, "[0-9A-F]{40}");
+  const ExpressionId quoted = Regex(pool, "'[^']*'");
   const ExpressionId empty = pool.Empty();
   Automaton automaton(pool, 10'000);
-  const auto takes = [&](ExpressionId expression, int code_points) {
-    return automaton.TakesSlice(automaton.Start(expression), code_points);
+  const auto free = [&](ExpressionId expression) {
+    return automaton.FreeKinds(automaton.Start(expression));
   };
   for (const ExpressionId of : {raw, body, class_only, counted, search}) {
-    EXPECT_TRUE(takes(of, 10)) << of;
-    EXPECT_TRUE(takes(of, 30)) << of;
+    EXPECT_EQ(free(of), kAllTextKinds) << of;
   }
-  for (const ExpressionId of : {ascii, words, without, empty, pool.Nothing()}) {
-    EXPECT_FALSE(takes(of, 10)) << of;
-    EXPECT_FALSE(takes(of, 30)) << of;
+  for (const ExpressionId of : {exact, words, quoted, empty, pool.Nothing()}) {
+    EXPECT_EQ(free(of), 0u) << of;
   }
-  EXPECT_TRUE(takes(exact, 10));
-  EXPECT_FALSE(takes(exact, 30));
-  const StateId late = Read(automaton, automaton.Start(counted), std::string(480, 'x'));
-  EXPECT_TRUE(automaton.TakesSlice(late, 10));
-  EXPECT_FALSE(automaton.TakesSlice(late, 30));
-  const StateId later = Read(automaton, late, std::string(11, 'x'));
-  EXPECT_FALSE(automaton.TakesSlice(later, 10));
+  EXPECT_EQ(free(ascii), kAllTextKinds & ~KindsOf("\xC3\xE4\xF1\x7F"));
+  EXPECT_EQ(free(slug), KindsOf("ag"));
+  EXPECT_EQ(free(hex), KindsOf("0A"));
+  const StateId opened = Read(automaton, automaton.Start(quoted), "'a");
+  EXPECT_EQ(automaton.FreeKinds(opened), kAllTextKinds & ~KindsOf("'"));
+  const StateId late = Read(automaton, automaton.Start(counted), std::string(468, 'x'));
+  EXPECT_EQ(automaton.FreeKinds(late), kAllTextKinds);
+  EXPECT_EQ(automaton.FreeKinds(Read(automaton, late, "xx")), 0u);
   const StateId within = Read(automaton, automaton.Start(raw), "\xe2\x82");
-  EXPECT_FALSE(automaton.TakesSlice(within, 10));
+  EXPECT_EQ(automaton.FreeKinds(within), 0u);
 }
 
-TEST(Automaton, TakesSlicesOnlyWhereEveryTextMayCome) {
+// More names than the search visits.
+TEST(Automaton, FindsFreeKindsOfNegatedWords) {
+  ExpressionPool pool;
+  std::vector<std::string> names;
+  for (int i = 0; i < 3000; ++i) names.push_back("name" + std::to_string(i * 7919));
+  const ExpressionId few = pool.AnyLiteral({names.begin(), names.end()});
+  const ExpressionId body = Regex(pool, R"([^"\\]*)");
+  const ExpressionId both[] = {body, pool.Not(few)};
+  const ExpressionId key = pool.Concat(pool.And(both), pool.Literal("\""));
+  const ExpressionId with_pattern[] = {few, Regex(pool, "x[^]*")};
+  const ExpressionId other[] = {body, pool.Not(pool.Or(with_pattern))};
+  const ExpressionId open = pool.Concat(pool.And(both), body);
+  const ExpressionId other_key = pool.Concat(pool.And(other), pool.Literal("\""));
+  Automaton automaton(pool, 10'000);
+  EXPECT_EQ(automaton.FreeKinds(automaton.Start(key)), kAllTextKinds);
+  EXPECT_EQ(pool.Loosen(open), open);
+  EXPECT_EQ(automaton.FreeKinds(automaton.Start(other_key)), kAllTextKinds & ~KindsOf("g"));
+  EXPECT_LT(automaton.n_states(), 600u);
+}
+
+TEST(Automaton, TakesEveryTextOfFreeKinds) {
   static constexpr const char* kPatterns[] = {
       "[^]*",      "[^]{3,12}", "([^a]|a[^b])*", "(?:[^]{2}|x)*",     "a*[^]*",
       "[^]{0,31}", "\\W*",      "[^]*b[^]{4}",   "([^]{3}){0,10}",    "[^\\u1234]*",
-      "[^]{11,}",  "\\P{Lu}*",  "([^]|[^]{7})*", "(a|[^a][^]{0,9})*", "[^]?[^]?[^]{8}c?"};
+      "[^]{11,}",  "\\P{Lu}*",  "([^]|[^]{7})*", "(a|[^a][^]{0,9})*", "[^]?[^]?[^]{8}c?",
+      "[a-zA]*-?", "(ab?|U)*",  "[^-]*-[a-f]*"};
+  static constexpr char32_t kLetters[] = {'a', 'b', 'c', 'x', 0xE9, 0x1234, 0x1F600, 'U', '-'};
   std::mt19937 random(5);
-  int taken = 0;
+  int n_free = 0;
   for (const char* const pattern : kPatterns) {
     ExpressionPool pool;
     const ExpressionId expression = Regex(pool, pattern);
     Automaton automaton(pool, 10'000);
     const StateId start = automaton.Start(expression);
-    for (const int n : {2, 10, 30}) {
-      if (!automaton.TakesSlice(start, n)) continue;
-      ++taken;
-      for (int i = 0; i < 200; ++i) {
-        std::string text;
-        for (int k = 0; k < n; ++k) {
-          static constexpr char32_t kLetters[] = {'a', 'b', 'c', 'x', 0xE9, 0x1234, 0x1F600, 'U'};
-          AppendUtf8(kLetters[random() % 8], text);
-        }
-        ASSERT_NE(Read(automaton, start, text), kDeadState) << pattern << " " << text;
-      }
+    const TextKinds kinds = automaton.FreeKinds(start);
+    std::vector<std::string> letters;
+    for (const char32_t letter : kLetters) {
+      std::string text;
+      AppendUtf8(letter, text);
+      if ((KindBit(static_cast<std::uint8_t>(text[0])) & kinds) != 0) letters.push_back(text);
+    }
+    if (letters.empty()) continue;
+    ++n_free;
+    for (int i = 0; i < 200; ++i) {
+      std::string text;
+      for (int k = 0; k < 30; ++k) text += letters[random() % letters.size()];
+      const StateId state = Read(automaton, start, text);
+      ASSERT_NE(state, kDeadState) << pattern << " " << text;
+      ASSERT_TRUE(automaton.TakesBytes(state)) << pattern << " " << text;
     }
   }
-  EXPECT_GT(taken, 10);
+  EXPECT_GT(n_free, 10);
 }
 
 TEST(Automaton, ListsTexts) {

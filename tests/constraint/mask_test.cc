@@ -128,6 +128,50 @@ INSTANTIATE_TEST_SUITE_P(
         R"({"type":"array","uniqueItems":true,"minItems":2,"items":{"type":"array","maxItems":2,)"
         R"("items":{"type":"boolean"},"uniqueItems":true}})"));
 
+// Unique and ascending calls whose texts go across rules, with tokens in which calls end and begin.
+class UniqueCallMasks : public ::testing::TestWithParam<bool> {};
+
+TEST_P(UniqueCallMasks, HaveTheTokensThatCanBeRead) {
+  const bool is_ascending = GetParam();
+  const Result<Tokenizer> tokenizer = Tokenizer::Load(testing::ProjectPath("models/fairy"));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const VocabularyTables vocabulary(*tokenizer, tokenizer->vocab_size(), std::vector<Token>{kEnd});
+  auto grammar = std::make_unique<Grammar>();
+  ExpressionPool& pool = grammar->pool;
+  const RuleId word = grammar->AddRule("word");
+  grammar->rules[word].body = pool.Repeat(pool.Bytes(ByteSet::Range('a', 'f')), 1, 3);
+  const RuleId words = grammar->AddRule("words");
+  const ExpressionId more = pool.Concat(pool.Literal(" "), grammar->Call(word));
+  grammar->rules[words].body =
+      pool.Concat(grammar->Call(word), pool.Concat(pool.Repeat(more, 0, 2), pool.Literal("!")));
+  const ExpressionId call =
+      is_ascending ? grammar->AscendingCall(words) : grammar->UniqueCall(words);
+  grammar->start = pool.Repeat(pool.Concat(call, pool.Optional(pool.Literal("\""))), 1, 6);
+  GrammarReader reader(std::move(grammar));
+  Matcher& matcher = reader.matcher();
+  MaskBuilder masks(matcher, vocabulary, 1 << 20);
+  MaskBuilder plain(matcher, vocabulary, 1);
+  plain.set_is_plain(true);
+  std::mt19937 random(11);
+  for (int text = 0; text < 60; ++text) {
+    MatcherState state = matcher.Begin();
+    for (int n = 0; n < 30; ++n) {
+      const auto mask = masks.Build(state);
+      ASSERT_NE(mask, nullptr);
+      ASSERT_EQ(mask->tokens.words(), plain.Build(state)->tokens.words());
+      const Token token = Draw(mask->tokens, random, vocabulary.vocab_size());
+      if (token == kEnd || token < 0) break;
+      MatcherState next;
+      ASSERT_TRUE(masks.Advance(state, token, next));
+      state = std::move(next);
+    }
+  }
+  EXPECT_GT(masks.n_hits(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, UniqueCallMasks, ::testing::Bool(),
+                         [](const auto& call) { return call.param ? "ascending" : "unique"; });
+
 TEST(TokenTrie, VisitsEveryTextOnce) {
   const TokenTrie trie =
       TokenTrie::Make({{"ab", 3}, {"a", 1}, {"abc", 5}, {"b", 2}, {"ab", 4}, {"", 6}});
@@ -137,6 +181,38 @@ TEST(TokenTrie, VisitsEveryTextOnce) {
   EXPECT_EQ(std::vector<Token>(trie.TokensOf(1).begin(), trie.TokensOf(1).end()),
             (std::vector<Token>{3, 4}));
   EXPECT_EQ(trie.max_depth(), 3);
+}
+
+TEST(TokenTrie, KnowsTheKindsBelow) {
+  const TokenTrie trie = TokenTrie::Make({{"\"ab", 1}, {"\"a\"", 2}, {"a\xE4\xB8", 3}},
+                                         {{"a7", 4}, {"a\xE4\xB8\x80-", 5}});
+  std::vector<std::uint8_t> bytes;
+  const auto below = [&](std::string_view text, bool is_plain) -> TextKinds {
+    const std::size_t begin = is_plain ? trie.plain_begin() : 0;
+    const std::size_t end = is_plain ? trie.nodes().size() : trie.plain_begin();
+    for (std::size_t i = begin; i < end; ++i) {
+      trie.TextOf(i, bytes);
+      if (std::string(bytes.begin(), bytes.end()) == text) return trie.KindsBelow(i);
+    }
+    ADD_FAILURE() << text;
+    return 0;
+  };
+  EXPECT_EQ(below("\"", false), KindBit('a') | kNotPlain);
+  EXPECT_EQ(below("\"ab", false), 0u);
+  EXPECT_EQ(below("a", false), KindBit(0xE4));
+  EXPECT_EQ(below("a\xE4", false), kNotPlain);
+  EXPECT_EQ(below("a", true), KindBit('7') | KindBit(0xE4) | KindBit('-'));
+  EXPECT_EQ(below("a\xE4\xB8\x80", true), KindBit('-'));
+}
+
+TEST(TokenSet, CountsItsTokens) {
+  TokenSet tokens(70'000);
+  std::int64_t n = 0;
+  for (Token token = 0; token < 70'000; token += token % 3 == 0 || token < 30'000 ? 1 : 5) {
+    tokens.Add(token);
+    ++n;
+  }
+  EXPECT_EQ(tokens.size(), n);
 }
 
 TEST(Slices, HavePlainTextsByLength) {

@@ -230,6 +230,30 @@ TEST(Matcher, OrdersTextsOfAscendingCalls) {
   EXPECT_FALSE(reader.Begins("ac.a"));
 }
 
+// A comma stands between the end of one unique call and the begin of the next one.
+TEST(Matcher, NotesUniqueCallsBehindOthers) {
+  auto grammar = std::make_unique<Grammar>();
+  ExpressionPool& pool = grammar->pool;
+  const RuleId word = grammar->AddRule("word");
+  grammar->rules[word].body = pool.Concat(
+      pool.Repeat(pool.Bytes(ByteSet::Range('a', 'z')), 1, kNoMaximum), pool.Literal("."));
+  const ExpressionId item = grammar->UniqueCall(word);
+  grammar->start =
+      pool.Concat(item, pool.Repeat(pool.Concat(pool.Literal(","), item), 0, kNoMaximum));
+  GrammarReader reader(std::move(grammar));
+  Matcher& matcher = reader.matcher();
+  const MatcherState state = reader.Read("ab.,c");
+  std::vector<FrameRef> frames;
+  matcher.Record(&frames);
+  MatcherState behind;
+  MatcherState next;
+  ASSERT_TRUE(matcher.Step(state, '.', behind));
+  EXPECT_FALSE(matcher.TakeReadsNewTexts());
+  ASSERT_TRUE(matcher.Step(behind, ',', next));
+  EXPECT_TRUE(matcher.TakeReadsNewTexts());
+  matcher.Record(nullptr);
+}
+
 TEST(Matcher, CountsCodePoints) {
   auto grammar = std::make_unique<Grammar>();
   ExpressionPool& pool = grammar->pool;

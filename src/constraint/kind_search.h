@@ -1,0 +1,64 @@
+// KindSearch: the kinds of characters that may come freely behind a state of an automaton, by a
+// search of the states behind whole characters (docs/spec/constrained.md 3.3).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "constraint/text_kinds.h"
+
+namespace fathom {
+
+class Automaton;
+
+class KindSearch {
+ public:
+  // `classes` of the automaton's bytes.
+  explicit KindSearch(const std::array<std::uint8_t, 256>& classes);
+
+  // Returns kinds such that every text of at most kLargestSlice of their characters may come next,
+  // and more bytes behind it. There may be more such kinds where the search would be long.
+  TextKinds Find(Automaton& automaton, std::uint32_t state);
+
+  std::size_t memory() const { return known_.capacity() * sizeof(TextKinds); }
+
+ private:
+  // Within a character: what must follow.
+  static constexpr int kModes = 10;
+  // A byte that stands for all of its class here, and the mode behind it.
+  struct Step {
+    std::uint8_t byte = 0;
+    std::uint8_t mode = 0;
+  };
+  // A state behind whole characters, and the kind of the last one.
+  struct Found {
+    std::uint32_t state = 0;
+    int kind = 0;
+  };
+  // In known_: the kinds may come without end.
+  static constexpr TextKinds kEndless = TextKinds{1} << (kNotPlainKind - 1);
+  static constexpr TextKinds kUnknown = kNotPlain;
+  static_assert(kTextKindCount < kNotPlainKind - 1);
+
+  TextKinds Known(std::uint32_t state) const {
+    return state < known_.size() ? known_[state] : kUnknown;
+  }
+  void Keep(std::uint32_t state, TextKinds kinds);
+  TextKinds Search(Automaton& automaton, std::uint32_t state);
+  enum class Outcome { kHolds, kHoldsEndlessly, kFails, kIsLong };
+  Outcome Try(Automaton& automaton, std::uint32_t state, TextKinds& kinds);
+  bool Follow(Automaton& automaton, std::uint32_t state, int kind);
+  void AddSteps(int mode, unsigned first, unsigned last, int next_mode,
+                const std::array<std::uint8_t, 256>& classes);
+  static void AddStep(std::vector<Step>& steps, unsigned byte, int next_mode,
+                      const std::array<std::uint8_t, 256>& classes);
+
+  std::array<std::vector<Step>, kTextKindCount> first_steps_;  // by kind
+  std::array<std::vector<Step>, kModes> steps_;                // by mode
+  std::vector<TextKinds> known_;                               // by state
+  std::vector<std::uint32_t> found_;                           // by the last Follow
+};
+
+}  // namespace fathom

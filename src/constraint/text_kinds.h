@@ -1,0 +1,58 @@
+// Kinds of the characters of plain texts, as patterns tell them apart most often: digits, letters
+// of hexadecimal digits, other letters, each punctuation mark, characters of 2, 3 and 4 bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace fathom {
+
+// A set of kinds, by bits.
+using TextKinds = std::uint64_t;
+
+// A byte with which no plain character begins: ", \, <, control characters, no UTF-8.
+inline constexpr int kNotPlainKind = 63;
+inline constexpr TextKinds kNotPlain = TextKinds{1} << kNotPlainKind;
+
+constexpr std::array<std::uint8_t, 256> MakeTextKinds() {
+  std::array<std::uint8_t, 256> kinds{};
+  std::uint8_t next = 8;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    const auto within = [&](unsigned first, unsigned last) {
+      return first <= byte && byte <= last;
+    };
+    if (within('0', '9')) {
+      kinds[byte] = 0;
+    } else if (within('a', 'f')) {
+      kinds[byte] = 1;
+    } else if (within('g', 'z')) {
+      kinds[byte] = 2;
+    } else if (within('A', 'F')) {
+      kinds[byte] = 3;
+    } else if (within('G', 'Z')) {
+      kinds[byte] = 4;
+    } else if (within(0xC2, 0xDF)) {
+      kinds[byte] = 5;
+    } else if (within(0xE0, 0xEF)) {
+      kinds[byte] = 6;
+    } else if (within(0xF0, 0xF4)) {
+      kinds[byte] = 7;
+    } else if (within(0x20, 0x7F) && byte != '"' && byte != '\\' && byte != '<') {
+      kinds[byte] = next++;
+    } else {
+      kinds[byte] = kNotPlainKind;
+    }
+  }
+  return kinds;
+}
+
+// By the first byte of a character: the number of its kind.
+inline constexpr std::array<std::uint8_t, 256> kTextKinds = MakeTextKinds();
+inline constexpr int kTextKindCount = kTextKinds[0x7F] + 1;
+inline constexpr TextKinds kAllTextKinds = (TextKinds{1} << kTextKindCount) - 1;
+
+constexpr TextKinds KindBit(std::uint8_t first_byte) {
+  return TextKinds{1} << kTextKinds[first_byte];
+}
+
+}  // namespace fathom
