@@ -106,12 +106,13 @@ bool Matcher::DiffersAtOnce(const Leaf& leaf, int depth) {
   const UniqueScope* scope = FrameOf(leaf.frame).scope.get();
   if (scope->is_ascending || scope->depth != depth) return false;
   const ByteSet known = FirstBytes(*leaf.unique);
-  const PlainPlace from = {.state = leaf.state, .count = leaf.count};
+  const Place from = {.state = leaf.state, .count = leaf.count};
   for (unsigned value = 0; value < 256; ++value) {
     const auto byte = static_cast<std::uint8_t>(value);
-    PlainPlace to;
-    if (known.Has(byte)) continue;
-    if (StepPlain(RuleOf(leaf), from, byte, to) == PlainStep::kPlain) return true;
+    Place to;
+    if (known.Has(byte) || !Move(RuleOf(leaf).count, from, byte, to)) continue;
+    Charge(1);
+    if (FactsOf(to.state) == (kKnown | kTakesBytes)) return true;
   }
   return false;
 }
