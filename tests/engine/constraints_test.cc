@@ -389,6 +389,35 @@ TEST(Constraints, ALateMaskDelaysOnlyItsSequence) {
   }
 }
 
+TEST(Constraints, ALateMaskDelaysNoNewRequest) {
+  Gate gate;
+  Running running({.limits = DeepLimits(0)});
+  const Request held = {.prompt = MakePrompt(9),
+                        .sampling = {.seed = 1,
+                                     .max_tokens = 30,
+                                     .min_tokens = 20,
+                                     .constraint = Fake({.on_mask = gate.From(3)})}};
+  const Request free = {.prompt = MakePrompt(12),
+                        .sampling = {.seed = 1, .max_tokens = 20, .ignore_eos = true}};
+  running.Submit(held);
+  // Only the sequence that sits out is there: steps wait for its mask, but not without end.
+  while (running.metrics.Snapshot().late_masks == 0) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  running.Submit(free);
+  while (!running.answers[1][0].finish) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  EXPECT_FALSE(running.answers[0][0].finish);
+  EXPECT_EQ(running.answers[1][0].tokens, Expected(free, {kEos}).tokens);
+  gate.Open();
+  running.Finish();
+  EXPECT_EQ(running.answers[0][0].tokens, Expected(held, {kEos}).tokens);
+}
+
 TEST(Constraints, ASequenceThatSitsOutCanBeCancelled) {
   Gate gate;
   Running running({.limits = DeepLimits(0)});
