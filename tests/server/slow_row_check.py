@@ -72,7 +72,7 @@ class Check:
                 self.errors += 1
 
     def seconds_per_token(self, beside):
-        """Of the seven; `beside` may be a grammar, None for a free row, or False."""
+        """The time of the seven; `beside` may be a grammar, None for a free row, or False."""
         stop = threading.Event()
         other = threading.Thread(target=self.keep_busy, args=(beside, stop))
         if beside is not False:
@@ -113,7 +113,7 @@ def main():
         server.kill()
     failed = code != 0
     for name, seconds in found.items():
-        # Of each round, so that a round in which the machine was busy counts like any other.
+        # The ratio of each round, so that a round in which the machine was busy counts like any other.
         ratio = statistics.median(now / alone for now, alone in zip(seconds, found["alone"]))
         print(f"{name:11} {1e3 * statistics.median(seconds):7.2f} ms per token, x {ratio:.2f}")
         failed = failed or ratio >= 2
