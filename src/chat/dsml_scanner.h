@@ -17,8 +17,9 @@
 
 namespace fathom {
 
-// A longer tag is text: bounds what a stream holds back and scans again.
-inline constexpr std::size_t kMaxTagBytes = 512;
+// A longer tag is text: bounds what a stream holds back and scans again. A name may have 128 code
+// points of four bytes (docs/spec/constrained.md 2.5).
+inline constexpr std::size_t kMaxTagBytes = 640;
 
 enum class TagKind {
   kThinkOpen,

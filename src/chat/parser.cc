@@ -83,7 +83,8 @@ bool AnswerParser::Step() {
     position_ += text;
     return true;
   }
-  const TagScan scan = ScanTag(rest());
+  TagScan scan = ScanTag(rest());
+  if (IsTextInDsml(scan)) scan.outcome = Outcome::kNoTag;
   if (scan.outcome == Outcome::kIncomplete && !end_) return false;
   switch (state_) {
     case State::kInvoke:
@@ -275,16 +276,23 @@ void AnswerParser::StepInvoke(const TagScan& scan) {
   position_ += scan.tag.bytes;
 }
 
+// True in a value in DSML where a plain tag may begin, which is text there. Its name may have any
+// characters, so that its end may be looked for behind the closer of the value.
+bool AnswerParser::IsTextInDsml(const TagScan& scan) const {
+  return state_ == State::kValue && value_is_dsml_ && scan.outcome == Outcome::kIncomplete &&
+         rest() != "<" && rest() != "</" && IsPlainTail(rest());
+}
+
 // Inside a value, only markup of its own family is structure: the closer or, if that is missing,
 // the tag of the next parameter or call.
 void AnswerParser::StepValue(const TagScan& scan) {
-  if (scan.outcome == Outcome::kIncomplete) {
-    if (end_ == AnswerEnd::kStop && IsPlainTail(rest())) EmitValue(rest());
+  const bool is_plain_tail = end_ == AnswerEnd::kStop && IsPlainTail(rest());
+  if (scan.outcome == Outcome::kIncomplete && !is_plain_tail) {
     position_ = buffer_.size();
     return;
   }
   const TagKind kind = scan.tag.kind;
-  const bool is_text = scan.outcome == Outcome::kNoTag || kind == TagKind::kThinkOpen ||
+  const bool is_text = scan.outcome != Outcome::kTag || kind == TagKind::kThinkOpen ||
                        kind == TagKind::kThinkClose || kind == TagKind::kBlockOpen ||
                        (value_is_dsml_ && !scan.tag.is_dsml) ||
                        (kind == TagKind::kInvokeOpen && !MayBeInvoke(scan.tag));
@@ -305,8 +313,8 @@ void AnswerParser::StepValue(const TagScan& scan) {
 // Parses a JSON object in place of parameters; it ends at the first tag that ends or begins a call
 // or block.
 void AnswerParser::StepBody(const TagScan& scan) {
-  if (scan.outcome == Outcome::kIncomplete) {
-    if (end_ == AnswerEnd::kStop && IsPlainTail(rest())) body_.append(rest());
+  const bool is_plain_tail = end_ == AnswerEnd::kStop && IsPlainTail(rest());
+  if (scan.outcome == Outcome::kIncomplete && !is_plain_tail) {
     position_ = buffer_.size();
     return;
   }

@@ -98,6 +98,7 @@ class AnswerParser {
   bool StepText(const TagScan& scan);
   std::size_t TakeTextTag(const Tag& tag);
   void StepInvoke(const TagScan& scan);
+  bool IsTextInDsml(const TagScan& scan) const;
   void StepValue(const TagScan& scan);
   void StepBody(const TagScan& scan);
 

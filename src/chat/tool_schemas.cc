@@ -24,31 +24,31 @@ Result<ToolSchemas> ToolSchemas::Make(std::span<const ToolSpec> tools) {
       return MakeError(ErrorCode::kInvalidArgument, "tools[{}].function: {}", i,
                        function.error().message);
     }
-    std::optional<Properties> listed;
+    Tool tool = {.strict = tools[i].strict};
     const JsonValue* parameters = function->Find("parameters");
     const JsonValue* properties = parameters == nullptr ? nullptr : parameters->Find("properties");
     if (properties != nullptr && properties->IsObject()) {
-      listed.emplace();
+      tool.listed.emplace();
       for (std::size_t p = 0; p < properties->items().size(); ++p) {
-        listed->emplace(properties->key(p), ReadType(properties->items()[p]));
+        tool.listed->emplace(properties->key(p), ReadType(properties->items()[p]));
       }
     }
-    schemas.tools_.insert_or_assign(tools[i].name, std::move(listed));
+    schemas.tools_.insert_or_assign(tools[i].name, std::move(tool));
   }
   return schemas;
 }
 
 ParameterType ToolSchemas::TypeOf(std::string_view tool, std::string_view parameter) const {
   const auto found = tools_.find(tool);
-  if (found == tools_.end() || !found->second) return ParameterType::kUnknown;
-  const auto property = found->second->find(parameter);
-  return property == found->second->end() ? ParameterType::kUnknown : property->second;
+  if (found == tools_.end() || !found->second.listed) return ParameterType::kUnknown;
+  const auto property = found->second.listed->find(parameter);
+  return property == found->second.listed->end() ? ParameterType::kUnknown : property->second;
 }
 
 bool ToolSchemas::Lacks(std::string_view tool, std::string_view parameter) const {
   const auto found = tools_.find(tool);
-  return found != tools_.end() && found->second &&
-         found->second->find(parameter) == found->second->end();
+  return found != tools_.end() && !found->second.strict && found->second.listed &&
+         !found->second.listed->contains(parameter);
 }
 
 }  // namespace fathom

@@ -32,14 +32,19 @@ class ToolSchemas {
 
   ParameterType TypeOf(std::string_view tool, std::string_view parameter) const;
 
-  // True if the tool lists its parameters and this one is not among them.
+  // True if the tool lists its parameters and this one is not among them. False for strict tools:
+  // their calls have the parameters that the schema allows, under whatever names.
   bool Lacks(std::string_view tool, std::string_view parameter) const;
 
  private:
   using Properties = std::map<std::string, ParameterType, std::less<>>;
 
-  // nullopt: the tool's schema does not list its parameters.
-  std::map<std::string, std::optional<Properties>, std::less<>> tools_;
+  struct Tool {
+    std::optional<Properties> listed;  // nullopt: the schema does not list the parameters
+    bool strict = false;
+  };
+
+  std::map<std::string, Tool, std::less<>> tools_;
 };
 
 }  // namespace fathom

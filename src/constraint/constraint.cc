@@ -128,10 +128,6 @@ class AnswerConstraint final : public Constraint {
     return Make(AnswerPhase::kGrammar, {}, std::move(next));
   }
 
-  bool Allows(const ConstraintState& state, Token token) const override {
-    return Advance(state, token).has_value();
-  }
-
   bool CanEnd(const ConstraintState& state) const override {
     const ConstraintState::Impl& at = *state.get();
     switch (at.phase) {

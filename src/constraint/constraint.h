@@ -122,8 +122,6 @@ class Constraint {
   // state is this one. Errors as Advance.
   virtual Result<ConstraintState> AdvanceText(const ConstraintState& state,
                                               std::string_view text) const = 0;
-  // True if the mask allows the token; quicker than Mask.
-  virtual bool Allows(const ConstraintState& state, Token token) const = 0;
   // True if the answer may end here.
   virtual bool CanEnd(const ConstraintState& state) const = 0;
 

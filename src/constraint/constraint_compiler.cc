@@ -148,6 +148,7 @@ struct ConstraintCompiler::Impl {
   struct Entry {
     std::string key;
     std::shared_ptr<ConstraintCore> core;
+    std::size_t memory = 0;  // of the core, when it was last asked
   };
 
   std::shared_ptr<ConstraintCore> Find(const std::string& key) {
@@ -169,10 +170,10 @@ struct ConstraintCompiler::Impl {
     std::size_t n = 0;
     auto at = entries.begin();
     for (; at != entries.end(); ++at, ++n) {
-      {
-        const std::scoped_lock core_lock(at->core->mutex());
-        memory += at->core->memory();
-      }
+      // A core that computes a mask may do so for long; its memory is known from before.
+      const std::unique_lock core_lock(at->core->mutex(), std::try_to_lock);
+      if (core_lock.owns_lock()) at->memory = at->core->memory();
+      memory += at->memory;
       if (n > 0 && (memory > max_memory || n >= kMaxCores)) break;
     }
     for (auto old = at; old != entries.end(); ++old) by_key.erase(old->key);

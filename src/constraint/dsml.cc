@@ -132,8 +132,16 @@ class DsmlBuilder {
     return Sequence({Text("</"), grammar_.Token(options_.dsml), Text(name)});
   }
 
-  std::vector<std::string> Forbidden() const {
-    return {"<" + options_.dsml_text, "</" + options_.dsml_text};
+  // How a tag of DSML may begin in a value: the parser of answers (docs/spec/encoding.md 9.2) takes
+  // the bars in both forms, twice, or not at all.
+  static std::vector<std::string> Forbidden() {
+    std::vector<std::string> beginnings;
+    for (const std::string bracket : {"<", "</"}) {
+      for (const std::string bars : {"", "｜", "|", "｜｜", "｜|", "|｜", "||"}) {
+        beginnings.push_back(bracket + bars + "DSML");
+      }
+    }
+    return beginnings;
   }
 
   // Any text without tags of DSML.

@@ -390,8 +390,14 @@ StepOutcome EngineCore::Step() {
   HandleCancels();
   std::unique_ptr<RunningStep> step = FreeStep();
   scheduler_->Plan(step->plan, static_cast<int>(running_steps_.size()));
-  if (step->plan.segments.empty() && running_steps_.empty() && WaitForMask()) {
-    scheduler_->Plan(step->plan, 0);
+  if (step->plan.segments.empty() && running_steps_.empty()) {
+    const MaskWait wait = WaitForMask();
+    if (wait == MaskWait::kReady) scheduler_->Plan(step->plan, 0);
+    if (wait == MaskWait::kLate) {
+      free_steps_.push_back(std::move(step));
+      PublishAll();
+      return StepOutcome::kRan;
+    }
   }
   const bool begins = !step->plan.segments.empty();
   if (begins) {
@@ -412,14 +418,15 @@ StepOutcome EngineCore::Step() {
   return requests_.empty() ? StepOutcome::kIdle : StepOutcome::kStalled;
 }
 
-// Waits for the late mask of a sequence that sits out; false if there is none. Call if nothing else
-// can run: the time of a mask is bounded.
-bool EngineCore::WaitForMask() {
+// Waits for the late mask of a sequence that sits out. Call if nothing else can run. Not for long:
+// requests that arrive meanwhile, and cancels, must not wait for a mask that takes seconds.
+EngineCore::MaskWait EngineCore::WaitForMask() {
+  constexpr std::chrono::milliseconds kLongestWait(5);
   const auto late = std::ranges::find_if(
       scheduler_->running(), [](const Sequence* sequence) { return !sequence->CanChoose(); });
-  if (late == scheduler_->running().end()) return false;
-  (*late)->constraint->Find();
-  return true;
+  if (late == scheduler_->running().end()) return MaskWait::kNone;
+  const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
+  return (*late)->constraint->WaitUntil(deadline) ? MaskWait::kReady : MaskWait::kLate;
 }
 
 std::unique_ptr<RunningStep> EngineCore::FreeStep() {

@@ -32,7 +32,7 @@
 namespace fathom {
 
 enum class StepOutcome {
-  kRan,      // a step began or ended
+  kRan,      // a step began or ended, or a late mask was awaited for a moment
   kStalled,  // all requests wait for their readers or the disk
   kIdle,     // there are no requests
 };
@@ -76,7 +76,8 @@ class EngineCore {
   void ForkChoices(Sequence& first, const StepRunner::SampleOther& sample);
   Sequence& NewSequence(RequestState& request, std::uint32_t choice);
   std::unique_ptr<RunningStep> FreeStep();
-  bool WaitForMask();
+  enum class MaskWait { kNone, kReady, kLate };
+  MaskWait WaitForMask();
   void Begin(std::unique_ptr<RunningStep> step);
   void EndOldest();
   bool MustEndNow() const;

@@ -1,5 +1,8 @@
 #include "engine/mask_pool.h"
 
+#include <sys/resource.h>
+#include <time.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +15,17 @@ namespace {
 constexpr int kLeastMaskThreads = 2;  // a mask that takes long does not delay all others
 constexpr int kMostMaskThreads = 8;
 constexpr int kCoresPerMaskThread = 4;  // the others belong to the model
+constexpr double kSlowSeconds = 0.004;  // twice the time that a step waits for a mask
+
+// Seconds that the calling thread has run: on a busy machine a quick mask may take long.
+double ThreadSeconds() {
+  timespec now = {};
+  static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now));
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Gives the calling thread the least priority. It cannot fail.
+void YieldToOthers() { static_cast<void>(::setpriority(PRIO_PROCESS, 0, 19)); }
 
 }  // namespace
 
@@ -37,6 +51,7 @@ MaskPool::~MaskPool() {
     const std::lock_guard lock(mutex_);
     ends_ = true;
     queue_.clear();
+    slow_queue_.clear();
   }
   asked_.notify_all();
 }
@@ -48,40 +63,52 @@ Status MaskPool::Start() {
       std::clamp(AvailableCores() / kCoresPerMaskThread, kLeastMaskThreads, kMostMaskThreads);
   return Guarded([&]() -> Status {
     for (int i = 0; i < n_threads; ++i) {
-      threads_.emplace_back([this] { Run(); });
+      threads_.emplace_back([this] { Run(queue_); });
       has_threads_ = true;
     }
+    threads_.emplace_back([this] {
+      YieldToOthers();
+      Run(slow_queue_);
+    });
     return {};
   });
 }
 
+// A mask behind one that is not ready yet belongs where that one is: a quick mask must not wait for
+// a slow one. Otherwise the time of the masks before decides.
+bool MaskPool::IsSlow(const PendingMask* before) {
+  if (before == nullptr) return false;
+  return before->IsReady() ? before->seconds_ > kSlowSeconds : before->is_slow_;
+}
+
 void MaskPool::Ask(std::shared_ptr<PendingMask> mask) {
+  mask->is_slow_ = IsSlow(mask->before_.get());
   {
     const std::lock_guard lock(mutex_);
     if (has_threads_) {
-      queue_.push_back(std::move(mask));
+      (mask->is_slow_ ? slow_queue_ : queue_).push_back(std::move(mask));
     }
   }
   if (mask == nullptr) {
-    asked_.notify_one();
+    asked_.notify_all();  // the threads of either queue wait here
   } else {
     Compute(*mask);
   }
 }
 
-void MaskPool::Run() {
+void MaskPool::Run(Queue& queue) {
   while (true) {
     std::shared_ptr<PendingMask> next;
     std::vector<std::shared_ptr<const void>> dropped;
     {
       std::unique_lock lock(mutex_);
-      asked_.wait(lock, [this] { return !queue_.empty() || !dropped_.empty() || ends_; });
+      asked_.wait(lock, [&] { return !queue.empty() || !dropped_.empty() || ends_; });
       if (ends_) return;
-      if (queue_.empty()) {
+      if (queue.empty()) {
         dropped.swap(dropped_);
       } else {
-        next = std::move(queue_.front());
-        queue_.pop_front();
+        next = std::move(queue.front());
+        queue.pop_front();
       }
     }
     // An unused mask is of a sequence that has ended, or behind a token that was not chosen.
@@ -107,12 +134,15 @@ void MaskPool::Compute(PendingMask& mask) {
   if (mask.before_ != nullptr) {
     Wait(*mask.before_);
   }
+  const double seconds_before = mask.before_ == nullptr ? 0 : mask.before_->seconds_;
+  const double thread_begin = ThreadSeconds();
   const auto begin = std::chrono::steady_clock::now();
   if (const Status computed = Guarded([&] { return mask.Compute(); }); !computed) {
     mask.found_ = {.error = computed.error()};
   }
   mask.before_ = nullptr;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  mask.seconds_ = std::max(ThreadSeconds() - thread_begin, seconds_before / 2);
   if (metrics_ != nullptr) {
     metrics_->CountMask(seconds.count());
   }

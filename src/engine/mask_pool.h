@@ -49,11 +49,14 @@ class PendingMask {
   std::shared_ptr<const PendingMask> before_;  // until the mask is ready
   const Token token_;
   FoundMask found_;
+  double seconds_ = 0;    // processor time of the sequence's masks, of the last ones most
+  bool is_slow_ = false;  // for the thread of slow masks
   std::atomic<bool> ready_ = false;
 };
 
-// Masks are computed in the order in which they are asked for. Thread-safe, except that Ask must
-// follow an Ask for what is before.
+// Masks are computed in the order in which they are asked for, but those of sequences whose masks
+// take long by a thread of their own, whose priority is the least: the model and the other
+// sequences go on beside them. Thread-safe, except that Ask must follow an Ask for what is before.
 class MaskPool {
  public:
   // Has no threads before Start; until then Ask computes at once. `metrics` may be null.
@@ -74,14 +77,17 @@ class MaskPool {
   void Drop(std::shared_ptr<const void> share);
 
  private:
-  void Run();
+  using Queue = std::deque<std::shared_ptr<PendingMask>>;
+  static bool IsSlow(const PendingMask* before);
+  void Run(Queue& queue);
   void Compute(PendingMask& mask);
 
   EngineMetrics* const metrics_;
   std::mutex mutex_;
   std::condition_variable asked_;
   std::condition_variable ready_;
-  std::deque<std::shared_ptr<PendingMask>> queue_;    // guarded
+  Queue queue_;                                       // guarded
+  Queue slow_queue_;                                  // guarded
   std::vector<std::shared_ptr<const void>> dropped_;  // guarded
   bool ends_ = false;                                 // guarded
   bool has_threads_ = false;                          // guarded

@@ -191,10 +191,10 @@ class ConstrainedAnswersTest : public testing::ApiModelTest,
                                                const std::vector<Token>& tokens) {
     ConstraintState state = constraint.Begin();
     for (const Token token : tokens) {
-      if (!constraint.Allows(state, token) || !constraint.Mask(state)->Allows(token)) {
-        return std::nullopt;
-      }
-      state = *constraint.Advance(state, token);
+      Result<ConstraintState> next = constraint.Advance(state, token);
+      EXPECT_EQ(next.has_value(), constraint.Mask(state)->Allows(token)) << token;
+      if (!next) return std::nullopt;
+      state = *std::move(next);
     }
     return state;
   }
@@ -252,7 +252,7 @@ TEST_P(ConstrainedAnswersTest, NoAnswerEndsTooEarly) {
     EXPECT_FALSE(constraint.CanEnd(*state));
     for (const Token token : {kEnd, Token{0}, *tokenizer_.Find("<｜User｜>"),
                               *tokenizer_.Find("<｜Assistant｜>"), *tokenizer_.Find("</think>")}) {
-      EXPECT_FALSE(constraint.Allows(*state, token)) << begin << " " << token;
+      EXPECT_FALSE(constraint.Advance(*state, token)) << begin << " " << token;
     }
   }
   for (const std::string_view wrong : {"Yes", R"({"no")", R"({"yes": 1)", " {}", "{}"}) {
@@ -318,8 +318,8 @@ TEST_P(ConstrainedAnswersTest, TextAndPerhapsACall) {
   const std::optional<ConstraintState> text = Behind(call, "It is 1 < 2.");
   ASSERT_TRUE(text);
   EXPECT_TRUE(constraint.CanEnd(*text));
-  EXPECT_TRUE(constraint.Allows(*text, kEnd));
-  EXPECT_FALSE(constraint.Allows(*text, *tokenizer_.Find("｜DSML｜"))) << "no markup leaks";
+  EXPECT_TRUE(constraint.Advance(*text, kEnd));
+  EXPECT_FALSE(constraint.Advance(*text, *tokenizer_.Find("｜DSML｜"))) << "no markup leaks";
   EXPECT_FALSE(Behind(call, "Here: <｜DSML｜"));
   const std::string both = "Let me see." + std::string(kCallText);
   ASSERT_TRUE(Behind(call, both));
@@ -403,14 +403,16 @@ TEST_F(ConstrainedChatTest, ReasoningIsFree) {
   const Constraint& constraint = *call->requests[0].sampling.constraint;
   ConstraintState state = constraint.Begin();
   for (const Token token : Tokens("Well, maybe.")) {
-    ASSERT_TRUE(constraint.Allows(state, token));
-    EXPECT_FALSE(constraint.Allows(state, kEnd));
-    state = *constraint.Advance(state, token);
+    EXPECT_FALSE(constraint.Advance(state, kEnd));
+    Result<ConstraintState> next = constraint.Advance(state, token);
+    ASSERT_TRUE(next);
+    state = *std::move(next);
   }
   state = *constraint.Advance(state, *tokenizer_.Find("</think>"));
   for (const Token token : Tokens("no")) {
-    ASSERT_TRUE(constraint.Allows(state, token));
-    state = *constraint.Advance(state, token);
+    Result<ConstraintState> next = constraint.Advance(state, token);
+    ASSERT_TRUE(next);
+    state = *std::move(next);
   }
   EXPECT_TRUE(constraint.CanEnd(state));
 }

@@ -11,33 +11,23 @@
 #include "api/common/answer_constraint.h"
 #include "constraint/constraint.h"
 #include "engine/request.h"
+#include "tests/testing/bare_constraint.h"
 
 namespace fathom::testing {
 
-class FakeConstraint final : public Constraint {
+class FakeConstraint final : public BareConstraint {
  public:
   FakeConstraint(ConstraintSpec asked, std::vector<std::string> relaxed)
-      : spec(std::move(asked)), relaxed_(std::move(relaxed)) {}
+      : BareConstraint(std::move(relaxed)), spec(std::move(asked)) {}
 
   ConstraintState Begin() const override { return {}; }
   Result<TokenMask> Mask(const ConstraintState&) const override { return TokenMask(); }
   Result<ConstraintState> Advance(const ConstraintState& state, Token) const override {
     return state;
   }
-  // No test reads text without tokens.
-  Result<ConstraintState> AdvanceText(const ConstraintState& state,
-                                      std::string_view /*text*/) const override {
-    return state;
-  }
-  bool Allows(const ConstraintState&, Token) const override { return true; }
   bool CanEnd(const ConstraintState&) const override { return true; }
-  const std::vector<std::string>& relaxed() const override { return relaxed_; }
-  std::size_t memory() const override { return 0; }
 
   const ConstraintSpec spec;
-
- private:
-  const std::vector<std::string> relaxed_;
 };
 
 // Sets the result of the next compilations. One thread.

@@ -357,6 +357,61 @@ TEST(AnswerParser, WrappedArguments) {
   EXPECT_EQ(arguments(other + text), R"({"a": "y", "input": "5"})");
 }
 
+TEST(AnswerParser, StrictToolsAreNotUnwrapped) {
+  const Result<ToolSchemas> tools = ToolSchemas::Make(std::vector<ToolSpec>{
+      {.name = "f",
+       .function_json = R"({"name":"f","parameters":{"properties":{"a":{"type":"string"}}}})",
+       .strict = true}});
+  const Answer answer = Read(
+      "<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"input\" string=\"true\">{\"a\": "
+      "\"x\"}"
+      "</｜DSML｜parameter>\n</｜DSML｜invoke>",
+      {.tools = *tools});
+  ASSERT_EQ(answer.tool_calls.size(), 1U);
+  EXPECT_EQ(answer.tool_calls[0].arguments, R"({"input": "{\"a\": \"x\"}"})");
+}
+
+// The name of a plain tag may have any characters: its end was looked for behind the closers.
+TEST(AnswerParser, PlainTagsInValuesAreText) {
+  for (const std::string value :
+       {"<parameter name=\"", "<parameter name=\"a\" value=\"3\"/>", "</parameter",
+        "<invoke name=\"f", "<calls", "<tool_calls>\n<invoke name=\"f\">", "</think", "<"}) {
+    const Json arguments = {{"a", value}};
+    const auto call = [&](bool is_string) {
+      return Block(
+          fmt::format("<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"a\" "
+                      "string=\"{}\">{}</｜DSML｜parameter>\n</｜DSML｜invoke>",
+                      is_string, is_string ? value : Json(value).dump()));
+    };
+    for (const bool is_string : {true, false}) {
+      const std::string text = call(is_string);
+      for (const AnswerEnd end : {AnswerEnd::kStop, AnswerEnd::kLength}) {
+        const Answer answer = Read(text, {.tools = Tools(Json::array({"f"}))}, end);
+        ASSERT_EQ(answer.tool_calls.size(), 1U) << text;
+        EXPECT_EQ(Json::parse(answer.tool_calls[0].arguments, nullptr, false), arguments) << text;
+        EXPECT_EQ(answer.content, "") << text;
+      }
+      AnswerStream stream({});
+      stream.Feed(text);
+      EXPECT_TRUE(stream.parser().calls_complete()) << text;
+    }
+  }
+  const Answer body =
+      Read("<｜DSML｜invoke name=\"f\">\n{\"a\": \"<parameter name=\\\"\"}\n</｜DSML｜invoke>");
+  ASSERT_EQ(body.tool_calls.size(), 1U);
+  EXPECT_EQ(Json::parse(body.tool_calls[0].arguments), Json({{"a", "<parameter name=\""}}));
+}
+
+TEST(AnswerParser, NamesMayHave128CodePoints) {
+  std::string name;
+  for (int i = 0; i < 128; ++i) name += "\U0001F600";
+  const Answer answer =
+      Read(Block("<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"" + name +
+                 "\" string=\"false\">1</｜DSML｜parameter>\n</｜DSML｜invoke>"));
+  ASSERT_EQ(answer.tool_calls.size(), 1U);
+  EXPECT_EQ(Json::parse(answer.tool_calls[0].arguments), Json({{name, 1}}));
+}
+
 TEST(AnswerParser, HeldTextAtTheEnd) {
   EXPECT_EQ(Read("a <").content, "a <");
   EXPECT_EQ(Read("a </").content, "a </");

@@ -106,16 +106,24 @@ TEST_F(AnswerForm, HoldsForRequestsOfABatchThatAskForNone) {
   EXPECT_EQ(n_answers, 4);
 }
 
-// Tokens do not depend on drafts or threads.
+// Tokens do not depend on drafts.
 TEST_F(AnswerForm, IsTheSameWithDrafts) {
-  const std::string schema = Write("schema.json", R"({"type": "object"})");
-  const auto tokens = [&](const char* draft) {
-    return ParseOutput(RunProgram({"generate", "Once", "--json", "--schema", schema, "--seed", "7",
-                                   "-n", "60", "--draft", draft}))["tokens"];
-  };
-  const json alone = tokens("off");
-  EXPECT_EQ(tokens("auto"), alone);
-  EXPECT_EQ(tokens("1"), alone);
+  const std::string schema = Write("schema.json", R"({
+      "type": "object", "required": ["story", "words"], "additionalProperties": false,
+      "properties": {"story": {"type": "string", "minLength": 80, "maxLength": 200},
+                     "words": {"type": "array", "items": {"type": "string", "maxLength": 9}}}})");
+  for (const char* temperature : {"0", "1"}) {
+    const auto answer = [&](const char* draft) {
+      return ParseOutput(
+          RunProgram({"generate", "Once", "--json", "--schema", schema, "--seed", "7",
+                      "--temperature", temperature, "-n", "90", "--draft", draft}));
+    };
+    const json alone = answer("off")["tokens"];
+    EXPECT_EQ(answer("auto")["tokens"], alone);
+    for (const char* draft : {"1", "2", "3", "4"}) {
+      EXPECT_EQ(answer(draft)["tokens"], alone) << draft << " at " << temperature;
+    }
+  }
 }
 
 TEST_F(AnswerForm, SaysWhatIsWrong) {

@@ -177,15 +177,23 @@ TEST(DsmlBlock, ValuesHoldNoTags) {
     const auto accepts = [&](std::string_view is_string, std::string_view value) {
       return calls.AcceptCall({Parameter("v", is_string, value)});
     };
-    EXPECT_TRUE(accepts("true", "<｜DSML|>, </｜DSM, ｜DSML｜, <|DSML|invoke>, a < b </b> <<//"));
+    EXPECT_TRUE(accepts("true", "</｜DSM, ｜DSML｜, |DSML|invoke>, < DSML>, a < b </b> <<//"));
     EXPECT_FALSE(accepts("true", "<｜DSML｜"));
     EXPECT_FALSE(accepts("true", "x </｜DSML｜parametre> y"));
     EXPECT_FALSE(accepts("true", "</\x01parametre>"));
     EXPECT_FALSE(accepts("true", "\x01"));
-    EXPECT_TRUE(accepts("false", R"(["｜DSML｜", "<｜DSML", "\u003c｜DSML｜"])"));
+    EXPECT_TRUE(accepts("false", R"(["｜DSML｜", "<｜DSM", "\u003c｜DSML｜"])"));
     EXPECT_FALSE(accepts("false", R"(["<｜DSML｜"])"));
     EXPECT_FALSE(accepts("false", R"([{"</｜DSML｜": 1}])"));
     EXPECT_FALSE(accepts("false", "[\"<\x01\"]"));
+    // The parser of answers takes these for tags, too.
+    for (const std::string_view bracket : {"<", "</"}) {
+      for (const std::string_view bars : {"", "|", "||", "｜", "｜｜", "｜|", "|｜"}) {
+        const std::string tag = fmt::format("{}{}DSML{} parameter>", bracket, bars, bars);
+        EXPECT_FALSE(accepts("true", "a " + tag)) << tag;
+        EXPECT_FALSE(accepts("false", "[\"a " + tag + "\"]")) << tag;
+      }
+    }
   }
 }
 

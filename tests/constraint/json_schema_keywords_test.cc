@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "constraint/schema/number_shape.h"
 #include "tests/constraint/compiled_schema.h"
 
 namespace fathom {
@@ -41,6 +44,15 @@ TEST(JsonSchemaNumbers, Bounds) {
   ExpectTexts(R"({"maximum":-1.5})", {"-1.5", "-1.50", "-2", "-10"}, {"-1.4", "-1", "0", "1"});
   ExpectTexts(R"({"type":"integer","minimum":1.5,"maximum":3.5})", {"2", "3"}, {"1", "4"});
   ExpectTexts(R"({"type":"number","maximum":1e400})", {"1", "-7.5"}, {"1e3"});
+}
+
+// Readers with doubles take a larger number for infinity, which JSON does not have.
+TEST(JsonSchemaNumbers, FreeOnesAreFinite) {
+  std::vector<std::string> finite = {"1e99", "-2.5E-07", "0e+0"};
+  finite.push_back(std::string(kMaxNumberDigits, '9') + "e99");
+  for (const std::string_view schema : {R"({})", R"({"type":"number"})"}) {
+    ExpectTexts(schema, finite, {"1e100", "1e309", "-1E+400", "1e-324", "1e001"});
+  }
 }
 
 TEST(JsonSchemaNumbers, Multiples) {

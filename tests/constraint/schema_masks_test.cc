@@ -18,7 +18,7 @@
 namespace fathom {
 namespace {
 
-constexpr Token kEndToken = 1;
+constexpr Token kEndOfText = 1;
 constexpr std::size_t kLongestToken = 32;
 
 struct SchemaWithTexts {
@@ -87,7 +87,7 @@ const std::vector<SchemaWithTexts>& Schemas() {
 // A vocabulary, and its tokens by their texts.
 struct Tokens {
   explicit Tokens(const Tokenizer& tokenizer)
-      : vocabulary(tokenizer, tokenizer.vocab_size() + 7, std::vector<Token>{kEndToken}) {
+      : vocabulary(tokenizer, tokenizer.vocab_size() + 7, std::vector<Token>{kEndOfText}) {
     for (Token token = 0; token < vocabulary.vocab_size(); ++token) {
       by_text.emplace(vocabulary.TextOf(token), token);
     }
@@ -156,7 +156,7 @@ class SchemaMasks : public ::testing::TestWithParam<SchemaWithTexts> {
                              std::mt19937& random) {
     std::vector<Token> allowed;
     for (Token token = 0; token < static_cast<Token>(mask.words().size() * 64); ++token) {
-      if (mask.Has(token) && token != kEndToken) allowed.push_back(token);
+      if (mask.Has(token) && token != kEndOfText) allowed.push_back(token);
     }
     MatcherState next;
     if (allowed.empty()) return next;

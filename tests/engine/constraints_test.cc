@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -387,6 +388,64 @@ TEST(Constraints, ALateMaskDelaysOnlyItsSequence) {
       EXPECT_EQ(running.answers[0][0].tokens, Expected(held, {kEos}).tokens);
     }
   }
+}
+
+// More sequences with slow masks than the pool has threads, which are all held.
+TEST(Constraints, SlowMasksDelayNoQuickOnes) {
+  constexpr int kSequences = 12;
+  constexpr std::clock_t kSlow = CLOCKS_PER_SEC / 10;  // of all threads together
+  Gate gate;
+  MaskPool pool(nullptr);
+  ASSERT_TRUE(pool.Start());
+  const auto hold = gate.From(1);
+  std::vector<std::unique_ptr<ConstraintPath>> slow;
+  for (int i = 0; i < kSequences; ++i) {
+    const auto on_mask = [&hold](std::int64_t n, std::uint64_t hash) {
+      const std::clock_t begin = std::clock();
+      while (n == 0 && std::clock() - begin < kSlow) {
+      }
+      hold(n, hash);
+    };
+    slow.push_back(std::make_unique<ConstraintPath>(
+        Fake({.seed = static_cast<std::uint64_t>(i), .on_mask = on_mask}), pool));
+  }
+  for (const auto& path : slow) {
+    Token token = kEos + 1;
+    while (!path->Find().mask.Allows(token)) ++token;
+    path->Accept(token);
+  }
+  ConstraintPath quick(Fake({.seed = 99}), pool);
+  EXPECT_TRUE(quick.WaitUntil(std::chrono::steady_clock::now() + std::chrono::seconds(30)));
+  gate.Open();
+}
+
+TEST(Constraints, ALateMaskDelaysNoNewRequest) {
+  Gate gate;
+  Running running({.limits = DeepLimits(0)});
+  const Request held = {.prompt = MakePrompt(9),
+                        .sampling = {.seed = 1,
+                                     .max_tokens = 30,
+                                     .min_tokens = 20,
+                                     .constraint = Fake({.on_mask = gate.From(3)})}};
+  const Request free = {.prompt = MakePrompt(12),
+                        .sampling = {.seed = 1, .max_tokens = 20, .ignore_eos = true}};
+  running.Submit(held);
+  // Only the sequence that sits out is there: steps wait for its mask, but not without end.
+  while (running.metrics.Snapshot().late_masks == 0) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  running.Submit(free);
+  while (!running.answers[1][0].finish) {
+    ASSERT_EQ(running.Step(), StepOutcome::kRan);
+  }
+  EXPECT_FALSE(running.answers[0][0].finish);
+  EXPECT_EQ(running.answers[1][0].tokens, Expected(free, {kEos}).tokens);
+  gate.Open();
+  running.Finish();
+  EXPECT_EQ(running.answers[0][0].tokens, Expected(held, {kEos}).tokens);
 }
 
 TEST(Constraints, ASequenceThatSitsOutCanBeCancelled) {

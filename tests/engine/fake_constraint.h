@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "constraint/constraint.h"
+#include "tests/testing/bare_constraint.h"
 
 namespace fathom::testing {
 
@@ -26,22 +27,14 @@ struct FakeConstraintOptions {
   std::function<void(std::int64_t n_tokens, std::uint64_t hash)> on_mask;
 };
 
-class FakeConstraint final : public Constraint {
+class FakeConstraint final : public BareConstraint {
  public:
   explicit FakeConstraint(FakeConstraintOptions options) : options_(std::move(options)) {}
 
   ConstraintState Begin() const override;
   Result<TokenMask> Mask(const ConstraintState& state) const override;
   Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override;
-  // No test reads text without tokens.
-  Result<ConstraintState> AdvanceText(const ConstraintState& state,
-                                      std::string_view /*text*/) const override {
-    return state;
-  }
-  bool Allows(const ConstraintState& state, Token token) const override;
   bool CanEnd(const ConstraintState& state) const override;
-  const std::vector<std::string>& relaxed() const override { return relaxed_; }
-  std::size_t memory() const override { return sizeof(*this); }
 
   // Tokens that Advance was given and that the mask does not have.
   std::int64_t n_illegal() const { return n_illegal_; }
@@ -50,15 +43,16 @@ class FakeConstraint final : public Constraint {
   bool Accepts(const std::vector<Token>& tokens) const;
 
  private:
+  bool Allows(const ConstraintState& state, Token token) const;
+
   const FakeConstraintOptions options_;
-  const std::vector<std::string> relaxed_;
   mutable std::atomic<std::int64_t> n_illegal_ = 0;
   mutable std::atomic<std::int64_t> n_masks_ = 0;
 };
 
 // Allows the tokens that `allowed` lists for the number of tokens so far, the last list from then
 // on; ends where `eos` is listed.
-class ListedConstraint final : public Constraint {
+class ListedConstraint final : public BareConstraint {
  public:
   ListedConstraint(std::vector<std::vector<Token>> allowed, std::int64_t vocab_size, Token eos)
       : allowed_(std::move(allowed)), vocab_size_(vocab_size), eos_(eos) {}
@@ -66,21 +60,14 @@ class ListedConstraint final : public Constraint {
   ConstraintState Begin() const override;
   Result<TokenMask> Mask(const ConstraintState& state) const override;
   Result<ConstraintState> Advance(const ConstraintState& state, Token token) const override;
-  // No test reads text without tokens.
-  Result<ConstraintState> AdvanceText(const ConstraintState& state,
-                                      std::string_view /*text*/) const override {
-    return state;
-  }
-  bool Allows(const ConstraintState& state, Token token) const override;
   bool CanEnd(const ConstraintState& state) const override { return Allows(state, eos_); }
-  const std::vector<std::string>& relaxed() const override { return relaxed_; }
-  std::size_t memory() const override { return sizeof(*this); }
 
  private:
+  bool Allows(const ConstraintState& state, Token token) const;
+
   const std::vector<std::vector<Token>> allowed_;
   const std::int64_t vocab_size_;
   const Token eos_;
-  const std::vector<std::string> relaxed_;
 };
 
 // A mask with these tokens.

@@ -164,9 +164,11 @@ ExpressionId SignedText(ExpressionPool& pool, const NumberShape& shape, bool int
   return pool.Or(choices);
 }
 
+// An exponent is short, so that the number is finite as a double: readers with doubles would take
+// it for infinity, which JSON does not have.
 ExpressionId FreeNumber(ExpressionPool& pool) {
   const ExpressionId digits =
-      pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 1, kMaxNumberDigits);
+      pool.Repeat(pool.Bytes(ByteSet::Range('0', '9')), 1, kMaxExponentDigits);
   const ExpressionId exponent[] = {pool.Bytes(ByteSet::Of('e') | ByteSet::Of('E')),
                                    pool.Optional(pool.Bytes(ByteSet::Of('+') | ByteSet::Of('-'))),
                                    digits};

@@ -11,7 +11,8 @@
 
 namespace fathom {
 
-inline constexpr int kMaxNumberDigits = 64;              // of a run of digits
+inline constexpr int kMaxNumberDigits = 64;              // before the point, and behind it
+inline constexpr int kMaxExponentDigits = 2;             // so that every number is below 1e164
 inline constexpr std::uint32_t kMaxRemainders = 10'000;  // of multipleOf
 
 struct NumberBound {
