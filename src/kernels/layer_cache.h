@@ -205,6 +205,13 @@ struct LayerCache {
   CompressorCache indexer;     // ratio 4
 };
 
+// The position in a slot of a ring of `window` positions whose newest is end - 1; negative: none
+// yet.
+constexpr std::int64_t PositionInRing(std::int64_t slot, std::int64_t end, std::int64_t window) {
+  const std::int64_t oldest = end - window;  // in slot oldest mod window
+  return oldest + ((slot - oldest) % window + window) % window;
+}
+
 // Compressed rows that the query at `position` may see (docs/spec/model.md 5.4).
 constexpr std::int64_t VisibleRows(std::int64_t position, int ratio) {
   return ratio == 0 ? 0 : (position + 1) / ratio;
