@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one call after the other
 
-// nullptr also if the checkpoint lacks a head: Model::Load returns that error.
-const DrafterKind* DrafterToLoad(const Checkpoint& checkpoint, const ModelOptions& sizes) {
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return sizes.with_draft && head ? FindDrafter(head->kind) : nullptr;
-}
-
 }  // namespace
 
 bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
@@ -58,29 +52,32 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
   return std::min(full_bytes + more, available_bytes / 2);
 }
 
-void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
-                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan) {
+void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
+                        std::int64_t available_bytes, LoadPlan& plan) {
   if (plan.sizes.kv_memory_bytes != kDefaultKvMemory) return;
   plan.sizes.kv_memory_bytes = 0;
-  const CacheShape whole =
-      MakeCacheShape(config, plan.sizes, DrafterToLoad(checkpoint, plan.sizes));
+  const DrafterKind* const drafter =
+      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
+  const CacheShape whole = MakeCacheShape(config, plan.sizes, drafter);
   plan.sizes.kv_memory_bytes = DefaultKvMemory(SequenceCache::FullBytes(ShardCache(whole, shard)),
                                                available_bytes, plan.prefix_cache);
 }
 
-Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     const ServingOptions& serving, std::int64_t free,
                                     HostExpertChoice choice) {
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   if (!n_context) return Unexpected(n_context.error());
   LoadPlan plan = MakeLoadPlan(serving, *n_context, WantsDrafts(serving, checkpoint));
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
-  const DrafterKind* const drafter = DrafterToLoad(checkpoint, plan.sizes);
+  const DrafterKind* const drafter =
+      plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
   WeightBinder binder(checkpoint);
   const ModelWeights weights = BindWeights(checkpoint, config, drafter, binder);
   if (Status bound = binder.Finish(); !bound) return Unexpected(bound.error());
-  Result<MemoryNeeds> needs = ComputeMemoryNeeds(
-      weights, config, plan.sizes, MakeCacheShape(config, plan.sizes, drafter), /*rank_bytes=*/0);
+  Result<MemoryNeeds> needs = ComputeMemoryNeeds(weights, config, plan.sizes, drafter,
+                                                 MakeCacheShape(config, plan.sizes, drafter),
+                                                 /*rank_bytes=*/0);
   if (!needs) return Unexpected(needs.error());
   return PlanMemory(*std::move(needs), free, choice);
 }

@@ -45,12 +45,12 @@ std::int64_t DefaultKvMemory(std::int64_t full_bytes, std::int64_t available_byt
 
 // Replaces kDefaultKvMemory in plan.sizes, for a rank with this shard of the model and so much
 // memory available.
-void SetDefaultKvMemory(const ModelConfig& config, const Checkpoint& checkpoint,
-                        const ModelShard& shard, std::int64_t available_bytes, LoadPlan& plan);
+void SetDefaultKvMemory(ModelConfig config, const Checkpoint& checkpoint, const ModelShard& shard,
+                        std::int64_t available_bytes, LoadPlan& plan);
 
 // Plans the memory of a device with `free` bytes as loading the whole model would, with the default
 // context. Errors: those of BindWeights and PlanMemory.
-Result<MemoryPlan> PlanDeviceMemory(const ModelConfig& config, const Checkpoint& checkpoint,
+Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkpoint,
                                     const ServingOptions& serving, std::int64_t free,
                                     HostExpertChoice choice);
 

@@ -23,10 +23,10 @@ void ListKeysOfBlock(const AttentionInput& input, const Segment& segment, const 
   Check(input.sliding_window + segment.n_tokens <= std::ssize(keys),
         "SparseAttention: a longer block of drafts than Reserve announced");
   std::size_t n = 0;
-  for (std::int64_t slot = 0; slot < input.sliding_window; ++slot, ++n) {
-    const std::int64_t p = PositionInRing(slot, segment.first_position, input.sliding_window);
-    keys[n] = p < 0 ? nullptr : cache.window.Row(segment.sequence, p);
-    if (p >= 0 && keys[n] == nullptr) {
+  const std::int64_t end = segment.first_position;
+  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot, ++n) {
+    keys[n] = cache.window.Row(segment.sequence, PositionInRing(slot, end, input.sliding_window));
+    if (keys[n] == nullptr) {
       fault.Set(Fault::kKeyNotCached, row);
     }
   }

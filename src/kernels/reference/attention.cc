@@ -42,11 +42,11 @@ KeyList KeysOfBlock(const AttentionInput& input, const BatchView& batch, const L
                     std::int64_t row, FaultWord& fault) {
   const Segment& segment = batch.SegmentOf(row);
   KeyList keys;
-  for (std::int64_t slot = 0; slot < input.sliding_window; ++slot) {
-    const std::int64_t p = PositionInRing(slot, segment.first_position, input.sliding_window);
-    keys.push_back(p < 0 ? Key()
-                         : Unpack(cache.window.Row(segment.sequence, p), cache.window.rows.layout,
-                                  row, fault));
+  const std::int64_t end = segment.first_position;
+  for (std::int64_t slot = 0; slot < FilledSlots(end, input.sliding_window); ++slot) {
+    const std::int64_t p = PositionInRing(slot, end, input.sliding_window);
+    keys.push_back(
+        Unpack(cache.window.Row(segment.sequence, p), cache.window.rows.layout, row, fault));
   }
   for (std::int64_t i = 0; i < segment.n_tokens; ++i) {
     const auto own = input.keys.RowSpan(segment.first_row + i);

@@ -65,13 +65,14 @@ ModelSizes::ModelSizes(std::string name, const ModelConfig& config)
     : ModelSizes(std::move(name), config, ReadStoredFormats(config), AnnouncedDrafter(config)) {}
 
 Result<ModelSizes> ModelSizes::Read(const fs::path& directory) {
-  const Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
+  Result<ModelConfig> config = ReadModelConfig(directory / "config.json");
   if (!config) return Unexpected(config.error());
   if (!HoldsTensors(directory)) return ModelSizes(NameOf(directory), *config);
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory);
   if (!checkpoint) return Unexpected(checkpoint.error());
   const Result<DraftHead> head = FindDraftHead(*checkpoint);
   if (!head) return Unexpected(head.error());
+  if (Status known = AdoptHead(*head, *config); !known) return Unexpected(known.error());
   ModelSizes sizes(NameOf(directory), *config, bench::FindStoredFormats(*checkpoint),
                    FindDrafter(head->kind));
   sizes.stage_weights_ = WeighStages(*checkpoint, *config);
@@ -188,9 +189,9 @@ double ModelSizes::CacheBytesPerToken() const {
 
 std::int64_t ModelSizes::WorkspaceOfRank(const ParallelLayout& layout, std::int64_t n_tokens,
                                          std::int64_t n_logit_rows) const {
-  return WorkspaceBytes(config_, {.max_tokens = n_tokens,
-                                  .max_logit_rows = n_logit_rows,
-                                  .with_draft = drafter_ != nullptr}) +
+  return WorkspaceBytes(
+             config_,
+             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows, .drafter = drafter_}) +
          RankWorkspaceBytes(config_, ShareOf(layout, 0),
                             {.max_tokens = n_tokens, .max_logit_rows = n_logit_rows});
 }
