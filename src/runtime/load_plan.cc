@@ -16,21 +16,23 @@ constexpr std::int64_t kLogitRows = 64;  // of one call; more are computed one c
 
 }  // namespace
 
-bool WantsDrafts(const ServingOptions& serving, const Checkpoint& checkpoint) {
-  if (serving.draft_depth) return *serving.draft_depth > 0;
-  const Result<DraftHead> head = FindDraftHead(checkpoint);
-  return head && FindDrafter(head->kind) != nullptr;
+std::int64_t MostDrafts(const ServingOptions& serving, const Checkpoint& checkpoint,
+                        ModelConfig config) {
+  if (serving.draft_depth) return *serving.draft_depth;
+  const DrafterKind* const drafter = FindDrafter(checkpoint, config);
+  return drafter == nullptr ? 0 : drafter->depth(config);
 }
 
-LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context, bool drafts) {
-  const std::int64_t rows_per_sequence = 1 + (drafts ? GreatestDraftDepth() : 0);
+LoadPlan MakeLoadPlan(const ServingOptions& serving, std::int64_t n_context,
+                      std::int64_t most_drafts) {
+  const std::int64_t rows_per_sequence = 1 + most_drafts;
   return {
       .sizes = {.max_sequences = serving.max_sequences,
                 .max_context = n_context,
                 .max_batch_tokens =
                     std::min(serving.max_batch_tokens, serving.max_sequences * n_context),
                 .max_logit_rows = std::min(serving.max_sequences * rows_per_sequence, kLogitRows),
-                .with_draft = drafts,
+                .with_draft = most_drafts > 0,
                 .kv_memory_bytes = serving.kv_memory_bytes.value_or(kDefaultKvMemory)},
       .prefix_cache = serving.prefix_cache};
 }
@@ -68,7 +70,7 @@ Result<MemoryPlan> PlanDeviceMemory(ModelConfig config, const Checkpoint& checkp
                                     HostExpertChoice choice) {
   const Result<std::int64_t> n_context = ContextLength({}, kDefaultContext, config);
   if (!n_context) return Unexpected(n_context.error());
-  LoadPlan plan = MakeLoadPlan(serving, *n_context, WantsDrafts(serving, checkpoint));
+  LoadPlan plan = MakeLoadPlan(serving, *n_context, MostDrafts(serving, checkpoint, config));
   SetDefaultKvMemory(config, checkpoint, WholeModel(config), free, plan);
   const DrafterKind* const drafter =
       plan.sizes.with_draft ? FindDrafter(checkpoint, config) : nullptr;
