@@ -41,7 +41,9 @@ struct ToolSpec {
   // the prompt shows all keys in their order.
   std::string function_json{};
   bool strict = false;  // the arguments of calls must fit the parameters exactly
-  std::string path{};   // of the parameters, or of the text's form, in the request; for errors
+  // The API defines the parameters, and clients read calls without a check of their own.
+  bool is_published = false;
+  std::string path{};  // of the parameters, or of the text's form, in the request; for errors
   // A tool that takes one text: the parameter that holds it, and the regular expression of the
   // whole text; "" for any text.
   std::string text_parameter{};

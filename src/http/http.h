@@ -39,8 +39,9 @@ struct HttpResponse {
   std::string body{};
 };
 
-// Answers one request, on the thread of its connection. Exactly one of Send and StartStream is
-// called, once. A client that has left is only noticed when asked for.
+// Answers one request, on the thread of its connection, which calls everything but DropSlowClient.
+// Exactly one of Send and StartStream is called, once. A client that has left is only noticed when
+// asked for.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
@@ -52,6 +53,10 @@ class HttpExchange {
   virtual bool Write(std::string_view piece) = 0;
   // Whether the client has closed the connection, or its half of it. One system call.
   virtual bool ClientIsGone() = 0;
+  // Any thread, as long as the exchange lives. Lets no write wait for the client from now on: a
+  // write that waits fails at once, and so does a later one that would have to wait; the
+  // connection then ends. Writes that the system takes at once still reach the client.
+  virtual void DropSlowClient() = 0;
 };
 
 // An exception is caught and becomes 500 if nothing has been sent.

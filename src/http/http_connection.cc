@@ -107,6 +107,8 @@ class SocketExchange : public HttpExchange {
     return is_gone;
   }
 
+  void DropSlowClient() override { socket_.ForbidWait(wait_); }
+
   // Ends a stream as the client expects it.
   void Finish() {
     if (!is_streaming_ || is_broken_) return;
@@ -142,13 +144,14 @@ class SocketExchange : public HttpExchange {
   }
 
   bool WriteAll(std::span<iovec> parts) {
-    is_broken_ = is_broken_ || !socket_.WriteAll(parts);
+    is_broken_ = is_broken_ || !socket_.WriteAll(parts, wait_);
     return !is_broken_;
   }
 
   Socket& socket_;
   ConnectionTable& table_;
   const ConnectionTable::Id id_;
+  WriteWait wait_;
   AnswerStyle style_;
   BodyFraming framing_ = BodyFraming::kLength;  // of the stream
   bool has_started_ = false;
@@ -267,7 +270,8 @@ class Connection {
     if (parser.expects_continue() && !parser.is_http_1_0() && input_.bytes().empty()) {
       std::string text = "HTTP/1.1 100 Continue\r\n\r\n";
       iovec part = {text.data(), text.size()};
-      static_cast<void>(socket_.WriteAll({&part, 1}));  // a failure shows at the next read
+      WriteWait wait;
+      static_cast<void>(socket_.WriteAll({&part, 1}, wait));  // a failure shows at the next read
     }
     const Deadline end = In(limits_.body_time);
     while (parser.state() == State::kBody) {

@@ -86,7 +86,7 @@ Socket::Received Socket::ReadSome(std::span<char> out, Deadline deadline) {
   }
 }
 
-bool Socket::WriteAll(std::span<iovec> parts) {
+bool Socket::WriteAll(std::span<iovec> parts, WriteWait& wait) {
   bool has_waited = false;
   parts = Behind(parts, 0);
   while (!parts.empty()) {
@@ -102,12 +102,28 @@ bool Socket::WriteAll(std::span<iovec> parts) {
       // A socket is called writable once a third of its buffer is free; a slow peer may have made
       // progress without that. So the outcome of the wait does not matter, only that of another
       // attempt.
-      has_waited = !WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_);
+      has_waited = !WaitForRoom(wait);
+      if (!wait.is_allowed) return false;
     } else if (errno != EINTR) {
       return false;
     }
   }
   return true;
+}
+
+// The writer announces its wait before it asks whether it may wait; ForbidWait forbids waits before
+// it asks whether there is one. So at least one of them sees the other.
+bool Socket::WaitForRoom(WriteWait& wait) const {
+  wait.is_waiting = true;
+  const bool has_room =
+      wait.is_allowed && WaitFor(fd(), POLLOUT, std::chrono::steady_clock::now() + write_time_);
+  wait.is_waiting = false;
+  return has_room;
+}
+
+void Socket::ForbidWait(WriteWait& wait) const {
+  wait.is_allowed = false;
+  if (wait.is_waiting) ::shutdown(fd(), SHUT_RDWR);
 }
 
 bool Socket::PeerIsGone() const {

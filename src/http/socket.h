@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <span>
@@ -13,6 +14,12 @@
 namespace fathom {
 
 using Deadline = std::chrono::steady_clock::time_point;
+
+// Lets another thread end the wait of a write: Socket::ForbidWait.
+struct WriteWait {
+  std::atomic<bool> is_allowed = true;
+  std::atomic<bool> is_waiting = false;
+};
 
 // Owns a non-blocking descriptor. One thread at a time; another thread may call ::shutdown on the
 // descriptor while it is open, which ends every wait here.
@@ -38,8 +45,12 @@ class Socket {
   // Reads at least one byte, as soon as there is one.
   Received ReadSome(std::span<char> out, Deadline deadline);
   // Writes all parts, in one system call if its buffer has room. False: the peer has left, or has
-  // not taken a byte for write_time. The parts are changed.
-  bool WriteAll(std::span<iovec> parts);
+  // not taken a byte for write_time, or the write would have to wait and may not. The parts are
+  // changed.
+  bool WriteAll(std::span<iovec> parts, WriteWait& wait);
+  // Any thread, as long as the socket is open. No write with this `wait` waits any more. If one
+  // does, the connection is shut down.
+  void ForbidWait(WriteWait& wait) const;
   // Whether the peer has closed the connection, or its half of it, whatever it sent before. One
   // system call.
   bool PeerIsGone() const;
@@ -56,6 +67,8 @@ class Socket {
   int fd() const { return descriptor_.get(); }
 
  private:
+  bool WaitForRoom(WriteWait& wait) const;
+
   Descriptor descriptor_;
   std::chrono::milliseconds write_time_;
 };

@@ -58,7 +58,8 @@ bool Contains(const std::vector<std::string>& list, std::string_view entry) {
 }
 
 std::string_view KeyOf(const HttpRequest& request) {
-  const std::string_view key = WithoutPrefix(request.Field("Authorization"), "Bearer ");
+  std::string_view key = WithoutPrefix(request.Field("Authorization"), "Bearer ");
+  key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));  // RFC 9110 11.4: 1*SP
   return key.empty() ? request.Field("x-api-key") : key;
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "http/http.h"
+
 namespace fathom {
 
 // Any thread may call.
@@ -21,8 +23,9 @@ class GenerationTable {
   class Entry {
    public:
     // `id`: X-Request-Id; clients choose it, so that several requests may have the same.
-    Entry(GenerationTable& table, std::string id, std::string path)
-        : table_(table), id_(std::move(id)), path_(std::move(path)) {
+    // `exchange`, which must outlive the entry, is that of the request.
+    Entry(GenerationTable& table, std::string id, std::string path, HttpExchange& exchange)
+        : table_(table), id_(std::move(id)), path_(std::move(path)), exchange_(exchange) {
       const std::lock_guard lock(table_.mutex_);
       table_.entries_.push_back(this);
     }
@@ -47,6 +50,7 @@ class GenerationTable {
     GenerationTable& table_;
     const std::string id_;
     const std::string path_;
+    HttpExchange& exchange_;
     const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
     std::atomic<std::int64_t> prompt_tokens_ = 0;
     std::atomic<std::int64_t> output_tokens_ = 0;
@@ -81,14 +85,15 @@ class GenerationTable {
     return entries_.size();
   }
 
-  // Tells the requests of that id to end, which they do within a step of the engine. Returns their
-  // number.
+  // Tells the requests of that id to end, which they do within a step of the engine, also where a
+  // client does not read its answer. Returns their number.
   std::size_t Abort(std::string_view id) {
     const std::lock_guard lock(mutex_);
     std::size_t n_found = 0;
     for (Entry* entry : entries_) {
       if (entry->id_ != id) continue;
       entry->is_aborted_ = true;
+      entry->exchange_.DropSlowClient();
       ++n_found;
     }
     return n_found;

@@ -35,6 +35,7 @@ class RecordedExchange final : public HttpExchange {
     return exchange_.Write(piece);
   }
   bool ClientIsGone() override { return exchange_.ClientIsGone(); }
+  void DropSlowClient() override { exchange_.DropSlowClient(); }
 
  private:
   // Records the status of `response` and adds the fields.

@@ -163,9 +163,8 @@ std::vector<Service::Route> Service::StateRoutes() {
       {"GET", "/web/", show_file, Key::kNever},
       {"GET", "/openapi.json",
        [](Service& service, RequestContext& context) {
-         const ServedModel* model = service.ready_;
-         context.exchange.Send({.body = model == nullptr ? std::string(OpenApiJson())
-                                                         : OpenApiDocument(model->api->limits)});
+         context.exchange.Send(
+             {.body = service.ready_ == nullptr ? std::string(OpenApiJson()) : service.openapi_});
        },
        Key::kNever},
       {"GET", "/health", show_health, Key::kHealth},
@@ -262,6 +261,7 @@ void Service::SetLoadProgress(double share) { load_progress_ = share; }
 
 void Service::SetModel(ServedModel model) {
   model_ = std::make_unique<const ServedModel>(std::move(model));
+  openapi_ = OpenApiDocument(model_->api->limits);
   ready_ = model_.get();
 }
 
@@ -494,7 +494,8 @@ void Service::Complete(RequestContext& context) {
     context.exchange.AddField("X-Exact-Replay", fmt::format("{}", call->n_replayed));
   }
   if (!call->relaxed.empty()) context.exchange.AddField("X-Constraint-Relaxed", call->relaxed);
-  GenerationTable::Entry entry(generating_, context.record.id, context.record.path);
+  GenerationTable::Entry entry(generating_, context.record.id, context.record.path,
+                               context.exchange);
   Generate(*call, *context.api_model, *context.model->runner, options_.generation,
            {.exchange = context.exchange, .record = context.record, .entry = entry});
 }

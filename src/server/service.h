@@ -99,6 +99,7 @@ class Service {
   std::atomic<bool> draining_ = false;
   GenerationTable generating_;
   std::unique_ptr<const ServedModel> model_;  // set once, before ready_
+  std::string openapi_;                       // likewise: the document with the model's limits
   std::atomic<const ServedModel*> ready_ = nullptr;
   mutable std::mutex mutex_;
   std::function<HttpCounts()> http_counts_;  // guarded

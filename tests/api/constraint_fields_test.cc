@@ -284,10 +284,18 @@ TEST_F(ConstraintFieldsTest, StrictTools) {
   EXPECT_THAT(strict(&kResponses, R"("tools": [{"type": "namespace", "name": "n", "tools": [
       {"type": "function", "name": "f", "strict": true}, {"type": "function", "name": "g"}]}])"),
               ElementsAre(true, false));
+  const std::string published = R"("tools": [{"type": "shell"}, {"type": "apply_patch"}])";
+  EXPECT_THAT(strict(&kResponses, published), ElementsAre(true, true)) << "clients rely on it";
+  EXPECT_THAT(strict(&kMessages, R"("tools": [{"type": "bash_20250124", "name": "bash"}])"),
+              ElementsAre(true));
+  model_.defaults.openai_strict_rules = true;
+  EXPECT_THAT(strict(&kResponses, published), ElementsAre(true, true)) << "not the client's schema";
+  model_.defaults.openai_strict_rules = false;
   model_.defaults.tool_grammar = ToolGrammar::kStrict;
   EXPECT_THAT(strict(&kChatCompletions, chat), ElementsAre(true, true));
   model_.defaults.tool_grammar = ToolGrammar::kOff;
   EXPECT_THAT(strict(&kChatCompletions, kTwoTools), ElementsAre()) << "there is no grammar";
+  EXPECT_THAT(strict(&kResponses, published), ElementsAre());
   EXPECT_THAT(strict(&kChatCompletions, chat), ElementsAre(false, true))
       << "what a request asks for does not depend on the option";
   EXPECT_THAT(Prepare(&kChatCompletions, std::string(kTwoTools) + R"(, "tool_choice": "required")")

@@ -28,6 +28,7 @@ struct FakeExchange final : HttpExchange {
     return !ClientIsGone() && n_writes < writes_until_gone;
   }
   bool ClientIsGone() override { return ++n_looks > looks_until_gone; }
+  void DropSlowClient() override { may_be_slow = false; }
 
   std::string Field(std::string_view name) const {
     return std::string(HttpRequest{.fields = head.fields}.Field(name));
@@ -40,6 +41,7 @@ struct FakeExchange final : HttpExchange {
   std::size_t n_writes = 0;
   std::size_t n_looks = 0;
   bool is_stream = false;
+  bool may_be_slow = true;
   HttpResponse head;
   std::string text;
 };

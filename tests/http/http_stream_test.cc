@@ -145,6 +145,42 @@ TEST_F(HttpStreamTest, GivesUpAClientThatDoesNotRead) {
   EXPECT_TRUE(Eventually([&] { return server_->counts().connections == 0; }));
 }
 
+TEST_F(HttpStreamTest, DropsAClientThatDoesNotReadWhenTold) {
+  for (const bool waits : {true, false}) {
+    std::atomic<HttpExchange*> writing = nullptr;
+    std::atomic<bool> is_told = waits;
+    std::atomic<bool> has_failed = false;
+    std::atomic<int> n_written = 0;
+    const std::string piece(1 << 10, 'x');
+    Listen([&](const HttpRequest&, HttpExchange& exchange) {
+      EXPECT_TRUE(exchange.StartStream({}));
+      writing = &exchange;
+      while (!is_told) std::this_thread::sleep_for(milliseconds(1));
+      while (exchange.Write(piece)) ++n_written;
+      has_failed = true;
+      while (writing != nullptr) std::this_thread::sleep_for(milliseconds(1));
+    });
+    ClientSocket client = Connect();
+    client.Send(Get("/"));
+    ASSERT_TRUE(Eventually([&] { return writing != nullptr; }));
+    if (waits) {  // until a write waits for the client
+      int n_before = -1;
+      while (n_before != n_written) {
+        n_before = n_written;
+        std::this_thread::sleep_for(milliseconds(300));
+      }
+      EXPECT_FALSE(has_failed);
+    }
+    writing.load()->DropSlowClient();
+    is_told = true;
+    EXPECT_TRUE(Eventually([&] { return has_failed.load(); }));
+    EXPECT_GT(n_written, 0) << "what need not wait is written";
+    writing = nullptr;
+    EXPECT_TRUE(Eventually([&] { return server_->counts().connections == 0; }));
+    server_.reset();
+  }
+}
+
 TEST_F(HttpStreamTest, IsPatientWithAClientThatReadsSlowly) {
   constexpr milliseconds kWriteTime(400);
   const std::string body(12 << 20, 'x');

@@ -3,14 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "tests/http/fake_exchange.h"
+
 namespace fathom {
 namespace {
 
+using testing::FakeExchange;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -19,8 +23,10 @@ using Json = nlohmann::ordered_json;
 TEST(AdminEndpointsTest, SlotsAreTheRequestsThatGenerate) {
   GenerationTable table;
   EXPECT_EQ(SlotsResponse(table).body, "[]");
-  std::optional<GenerationTable::Entry> first(std::in_place, table, "a", "/v1/completions");
-  GenerationTable::Entry second(table, "b", "/v1/messages");
+  FakeExchange exchange;
+  std::optional<GenerationTable::Entry> first(std::in_place, table, "a", "/v1/completions",
+                                              exchange);
+  GenerationTable::Entry second(table, "b", "/v1/messages", exchange);
   second.SetTokens(3, 5);
   const Json slots = Json::parse(SlotsResponse(table).body, nullptr, false);
   ASSERT_THAT(slots, SizeIs(2));
@@ -36,15 +42,19 @@ TEST(AdminEndpointsTest, SlotsAreTheRequestsThatGenerate) {
 
 TEST(AdminEndpointsTest, AbortMeansAllOfAnId) {
   GenerationTable table;
-  GenerationTable::Entry a(table, "a", "/");
-  GenerationTable::Entry b(table, "b", "/");
-  GenerationTable::Entry another(table, "a", "/");
+  std::array<FakeExchange, 3> exchanges;
+  GenerationTable::Entry a(table, "a", "/", exchanges[0]);
+  GenerationTable::Entry b(table, "b", "/", exchanges[1]);
+  GenerationTable::Entry another(table, "a", "/", exchanges[2]);
   const ApiResult<HttpResponse> response = AbortResponse(table, R"({"request_id": "a"})");
   ASSERT_TRUE(response);
   EXPECT_EQ(response->body, R"({"request_id":"a","aborted":2})");
   EXPECT_TRUE(a.is_aborted());
   EXPECT_FALSE(b.is_aborted());
   EXPECT_TRUE(another.is_aborted());
+  EXPECT_FALSE(exchanges[0].may_be_slow);
+  EXPECT_TRUE(exchanges[1].may_be_slow);
+  EXPECT_FALSE(exchanges[2].may_be_slow);
   const ApiResult<HttpResponse> unknown = AbortResponse(table, R"({"request_id": "c"})");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().status, 404);
@@ -60,8 +70,9 @@ TEST(AdminEndpointsTest, RequestsComeAndGoWhileTheyAreListed) {
   std::vector<std::thread> requests;
   for (int i = 0; i < 4; ++i) {
     requests.emplace_back([&table] {
+      FakeExchange exchange;
       for (int n = 0; n < 200; ++n) {
-        GenerationTable::Entry entry(table, "a", "/");
+        GenerationTable::Entry entry(table, "a", "/", exchange);
         entry.SetTokens(n, n);
         static_cast<void>(entry.is_aborted());
       }

@@ -148,7 +148,6 @@ class AttackHttpTest(unittest.TestCase):
 
     def test_the_reserve(self):
         server = self.serve("--max-connections", "4", "--admin-key", "root")
-        # Not streamed: an abort would wait for clients that do not read.
         long = json.dumps({**STORY, "max_tokens": 60000}).encode()
         self.open(server, 4, b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                   b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
@@ -168,6 +167,37 @@ class AttackHttpTest(unittest.TestCase):
             self.assertEqual(ask(server, "POST", "/abort", {"request_id": slot["id"]}, "root")[0],
                              200)
         wait_until(lambda: ask(server, "GET", "/v1/models")[0] == 200, seconds=10)
+        self.assertEqual(server.stop(), 0)
+
+    def test_an_abort_does_not_wait_for_a_client_that_does_not_read(self):
+        server = self.serve("--admin-key", "root")
+        # Every chunk has log probabilities, so that the answer soon fills the system's buffers.
+        body = json.dumps({**STORY, "max_tokens": 60000, "stream": True, "logprobs": 20}).encode()
+        clients = []
+        for _ in range(2):
+            client = socket.socket()
+            self.addCleanup(client.close)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", int(server.url.rsplit(":", 1)[1])))
+            client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                           b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" %
+                           (len(body), body))
+            clients.append(client)
+
+        def slots():
+            return json.loads(ask(server, "GET", "/slots", key="root")[1])
+
+        def is_stuck():
+            before = [slot["output_tokens"] for slot in slots()]
+            time.sleep(1)
+            return len(before) == 2 and before == [slot["output_tokens"] for slot in slots()]
+
+        wait_until(is_stuck, seconds=60)
+        for slot in slots():
+            ask(server, "POST", "/abort", {"request_id": slot["id"]}, "root")
+        wait_until(lambda: not slots(), seconds=5)
+        wait_until(lambda: metric(server.url, "fathom_http_handling") == 1, seconds=5)  # this one
+        wait_until(lambda: metric(server.url, "fathom_running") == 0, seconds=5)
         self.assertEqual(server.stop(), 0)
 
     def test_no_spelling_of_a_path_passes_a_key(self):

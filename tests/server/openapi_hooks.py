@@ -2,8 +2,8 @@
 
 A prompt that is made from the schema may be longer than the context: tools have fields of any size.
 best_of must be at least n. An answer has one form. A schema, an expression or a grammar may be
-wrong, or more than the server takes; all others are as any JSON object. Such requests are refused, and rightly so. This check is the one of
-Schemathesis but for those.
+wrong, or more than the server takes; all others are as any JSON object. Such requests are refused,
+and rightly so. This check is the one of Schemathesis but for those.
 """
 
 from schemathesis.checks import CHECKS

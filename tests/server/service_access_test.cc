@@ -18,12 +18,15 @@ using ::testing::Not;
 TEST_F(ServiceTest, KeysAreAskedFor) {
   options_.access.api_keys = {"key one", "two"};
   for (const HttpFields& fields :
-       {HttpFields{{"authorization", "Bearer key one"}}, HttpFields{{"X-API-Key", "two"}}}) {
+       {HttpFields{{"authorization", "Bearer key one"}}, HttpFields{{"X-API-Key", "two"}},
+        HttpFields{
+            {"authorization", "bearer   two"}}}) {  // RFC 9110 11.4: as many blanks as one likes
     EXPECT_EQ(Ask("GET", "/v1/models", "", fields).head.status, 200);
   }
   for (const HttpFields& fields :
        {HttpFields{}, HttpFields{{"authorization", "key one"}}, HttpFields{{"x-api-key", "tw"}},
         HttpFields{{"x-api-key", "two "}}, HttpFields{{"authorization", "Bearer "}},
+        HttpFields{{"authorization", "Bearer   "}}, HttpFields{{"authorization", "Bearertwo"}},
         HttpFields{{"authorization", "Bearer one"}, {"x-api-key", "two"}}}) {
     for (const char* path : {"/v1/models", "/load", "/v1/models/fairy"}) {
       EXPECT_EQ(Ask("GET", path, "", fields).head.status, 401) << path;

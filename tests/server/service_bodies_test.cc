@@ -68,6 +68,7 @@ struct DrainingExchange final : HttpExchange {
   void Send(HttpResponse response) override { sent = std::move(response); }
   bool StartStream(HttpResponse) override { return true; }
   bool Write(std::string_view) override { return true; }
+  void DropSlowClient() override {}
   bool ClientIsGone() override {
     ++n_looks;
     service.Drain();
@@ -131,6 +132,7 @@ struct SlowExchange final : HttpExchange {
   void Send(HttpResponse response) override { status = response.status; }
   bool StartStream(HttpResponse) override { return true; }
   bool Write(std::string_view) override { return true; }
+  void DropSlowClient() override {}
   bool ClientIsGone() override {
     ++n_looks;
     while (!may_say) std::this_thread::sleep_for(std::chrono::milliseconds(1));

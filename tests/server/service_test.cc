@@ -54,6 +54,13 @@ TEST_F(ServiceTest, EveryPathAnswers) {
   }
 }
 
+TEST_F(ServiceTest, TheOpenApiDocumentIsMadeOnce) {
+  const std::string document = Ask("GET", "/openapi.json").text;
+  EXPECT_THAT(document, HasSubstr(R"("maximum":)"));
+  model_.limits.max_choices += 1;
+  EXPECT_EQ(Ask("GET", "/openapi.json").text, document);
+}
+
 TEST_F(ServiceTest, TurnsThatCameBackAreReplayed) {
   GeneratedTurnStore turns(ReplayScope::kNamed, GeneratedTurnStore::kDefaultBytes, CountingBits());
   model_.turns = &turns;
@@ -134,6 +141,7 @@ TEST_F(ServiceTest, ARequestThatIsAbortedEnds) {
     client.join();
     EXPECT_THAT(exchange.text, HasSubstr(R"("code":"aborted")"));
     EXPECT_EQ(exchange.head.status, exchange.is_stream ? 200 : 403);
+    EXPECT_FALSE(exchange.may_be_slow);
     EXPECT_EQ(Ask("GET", "/slots", "", root).text, "[]");
   }
   EXPECT_EQ(runner_.cancelled(), 2);

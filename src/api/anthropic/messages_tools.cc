@@ -78,7 +78,8 @@ constexpr ClientRunTool kClientRun[] = {
     {"bash_", "", "Runs a command in a shell that stays open between calls.",
      R"json({"type": "object", "properties": {
 "command": {"type": "string", "description": "The command; not needed with restart."},
-"restart": {"type": "boolean", "description": "true: start the shell anew."}}})json"},
+"restart": {"type": "boolean", "description": "true: start the shell anew."}},
+"anyOf": [{"required": ["command"]}, {"required": ["restart"]}]})json"},
     {"text_editor_", "20250429", "Views, creates and edits text files.", kOldEditor},
     {"text_editor_", "", "Views, creates and edits text files.", kEditor},
     {"memory_", "", "Keeps files below /memories from one conversation to the next.", kMemory},
@@ -148,6 +149,7 @@ class MessagesToolReader {
            .function_json = fmt::format(
                R"({{"name": {}, "description": {}, "parameters": {}}})", PythonJsonString(name),
                PythonJsonString(DescribeClientRun(*known, tool)), known->parameters),
+           .is_published = true,
            .path = path});
     } else if (type.starts_with(kDropped)) {
       if (dropped_.empty()) dropped_ = path;

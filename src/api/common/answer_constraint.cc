@@ -53,12 +53,12 @@ struct ConstraintSource {
 // with "content" or nothing, those of tools with "tools[2]" or "2".
 class ConstraintSources {
  public:
-  // `tool_paths`: of spec.tools.tools.
+  // `tools`: of spec.tools.tools.
   ConstraintSources(const ConstraintSpec& spec, const ContentForm& form,
-                    const std::vector<std::string>& tool_paths)
+                    const std::vector<const ToolSpec*>& tools)
       : has_content_(spec.content.kind != ContentConstraint::Kind::kNone),
         form_(form),
-        tool_paths_(tool_paths) {}
+        tools_(tools) {}
 
   ConstraintSource Find(std::string_view pointer) const {
     constexpr std::string_view kContent = "content";
@@ -74,7 +74,7 @@ class ConstraintSources {
     if (rest.starts_with(kTools)) rest.remove_prefix(kTools.size());
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    if (error != std::errc() || index >= tool_paths_.size()) return std::nullopt;
+    if (error != std::errc() || index >= tools_.size()) return std::nullopt;
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     if (pointer.starts_with(kTools)) {
       if (!rest.starts_with(']')) return std::nullopt;
@@ -82,12 +82,12 @@ class ConstraintSources {
     } else if (!rest.empty() && !rest.starts_with('/')) {
       return std::nullopt;  // "line:column"
     }
-    return ConstraintSource{tool_paths_[index], std::string(rest)};
+    return ConstraintSource{tools_[index]->path, std::string(rest)};
   }
 
   const bool has_content_;
   const ContentForm& form_;
-  const std::vector<std::string>& tool_paths_;
+  const std::vector<const ToolSpec*>& tools_;
 };
 
 ApiError MakeConstraintError(ConstraintErrorCode code, const std::string& path,
@@ -133,7 +133,7 @@ std::string HeaderText(std::string_view path) {
 }
 
 ToolConstraint MakeToolConstraint(const CallableTools& callable, bool all_are_strict,
-                                  std::vector<std::string>* paths) {
+                                  std::vector<const ToolSpec*>* tools) {
   ToolConstraint constraint = {.kind = callable.is_required ? CallKind::kRequired : CallKind::kAuto,
                                .parallel = callable.parallel};
   std::set<std::string_view> names;
@@ -143,17 +143,17 @@ ToolConstraint MakeToolConstraint(const CallableTools& callable, bool all_are_st
     const JsonValue* parameters = function ? function->Find("parameters") : nullptr;
     ToolSchema schema = {.name = tool.name,
                          .parameters = parameters == nullptr ? JsonValue() : *parameters,
-                         .strict = tool.strict || all_are_strict,
+                         .strict = tool.strict || tool.is_published || all_are_strict,
                          .raw_regex = tool.text_regex};
     if (!tool.text_parameter.empty()) schema.raw_parameter = tool.text_parameter;
     constraint.tools.push_back(std::move(schema));
-    paths->push_back(tool.path);
+    tools->push_back(&tool);
   }
   return constraint;
 }
 
 std::optional<ApiError> CheckOpenAiRules(const ConstraintSpec& spec, const ContentForm& form,
-                                         const std::vector<std::string>& tool_paths) {
+                                         const std::vector<const ToolSpec*>& tools) {
   const auto check = [](const JsonValue& schema,
                         const std::string& path) -> std::optional<ApiError> {
     std::vector<ConstraintIssue> issues = BrokenOpenAiRules(schema);
@@ -168,8 +168,8 @@ std::optional<ApiError> CheckOpenAiRules(const ConstraintSpec& spec, const Conte
   }
   for (std::size_t i = 0; i < spec.tools.tools.size(); ++i) {
     const ToolSchema& tool = spec.tools.tools[i];
-    if (!tool.strict || tool.raw_parameter) continue;
-    if (std::optional<ApiError> error = check(tool.parameters, tool_paths[i])) return error;
+    if (!tool.strict || tool.raw_parameter || tools[i]->is_published) continue;
+    if (std::optional<ApiError> error = check(tool.parameters, tools[i]->path)) return error;
   }
   return std::nullopt;
 }
@@ -206,15 +206,15 @@ ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
                                               FieldThatAsks(form, callable))});
   }
   ConstraintSpec spec = {.in_reasoning = start.in_reasoning, .prefill = start.prefill};
-  std::vector<std::string> tool_paths;
+  std::vector<const ToolSpec*> tools;
   if (!callable.tools.empty()) {
-    spec.tools = MakeToolConstraint(callable, all_are_strict, &tool_paths);
+    spec.tools = MakeToolConstraint(callable, all_are_strict, &tools);
   }
   // An answer that is a block of calls has no content.
   if (!callable.is_required) spec.content = form.constraint;
   spec.content.layout = form.constraint.layout;
   if (rules.openai) {
-    std::optional<ApiError> error = CheckOpenAiRules(spec, form, tool_paths);
+    std::optional<ApiError> error = CheckOpenAiRules(spec, form, tools);
     if (error) return tl::unexpected<ApiError>(*std::move(error));
   }
   if (IsTooLarge(spec.content)) {
@@ -228,7 +228,7 @@ ApiResult<CompiledConstraint> MakeAnswerConstraint(const ContentForm& form,
   ConstraintResult<std::shared_ptr<const Constraint>> compiled = compile(spec);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start_time;
   if (!compiled && !is_asked) return CompiledConstraint{.relaxed = {"tools"}};
-  const ConstraintSources sources(spec, form, tool_paths);
+  const ConstraintSources sources(spec, form, tools);
   if (!compiled && !spec.prefill.empty()) {
     ConstraintError error = std::move(compiled.error());
     spec.prefill.clear();

@@ -12,14 +12,37 @@
 namespace fathom {
 
 std::optional<std::string> QueryReader::Find(std::string_view key) const {
+  std::optional<std::string> found;
+  EachField([&](std::string_view name, std::string_view value) {
+    if (name == key) found = value;
+    return !found;
+  });
+  return found;
+}
+
+void QueryReader::CheckList(std::string_view key, std::span<const std::string_view> texts) {
+  EachField([&](std::string_view name, std::string_view value) {
+    if (!name.starts_with(key)) return true;
+    const std::string_view brackets = name.substr(key.size());
+    if (!brackets.empty() && brackets != "[]" && brackets != "%5B%5D" && brackets != "%5b%5d") {
+      return true;
+    }
+    if (std::find(texts.begin(), texts.end(), value) == texts.end()) {
+      Fail(key, fmt::format("one of {}", fmt::join(texts, ", ")), value);
+    }
+    return true;
+  });
+}
+
+template <class Take>
+void QueryReader::EachField(const Take& take) const {
   std::string_view rest = query_;
   while (!rest.empty()) {
     const std::string_view field = rest.substr(0, rest.find('&'));
     rest.remove_prefix(std::min(field.size() + 1, rest.size()));
-    if (field.substr(0, field.find('=')) != key) continue;
-    return std::string(field.substr(std::min(key.size() + 1, field.size())));
+    const std::string_view name = field.substr(0, field.find('='));
+    if (!take(name, field.substr(std::min(name.size() + 1, field.size())))) return;
   }
-  return std::nullopt;
 }
 
 std::string QueryReader::OneOf(std::string_view key,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,12 +24,17 @@ class QueryReader {
   std::optional<std::string> Find(std::string_view key) const;
   // Returns one of the texts; the first of them if the field is absent.
   std::string OneOf(std::string_view key, std::initializer_list<std::string_view> texts);
+  // Refuses each value of a list, "key=a&key=b" or "key[]=a", that is none of the texts.
+  void CheckList(std::string_view key, std::span<const std::string_view> texts);
   bool Flag(std::string_view key) { return OneOf(key, {"false", "true"}) == "true"; }
   std::int64_t Integer(std::string_view key, IntegerRange range, std::int64_t otherwise);
 
   const std::optional<Error>& error() const { return error_; }
 
  private:
+  // Calls `take` with the key and the value of each field until it returns false.
+  template <class Take>
+  void EachField(const Take& take) const;
   void Fail(std::string_view key, std::string_view expected, std::string_view found);
 
   const std::string_view query_;

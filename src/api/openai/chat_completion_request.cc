@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "api/common/generation_fields.h"
 #include "chat/messages.h"
 #include "json/json_value.h"
+#include "json/json_writer.h"
 
 namespace fathom {
 namespace {
@@ -72,10 +74,15 @@ void ReadToolChoice(FieldReader& reader, ToolChoice* choice) {
 Status ReadFunctions(const JsonValue& body, std::string_view source,
                      ChatCompletionRequest* request) {
   const JsonValue* functions = body.Find("functions");
-  if (functions == nullptr || !functions->Truthy() || !request->chat.tools.empty()) return {};
+  if (functions == nullptr || !functions->Truthy()) return {};
   if (!functions->IsArray()) {
     return MakeError(ErrorCode::kInvalidArgument, "functions: expected a list, found {}",
                      DescribeFound(*functions));
+  }
+  if (!request->chat.tools.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "functions: expected none beside tools, found {} of them",
+                     functions->items().size());
   }
   std::string tools;
   for (const JsonValue& function : functions->items()) {
@@ -90,6 +97,16 @@ Status ReadFunctions(const JsonValue& body, std::string_view source,
   }
   request->legacy_functions = true;
   request->parallel_tool_calls = false;  // an answer has room for one call
+  const ToolChoice& choice = request->tool_choice;
+  const bool is_known =
+      std::any_of(request->chat.tools.begin(), request->chat.tools.end(),
+                  [&choice](const ToolSpec& tool) { return tool.name == choice.name; });
+  const bool is_named = choice.kind == ToolChoice::Kind::kNamed;
+  if (is_named && !is_known && body.Find("tool_choice") == nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument,
+                     "function_call.name: expected the name of one of the functions, found {}",
+                     PythonJsonString(choice.name));
+  }
   return {};
 }
 
@@ -142,6 +159,8 @@ void ReadReasoning(FieldReader& reader, ChatCompletionRequest* request) {
   if (!reasoning.thinks) reasoning.thinks = enable_thinking;
   reasoning.effort = ReadEffort(reader, "reasoning_effort");
   reader.ReadObject("reasoning", [&](FieldReader& object) {
+    const std::optional<bool> enabled = ReadFlag(object, "enabled");
+    if (!reasoning.thinks) reasoning.thinks = enabled;
     const std::string effort = ReadEffort(object, "effort");
     if (object.Flag("exclude")) request->include_reasoning = false;
     if (reasoning.effort.empty()) reasoning.effort = effort;

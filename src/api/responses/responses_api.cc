@@ -39,6 +39,7 @@ ApiResult<ApiRouteReply> Show(const ApiModel& model, const ApiRouteRequest& requ
   QueryReader query(request.query);
   const bool streams = query.Flag("stream");
   const std::int64_t after = query.Integer("starting_after", {.low = 0}, -1);
+  query.CheckList("include", KnownIncludes());  // what there is was stored, or is not
   if (query.error()) return UnexpectedApiError(*query.error());
   if (!streams) return ApiRouteReply{.body = *std::move(response)};
   const Result<JsonValue> json = ParseJson(*response);

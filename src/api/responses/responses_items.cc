@@ -170,12 +170,11 @@ class ResponsesItems {
                                           PythonJsonString(text))});
   }
 
-  // Returns the messages. The model answers a user's turn: if none is open, as in a request without
-  // items, an empty one is added.
+  // Returns the messages. The model answers a user's turn or begins another one of its own: if
+  // there is none, as in a request without items, an empty turn of the user is added.
   std::vector<Message> TakeMessages() {
-    const bool is_open = !messages_.empty() && (messages_.back().role == Role::kUser ||
-                                                messages_.back().role == Role::kTool);
-    if (!is_open) messages_.push_back({.role = Role::kUser});
+    const bool has_turn = !messages_.empty() && messages_.back().role != Role::kSystem;
+    if (!has_turn) messages_.push_back({.role = Role::kUser});
     return std::move(messages_);
   }
 

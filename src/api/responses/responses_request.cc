@@ -173,6 +173,8 @@ JsonValue Echo(const FieldReader& reader, const ResponsesRequest& request) {
 
 }  // namespace
 
+std::span<const std::string_view> KnownIncludes() { return kIncludes; }
+
 Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const RequestLimits& limits,
                                                const RequestDefaults& defaults,
                                                ResponseStore* store) {
@@ -197,6 +199,7 @@ Result<ResponsesRequest> ParseResponsesRequest(const ApiBody& body, const Reques
   ReadResponsesTools(reader, body.text, limits, &request);
   reader.ReadBool("store", &request.context.store);
   ReadResponsesInput(reader, body.text, store, &request);
+  request.chat.encoding.begins_turn = true;  // as in chat completions
   if (reader.error()) return Unexpected(*reader.error());
   AddInstructions(reader, &request.chat.chat.messages);
   if (reader.error()) return Unexpected(*reader.error());

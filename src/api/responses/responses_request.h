@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ struct ResponsesRequest {
   ChatCompletionRequest chat;
   ResponsesContext context;
 };
+
+// Returns the names that "include" may have.
+std::span<const std::string_view> KnownIncludes();
 
 // Errors name the field: kInvalidArgument if it is wrong or refers to an item that is not in
 // `store` (which may be null), kUnsupported if this build cannot do it. Unknown fields are ignored.

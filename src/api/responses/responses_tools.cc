@@ -63,6 +63,13 @@ bool IsIn(const std::string_view (&types)[n], std::string_view type) {
   return std::find(types, types + n, type) != types + n;
 }
 
+// Whether OpenAI would run the shell, in a container.
+bool IsHostedShell(const JsonValue& tool) {
+  const JsonValue* environment = tool.Find("environment");
+  return tool.TextOf("type") == "shell" && environment != nullptr && !environment->IsNull() &&
+         environment->TextOf("type") != "local";
+}
+
 class ToolReader {
  public:
   ToolReader(FieldReader& reader, std::string_view source, std::size_t max_tools)
@@ -91,11 +98,17 @@ class ToolReader {
                             inner == nullptr ? "nothing" : "an empty list");
       }
       ReadList(*inner, path + ".tools", name);
+    } else if (IsHostedShell(tool)) {
+      reader_.Fail({ErrorCode::kUnsupported,
+                    fmt::format("{}.environment: this server runs no shells; only the local one of "
+                                "the client can be offered",
+                                path)});
     } else if (const ClientRunFunction* known = FindClientRunFunction(type->text())) {
       result_.tools.push_back({.name = std::string(type->text()),
                                .function_json = fmt::format(
                                    R"({{"name": "{}", "description": "{}", "parameters": {}}})",
                                    known->type, known->description, known->parameters),
+                               .is_published = true,
                                .path = path});
       result_.client_tools[std::string(type->text())] = {.name = std::string(type->text()),
                                                          .kind = known->kind};

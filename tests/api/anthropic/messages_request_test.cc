@@ -183,7 +183,10 @@ TEST(MessagesRequestTest, ToolsThatClientsRunAreFunctions) {
   };
   using ::testing::Contains;
   using ::testing::Not;
-  EXPECT_EQ(function(R"("type": "bash_20250124", "name": "bash")")["name"], "bash");
+  const Json bash = function(R"("type": "bash_20250124", "name": "bash")");
+  EXPECT_EQ(bash["name"], "bash");
+  EXPECT_EQ(bash["parameters"]["anyOf"],
+            Json::parse(R"([{"required": ["command"]}, {"required": ["restart"]}])"));
   EXPECT_THAT(parameters(R"("type": "bash_20241022", "name": "bash")"),
               ElementsAre("command", "restart"));
   EXPECT_THAT(parameters(R"("type": "text_editor_20250728", "name": "e", "max_characters": 5)"),

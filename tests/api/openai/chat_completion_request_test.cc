@@ -156,12 +156,19 @@ INSTANTIATE_TEST_SUITE_P(
         ThinkingCase{R"("reasoning_effort": "none")", kChat, "none"},
         ThinkingCase{R"("reasoning_effort": "high", "reasoning": {"effort": "low"})", kThinking,
                      "high"},
-        ThinkingCase{R"("reasoning": {"effort": "low"})", kThinking, "low"}));
+        ThinkingCase{R"("reasoning": {"effort": "low"})", kThinking, "low"},
+        ThinkingCase{R"("reasoning": {"enabled": false})", kChat, ""},
+        ThinkingCase{R"("reasoning": {"enabled": false, "effort": "low"})", kChat, "low"},
+        ThinkingCase{R"("reasoning": {"enabled": true, "effort": "none"})", kThinking, ""},
+        ThinkingCase{R"("enable_thinking": true, "reasoning": {"enabled": false})", kThinking,
+                     ""}));
 
 TEST(ChatCompletionRequestTest, AnEffortAsksForThinking) {
   const RequestDefaults defaults = {.encoding = {.thinking = kChat}};
   EXPECT_EQ(ParseChatFields(R"("reasoning_effort": "max")", defaults).encoding.thinking, kThinking);
   EXPECT_EQ(ParseChatFields("", defaults).encoding.thinking, kChat);
+  EXPECT_EQ(ParseChatFields(R"("reasoning": {"enabled": true})", defaults).encoding.thinking,
+            kThinking);
 }
 
 TEST(ChatCompletionRequestTest, DropThinkingAndExclude) {
@@ -345,6 +352,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{R"("function_call": "required")",
                  "function_call: expected none, auto or a function, found \"required\""},
         BadField{R"("functions": {"name": "f"})", "functions: expected a list, found an object"},
+        BadField{R"("functions": [{"name": "f"}, {"name": "g"}],
+                    "tools": [{"type": "function", "function": {"name": "f"}}])",
+                 "functions: expected none beside tools, found 2 of them"},
+        BadField{R"("functions": [{"name": "f"}], "function_call": {"name": "g"})",
+                 "function_call.name: expected the name of one of the functions, found \"g\""},
         BadField{R"("continue_reasoning": 1)",
                  "continue_reasoning: expected true or false, found 1"},
         BadField{R"("stop_in_reasoning": 1)", "stop_in_reasoning: expected true or false, found 1"},

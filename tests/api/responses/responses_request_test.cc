@@ -114,6 +114,19 @@ TEST(ResponsesRequestTest, TheProbeOfCodex) {
   }
 }
 
+// The model begins another turn, without an empty one of the user before it.
+TEST(ResponsesRequestTest, AnAnswerAtTheEndIsFollowedByAnother) {
+  for (const char* last :
+       {R"({"role": "assistant", "content": "b"})",
+        R"({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"})"}) {
+    const ResponsesRequest request =
+        ParseBodyOf(std::string(R"({"input": [{"role": "user", "content": "a"}, )") + last + "]}");
+    ASSERT_EQ(request.chat.chat.messages.size(), 2u) << last;
+    EXPECT_EQ(request.chat.chat.messages[1].role, Role::kAssistant);
+    EXPECT_TRUE(request.chat.encoding.begins_turn);
+  }
+}
+
 TEST(ResponsesRequestTest, Messages) {
   const auto messages = MessagesOf(R"(
       {"role": "developer", "content": "a"},
@@ -165,7 +178,9 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
   EXPECT_EQ(messages[3].content, "{\"ok\": true}");
   EXPECT_EQ(messages[4].tool_call_id, "c4");
   // Reasoning behind an answer begins the next one.
-  EXPECT_EQ(MessagesOf(turn + "," + R"({"type": "reasoning", "summary": []})").size(), 3u);
+  const auto more = MessagesOf(turn + "," + R"({"type": "reasoning", "summary": []})");
+  ASSERT_EQ(more.size(), 2u);
+  EXPECT_EQ(more[1].role, Role::kAssistant);
 }
 
 TEST(ResponsesRequestTest, ReasoningInAnyOfItsForms) {
@@ -398,6 +413,10 @@ INSTANTIATE_TEST_SUITE_P(
                    "reasoning: expected an object, found \"high\""},
         BadRequest{R"({"input": "", "reasoning": {"effort": 5}})",
                    "reasoning.effort: expected a string, found 5"},
+        BadRequest{R"({"input": "", "tools": [{"type": "shell",
+                       "environment": {"type": "container_auto"}}]})",
+                   "tools[0].environment: this server runs no shells; only the local one of the "
+                   "client can be offered"},
         BadRequest{R"({"input": "", "text": "t"})", "text: expected an object, found \"t\""},
         BadRequest{R"({"input": "", "text": {"format": {"type": "xml"}}})",
                    "text.format.type: expected text, json_object or json_schema, found \"xml\""},

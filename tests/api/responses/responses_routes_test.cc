@@ -279,6 +279,19 @@ TEST(QueryReaderTest, ReadsFields) {
   EXPECT_EQ(query.error()->message, R"(bb: expected an integer from 0 to 3, found "x")");
 }
 
+TEST(QueryReaderTest, ChecksEachValueOfAList) {
+  constexpr std::string_view kTexts[] = {"a", "b"};
+  QueryReader right("x=a&x[]=b&x%5B%5D=a&xy=c&x[0]=c");
+  right.CheckList("x", kTexts);
+  EXPECT_FALSE(right.error());
+  for (const char* query : {"x=c", "x=a&x[]=c", "x%5b%5d=c", "x", "x[]="}) {
+    QueryReader wrong(query);
+    wrong.CheckList("x", kTexts);
+    ASSERT_TRUE(wrong.error()) << query;
+    EXPECT_THAT(wrong.error()->message, ::testing::StartsWith("x: expected one of a, b, found "));
+  }
+}
+
 TEST(QueryReaderTest, RefusesEmptyTexts) {
   QueryReader flag("stream=");
   EXPECT_FALSE(flag.Flag("stream"));
