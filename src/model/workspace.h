@@ -61,7 +61,7 @@ struct Activations {
   Matrix<Bf16> head_input;       // [rows, d]
   Matrix<float> logits;          // [rows, vocab], in memory that the host reaches too
   Matrix<float> sampled_logits;  // [rows, vocab], from which the backend chooses tokens
-  // Of a drafter that has them (DraftSizes).
+  // Only for a drafter with embeddings (DraftSizes).
   Matrix<Bf16> draft_hidden;      // [rows, d]: the inputs of the head before their norm
   Matrix<Bf16> draft_embeddings;  // [rows, r = DraftSizes::embedding_columns]
   Matrix<Bf16> draft_pairs;       // [rows, d + r]: rows of both

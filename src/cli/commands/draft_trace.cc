@@ -54,10 +54,10 @@ Status DraftTraceRun::CheckHead(const Checkpoint& checkpoint) {
   const Result<DraftHead> head = FindDraftHead(checkpoint);
   if (!head) return Unexpected(head.error());
   if (head->kind == HeadKind::kDSpark) return {};
-  return MakeError(ErrorCode::kUnsupported,
-                   "--draft-at: expected a checkpoint with a DSpark drafter, found {} ({})",
-                   head->kind == HeadKind::kNone ? "none" : "an MTP head",
-                   checkpoint.path().string());
+  return MakeError(
+      ErrorCode::kUnsupported,
+      "--draft-at: expected a checkpoint with a DSpark drafter, found the head {} ({})",
+      Name(head->kind), checkpoint.path().string());
 }
 
 std::int64_t DraftTraceRun::EndOfStep(std::int64_t position, std::int64_t end) const {

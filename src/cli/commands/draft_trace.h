@@ -47,7 +47,7 @@ class DraftTraceRun {
   std::int64_t block_ = 0;
   std::int64_t n_stages_ = 0;
   std::int64_t vocab_size_ = 0;
-  // Of all positions, in order.
+  // The numbers of all positions, in order.
   std::vector<std::int32_t> drafts_;
   std::vector<float> logits_;
   std::vector<float> base_logits_;

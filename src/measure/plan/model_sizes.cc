@@ -91,7 +91,7 @@ void ModelSizes::WeighByFormulas() {
   double last = costs_.embedding_bytes() + Sum(costs_.outside()).bytes;
   if (drafter_ != nullptr) {
     const bench::DraftCosts draft = costs_.Draft();
-    last += layer_bytes(draft.block) + draft.rest.bytes;
+    last += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
   }
   stage_weights_.first = Whole(costs_.embedding_bytes());
   stage_weights_.last = Whole(last);
@@ -145,7 +145,7 @@ std::int64_t ModelSizes::WeightsOfRank(const ParallelLayout& layout, int stage,
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
   if (has_draft) {
     const bench::DraftCosts draft = costs_.Draft();
-    bytes += layer_bytes(draft.block) + draft.rest.bytes;
+    bytes += static_cast<double>(draft.n_blocks) * layer_bytes(draft.block) + draft.rest.bytes;
   }
   if (share.is_first_stage() || has_draft) bytes += costs_.embedding_bytes() / layout.n_tensor;
   if (share.is_last_stage()) bytes += Sum(OutsideOfRank(layout)).bytes;
@@ -169,7 +169,10 @@ MemoryNeeds ModelSizes::NeedsOfRank(const ParallelLayout& layout, int stage,
     add(costs_.layers()[static_cast<std::size_t>(i)]);
   }
   const bool has_draft = drafter_ != nullptr && share.is_last_stage();
-  if (has_draft) add(costs_.Draft().block);
+  const bench::DraftCosts draft = costs_.Draft();
+  for (std::int64_t i = 0; has_draft && i < draft.n_blocks; ++i) {
+    add(draft.block);
+  }
   const bool has_embedding = share.is_first_stage() || has_draft;
   needs.dense = WeightsOfRank(layout, stage, n_redundant) - in_experts -
                 (has_embedding ? Whole(costs_.embedding_bytes() / layout.n_tensor) : 0);

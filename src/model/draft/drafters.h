@@ -28,7 +28,7 @@ struct DraftSizes {
   // embeddings keeps no logits.
   std::int64_t input_columns = 0;
   std::int64_t embedding_columns = 0;
-  // Of the operations: StepLimits.
+  // Limits of the operations: StepLimits.
   std::int64_t max_linear_inputs = 0;
   std::int64_t max_block = 0;
 };

@@ -61,7 +61,7 @@ DraftSizes SizesOfDSpark(const ModelConfig& config) {
 
 // The first n rows of a matrix with fewer columns, in its memory.
 template <class T>
-Matrix<T> Narrow(Matrix<T> memory, std::int64_t n, std::int64_t cols) {
+Matrix<T> WithColumns(Matrix<T> memory, std::int64_t n, std::int64_t cols) {
   return {memory.data, n, cols};
 }
 
@@ -261,7 +261,8 @@ Status DSparkDrafter::ComputeLogits() {
     }
   }
   const Activations& a = model_.workspace->activations();
-  const Matrix<float> logits = Narrow(a.draft_logits, std::ssize(rows_), model_.weights.head.n);
+  const Matrix<float> logits =
+      WithColumns(a.draft_logits, std::ssize(rows_), model_.weights.head.n);
   return model_.ComputeLogits(
       Pass::kDraft, a.draft_streams, rows_,
       {.hc = weights().hc_head, .norm = weights().vectors[kLastNorm], .hidden = a.draft_hidden},
@@ -286,7 +287,7 @@ void DSparkDrafter::AddBias(std::int64_t depth, Matrix<float> logits) {
   }
   backend.CopyPieces(copies);
   backend.Linear(embeddings, weights().matrices[kMarkovW2], logits);
-  const Matrix<float> base = Narrow(a.draft_logits, a.draft_logits.rows, logits.cols);
+  const Matrix<float> base = WithColumns(a.draft_logits, a.draft_logits.rows, logits.cols);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t row = drafting_[static_cast<std::size_t>(i)].logits_row + depth;
     if (trace_ != nullptr) trace_->AddBaseLogits(backend, base.Rows(row, 1));

@@ -73,7 +73,7 @@ class DSparkDrafter : public Drafter {
   DSparkTrace* trace_ = nullptr;
   std::vector<TokenPosition> committed_;  // of the last Commit
   std::vector<Token> anchors_;            // the tokens behind these positions
-  // Of one tile of Propose.
+  // Scratch of one tile of Propose.
   Batch blocks_;
   std::vector<Token> block_tokens_;
   std::vector<Drafting> drafting_;

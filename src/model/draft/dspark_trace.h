@@ -14,7 +14,7 @@ namespace fathom {
 // for the backend.
 struct DSparkTrace {
   std::vector<Bf16> main_x;  // [positions, hidden], appended by every forward pass
-  // Of the last block:
+  // The last block:
   std::vector<Bf16> streams;  // [stages + 1, block, 4 * hidden]: the embedding, then each stage
   std::vector<float> base_logits;  // [drafts, vocabulary]: without the bias
   std::vector<float> logits;       // [drafts, vocabulary]
